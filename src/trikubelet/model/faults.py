@@ -1,0 +1,43 @@
+"""A fault: one thing wrong with one input, said so that a tired operator can act on it.
+
+Everything that reads bytes written by a person (manifests, the kubelet configuration, flags) collects faults
+instead of raising at the first one, so that all of them are seen in one attempt. A fault is plain data; who shows
+it (log, ``get pods``, ``describe``, ``validate``, the last words of a failed start) decides nothing about its text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with one input.
+
+    ``source`` is a file, a URL or a flag's name; ``line`` counts from 1 and is None where there are no lines;
+    ``path`` is a Kubernetes field path (``spec.containers[0].image``) or empty for the whole document; ``problem``
+    says what was wrong; ``remedy`` what to do, or is empty where the problem says it already.
+    """
+
+    source: str
+    line: int | None
+    path: str
+    problem: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        where = self.source if self.line is None else f"{self.source}:{self.line}"
+        what = f"{self.path}: {self.problem}" if self.path else self.problem
+        return f"{where}: {what} ({self.remedy})" if self.remedy else f"{where}: {what}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The remedy for a misspelt ``name``: ``did you mean "x"?``, or empty when nothing known is near it."""
+    by_lower = {word.lower(): word for word in known}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f'did you mean "{by_lower[found[0]]}"?' if found else ""
