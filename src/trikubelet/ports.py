@@ -222,9 +222,7 @@ class PodFiles(Protocol):
 class Events(Protocol):
     """The event recorder. Never blocks, never fails; bounded by its owner."""
 
-    def record(
-        self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str
-    ) -> None:
+    def record(self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Say what happened to an object, in upstream's reasons and words."""
         ...
 

@@ -153,7 +153,7 @@ class ContainerEvent:
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
-    """One image on the node. ``uid`` is the numeric user it runs as, ``username`` the named one; None and "" when unset."""
+    """One image on the node. ``uid`` is the numeric user it runs as, ``username`` the named one."""
 
     id: str
     repo_tags: tuple[str, ...] = ()
