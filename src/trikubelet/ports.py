@@ -146,7 +146,7 @@ class ImagePuller(Protocol):
     """Decides whether an image must be pulled, pulls it within the node's limits, remembers failures."""
 
     async def ensure(self, pod: k8s.Pod, container: k8s.Container, sandbox: SandboxConfig) -> ImageInfo:
-        """The image, present on the node. Raises ``model.errors.ImageUnavailable`` (reason and message as users see)."""
+        """The image, present on the node. Raises ``model.errors.ImageUnavailable``."""
         ...
 
 
@@ -154,7 +154,7 @@ class Volumes(Protocol):
     """Sets up and takes down what a pod's ``spec.volumes`` name."""
 
     async def set_up(self, pod: k8s.Pod) -> Mapping[str, str]:
-        """Make every volume of the pod ready; volume name → host path. Idempotent. Raises ``model.errors.VolumeFailed``."""
+        """Make every volume ready; volume name → host path. Idempotent. Raises ``model.errors.VolumeFailed``."""
         ...
 
     async def tear_down(self, uid: str) -> None:

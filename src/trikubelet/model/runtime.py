@@ -119,7 +119,7 @@ class PodObservation:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCondition:
-    """One condition of the CRI's ``Status``: ``RuntimeReady`` or ``NetworkReady`` (others are kept, not interpreted)."""
+    """One condition of the CRI's ``Status``: ``RuntimeReady`` or ``NetworkReady`` (others are only kept)."""
 
     type: str
     status: bool
