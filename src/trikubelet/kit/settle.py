@@ -1,0 +1,49 @@
+"""Settling: finishing what must not be torn apart, within a deadline.
+
+A call that changes the world (create a container, remove a sandbox) may be in flight when its caller is cancelled. To
+walk away would leave us not knowing whether it happened. ``settle`` keeps the caller until the call is over, shielded
+from the cancellation, but never longer than its deadline: after that the call is given up and the world is read again
+by whoever comes next. This and the owner-closed scope of ``cri.channel`` are the only shields in the agent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+
+
+async def settle(settle_seconds_max: float, call: Callable[[], Awaitable[T]]) -> T:
+    """Run ``call``; once the surrounding scope is cancelled it has ``settle_seconds_max`` seconds more to finish.
+
+    Returns what ``call`` returned and raises what it raised. When the surrounding scope was cancelled the outcome is
+    dropped and ``trio.Cancelled`` is raised instead, after the call is over.
+    """
+    results: list[T] = []
+    errors: list[Exception] = []
+    shield = trio.CancelScope(shield=True)
+    over = trio.Event()
+
+    async def run_shielded() -> None:
+        with shield:
+            try:
+                results.append(await call())
+            except Exception as error:
+                errors.append(error)
+        over.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_shielded)
+        try:
+            await over.wait()
+        except trio.Cancelled:
+            shield.deadline = trio.current_time() + settle_seconds_max
+            raise
+    if errors:
+        raise errors[0]
+    return results[0]

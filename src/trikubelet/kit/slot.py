@@ -1,0 +1,36 @@
+"""Slot: the newest value and nothing else.
+
+The edges of the agent's task ring must never block and never lose what counts. Where only the newest value counts
+(a source's snapshot, the newest request to a worker), the edge is a Slot: putting overwrites, taking waits. One
+producer side, one consumer; a value put while the consumer is busy is simply the next one it sees.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+class Slot(Generic[T]):
+    """Owns one value: the newest that was put and not yet taken."""
+
+    def __init__(self) -> None:
+        self._values: list[T] = []
+        self._filled = trio.Event()
+
+    def put(self, value: T) -> None:
+        """Set the value, replacing one that was not taken. Never blocks."""
+        self._values[:] = [value]
+        self._filled.set()
+
+    async def take(self) -> T:
+        """Wait for a value and take it. Always a checkpoint."""
+        await self._filled.wait()
+        self._filled = trio.Event()
+        return self._values.pop()
+
+    def __repr__(self) -> str:
+        return f"<Slot {'full' if self._values else 'empty'}>"
