@@ -1,25 +1,29 @@
 """Periodic work that does not drift and does not pile up.
 
-``async for _ in every(1.0)`` passes at once and then at each multiple of the period since the start. A body that took
-longer than a period is followed at once by the next pass, and the passes it missed are left out, not made up for.
+``async for now in Every(1.0)`` passes at once and then at each multiple of the period. A body that took longer than a
+period is followed at once by the next pass, and the passes it missed are left out, not made up for. A plain iterator
+rather than an async generator, so that leaving the loop needs no finalizer.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
+class Every:
+    """Owns the time of the next pass of one loop."""
 
-async def every(period_seconds: float) -> AsyncIterator[float]:
-    """Yield Trio's time at each pass, forever; the first pass is immediate. Always a checkpoint per pass."""
-    assert period_seconds > 0
-    due = trio.current_time()
-    while True:
-        await trio.sleep_until(due)
+    def __init__(self, period_seconds: float) -> None:
+        assert period_seconds > 0
+        self._period_seconds = period_seconds
+        self._due = trio.current_time()
+
+    def __aiter__(self) -> Every:
+        return self
+
+    async def __anext__(self) -> float:
+        """Wait until the next pass is due; Trio's time then. Always a checkpoint."""
+        await trio.sleep_until(self._due)
         now = trio.current_time()
-        yield now
-        due = max(due + period_seconds, trio.current_time())
+        self._due = max(self._due + self._period_seconds, now)
+        return now

@@ -7,7 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from trikubelet.kit.backoff import Backoff
-from trikubelet.kit.every import every
+from trikubelet.kit.every import Every
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.settle import settle
 from trikubelet.kit.slot import Slot
@@ -69,7 +69,7 @@ async def test_adding_no_names_wakes_nobody(autojump_clock: trio.testing.MockClo
 async def test_every_leaves_missed_passes_out(autojump_clock: trio.testing.MockClock) -> None:
     start = trio.current_time()
     passes: list[float] = []
-    async for now in every(1.0):
+    async for now in Every(1.0):
         passes.append(round(now - start, 3))
         if len(passes) == 2:
             await trio.sleep(3.5)
