@@ -25,5 +25,6 @@ class Every:
         """Wait until the next pass is due; Trio's time then. Always a checkpoint."""
         await trio.sleep_until(self._due)
         now = trio.current_time()
-        self._due = max(self._due + self._period_seconds, now)
+        missed = now >= self._due + self._period_seconds
+        self._due = (now if missed else self._due) + self._period_seconds
         return now
