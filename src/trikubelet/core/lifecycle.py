@@ -1,0 +1,265 @@
+"""The pod worker's state machine: one fold per request, one per finished attempt.
+
+    first sight ──► Starting ──► Syncing ──► Terminating ──► Terminated ──► Finished
+                       │             │            ▲  │grace only shrinks        ▲
+                       │             └─ kill, ────┘  └ a create for the same    │
+                       │                removal,       UID is remembered, and   │
+                       │                completion     acted on after the end   │
+                       ├─ kill before anything was started ─────────────────────┘
+                       └─ first sight of a pod that already ended, with nothing left running ─► Terminated
+
+Starting has not asked the runtime for anything. Syncing makes attempts. Terminating stops containers. Terminated has
+no running container and cleans up. Finished is forgotten by its owner. No arrow leads back: a pod that began to stop
+never runs again under the same worker, and a finished worker ignores every request (upstream: pod_workers.go).
+
+The shell (``pods/worker.py``) holds the state, calls these functions synchronously and does what the returned step
+says. Nothing here knows time or tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+GRACE_SECONDS_MIN = 1
+GRACE_SECONDS_DEFAULT = 30
+
+
+class StopReason(Enum):
+    """Why a pod began to stop; the first reason stays."""
+
+    REMOVED = "removed from its source"
+    DELETED = "deletion was asked for"
+    KILLED = "killed by the node"
+    EVICTED = "evicted"
+    COMPLETED = "its containers ended for good"
+    ORPHANED = "nothing wants it any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Known, and nothing was asked of the runtime yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Syncing:
+    """At least one attempt was begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminating:
+    """Its containers are being stopped. ``observed``: an attempt to stop them was begun; ``restart``: the same UID was
+    asked for again meanwhile; ``deleted``: its source does not have it any more, so its content may go."""
+
+    grace_seconds: int
+    reason: StopReason
+    deleted: bool = False
+    restart: bool = False
+    observed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """Nothing of it runs; what it left on the node is being cleaned up."""
+
+    reason: StopReason
+    deleted: bool = False
+    restart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Nothing is left to do. ``reason`` and ``deleted`` as before; ``restart``: the same UID is wanted again, by a
+    new worker."""
+
+    reason: StopReason
+    deleted: bool = False
+    restart: bool = False
+
+
+State = Starting | Syncing | Terminating | Terminated | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """The pod is wanted as its newest configuration says. ``create``: its source just brought it (again)."""
+
+    create: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The pod must end. ``grace_override`` in seconds, or None for what the pod says."""
+
+    reason: StopReason
+    grace_override: int | None = None
+
+
+Request = Sync | Stop
+
+
+class Outcome(Enum):
+    """How an attempt of the shell ended."""
+
+    AGAIN = "the attempt is to be repeated, now or later"
+    DONE = "this state's work is done"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a request led to. ``interrupt``: give up the attempt under way; ``wake``: begin one."""
+
+    state: State
+    interrupt: bool = False
+    wake: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Graces:
+    """What the pod itself says about grace, in seconds: its spec, and its deletion if one was asked for."""
+
+    spec: int | None = None
+    deletion: int | None = None
+
+
+def effective_grace(existing: int | None, graces: Graces, override: int | None) -> int:
+    """The grace to stop with: the least of what is in force, asked for by the deletion, or given by the killer;
+    the spec's when none of these is set. Never below one second."""
+    asked = [seconds for seconds in (existing, graces.deletion, override) if seconds is not None]
+    if asked:
+        return max(GRACE_SECONDS_MIN, min(asked))
+    spec = GRACE_SECONDS_DEFAULT if graces.spec is None else graces.spec
+    return max(GRACE_SECONDS_MIN, spec)
+
+
+def first_state(*, already_ended: bool, anything_in_runtime: bool) -> State:
+    """The state of a pod seen for the first time. One whose phase was terminal before we started, and of which the
+    runtime has nothing running, begins at its end: it must be cleaned up, never run."""
+    if already_ended and not anything_in_runtime:
+        return Terminated(StopReason.COMPLETED)
+    if already_ended:
+        return Terminating(GRACE_SECONDS_DEFAULT, StopReason.COMPLETED)
+    return Starting()
+
+
+def on_request(state: State, request: Request, graces: Graces) -> Step:
+    """Fold one request into the state."""
+    match request:
+        case Sync(create=create):
+            return _on_sync(state, create=create)
+        case Stop():
+            return _on_stop(state, request, graces)
+
+
+def _on_sync(state: State, *, create: bool) -> Step:
+    match state:
+        case Starting() | Syncing():
+            return Step(state, wake=True)
+        case Terminating() | Terminated() | Finished():
+            if create and state.deleted:
+                # Came back under the same UID: this life ends first, then its owner starts a new worker.
+                return Step(replace(state, restart=True))
+            return Step(state)
+
+
+_GONE_FROM_SOURCE = frozenset({StopReason.REMOVED, StopReason.ORPHANED})
+
+
+def _on_stop(state: State, stop: Stop, graces: Graces) -> Step:
+    gone = stop.reason in _GONE_FROM_SOURCE
+    match state:
+        case Starting():
+            return Step(Finished(stop.reason, deleted=gone), wake=True)
+        case Syncing():
+            grace = effective_grace(None, graces, stop.grace_override)
+            return Step(Terminating(grace, stop.reason, deleted=gone), interrupt=True, wake=True)
+        case Terminating():
+            grace = effective_grace(state.grace_seconds, graces, stop.grace_override)
+            shrank = grace < state.grace_seconds
+            deleted = state.deleted or gone
+            # Removed again after it had come back: the newest wish counts.
+            restart = state.restart and not gone
+            stopping = replace(state, grace_seconds=grace, deleted=deleted, restart=restart)
+            return Step(stopping, interrupt=shrank, wake=shrank)
+        case Terminated():
+            ended = replace(state, deleted=state.deleted or gone, restart=state.restart and not gone)
+            return Step(ended, wake=ended != state)
+        case Finished():
+            return Step(replace(state, deleted=state.deleted or gone, restart=state.restart and not gone))
+
+
+def on_begin(state: State) -> State:
+    """An attempt begins: what it is about to do counts as begun even if it is interrupted at once."""
+    match state:
+        case Starting():
+            return Syncing()
+        case Terminating():
+            return replace(state, observed=True)
+        case _:
+            return state
+
+
+def on_outcome(state: State, outcome: Outcome, graces: Graces) -> State:
+    """An attempt ended. Only the state it was made for may advance: the shell calls this with the state as it is now,
+    and skips it when a request interrupted the attempt."""
+    if outcome is Outcome.AGAIN:
+        return state
+    match state:
+        case Syncing():
+            return Terminating(effective_grace(None, graces, None), StopReason.COMPLETED)
+        case Terminating():
+            return Terminated(state.reason, deleted=state.deleted, restart=state.restart)
+        case Terminated():
+            return Finished(state.reason, deleted=state.deleted, restart=state.restart)
+        case Starting() | Finished():
+            return state
+
+
+# The predicates other loops decide by. ``state`` is None for a UID without a worker; ``synced`` says whether the
+# workers were ever compared with the full set of desired pods, before which nothing unknown may be touched.
+
+
+def could_have_running_containers(state: State | None, *, synced: bool) -> bool:
+    """Whether a container of this pod may run now."""
+    if state is None:
+        return not synced
+    return not isinstance(state, Terminated | Finished)
+
+
+def should_be_finished(state: State | None, *, synced: bool) -> bool:
+    """Whether nothing of the pod is left to do."""
+    return synced if state is None else isinstance(state, Finished)
+
+
+def is_termination_requested(state: State | None) -> bool:
+    """Whether the pod began to stop."""
+    return state is not None and not isinstance(state, Starting | Syncing)
+
+
+def should_containers_be_terminating(state: State | None, *, synced: bool) -> bool:
+    """Whether an attempt to stop the containers was begun, or they have stopped."""
+    if state is None:
+        return synced
+    match state:
+        case Terminating(observed=observed):
+            return observed
+        case Terminated() | Finished():
+            return True
+        case _:
+            return False
+
+
+def should_runtime_be_removed(state: State | None, *, synced: bool) -> bool:
+    """Whether the pod's sandboxes and mounts may go."""
+    return synced if state is None else isinstance(state, Terminated | Finished)
+
+
+def should_content_be_removed(state: State | None, *, synced: bool) -> bool:
+    """Whether the pod's containers, logs and directories may go."""
+    match state:
+        case None:
+            return synced
+        case Terminated(reason=reason, deleted=deleted) | Finished(reason=reason, deleted=deleted):
+            return deleted or reason is StopReason.EVICTED
+        case _:
+            return False

@@ -1,0 +1,190 @@
+"""Every (state, request) pair of the pod worker's machine, its outcomes, its predicates and its invariants."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trikubelet.core import lifecycle as lc
+from trikubelet.core.lifecycle import (
+    Finished,
+    Graces,
+    Outcome,
+    Starting,
+    Step,
+    Stop,
+    StopReason,
+    Sync,
+    Syncing,
+    Terminated,
+    Terminating,
+)
+
+GRACES = Graces(spec=30)
+KILLED = StopReason.KILLED
+REMOVED = StopReason.REMOVED
+
+TERMINATING = Terminating(30, KILLED)
+GONE = Terminating(30, REMOVED, deleted=True)
+
+PAIRS = [
+    (Starting(), Sync(), Step(Starting(), wake=True)),
+    (Starting(), Sync(create=True), Step(Starting(), wake=True)),
+    (Starting(), Stop(KILLED), Step(Finished(KILLED), wake=True)),
+    (Starting(), Stop(REMOVED), Step(Finished(REMOVED, deleted=True), wake=True)),
+    (Syncing(), Sync(), Step(Syncing(), wake=True)),
+    (Syncing(), Sync(create=True), Step(Syncing(), wake=True)),
+    (Syncing(), Stop(KILLED), Step(Terminating(30, KILLED), interrupt=True, wake=True)),
+    (Syncing(), Stop(KILLED, 5), Step(Terminating(5, KILLED), interrupt=True, wake=True)),
+    (Syncing(), Stop(REMOVED), Step(Terminating(30, REMOVED, deleted=True), interrupt=True, wake=True)),
+    (TERMINATING, Sync(), Step(TERMINATING)),
+    (TERMINATING, Sync(create=True), Step(TERMINATING)),
+    (TERMINATING, Stop(KILLED), Step(TERMINATING)),
+    (TERMINATING, Stop(KILLED, 60), Step(TERMINATING)),
+    (TERMINATING, Stop(KILLED, 2), Step(Terminating(2, KILLED), interrupt=True, wake=True)),
+    (TERMINATING, Stop(REMOVED), Step(Terminating(30, KILLED, deleted=True))),
+    (GONE, Sync(create=True), Step(Terminating(30, REMOVED, deleted=True, restart=True))),
+    (Terminating(30, REMOVED, deleted=True, restart=True), Stop(REMOVED), Step(GONE)),
+    (Terminated(KILLED), Sync(create=True), Step(Terminated(KILLED))),
+    (Terminated(KILLED), Stop(KILLED), Step(Terminated(KILLED))),
+    (Terminated(KILLED), Stop(REMOVED), Step(Terminated(KILLED, deleted=True), wake=True)),
+    (
+        Terminated(REMOVED, deleted=True),
+        Sync(create=True),
+        Step(Terminated(REMOVED, deleted=True, restart=True)),
+    ),
+    (Finished(KILLED), Sync(), Step(Finished(KILLED))),
+    (Finished(KILLED), Sync(create=True), Step(Finished(KILLED))),
+    (Finished(KILLED), Stop(KILLED), Step(Finished(KILLED))),
+    (
+        Finished(REMOVED, deleted=True),
+        Sync(create=True),
+        Step(Finished(REMOVED, deleted=True, restart=True)),
+    ),
+    (Finished(REMOVED, deleted=True, restart=True), Stop(REMOVED), Step(Finished(REMOVED, deleted=True))),
+]
+
+
+@pytest.mark.parametrize(("state", "request_", "step"), PAIRS, ids=[f"{a}-{b}" for a, b, _ in PAIRS])
+def test_every_request_in_every_state(state: lc.State, request_: lc.Request, step: Step) -> None:
+    assert step == lc.on_request(state, request_, GRACES)
+
+
+def test_the_table_has_every_pair_of_state_and_request_kind() -> None:
+    walked = {(type(state), type(request)) for state, request, _ in PAIRS}
+    states = (Starting, Syncing, Terminating, Terminated, Finished)
+
+    assert walked == set(itertools.product(states, (Sync, Stop)))
+
+
+@pytest.mark.parametrize(
+    ("expected", "existing", "graces", "override"),
+    [
+        pytest.param(30, None, Graces(spec=30), None, id="the spec's"),
+        pytest.param(5, None, Graces(spec=30, deletion=5), None, id="the deletion's"),
+        pytest.param(2, None, Graces(spec=30, deletion=5), 2, id="the killer's, being shortest"),
+        pytest.param(1, None, Graces(spec=0), None, id="never zero"),
+        pytest.param(1, None, Graces(spec=30), 0, id="never zero when overridden"),
+        pytest.param(30, None, Graces(), None, id="thirty when nothing is said"),
+        pytest.param(4, 4, Graces(spec=30, deletion=9), 7, id="never grows"),
+    ],
+)
+def test_effective_grace(expected: int, existing: int | None, graces: Graces, override: int | None) -> None:
+    assert expected == lc.effective_grace(existing, graces, override)
+
+
+@pytest.mark.parametrize(
+    ("expected", "state", "outcome"),
+    [
+        (Terminating(30, StopReason.COMPLETED), Syncing(), Outcome.DONE),
+        (Terminated(REMOVED, deleted=True), GONE, Outcome.DONE),
+        (Finished(REMOVED, deleted=True, restart=True), Terminated(REMOVED, deleted=True, restart=True), Outcome.DONE),
+        (Syncing(), Syncing(), Outcome.AGAIN),
+        (GONE, GONE, Outcome.AGAIN),
+        (Finished(KILLED), Finished(KILLED), Outcome.DONE),
+    ],
+)
+def test_outcomes(expected: lc.State, state: lc.State, outcome: Outcome) -> None:
+    assert expected == lc.on_outcome(state, outcome, GRACES)
+
+
+@pytest.mark.parametrize(
+    ("expected", "ended", "in_runtime"),
+    [
+        (Starting(), False, False),
+        (Starting(), False, True),
+        (Terminated(StopReason.COMPLETED), True, False),
+        (Terminating(30, StopReason.COMPLETED), True, True),
+    ],
+)
+def test_first_sight(*, expected: lc.State, ended: bool, in_runtime: bool) -> None:
+    assert expected == lc.first_state(already_ended=ended, anything_in_runtime=in_runtime)
+
+
+@pytest.mark.parametrize(
+    ("state", "synced", "could_run", "finished", "requested", "stopping", "runtime", "content"),
+    [
+        (None, False, True, False, False, False, False, False),
+        (None, True, False, True, False, True, True, True),
+        (Starting(), True, True, False, False, False, False, False),
+        (Syncing(), True, True, False, False, False, False, False),
+        (TERMINATING, True, True, False, True, False, False, False),
+        (lc.on_begin(TERMINATING), True, True, False, True, True, False, False),
+        (Terminated(KILLED), True, False, False, True, True, True, False),
+        (Terminated(KILLED, deleted=True), True, False, False, True, True, True, True),
+        (Terminated(StopReason.EVICTED), True, False, False, True, True, True, True),
+        (Finished(KILLED), True, False, True, True, True, True, False),
+        (Finished(REMOVED, deleted=True), True, False, True, True, True, True, True),
+    ],
+)
+def test_predicates(
+    *,
+    state: lc.State | None,
+    synced: bool,
+    could_run: bool,
+    finished: bool,
+    requested: bool,
+    stopping: bool,
+    runtime: bool,
+    content: bool,
+) -> None:
+    assert (
+        could_run,
+        finished,
+        requested,
+        stopping,
+        runtime,
+        content,
+    ) == (
+        lc.could_have_running_containers(state, synced=synced),
+        lc.should_be_finished(state, synced=synced),
+        lc.is_termination_requested(state),
+        lc.should_containers_be_terminating(state, synced=synced),
+        lc.should_runtime_be_removed(state, synced=synced),
+        lc.should_content_be_removed(state, synced=synced),
+    )
+
+
+RANK = {Starting: 0, Syncing: 1, Terminating: 2, Terminated: 3, Finished: 4}
+requests = st.one_of(
+    st.builds(Sync, create=st.booleans()),
+    st.builds(Stop, st.sampled_from(StopReason), st.none() | st.integers(0, 100)),
+)
+
+
+@given(st.lists(requests | st.sampled_from(Outcome) | st.just("begin"), max_size=30))
+def test_no_history_leads_back_and_grace_only_shrinks(history: list[object]) -> None:
+    state: lc.State = Starting()
+    for happening in history:
+        before = state
+        if isinstance(happening, Outcome):
+            state = lc.on_outcome(state, happening, GRACES)
+        elif isinstance(happening, Sync | Stop):
+            state = lc.on_request(state, happening, GRACES).state
+        else:
+            state = lc.on_begin(state)
+        assert RANK[type(before)] <= RANK[type(state)]
+        if isinstance(before, Terminating) and isinstance(state, Terminating):
+            assert state.grace_seconds <= before.grace_seconds
+            assert state.reason is before.reason
