@@ -1,0 +1,100 @@
+"""From whole snapshots of a source to changes of pods: the config mux's decision.
+
+A source (files, a URL, the API server) always says everything it has. This module compares that with what the same
+source said before and names the differences, pod by pod. The shell (``pods/mux.py``) keeps the result and hands the
+changes to the sync loop in the order given here: what goes comes first, so that a replacement never waits behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from trikubelet.core.names import CONFIG_HASH, CONFIG_SEEN, CONFIG_SOURCE, full_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trikubelet.model.k8s import Pod
+
+_LOCAL_ANNOTATIONS = frozenset({CONFIG_SOURCE, CONFIG_SEEN, CONFIG_HASH})
+
+
+class Op(Enum):
+    """What happened to a pod's configuration. A graceful deletion is an UPDATE that sets its deletion timestamp."""
+
+    REMOVE = "remove"
+    ADD = "add"
+    UPDATE = "update"
+    RECONCILE = "reconcile"
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    """One pod's change, as one source told it. For REMOVE ``pod`` is the last configuration known."""
+
+    op: Op
+    pod: Pod
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a source wants now by UID, how that differs from before, and the pods left out because another pod of the
+    same snapshot has their name (the first one wins)."""
+
+    pods: Mapping[str, Pod]
+    changes: tuple[PodChange, ...]
+    duplicates: tuple[Pod, ...]
+
+
+def merge(source: str, before: Mapping[str, Pod], snapshot: Sequence[Pod]) -> Merged:
+    """Compare a source's new snapshot with its previous pods."""
+    pods, duplicates = _by_uid(snapshot)
+    changes = [PodChange(Op.REMOVE, pod, source) for uid, pod in before.items() if uid not in pods]
+    added = [pod for uid, pod in pods.items() if uid not in before]
+    changes += [PodChange(Op.ADD, pod, source) for pod in sorted(added, key=_age)]
+    for uid, pod in pods.items():
+        known = before.get(uid)
+        if known is None or known is pod:
+            continue
+        if _means_something_else(known, pod):
+            changes.append(PodChange(Op.UPDATE, pod, source))
+        elif known.status != pod.status:
+            changes.append(PodChange(Op.RECONCILE, pod, source))
+    return Merged(pods, tuple(changes), tuple(duplicates))
+
+
+def _by_uid(snapshot: Sequence[Pod]) -> tuple[dict[str, Pod], list[Pod]]:
+    pods: dict[str, Pod] = {}
+    names: set[str] = set()
+    duplicates: list[Pod] = []
+    for pod in snapshot:
+        name = full_name(pod)
+        if name in names:
+            duplicates.append(pod)
+            continue
+        names.add(name)
+        pods[pod.metadata.uid] = pod
+    return pods, duplicates
+
+
+def _age(pod: Pod) -> tuple[str, str]:
+    """Older pods first; RFC 3339 in UTC sorts as text. Those without a creation time come first, by name."""
+    return (pod.metadata.creation_timestamp, full_name(pod))
+
+
+def _means_something_else(a: Pod, b: Pod) -> bool:
+    """Whether a worker must look again: spec, labels, deletion, or annotations that others may read."""
+    return (
+        a.spec != b.spec
+        or a.metadata.labels != b.metadata.labels
+        or a.metadata.deletion_timestamp != b.metadata.deletion_timestamp
+        or a.metadata.deletion_grace_period_seconds != b.metadata.deletion_grace_period_seconds
+        or _shared_annotations(a) != _shared_annotations(b)
+    )
+
+
+def _shared_annotations(pod: Pod) -> dict[str, str]:
+    return {k: v for k, v in pod.metadata.annotations.items() if k not in _LOCAL_ANNOTATIONS}

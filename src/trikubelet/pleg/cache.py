@@ -1,0 +1,111 @@
+"""PodCache: the newest observation of each pod, and the place where pod workers wait for a newer one.
+
+PLEG is the only writer. A worker that acted wants to see the world *after* its action, so it waits for an observation
+that was begun later. Three things satisfy it: the pod was inspected later; everything was listed later and this pod had
+not changed; or the inspection that was begun later failed, and then its error is raised.
+
+A pod whose inspection is under way is *pending*: a newer list does not speak for it until the inspection is over, so a
+hung pod delays its own worker and nobody else's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.model.runtime import PodObservation
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    observation: PodObservation
+    error: Exception | None = None
+
+
+class PodCache:
+    """Owns what is known of each pod. Written by PLEG only; readers get frozen records."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self._pending: frozenset[str] = frozenset()
+        self._listed_at = float("-inf")
+        self._moved: dict[str, trio.Event] = {}
+
+    # ---- readers ----
+
+    def get(self, uid: str) -> PodObservation:
+        """What is known now; an empty observation for an unknown pod, the last good one after a failed inspection."""
+        entry = self._entries.get(uid)
+        return entry.observation if entry else PodObservation(uid)
+
+    async def newer_than(self, uid: str, time: float) -> PodObservation:
+        """Wait until the pod was observed after ``time`` (Trio's clock, seconds); always a checkpoint.
+
+        Raises what the pod's newest inspection raised.
+        """
+        await trio.lowlevel.checkpoint()
+        while not self._is_newer(uid, time):
+            await self._moved.setdefault(uid, trio.Event()).wait()
+        entry = self._entries.get(uid)
+        if entry is None:
+            return PodObservation(uid, observed_at=self._listed_at)
+        if entry.error is not None:
+            raise entry.error
+        return entry.observation
+
+    def _is_newer(self, uid: str, time: float) -> bool:
+        entry = self._entries.get(uid)
+        if entry is not None and entry.observation.observed_at > time:
+            return True
+        return self._listed_at > time and uid not in self._pending
+
+    def __iter__(self) -> Iterator[PodObservation]:
+        """Every pod of which something is known."""
+        return iter([entry.observation for entry in self._entries.values()])
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    # ---- the writer: PLEG ----
+
+    def listed(self, at: float, pending: Collection[str]) -> None:
+        """Everything was listed at ``at``; what is known holds for every pod but the pending ones."""
+        self._listed_at = max(self._listed_at, at)
+        self._pending = frozenset(pending)
+        for uid in [uid for uid in self._moved if uid not in self._pending]:
+            self._wake(uid)
+
+    def put(self, observation: PodObservation) -> None:
+        """The pod was inspected. An observation older than the one held is dropped: it lost a race."""
+        held = self._entries.get(observation.uid)
+        self._pending -= {observation.uid}
+        if held is None or held.observation.observed_at <= observation.observed_at:
+            self._entries[observation.uid] = _Entry(observation)
+        self._wake(observation.uid)
+
+    def put_error(self, uid: str, at: float, error: Exception) -> None:
+        """The pod's inspection, begun at ``at``, failed. What was known stays; waiting workers see the error."""
+        held = self.get(uid)
+        known = PodObservation(uid, held.name, held.namespace, held.ips, held.sandboxes, held.containers, at)
+        self._pending -= {uid}
+        self._entries[uid] = _Entry(known, error)
+        self._wake(uid)
+
+    def delete(self, uid: str) -> None:
+        """The runtime has nothing of the pod any more."""
+        self._entries.pop(uid, None)
+        self._pending -= {uid}
+        self._wake(uid)
+
+    def _wake(self, uid: str) -> None:
+        moved = self._moved.pop(uid, None)
+        if moved is not None:
+            moved.set()
+
+    def __repr__(self) -> str:
+        return f"<PodCache of {len(self._entries)} pods, {len(self._moved)} awaited, {len(self._pending)} pending>"
