@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from trikubelet.core.relist import PodRecord
     from trikubelet.model import k8s
     from trikubelet.model.objects import ObjectRef
     from trikubelet.model.runtime import (
@@ -131,6 +132,19 @@ class PodCache(Protocol):
 
     async def newer_than(self, uid: str, time: float) -> PodObservation:
         """Wait until the pod was observed after ``time`` (Trio's clock). Raises what its inspection raised."""
+        ...
+
+
+class RuntimePods(Protocol):
+    """What the runtime was last seen to hold, pod by pod. PLEG knows."""
+
+    @property
+    def has_listed(self) -> bool:
+        """Whether the runtime was listed successfully at least once."""
+        ...
+
+    def pods(self) -> Sequence[PodRecord]:
+        """Every pod of which a sandbox or a container exists, wanted or not."""
         ...
 
 

@@ -36,3 +36,15 @@ class VolumeFailed(PodSyncError):
 
 class StillMounted(Exception):
     """A pod's directory cannot be removed: something below it is a mount point (named in the message)."""
+
+
+class NetworkNotReady(PodSyncError):
+    """The runtime's network is not ready and the pod needs it (event reason NetworkNotReady)."""
+
+
+class RetryAt(PodSyncError):
+    """It is too early to try again: a back-off is running. ``at`` is when it ends, on Trio's clock, in seconds."""
+
+    def __init__(self, reason: str, message: str, at: float, container: str = "") -> None:
+        super().__init__(reason, message, container)
+        self.at = at

@@ -1,0 +1,134 @@
+"""The names that tie a pod to what the runtime and the disk hold of it: labels, annotations, log paths.
+
+They are upstream's to the letter: another kubelet, ``crictl`` and log collectors must find what we made, and after a
+restart these names are all we have. ``dnsPolicy`` and friends are decided elsewhere; this is only spelling.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.model import k8s
+from trikubelet.model.objects import ObjectRef
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+POD_NAME = "io.kubernetes.pod.name"
+POD_NAMESPACE = "io.kubernetes.pod.namespace"
+POD_UID = "io.kubernetes.pod.uid"
+CONTAINER_NAME = "io.kubernetes.container.name"
+
+CONTAINER_HASH = "io.kubernetes.container.hash"
+CONTAINER_RESTART_COUNT = "io.kubernetes.container.restartCount"
+CONTAINER_TERMINATION_PATH = "io.kubernetes.container.terminationMessagePath"
+CONTAINER_TERMINATION_POLICY = "io.kubernetes.container.terminationMessagePolicy"
+CONTAINER_PRE_STOP = "io.kubernetes.container.preStopHandler"
+CONTAINER_PORTS = "io.kubernetes.container.ports"
+POD_TERMINATION_GRACE = "io.kubernetes.pod.terminationGracePeriod"
+POD_DELETION_GRACE = "io.kubernetes.pod.deletionGracePeriod"
+
+CONFIG_SOURCE = "kubernetes.io/config.source"
+CONFIG_MIRROR = "kubernetes.io/config.mirror"
+CONFIG_SEEN = "kubernetes.io/config.seen"
+CONFIG_HASH = "kubernetes.io/config.hash"
+
+API_SOURCE = "api"
+SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
+CONTAINER_LINK_NAME_CHARS_MAX = 251
+
+
+def full_name(pod: k8s.Pod) -> str:
+    """``name_namespace``: what two static pods must not share while both run."""
+    meta = metadata(pod)
+    return f"{meta.name}_{meta.namespace}"
+
+
+def metadata(pod: k8s.Pod) -> k8s.ObjectMeta:
+    """The pod's metadata. Every pod past the parsing edge has some."""
+    assert pod.metadata is not None, "a pod without metadata got past parsing"
+    return pod.metadata
+
+
+def spec(pod: k8s.Pod) -> k8s.PodSpec:
+    """The pod's spec. Every pod past the parsing edge has one."""
+    assert pod.spec is not None, "a pod without a spec got past parsing"
+    return pod.spec
+
+
+def object_ref(pod: k8s.Pod, container: str = "") -> ObjectRef:
+    """The reference events and log lines use."""
+    meta = metadata(pod)
+    path = f"spec.containers{{{container}}}" if container else ""
+    return ObjectRef("Pod", meta.name, meta.namespace, meta.uid, path)
+
+
+def source_of(pod: k8s.Pod) -> str:
+    """The source that brought the pod: ``file``, ``http`` or ``api``."""
+    return metadata(pod).annotations.get(CONFIG_SOURCE, API_SOURCE)
+
+
+def is_static(pod: k8s.Pod) -> bool:
+    """Whether the pod came from a file or URL rather than from the API server."""
+    return source_of(pod) != API_SOURCE
+
+
+def is_mirror(pod: k8s.Pod) -> bool:
+    """Whether the pod is the API server's picture of a static pod."""
+    return CONFIG_MIRROR in metadata(pod).annotations
+
+
+def is_critical(pod: k8s.Pod) -> bool:
+    """Whether the node must not sacrifice the pod: static, mirror, or of system-critical priority."""
+    return is_static(pod) or is_mirror(pod) or (spec(pod).priority or 0) >= SYSTEM_CRITICAL_PRIORITY
+
+
+def all_containers(pod: k8s.Pod) -> tuple[k8s.Container, ...]:
+    """Init containers, then regular ones, as the spec lists them. Ephemeral ones are another type."""
+    return (*spec(pod).init_containers, *spec(pod).containers)
+
+
+def pod_labels(pod: k8s.Pod) -> dict[str, str]:
+    """A sandbox's labels: the pod's own and who it is."""
+    meta = metadata(pod)
+    return {**meta.labels, POD_NAME: meta.name, POD_NAMESPACE: meta.namespace, POD_UID: meta.uid}
+
+
+def container_labels(pod: k8s.Pod, container: str) -> dict[str, str]:
+    """A container's labels: whose it is, and which."""
+    meta = metadata(pod)
+    return {POD_NAME: meta.name, POD_NAMESPACE: meta.namespace, POD_UID: meta.uid, CONTAINER_NAME: container}
+
+
+def uid_from_labels(labels: Mapping[str, str]) -> str:
+    """The pod UID a kubelet wrote, or empty."""
+    return labels.get(POD_UID, "")
+
+
+def log_directory_name(namespace: str, name: str, uid: str) -> str:
+    """The pod's directory under /var/log/pods."""
+    return f"{namespace}_{name}_{uid}"
+
+
+def uid_of_log_directory(directory: str) -> str:
+    """The UID at the end of a pod log directory's name."""
+    return directory.rsplit("_", 1)[-1]
+
+
+def log_path(container: str, attempt: int) -> str:
+    """A container's log file, relative to its pod's log directory."""
+    return f"{container}/{attempt}.log"
+
+
+def log_link_name(pod: k8s.Pod, container: str, container_id: str) -> str:
+    """The legacy link under /var/log/containers. The name before the id is cut so that the whole fits a file name."""
+    meta = metadata(pod)
+    ending = f"-{container_id}.log"
+    return f"{meta.name}_{meta.namespace}_{container}"[: CONTAINER_LINK_NAME_CHARS_MAX - len(ending)] + ending
+
+
+def orphan_pod(uid: str, name: str, namespace: str) -> k8s.Pod:
+    """A pod made from what a runtime's labels tell, so that something unwanted can be stopped like any other pod."""
+    annotations = {CONFIG_SOURCE: "runtime"}
+    meta = k8s.ObjectMeta(name=name, namespace=namespace, uid=uid, annotations=annotations)
+    return k8s.Pod(metadata=meta, spec=k8s.PodSpec(containers=()))

@@ -1,0 +1,55 @@
+"""The pods this node should hold, and which sources have spoken.
+
+The mux is the only writer; the sync loop, housekeeping, the status writer and the local API read. A pod stands here from
+the moment its source brought it until the source gave it up; that it still has a worker is the workers' business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from trikubelet.model.k8s import Pod
+
+
+class DesiredPods:
+    """Owns the newest configuration of every wanted pod, by source. Written by the mux only."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self._by_source: dict[str, Mapping[str, Pod]] = {}
+        self._silent = set(sources)
+
+    def replace(self, source: str, pods: Mapping[str, Pod]) -> None:
+        """Everything the source wants now."""
+        self._by_source[source] = pods
+        self._silent.discard(source)
+
+    def of(self, source: str) -> Mapping[str, Pod]:
+        """What the source wants, by UID."""
+        return self._by_source.get(source, {})
+
+    def get(self, uid: str) -> Pod | None:
+        """The pod of that UID, whichever source wants it."""
+        return next((pods[uid] for pods in self._by_source.values() if uid in pods), None)
+
+    def __iter__(self) -> Iterator[Pod]:
+        return (pod for pods in self._by_source.values() for pod in pods.values())
+
+    def __len__(self) -> int:
+        return sum(len(pods) for pods in self._by_source.values())
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether every configured source has spoken at least once. Until then nothing unknown may be removed."""
+        return not self._silent
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """The sources that have not spoken yet."""
+        return frozenset(self._silent)
+
+    def __repr__(self) -> str:
+        waiting = f", waiting for {', '.join(sorted(self._silent))}" if self._silent else ""
+        return f"<DesiredPods {len(self)}{waiting}>"

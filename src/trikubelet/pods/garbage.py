@@ -1,0 +1,84 @@
+"""Collecting what the runtime and the log directory keep and nobody needs: dead containers, sandboxes, logs.
+
+Runs once a minute, and sooner for pods in which something has just died. What to remove is decided in ``core.garbage``;
+this task removes it, one at a time, and goes on after an error, which the next pass will meet again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core import garbage
+from trikubelet.core.names import uid_of_log_directory
+from trikubelet.kit.every import Every
+from trikubelet.model.runtime_errors import RuntimeCallError
+
+if TYPE_CHECKING:
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.pods.desired import DesiredPods
+    from trikubelet.pods.workers import PodWorkers
+    from trikubelet.ports import PodFiles, Runtime, RuntimePods
+
+log = logging.getLogger(__name__)
+
+
+class GarbageCollection:
+    """Removes dead containers and sandboxes, and the logs of pods that are gone. Owns no state."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        runtime_pods: RuntimePods,
+        desired: DesiredPods,
+        workers: PodWorkers,
+        files: PodFiles,
+        bounds: Bounds,
+    ) -> None:
+        self._runtime = runtime
+        self._runtime_pods = runtime_pods
+        self._desired = desired
+        self._workers = workers
+        self._files = files
+        self._bounds = bounds
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Collect until cancelled."""
+        task_status.started()
+        async for _ in Every(self._bounds.garbage_period_seconds):
+            if self._desired.all_ready and self._runtime_pods.has_listed:
+                await self.collect()
+
+    async def collect(self) -> None:
+        """One pass. Container logs go with their containers."""
+        found = garbage.collect(self._runtime_pods.pods(), self._workers.should_content_be_removed)
+        for container_id in found.containers:
+            await self._remove_container(container_id)
+        for sandbox_id in found.sandboxes:
+            await self._remove_sandbox(sandbox_id)
+        in_runtime = {record.uid for record in self._runtime_pods.pods()}
+        for directory in sorted(self._files.log_directories()):
+            uid = uid_of_log_directory(directory)
+            if uid not in in_runtime and self._workers.should_content_be_removed(uid):
+                self._files.remove_log_directory(directory)
+
+    async def _remove_container(self, container_id: str) -> None:
+        try:
+            with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                log_path = (await self._runtime.container_status(container_id)).log_path
+                await self._runtime.remove_container(container_id)
+        except (RuntimeCallError, trio.TooSlowError) as error:
+            log.debug("Cannot remove container %s, will try again: %s", container_id, error)
+            return
+        if log_path:
+            self._files.remove_container_logs(log_path)
+
+    async def _remove_sandbox(self, sandbox_id: str) -> None:
+        try:
+            with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                await self._runtime.stop_sandbox(sandbox_id)
+                await self._runtime.remove_sandbox(sandbox_id)
+        except (RuntimeCallError, trio.TooSlowError) as error:
+            log.debug("Cannot remove sandbox %s, will try again: %s", sandbox_id, error)

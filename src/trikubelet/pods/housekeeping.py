@@ -1,0 +1,95 @@
+"""Housekeeping: every two seconds, is this node what it should be?
+
+Nothing here is told; everything is compared. Wanted pods against workers, workers against sources, the runtime's pods
+and the disk's pod directories against both. So whatever was missed, by us or by an earlier process that was killed at
+any moment, is found again. Until every source has spoken and the runtime was listed once, nothing is touched.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.names import metadata, orphan_pod
+from trikubelet.kit.every import Every
+from trikubelet.model.errors import StillMounted, VolumeFailed
+from trikubelet.model.runtime import ContainerState, SandboxState
+
+if TYPE_CHECKING:
+    from trikubelet.core.relist import PodRecord
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.pods.desired import DesiredPods
+    from trikubelet.pods.workers import PodWorkers
+    from trikubelet.ports import PodFiles, RuntimePods, Volumes
+
+log = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    """Owns nothing but the list of directories it could not remove, so that each is complained about once."""
+
+    def __init__(
+        self,
+        desired: DesiredPods,
+        workers: PodWorkers,
+        runtime_pods: RuntimePods,
+        files: PodFiles,
+        volumes: Volumes,
+        bounds: Bounds,
+    ) -> None:
+        self._desired = desired
+        self._workers = workers
+        self._runtime_pods = runtime_pods
+        self._files = files
+        self._volumes = volumes
+        self._bounds = bounds
+        self._stuck: dict[str, str] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Compare and mend until cancelled."""
+        task_status.started()
+        async for _ in Every(self._bounds.housekeeping_period_seconds):
+            if self._desired.all_ready and self._runtime_pods.has_listed:
+                self.compare()
+                await self.remove_directories()
+
+    def compare(self) -> None:
+        """Bring workers in line with the wanted pods and with what runs."""
+        desired = {metadata(pod).uid: pod for pod in self._desired}
+        self._workers.compare_with(desired)
+        for uid, pod in desired.items():
+            if uid not in self._workers:
+                self._workers.sync(pod, create=True)
+        for record in self._runtime_pods.pods():
+            if record.uid not in self._workers and _is_alive(record):
+                self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
+
+    async def remove_directories(self) -> None:
+        """Take down what pods that are gone left on disk, one after another; a hanging one is its own trouble and
+        tried again later."""
+        in_runtime = {record.uid for record in self._runtime_pods.pods() if _is_alive(record)}
+        for uid in sorted(self._files.pods_on_disk()):
+            if uid in in_runtime or not self._workers.should_content_be_removed(uid):
+                continue
+            with trio.move_on_after(self._bounds.housekeeping_period_seconds):
+                await self._remove_directory(uid)
+
+    async def _remove_directory(self, uid: str) -> None:
+        try:
+            await self._volumes.tear_down(uid)
+            self._files.remove_pod(uid)
+        except (StillMounted, VolumeFailed, OSError) as error:
+            if self._stuck.get(uid) != str(error):
+                log.warning("Cannot remove the directory of pod %s, will try again: %s", uid, error)
+            self._stuck[uid] = str(error)
+        else:
+            self._stuck.pop(uid, None)
+            log.debug("Removed the directory of pod %s", uid)
+
+
+def _is_alive(record: PodRecord) -> bool:
+    return any(sandbox.state == SandboxState.READY for sandbox in record.sandboxes) or any(
+        container.state == ContainerState.RUNNING for container in record.containers
+    )

@@ -1,0 +1,67 @@
+"""The config mux: whole snapshots of the sources in, changes of single pods out.
+
+Each source writes into a Slot of its own, so a fast one never blocks and a slow one never hides another. The channel to
+the sync loop is the one blocking edge in the agent; it is not on the task ring, since nothing the sync loop does waits
+for a source.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.merge import PodChange, merge
+from trikubelet.core.names import object_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.kit.slot import Slot
+    from trikubelet.model.k8s import Pod
+    from trikubelet.pods.desired import DesiredPods
+    from trikubelet.ports import Events
+
+log = logging.getLogger(__name__)
+
+Snapshot = tuple["Pod", ...]
+
+
+class Mux:
+    """Compares each snapshot with the one before and passes on what changed."""
+
+    def __init__(
+        self,
+        slots: Mapping[str, Slot[Snapshot]],
+        desired: DesiredPods,
+        changes: trio.MemorySendChannel[PodChange],
+        events: Events,
+    ) -> None:
+        self._slots = slots
+        self._desired = desired
+        self._changes = changes
+        self._events = events
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Follow every source until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for source, slot in self._slots.items():
+                nursery.start_soon(self._follow, source, slot)
+            task_status.started()
+
+    async def _follow(self, source: str, slot: Slot[Snapshot]) -> None:
+        while True:
+            snapshot = await slot.take()
+            for change in self._accept(source, snapshot):
+                await self._changes.send(change)
+
+    def _accept(self, source: str, snapshot: Snapshot) -> tuple[PodChange, ...]:
+        merged = merge(source, self._desired.of(source), snapshot)
+        self._desired.replace(source, merged.pods)
+        for pod in merged.duplicates:
+            ref = object_ref(pod)
+            log.warning("Pod %s is defined twice in source %s; the first definition counts", ref, source)
+            message = f"Error validating pod {ref} from {source}: duplicate pod name, ignoring"
+            self._events.record(ref, "Warning", "FailedValidation", message)
+        return merged.changes

@@ -1,0 +1,170 @@
+"""One pod's task: it holds the pod's state, makes one attempt at a time, and never forgets a request.
+
+    ask(request) ─ synchronous ─► core.lifecycle fold ─► state     (interrupt: cancel the attempt; wake: be due now)
+    run():  wait until woken or due ─► one attempt in one cancel scope ─► fold the outcome ─► due again later
+
+A request that arrives during an attempt is folded at once and acted on after it; only what makes the attempt pointless
+interrupts it. The task is its own fault barrier: a bug in one pod's attempt is logged, counted and retried, and the
+neighbours do not notice. A broken invariant is let through and ends the process.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from trikubelet.core import lifecycle
+from trikubelet.core.lifecycle import Finished, Graces, Outcome, Starting, Syncing, Terminated, Terminating
+from trikubelet.core.names import object_ref
+from trikubelet.model.errors import InvariantBroken, NetworkNotReady, PodSyncError, RetryAt
+from trikubelet.model.runtime_errors import RuntimeCallError
+
+if TYPE_CHECKING:
+    import random
+
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Pod
+
+log = logging.getLogger(__name__)
+
+
+class Attempts(Protocol):
+    """What a worker can try. Each is given the newest configuration and the time of the attempt before."""
+
+    async def sync(self, pod: Pod, since: float) -> Outcome:
+        """Bring the pod closer to its configuration. DONE: it has ended for good."""
+        ...
+
+    async def terminate(self, pod: Pod, state: Terminating) -> Outcome:
+        """Stop its containers. DONE: none runs."""
+        ...
+
+    async def clean_up(self, pod: Pod, state: Terminated, since: float) -> Outcome:
+        """Release what it held. DONE: nothing of it needs a task any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatistics:
+    """What a worker is doing, in words and numbers."""
+
+    state: lifecycle.State
+    attempts: int
+    failures: int
+    last_error: str
+    busy_since: float | None
+
+
+def graces(pod: Pod) -> Graces:
+    """What the pod says about grace."""
+    spec = pod.spec.termination_grace_period_seconds if pod.spec else None
+    return Graces(spec=spec, deletion=pod.metadata.deletion_grace_period_seconds if pod.metadata else None)
+
+
+class PodWorker:
+    """Owns the lifecycle state of one pod. Its only writers are ``ask`` and its own task."""
+
+    def __init__(
+        self, pod: Pod, state: lifecycle.State, attempts: Attempts, bounds: Bounds, chance: random.Random
+    ) -> None:
+        self.pod = pod
+        self.state = state
+        self._attempts = attempts
+        self._bounds = bounds
+        self._chance = chance
+        self._woken = trio.Event()
+        self._attempt: trio.CancelScope | None = None
+        self._due = trio.current_time()
+        self._since = float("-inf")
+        self._count = 0
+        self._failures = 0
+        self._last_error = ""
+        self._busy_since: float | None = None
+
+    def ask(self, request: lifecycle.Request, pod: Pod | None = None) -> None:
+        """Fold a request in; ``pod`` is its newest configuration. Never blocks."""
+        if pod is not None:
+            self.pod = pod
+        step = lifecycle.on_request(self.state, request, graces(self.pod))
+        self.state = step.state
+        if step.interrupt and self._attempt is not None:
+            self._attempt.cancel()
+        if step.wake:
+            self.wake()
+
+    def wake(self) -> None:
+        """Make the next attempt due now. Never blocks."""
+        self._woken.set()
+
+    def statistics(self) -> WorkerStatistics:
+        """What the worker is doing."""
+        return WorkerStatistics(self.state, self._count, self._failures, self._last_error, self._busy_since)
+
+    async def run(self) -> None:
+        """Live until finished."""
+        while not isinstance(self.state, Finished):
+            with trio.move_on_at(self._due):
+                await self._woken.wait()
+            await trio.lowlevel.checkpoint()
+            self._woken = trio.Event()
+            if not isinstance(self.state, Finished):
+                await self._attempt_once()
+
+    async def _attempt_once(self) -> None:
+        self.state = lifecycle.on_begin(self.state)
+        made_for = type(self.state)
+        began = self._busy_since = trio.current_time()
+        self._count += 1
+        delay = 0.0
+        with trio.CancelScope() as self._attempt:
+            outcome, delay = await self._guarded()
+            self._last_error = "" if outcome is not None else self._last_error
+            if outcome is not None and type(self.state) is made_for:
+                self.state = lifecycle.on_outcome(self.state, outcome, graces(self.pod))
+        self._attempt = None
+        self._busy_since = None
+        self._since = began
+        moved = type(self.state) is not made_for
+        self._due = trio.current_time() + (0.0 if moved else delay)
+
+    async def _guarded(self) -> tuple[Outcome | None, float]:
+        """One attempt; its outcome, or None if it failed, and how long to wait before the next, in seconds."""
+        try:
+            return await self._try(), self._jittered(self._bounds.resync_seconds)
+        except NetworkNotReady as error:
+            return self._failed(error), self._bounds.network_retry_seconds
+        except RetryAt as error:
+            # A delay of its own, but never longer than the pod would have gone unlooked at anyway.
+            wait = max(0.0, error.at - trio.current_time())
+            return self._failed(error), min(wait, self._jittered(self._bounds.resync_seconds))
+        except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
+            return self._failed(error), self._jittered(self._bounds.retry_seconds)
+        except InvariantBroken:
+            raise
+        except Exception as error:
+            log.exception("Pod %s: a bug in its worker; the attempt will be repeated", object_ref(self.pod))
+            return self._failed(error), self._jittered(self._bounds.retry_seconds)
+
+    async def _try(self) -> Outcome:
+        match self.state:
+            case Starting() | Syncing():
+                return await self._attempts.sync(self.pod, self._since)
+            case Terminating() as state:
+                return await self._attempts.terminate(self.pod, state)
+            case Terminated() as state:
+                return await self._attempts.clean_up(self.pod, state, self._since)
+            case Finished():
+                raise InvariantBroken(f"an attempt at the finished pod {object_ref(self.pod)}")
+
+    def _failed(self, error: Exception) -> None:
+        self._failures += 1
+        self._last_error = str(error) or type(error).__name__
+
+    def _jittered(self, seconds: float) -> float:
+        return seconds * (1.0 + 0.5 * self._chance.random())
+
+    def __repr__(self) -> str:
+        return f"<PodWorker {object_ref(self.pod)} {type(self.state).__name__} after {self._count} attempts>"

@@ -1,0 +1,174 @@
+"""The pod workers: one task per UID, and the rules between pods.
+
+Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier life still ends gets
+a new worker when that life is over. And static pods that share a full name run one after another: a manifest that was
+edited has a new UID but the same name, and must not start before the older pod has ended (upstream: allowStaticPodStart;
+there the waiting pod polls, here it waits its turn).
+
+Everything that asks is synchronous and never blocks; the tasks live in the pods nursery handed to ``run``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core import lifecycle
+from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Terminating
+from trikubelet.core.names import full_name, is_static, object_ref
+from trikubelet.pods.worker import PodWorker
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Collection, Iterator
+
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Pod
+    from trikubelet.pods.worker import Attempts
+
+log = logging.getLogger(__name__)
+
+
+class PodWorkers:
+    """Owns which UIDs have a worker, and whose turn it is among static pods of one name."""
+
+    def __init__(self, attempts: Attempts, bounds: Bounds, chance: random.Random) -> None:
+        self._attempts = attempts
+        self._bounds = bounds
+        self._chance = chance
+        self._workers: dict[str, PodWorker] = {}
+        self._turns: dict[str, deque[tuple[PodWorker, trio.Event]]] = {}
+        self._nursery: trio.Nursery | None = None
+        self._synced = False
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the pods nursery open until cancelled. Cancelling it stops no container."""
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    # ---- requests ----
+
+    def sync(self, pod: Pod, *, create: bool = False) -> None:
+        """The pod is wanted as configured; ``create``: its source just brought it."""
+        uid = pod.metadata.uid
+        worker = self._workers.get(uid)
+        if worker is None:
+            self._begin(pod, lifecycle.first_state(already_ended=False, anything_in_runtime=False))
+        else:
+            worker.ask(Sync(create=create), pod)
+
+    def stop(self, uid: str, reason: StopReason, grace_override: int | None = None) -> None:
+        """The pod must end. A UID without a worker is left to housekeeping."""
+        worker = self._workers.get(uid)
+        if worker is None:
+            return
+        worker.ask(Stop(reason, grace_override))
+        self._offer_turns(full_name(worker.pod))
+
+    def kill_orphan(self, pod: Pod) -> None:
+        """Something of this pod runs and nothing wants it. ``pod`` carries only what the runtime's labels tell."""
+        if pod.metadata.uid not in self._workers:
+            log.warning("Stopping pod %s, which runs and which nothing wants", object_ref(pod))
+            state = Terminating(self._bounds.kill_orphan_grace_seconds, StopReason.ORPHANED, deleted=True)
+            self._begin(pod, state)
+
+    def wake(self, uids: Collection[str]) -> None:
+        """Look at these pods again now."""
+        for uid in uids:
+            worker = self._workers.get(uid)
+            if worker is not None:
+                worker.wake()
+
+    def compare_with(self, desired: Collection[str]) -> None:
+        """Every source has spoken: pods that none of them wants end, and finished ones are forgotten."""
+        self._synced = True
+        for uid, worker in list(self._workers.items()):
+            if uid in desired:
+                continue
+            if isinstance(worker.state, Finished):
+                del self._workers[uid]
+            else:
+                self.stop(uid, StopReason.REMOVED)
+
+    # ---- the tasks ----
+
+    def _begin(self, pod: Pod, state: lifecycle.State) -> None:
+        assert self._nursery is not None, "a pod before the pods nursery is open"
+        worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance)
+        self._workers[pod.metadata.uid] = worker
+        turn = trio.Event()
+        if is_static(pod) and isinstance(state, Starting):
+            self._turns.setdefault(full_name(pod), deque()).append((worker, turn))
+            self._offer_turns(full_name(pod))
+        else:
+            turn.set()
+        self._nursery.start_soon(self._live, worker, turn)
+
+    async def _live(self, worker: PodWorker, turn: trio.Event) -> None:
+        await turn.wait()
+        await worker.run()
+        assert isinstance(worker.state, Finished)
+        self._end_turn(worker)
+        uid = worker.pod.metadata.uid
+        if worker.state.restart and self._workers.get(uid) is worker:
+            self._begin(worker.pod, Starting())
+
+    def _offer_turns(self, name: str) -> None:
+        """Let the first in line go, and everyone in line who has nothing left to do."""
+        for place, (worker, turn) in enumerate(self._turns.get(name, ())):
+            if place == 0 or isinstance(worker.state, Finished):
+                turn.set()
+
+    def _end_turn(self, worker: PodWorker) -> None:
+        name = full_name(worker.pod)
+        line = self._turns.get(name)
+        if line is None:
+            return
+        left = deque(entry for entry in line if entry[0] is not worker)
+        if left:
+            self._turns[name] = left
+            self._offer_turns(name)
+        else:
+            del self._turns[name]
+
+    # ---- what others decide by ----
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._workers
+
+    def __iter__(self) -> Iterator[PodWorker]:
+        return iter(list(self._workers.values()))
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    def worker(self, uid: str) -> PodWorker | None:
+        """The worker of that UID, or None."""
+        return self._workers.get(uid)
+
+    def _state(self, uid: str) -> lifecycle.State | None:
+        worker = self._workers.get(uid)
+        return None if worker is None else worker.state
+
+    def could_have_running_containers(self, uid: str) -> bool:
+        """Whether a container of this pod may run now."""
+        return lifecycle.could_have_running_containers(self._state(uid), synced=self._synced)
+
+    def is_termination_requested(self, uid: str) -> bool:
+        """Whether the pod began to stop."""
+        return lifecycle.is_termination_requested(self._state(uid))
+
+    def should_runtime_be_removed(self, uid: str) -> bool:
+        """Whether the pod's sandboxes and mounts may go."""
+        return lifecycle.should_runtime_be_removed(self._state(uid), synced=self._synced)
+
+    def should_content_be_removed(self, uid: str) -> bool:
+        """Whether the pod's containers, logs and directories may go."""
+        return lifecycle.should_content_be_removed(self._state(uid), synced=self._synced)
+
+    def __repr__(self) -> str:
+        return f"<PodWorkers {len(self._workers)}, {len(self._turns)} names in line>"
