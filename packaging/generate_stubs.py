@@ -1,50 +1,84 @@
-"""Writes the protobuf and gRPC modules in src/trikubelet/cri/v1 from api.proto. With ``--check`` it only compares and
-exits 1 on a difference, which is how CI notices a hand-edited file or a forgotten run.
+"""Writes api_pb2.py, api_pb2.pyi and api_grpc.py beside src/trikubelet/cri/v1/api.proto, with grpcio-tools' protoc and
+grpclib's plugin. Run it after changing the .proto file; with ``--check`` it writes nothing and exits 1 where the
+committed files differ, which is how CI notices a hand-edited or forgotten one.
 
-grpclib's plugin writes stubs for client and server; they are used as they come, on a channel of our own.
+The .proto file is compiled under its whole path, since protobuf knows each file of a process by one name and other
+APIs of a node call theirs api.proto, too.
+
+grpclib's client and server are built on asyncio and would import it into every agent. The generated module names four
+of their classes and nothing else, so it is pointed at ours of the same names: ``cri.methods`` and ``cri.server``.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
+import re
 import sys
+import sysconfig
 import tempfile
+from importlib.resources import files
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / "src/trikubelet/cri/v1"
-MODULES = ("api_pb2.py", "api_pb2.pyi", "api_grpc.py")
+SOURCE_ROOT = Path(__file__).resolve().parent.parent / "src"
+PROTO = "trikubelet/cri/v1/api.proto"
+OURS = {"grpclib.client": "trikubelet.cri.methods", "grpclib.server": "trikubelet.cri.server"}
 
 
-def generate(target: Path) -> None:
-    """Run protoc with its Python, typing and grpclib generators."""
-    plugin = Path(sys.executable).parent / "protoc-gen-grpclib_python"
-    subprocess.run(
+def generate(target: Path) -> dict[Path, str]:
+    """Runs protoc into ``target``; returns the generated text by path relative to the source root.
+
+    Raises SystemExit with protoc's own message on standard error when the .proto file is wrong.
+    """
+    from grpc_tools import protoc  # noqa: PLC0415 - lets --help work where grpcio-tools is not installed
+
+    plugin = Path(sysconfig.get_path("scripts")) / "protoc-gen-grpclib_python"
+    code = protoc.main(
         [
-            sys.executable, "-m", "grpc_tools.protoc", f"-I{FOLDER}",
-            f"--python_out={target}", f"--pyi_out={target}", f"--grpclib_python_out={target}",
-            f"--plugin=protoc-gen-grpclib_python={plugin}", "api.proto",
-        ],
-        check=True,
-    )  # fmt: skip
-    # The generated modules import each other as top-level modules; here they live in a package.
-    stub = target / "api_grpc.py"
-    stub.write_text(stub.read_text().replace("import api_pb2", "from trikubelet.cri.v1 import api_pb2"))
+            "protoc",
+            f"--proto_path={SOURCE_ROOT}",
+            f"--proto_path={files('grpc_tools') / '_proto'}",
+            f"--plugin=protoc-gen-grpclib_python={plugin}",
+            f"--python_out={target}",
+            f"--pyi_out={target}",
+            f"--grpclib_python_out={target}",
+            PROTO,
+        ]
+    )
+    if code != 0:
+        raise SystemExit(f"protoc refused {PROTO} (exit code {code})")
+    return {path.relative_to(target): _ours(path) for path in sorted(target.rglob("*.py*"))}
 
 
-def main() -> int:
+def _ours(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    if not path.name.endswith("_grpc.py"):
+        return text
+    for theirs, ours in OURS.items():
+        text, times = re.subn(rf"\b{re.escape(theirs)}\b", ours, text)
+        if times == 0:
+            raise SystemExit(f"{path.name} names no {theirs}: grpclib's plugin has changed, look at OURS")
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: 0 when the files are as they should be, 1 when ``--check`` found a difference."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare only; exit 1 on a difference")
-    if not parser.parse_args().check:
-        generate(FOLDER)
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        generate(Path(folder))
-        stale = [m for m in MODULES if (Path(folder) / m).read_text() != (FOLDER / m).read_text()]
-    for module in stale:
-        print(f"{FOLDER / module} is not what {Path(__file__).name} writes: run it without --check", file=sys.stderr)
-    return 1 if stale else 0
+    check = parser.parse_args(arguments).check
+    stale = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, text in generate(Path(scratch)).items():
+            path = SOURCE_ROOT / name
+            if path.exists() and path.read_text(encoding="utf-8") == text:
+                continue
+            if check:
+                stale = 1
+                print(f"{path}: differs from what {PROTO} gives; run packaging/generate_stubs.py", file=sys.stderr)
+            else:
+                path.write_text(text, encoding="utf-8")
+                print(f"wrote {path}")
+    return stale
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""The methods of the generated stubs: what ``stub.Version(request)`` is.
+
+The generated ``api_grpc`` makes one of these per method of a service; calling it asks the runtime over the channel and
+decodes the reply. ``raw`` leaves it undecoded, for replies that are not worth a Python object per container (the relist
+path). Errors are those of ``model.runtime_errors``. There are no timeouts: the caller's cancel scope is the deadline,
+and it travels with the request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from grpclib.const import Cardinality
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+
+
+class Message(Protocol):
+    """What this package needs of a generated protobuf message."""
+
+    def SerializeToString(self) -> bytes:  # noqa: N802 - protobuf's name
+        """The message as it goes over the wire."""
+
+    @classmethod
+    def FromString(cls, s: bytes, /) -> Any:  # noqa: N802 - protobuf's name
+        """The message from the wire. Raises google.protobuf.message.DecodeError."""
+
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+
+class Channel(Protocol):
+    """What a stub needs of its channel; ``cri.channel.Channel`` is the one there is."""
+
+    def request(self, name: str, cardinality: Cardinality, request_type: type[Request], reply_type: type[Reply]) -> Any:
+        """A call that has not been sent yet, used as a context manager, shaped like grpclib's client stream."""
+
+    async def unary_raw(self, name: str, request: Message) -> bytes:
+        """One request, one undecoded reply."""
+
+    def stream_raw(self, name: str, request: Message) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """One request, a stream of undecoded replies."""
+
+
+class Method(Generic[Request, Reply]):
+    """One method of a service on one channel."""
+
+    cardinality = Cardinality.UNARY_UNARY
+
+    def __init__(self, channel: Channel, name: str, request_type: type[Request], reply_type: type[Reply]) -> None:
+        self.channel = channel
+        self.name = name
+        self.request_type = request_type
+        self.reply_type = reply_type
+
+    def open(self) -> Any:
+        """A call that has not been sent yet: ``async with method.open() as call``. Leaving early cancels the call."""
+        return self.channel.request(self.name, self.cardinality, self.request_type, self.reply_type)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class UnaryUnaryMethod(Method[Request, Reply]):
+    """One request, one reply."""
+
+    async def __call__(self, request: Request) -> Reply:
+        """The runtime's reply. Raises the errors of ``model.runtime_errors``."""
+        async with self.open() as call:
+            await call.send_message(request, end=True)
+            reply: Reply = await call.recv_message()
+        return reply
+
+    async def raw(self, request: Request) -> bytes:
+        """The runtime's reply, undecoded. Raises the errors of ``model.runtime_errors``."""
+        return await self.channel.unary_raw(self.name, request)
+
+
+class UnaryStreamMethod(Method[Request, Reply]):
+    """One request, any number of replies."""
+
+    cardinality = Cardinality.UNARY_STREAM
+
+    async def __call__(self, request: Request) -> list[Reply]:
+        """All replies, once the runtime has ended the stream; for one without an end use ``open`` and iterate."""
+        async with self.open() as call:
+            await call.send_message(request, end=True)
+            return [reply async for reply in call]
+
+    def raw(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The replies as they come, undecoded: ``async with method.raw(request) as replies: async for reply in …``."""
+        return self.channel.stream_raw(self.name, request)
