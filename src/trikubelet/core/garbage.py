@@ -1,8 +1,8 @@
 """What the runtime keeps that nobody needs any more.
 
 Of every container of a live pod the newest dead one stays: its exit code is the pod's last state and its log is what
-``logs --previous`` shows. Of a pod whose content may go, nothing stays. A dead sandbox stays while it is the pod's newest
-or while a container is left in it: the network and the logs hang on it (upstream: kuberuntime_gc.go).
+``logs --previous`` shows. Of a pod whose content may go, nothing stays. A dead sandbox stays while it is the newest of
+its pod or while a container is left in it (upstream: kuberuntime_gc.go).
 """
 
 from __future__ import annotations

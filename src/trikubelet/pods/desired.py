@@ -1,7 +1,7 @@
 """The pods this node should hold, and which sources have spoken.
 
-The mux is the only writer; the sync loop, housekeeping, the status writer and the local API read. A pod stands here from
-the moment its source brought it until the source gave it up; that it still has a worker is the workers' business.
+The mux is the only writer; the sync loop, housekeeping, the status writer and the local API read. A pod stands here
+from the moment its source brought it until the source gave it up; its worker may outlive that.
 """
 
 from __future__ import annotations

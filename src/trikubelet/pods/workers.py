@@ -1,9 +1,9 @@
 """The pod workers: one task per UID, and the rules between pods.
 
-Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier life still ends gets
-a new worker when that life is over. And static pods that share a full name run one after another: a manifest that was
-edited has a new UID but the same name, and must not start before the older pod has ended (upstream: allowStaticPodStart;
-there the waiting pod polls, here it waits its turn).
+Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier life still ends
+gets a new worker when that life is over. And static pods that share a full name run one after another: a manifest that
+was edited has a new UID but the same name, and must not start before the older pod has ended (upstream:
+allowStaticPodStart; there the waiting pod polls, here it waits its turn).
 
 Everything that asks is synchronous and never blocks; the tasks live in the pods nursery handed to ``run``.
 """

@@ -1,0 +1,13 @@
+"""What to do to a pod now: ``plan`` compares a pod with what the runtime has of it and names the difference.
+
+A plan is plain data; ``pods/carry_out.py`` performs it and has no opinions. The rules are upstream's computePodActions,
+split by subject: ``sandbox`` (must it be made anew?), ``init`` (init containers and sidecars, in order), ``regular``,
+``ephemeral`` and ``restart_all``. Resizing containers in place is not decided here yet: a running container whose
+resources changed is left as it is.
+"""
+
+from __future__ import annotations
+
+from trikubelet.core.actions.plan import Kill, KillReason, PodActions, Reset, Verdict, Verdicts, plan
+
+__all__ = ["Kill", "KillReason", "PodActions", "Reset", "Verdict", "Verdicts", "plan"]

@@ -1,0 +1,56 @@
+"""The order in which the subjects are asked, and what overrules what (upstream: computePodActions)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.actions.init import plan_init
+from trikubelet.core.actions.records import Kill, KillReason, PodActions, Reset, Verdict, Verdicts
+from trikubelet.core.actions.regular import plan_ephemeral, plan_regular
+from trikubelet.core.actions.restart_all import plan_resets, sources
+from trikubelet.core.actions.sandbox import plan_new_sandbox, sandbox_need
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Pod
+    from trikubelet.model.runtime import PodObservation
+
+
+def plan(pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None) -> PodActions:
+    """What to do so that the pod becomes what it should be. An empty plan means: nothing."""
+    verdicts = verdicts or Verdicts()
+    need = sandbox_need(pod, observed)
+    resetting = sources(pod, observed)
+    if resetting and not need.anew:
+        resets = plan_resets(pod, observed, resetting)
+        return PodActions(sandbox_id=need.sandbox_id, attempt=need.attempt, to_reset=resets)
+    if need.anew:
+        return plan_new_sandbox(pod, observed, need)
+
+    ephemeral = plan_ephemeral(pod, observed)
+    init = plan_init(pod, observed, verdicts)
+    if init.failed:
+        return PodActions(kill_pod=True, sandbox_id=need.sandbox_id, attempt=need.attempt)
+    present = PodActions(
+        sandbox_id=need.sandbox_id,
+        attempt=need.attempt,
+        to_kill=tuple(init.to_kill),
+        ephemeral_to_start=ephemeral,
+        init_to_start=tuple(init.to_start),
+    )
+    if not init.initialized:
+        return present
+    regular = plan_regular(pod, observed, verdicts)
+    if regular.kept == 0 and not regular.to_start:
+        # Nothing regular runs or will: sidecars must not keep the pod alive.
+        return PodActions(kill_pod=True, sandbox_id=need.sandbox_id, attempt=need.attempt)
+    return PodActions(
+        sandbox_id=need.sandbox_id,
+        attempt=need.attempt,
+        to_kill=present.to_kill + regular.to_kill,
+        ephemeral_to_start=ephemeral,
+        init_to_start=present.init_to_start,
+        to_start=regular.to_start,
+    )
+
+
+__all__ = ["Kill", "KillReason", "PodActions", "Reset", "Verdict", "Verdicts", "plan"]

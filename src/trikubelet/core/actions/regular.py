@@ -1,0 +1,69 @@
+"""Regular and ephemeral containers of a pod whose sandbox stands and whose initialisation is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from trikubelet.core.actions.records import Kill, KillReason, Verdict, Verdicts
+from trikubelet.core.container_hash import container_hash
+from trikubelet.core.names import spec
+from trikubelet.core.restarts import NEVER, policy, should_restart
+from trikubelet.model.runtime import ContainerState
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.runtime import ContainerStatus, PodObservation
+
+
+class RegularPlan(NamedTuple):
+    """Indices to start, containers to kill, and how many run on untouched."""
+
+    to_start: tuple[int, ...]
+    to_kill: tuple[Kill, ...]
+    kept: int
+
+
+def plan_regular(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> RegularPlan:
+    """Decide each regular container by itself."""
+    to_start: list[int] = []
+    to_kill: list[Kill] = []
+    kept = 0
+    for index, container in enumerate(spec(pod).containers):
+        status = observed.latest(container.name)
+        if status is None or status.state is not ContainerState.RUNNING:
+            if should_restart(pod, container, status):
+                to_start.append(index)
+                if status is not None and status.state is ContainerState.UNKNOWN:
+                    message = f"Container {container.name} is in unknown state, try killing it before restart"
+                    to_kill.append(Kill(status, KillReason.UNKNOWN_STATE, message))
+            continue
+        kill = _why_kill(container, status, verdicts)
+        if kill is None:
+            kept += 1
+            continue
+        # A changed definition is a new container; a failed probe obeys the policy, and rules are about exits.
+        again = kill.reason is KillReason.HASH_CHANGED or policy(pod, container) != NEVER
+        ending = ", will be restarted" if again else ""
+        to_kill.append(Kill(status, kill.reason, kill.message + ending))
+        if again:
+            to_start.append(index)
+    return RegularPlan(tuple(to_start), tuple(to_kill), kept)
+
+
+def _why_kill(container: Container, status: ContainerStatus, verdicts: Verdicts) -> Kill | None:
+    if status.hash and status.hash != container_hash(container):
+        return Kill(status, KillReason.HASH_CHANGED, f"Container {container.name} definition changed")
+    if verdicts.liveness.get(status.id) is Verdict.FAILURE:
+        return Kill(status, KillReason.LIVENESS, f"Container {container.name} failed liveness probe")
+    if verdicts.startup.get(status.id) is Verdict.FAILURE:
+        return Kill(status, KillReason.STARTUP, f"Container {container.name} failed startup probe")
+    return None
+
+
+def plan_ephemeral(pod: Pod, observed: PodObservation) -> tuple[int, ...]:
+    """Ephemeral containers are started once and never again."""
+    return tuple(
+        index
+        for index, container in enumerate(spec(pod).ephemeral_containers)
+        if observed.latest(container.name) is None
+    )

@@ -1,0 +1,75 @@
+"""Must the pod's sandbox be made anew, and if so, what is started in the new one?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from trikubelet.core.actions.records import PodActions
+from trikubelet.core.names import spec
+from trikubelet.core.restarts import NEVER, policy
+from trikubelet.model.runtime import ContainerState, SandboxState
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Pod
+    from trikubelet.model.runtime import PodObservation
+
+
+class SandboxNeed(NamedTuple):
+    """Whether a new sandbox is needed, the attempt it would have (or the present one has), and the present one's id,
+    empty when it is of no use to whoever cleans up."""
+
+    anew: bool
+    attempt: int
+    sandbox_id: str
+
+
+def sandbox_need(pod: Pod, observed: PodObservation) -> SandboxNeed:
+    """Compare the newest sandbox with what the pod needs (upstream: PodSandboxChanged)."""
+    if not observed.sandboxes:
+        return SandboxNeed(anew=True, attempt=0, sandbox_id="")
+    newest = observed.sandboxes[0]
+    ready = sum(sandbox.state is SandboxState.READY for sandbox in observed.sandboxes)
+    following = newest.attempt + 1
+    if ready > 1 or newest.state is not SandboxState.READY:
+        return SandboxNeed(anew=True, attempt=following, sandbox_id=newest.id)
+    host_network = bool(spec(pod).host_network)
+    if newest.host_network != host_network:
+        return SandboxNeed(anew=True, attempt=following, sandbox_id="")
+    if not host_network and not newest.ips:
+        return SandboxNeed(anew=True, attempt=following, sandbox_id=newest.id)
+    return SandboxNeed(anew=False, attempt=newest.attempt, sandbox_id=newest.id)
+
+
+def plan_new_sandbox(pod: Pod, observed: PodObservation, need: SandboxNeed) -> PodActions:
+    """What to do when the sandbox must go. It is not made anew for a pod that has nothing left to run."""
+    end = PodActions(kill_pod=True, attempt=need.attempt, sandbox_id=need.sandbox_id)
+    names = {container.name for container in spec(pod).containers}
+    if need.attempt != 0 and observed.containers and _never_restarts(pod):
+        return end
+    to_start = tuple(
+        index for index, container in enumerate(spec(pod).containers) if not _has_ended(pod, observed, container.name)
+    )
+    if not to_start and any(status.name in names for status in observed.containers):
+        return end
+    if spec(pod).init_containers:
+        return PodActions(True, True, need.sandbox_id, need.attempt, init_to_start=(0,))
+    return PodActions(True, True, need.sandbox_id, need.attempt, to_start=to_start)
+
+
+def _never_restarts(pod: Pod) -> bool:
+    return all(policy(pod, container) == NEVER for container in spec(pod).containers)
+
+
+def _has_ended(pod: Pod, observed: PodObservation, name: str) -> bool:
+    """Whether the container is over for good and is not started again in a new sandbox."""
+    container = next(c for c in spec(pod).containers if c.name == name)
+    status = observed.latest(name)
+    if status is None or status.state is not ContainerState.EXITED:
+        return False
+    match policy(pod, container):
+        case "OnFailure":
+            return status.exit_code == 0
+        case "Never":
+            return True
+        case _:
+            return False

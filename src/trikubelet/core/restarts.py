@@ -1,0 +1,114 @@
+"""Whether a container that ended runs again, and not before when.
+
+The policy of a container is its own ``restartPolicy`` or else its pod's; before either, the first of its
+``restartPolicyRules`` that matches the exit code decides. An init container with policy Always is a sidecar and always
+runs again. Restarts of a crashing container are spaced by a back-off that doubles from 10 s to 5 min, counts from the
+moment the container finished, and is forgotten after it ran well for twice the maximum (upstream: doBackOff).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trikubelet.core.fnv import fnv1a_64
+from trikubelet.core.names import metadata, spec
+from trikubelet.model.runtime import ContainerState
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.runtime import ContainerStatus
+
+ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
+RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
+
+
+def is_sidecar(init_container: Container) -> bool:
+    """Whether an *init* container is restartable, that is, runs beside the regular ones."""
+    return init_container.restart_policy == ALWAYS
+
+
+def policy(pod: Pod, container: Container) -> str:
+    """The restart policy in force for a container: its own, or its pod's."""
+    return container.restart_policy or spec(pod).restart_policy or ALWAYS
+
+
+def rule_action(container: Container, exit_code: int) -> str:
+    """The action of the container's first rule that matches the exit code, or empty."""
+    for rule in container.restart_policy_rules:
+        if rule.exit_codes is None:
+            continue
+        listed = exit_code in rule.exit_codes.values
+        if listed == (rule.exit_codes.operator == "In"):
+            return rule.action
+    return ""
+
+
+def allows_restart(pod: Pod, container: Container, exit_code: int) -> bool:
+    """Whether the rules and the policy let a container that ended with this code run again."""
+    if rule_action(container, exit_code) in (RESTART, RESTART_ALL):
+        return True
+    match policy(pod, container):
+        case "Never":
+            return False
+        case "OnFailure":
+            return exit_code != 0
+        case _:
+            return True
+
+
+def should_restart(pod: Pod, container: Container, status: ContainerStatus | None) -> bool:
+    """Whether a container that does not run should be started (upstream: ShouldContainerBeRestarted)."""
+    if metadata(pod).deletion_timestamp:
+        return False
+    if status is None or status.state in (ContainerState.UNKNOWN, ContainerState.CREATED):
+        return True
+    if status.state is ContainerState.RUNNING:
+        return False
+    return allows_restart(pod, container, status.exit_code)
+
+
+# ---- back-off ----
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffLimits:
+    """First and largest delay, in seconds."""
+
+    first_seconds: float = 10.0
+    seconds_max: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffEntry:
+    """The delay in force for one container, and when it was set (nanoseconds since the epoch)."""
+
+    seconds: float
+    set_at: int
+
+
+def backoff_key(pod: Pod, container: Container) -> str:
+    """What a back-off belongs to: a change of image or resources makes a new one."""
+    meta = metadata(pod)
+    parts = (meta.name, meta.namespace, meta.uid, container.name, container.image, repr(container.resources))
+    return f"{fnv1a_64(chr(0).join(parts).encode()):x}"
+
+
+def _is_forgotten(entry: BackoffEntry, finished_at: int, limits: BackoffLimits) -> bool:
+    return finished_at - entry.set_at > 2 * limits.seconds_max * SECOND_NS
+
+
+def backoff_remaining(entry: BackoffEntry | None, finished_at: int, now: int, limits: BackoffLimits) -> float:
+    """Seconds until the container that finished then may start again; 0 when it may now."""
+    if entry is None or _is_forgotten(entry, finished_at, limits):
+        return 0.0
+    return max(0.0, entry.seconds - (now - finished_at) / SECOND_NS)
+
+
+def backoff_next(entry: BackoffEntry | None, finished_at: int, now: int, limits: BackoffLimits) -> BackoffEntry:
+    """The entry after the container is started again."""
+    if entry is None or _is_forgotten(entry, finished_at, limits):
+        return BackoffEntry(min(limits.first_seconds, limits.seconds_max), now)
+    return BackoffEntry(min(entry.seconds * 2, limits.seconds_max), now)
