@@ -1,0 +1,144 @@
+"""The pod's conditions, from its phase and container statuses, in upstream's reasons and messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.names import metadata, spec
+from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
+from trikubelet.core.restarts import is_sidecar
+from trikubelet.model import k8s
+from trikubelet.model.runtime import SandboxState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from trikubelet.model.runtime import PodObservation
+
+OWNED = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+)
+
+
+def conditions(
+    pod: k8s.Pod,
+    statuses: Mapping[str, k8s.ContainerStatus],
+    phase: str,
+    observed: PodObservation,
+    before: Iterable[k8s.PodCondition],
+    now: str,
+) -> tuple[k8s.PodCondition, ...]:
+    """The conditions we own, then those of others as they were. A condition whose status did not change keeps its
+    transition time."""
+    earlier = {condition.type: condition for condition in before}
+    generation = metadata(pod).generation
+    containers_ready = _containers_ready(pod, statuses, phase)
+    found = [
+        _ready_to_start(pod, observed),
+        _initialized(pod, statuses, phase),
+        _ready(pod, containers_ready, earlier),
+        containers_ready,
+        ("PodScheduled", True, "", ""),
+    ]
+    mine = [_condition(type_, ok, reason, message, earlier, generation, now) for type_, ok, reason, message in found]
+    foreign = [condition for type_, condition in earlier.items() if type_ not in OWNED]
+    return tuple(mine + foreign)
+
+
+Finding = tuple[str, bool, str, str]
+
+
+def _condition(
+    type_: str,
+    ok: bool,  # noqa: FBT001 - part of a Finding, spread
+    reason: str,
+    message: str,
+    earlier: Mapping[str, k8s.PodCondition],
+    generation: int | None,
+    now: str,
+) -> k8s.PodCondition:
+    status = "True" if ok else "False"
+    held = earlier.get(type_)
+    since = held.last_transition_time if held is not None and held.status == status else now
+    return k8s.PodCondition(
+        type=type_,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=since,
+        observed_generation=generation,
+    )
+
+
+def _ready_to_start(pod: k8s.Pod, observed: PodObservation) -> Finding:
+    newest = observed.sandboxes[0] if observed.sandboxes else None
+    ready = newest is not None and newest.state is SandboxState.READY
+    addressed = newest is not None and (bool(newest.ips) or bool(spec(pod).host_network))
+    return ("PodReadyToStartContainers", ready and addressed, "", "")
+
+
+def _initialized(pod: k8s.Pod, statuses: Mapping[str, k8s.ContainerStatus], phase: str) -> Finding:
+    init = spec(pod).init_containers
+    unknown = [c.name for c in init if c.name not in statuses]
+    incomplete = [c.name for c in init if c.name in statuses and not _is_initialized(c, statuses[c.name])]
+    if phase == SUCCEEDED and not unknown:
+        return ("Initialized", True, "PodCompleted", "")
+    if unknown or incomplete:
+        regular = {c.name for c in spec(pod).containers}
+        if any(_was_created(s) for name, s in statuses.items() if name in regular):
+            return ("Initialized", True, "", "")  # a regular container was made: initialisation was over once
+        return ("Initialized", False, "ContainersNotInitialized", _listing("incomplete", incomplete, unknown))
+    return ("Initialized", True, "", "")
+
+
+def _was_created(status: k8s.ContainerStatus) -> bool:
+    return bool(status.container_id) or bool(status.last_state and status.last_state.terminated)
+
+
+def _is_initialized(container: k8s.Container, status: k8s.ContainerStatus) -> bool:
+    return bool(status.started) if is_sidecar(container) else status.ready
+
+
+def _containers_ready(pod: k8s.Pod, statuses: Mapping[str, k8s.ContainerStatus], phase: str) -> Finding:
+    sidecars = [c for c in spec(pod).init_containers if is_sidecar(c)]
+    serving = [c.name for c in (*sidecars, *spec(pod).containers)]
+    if phase == SUCCEEDED:
+        return ("ContainersReady", False, "PodCompleted", "")
+    if phase == FAILED:
+        return ("ContainersReady", False, "PodFailed", "")
+    if not statuses:
+        return ("ContainersReady", False, "UnknownContainerStatuses", "")
+    unknown = [name for name in serving if name not in statuses]
+    unready = [name for name in serving if name in statuses and not statuses[name].ready]
+    if unknown or unready:
+        return ("ContainersReady", False, "ContainersNotReady", _listing("unready", unready, unknown))
+    return ("ContainersReady", True, "", "")
+
+
+def _ready(pod: k8s.Pod, containers_ready: Finding, earlier: Mapping[str, k8s.PodCondition]) -> Finding:
+    _, ok, reason, message = containers_ready
+    if not ok:
+        return ("Ready", False, reason, message)
+    missing = []
+    for gate in spec(pod).readiness_gates:
+        held = earlier.get(gate.condition_type)
+        if held is None:
+            missing.append(f'corresponding condition of pod readiness gate "{gate.condition_type}" does not exist.')
+        elif held.status != "True":
+            missing.append(f'the status of pod readiness gate "{gate.condition_type}" is not "True", but {held.status}')
+    if missing:
+        return ("Ready", False, "ReadinessGatesNotReady", ", ".join(missing))
+    return ("Ready", True, "", "")
+
+
+def _listing(what: str, names: list[str], unknown: list[str]) -> str:
+    parts = []
+    if unknown:
+        parts.append(f"containers with unknown status: [{' '.join(unknown)}]")
+    if names:
+        parts.append(f"containers with {what} status: [{' '.join(names)}]")
+    return ", ".join(parts)

@@ -1,0 +1,55 @@
+"""How a pod's containers are stopped: in which order, and with how much grace each.
+
+Regular containers go first, together. Sidecars outlive them and go in the reverse of their starting order, one after
+another, so that a proxy or a log shipper serves to the last. The grace is one budget for the whole pod: what the first
+stage used is not there for the next, but the runtime always gets two seconds (upstream: kuberuntime_container.go,
+kuberuntime_termination_order.go).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.actions.records import KillReason
+from trikubelet.core.lifecycle import GRACE_SECONDS_DEFAULT
+from trikubelet.core.names import metadata, spec
+from trikubelet.core.restarts import is_sidecar
+from trikubelet.model.runtime import ContainerState
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.runtime import ContainerStatus, PodObservation
+
+RUNTIME_GRACE_SECONDS_MIN = 2
+
+
+def kill_stages(pod: Pod, observed: PodObservation) -> tuple[tuple[ContainerStatus, ...], ...]:
+    """The containers to stop, stage by stage: each stage's are stopped together, the next when all of them are down.
+    Everything that runs, or may run, is in exactly one stage; containers the spec does not name are in the first."""
+    alive = [s for s in observed.containers if s.state in (ContainerState.RUNNING, ContainerState.UNKNOWN)]
+    sidecars = [container.name for container in spec(pod).init_containers if is_sidecar(container)]
+    stages = [tuple(s for s in alive if s.name not in sidecars)]
+    stages += [tuple(s for s in alive if s.name == name) for name in reversed(sidecars)]
+    return tuple(stage for stage in stages if stage)
+
+
+def container_grace(pod: Pod, container: Container | None, reason: KillReason) -> int:
+    """Grace for one container that is killed while its pod lives on, in seconds: the deletion's, the failed probe's own,
+    or the pod's."""
+    deletion = metadata(pod).deletion_grace_period_seconds
+    if deletion is not None:
+        return deletion
+    probe = None
+    if container is not None and reason is KillReason.LIVENESS:
+        probe = container.liveness_probe
+    elif container is not None and reason is KillReason.STARTUP:
+        probe = container.startup_probe
+    if probe is not None and probe.termination_grace_period_seconds is not None:
+        return probe.termination_grace_period_seconds
+    seconds = spec(pod).termination_grace_period_seconds
+    return GRACE_SECONDS_DEFAULT if seconds is None else seconds
+
+
+def grace_left(grace_seconds: int, used_seconds: float) -> int:
+    """What remains of a pod's grace after part of it was used, in whole seconds; never less than the runtime needs."""
+    return max(RUNTIME_GRACE_SECONDS_MIN, int(grace_seconds - used_seconds))
