@@ -20,6 +20,8 @@ import kubernetes_validate
 VERSION = "v1.36.0"
 CORE = "io.k8s.api.core.v1."
 ROOTS = [CORE + kind for kind in ("Pod", "PodList", "Node", "Event")]
+# Optional in the schema, and yet never absent past the parsing edge.
+ALWAYS_THERE = {"Pod": {"metadata", "spec"}, "Node": {"metadata"}}
 SCALARS = {
     "Time": "str",
     "MicroTime": "str",
@@ -111,7 +113,7 @@ def plain_camel(attribute: str) -> str:
 
 def render(name: str, schema: dict) -> str:
     """One class."""
-    required = set(schema.get("required", ()))
+    required = set(schema.get("required", ())) | ALWAYS_THERE.get(name, set())
     # One member of the API begins with a capital letter (DaemonEndpoint.Port); it is renamed where it stands.
     capital = {snake(m): m for m in schema["properties"] if m[0].isupper()}
     head = f"class {name}(Record, frozen=True, kw_only=True{f', rename={json.dumps(capital)}' if capital else ''}):"

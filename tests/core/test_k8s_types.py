@@ -18,9 +18,8 @@ def test_the_committed_types_are_what_the_generator_writes() -> None:
 
 def test_names_on_the_wire_are_the_apis() -> None:
     spec = {"hostPID": True, "setHostnameAsFQDN": False, "containers": [{"name": "c", "imagePullPolicy": "Never"}]}
-    pod = msgspec.convert({"spec": spec, "status": {"podIPs": [{"ip": "10.0.0.1"}]}}, k8s.Pod)
+    pod = msgspec.convert({"metadata": {}, "spec": spec, "status": {"podIPs": [{"ip": "10.0.0.1"}]}}, k8s.Pod)
 
-    assert pod.spec is not None
     assert pod.spec.host_pid is True
     assert pod.spec.set_hostname_as_fqdn is False
     assert spec == msgspec.json.decode(msgspec.json.encode(pod.spec))

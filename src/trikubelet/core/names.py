@@ -40,32 +40,20 @@ CONTAINER_LINK_NAME_CHARS_MAX = 251
 
 def full_name(pod: k8s.Pod) -> str:
     """``name_namespace``: what two static pods must not share while both run."""
-    meta = metadata(pod)
+    meta = pod.metadata
     return f"{meta.name}_{meta.namespace}"
-
-
-def metadata(pod: k8s.Pod) -> k8s.ObjectMeta:
-    """The pod's metadata. Every pod past the parsing edge has some."""
-    assert pod.metadata is not None, "a pod without metadata got past parsing"
-    return pod.metadata
-
-
-def spec(pod: k8s.Pod) -> k8s.PodSpec:
-    """The pod's spec. Every pod past the parsing edge has one."""
-    assert pod.spec is not None, "a pod without a spec got past parsing"
-    return pod.spec
 
 
 def object_ref(pod: k8s.Pod, container: str = "") -> ObjectRef:
     """The reference events and log lines use."""
-    meta = metadata(pod)
+    meta = pod.metadata
     path = f"spec.containers{{{container}}}" if container else ""
     return ObjectRef("Pod", meta.name, meta.namespace, meta.uid, path)
 
 
 def source_of(pod: k8s.Pod) -> str:
     """The source that brought the pod: ``file``, ``http`` or ``api``."""
-    return metadata(pod).annotations.get(CONFIG_SOURCE, API_SOURCE)
+    return pod.metadata.annotations.get(CONFIG_SOURCE, API_SOURCE)
 
 
 def is_static(pod: k8s.Pod) -> bool:
@@ -75,28 +63,28 @@ def is_static(pod: k8s.Pod) -> bool:
 
 def is_mirror(pod: k8s.Pod) -> bool:
     """Whether the pod is the API server's picture of a static pod."""
-    return CONFIG_MIRROR in metadata(pod).annotations
+    return CONFIG_MIRROR in pod.metadata.annotations
 
 
 def is_critical(pod: k8s.Pod) -> bool:
     """Whether the node must not sacrifice the pod: static, mirror, or of system-critical priority."""
-    return is_static(pod) or is_mirror(pod) or (spec(pod).priority or 0) >= SYSTEM_CRITICAL_PRIORITY
+    return is_static(pod) or is_mirror(pod) or (pod.spec.priority or 0) >= SYSTEM_CRITICAL_PRIORITY
 
 
 def all_containers(pod: k8s.Pod) -> tuple[k8s.Container, ...]:
     """Init containers, then regular ones, as the spec lists them. Ephemeral ones are another type."""
-    return (*spec(pod).init_containers, *spec(pod).containers)
+    return (*pod.spec.init_containers, *pod.spec.containers)
 
 
 def pod_labels(pod: k8s.Pod) -> dict[str, str]:
     """A sandbox's labels: the pod's own and who it is."""
-    meta = metadata(pod)
+    meta = pod.metadata
     return {**meta.labels, POD_NAME: meta.name, POD_NAMESPACE: meta.namespace, POD_UID: meta.uid}
 
 
 def container_labels(pod: k8s.Pod, container: str) -> dict[str, str]:
     """A container's labels: whose it is, and which."""
-    meta = metadata(pod)
+    meta = pod.metadata
     return {POD_NAME: meta.name, POD_NAMESPACE: meta.namespace, POD_UID: meta.uid, CONTAINER_NAME: container}
 
 
@@ -122,7 +110,7 @@ def log_path(container: str, attempt: int) -> str:
 
 def log_link_name(pod: k8s.Pod, container: str, container_id: str) -> str:
     """The legacy link under /var/log/containers. The name before the id is cut so that the whole fits a file name."""
-    meta = metadata(pod)
+    meta = pod.metadata
     ending = f"-{container_id}.log"
     return f"{meta.name}_{meta.namespace}_{container}"[: CONTAINER_LINK_NAME_CHARS_MAX - len(ending)] + ending
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import all_containers, spec
+from trikubelet.core.names import all_containers
 from trikubelet.model import quantity
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _COUNTED = ("cpu", "memory")
 
 def qos_class(pod: Pod) -> str:
     """The class, from the spec alone."""
-    own = spec(pod).resources
+    own = pod.spec.resources
     asked = [own] if own is not None else [container.resources for container in all_containers(pod)]
     if not any(_requests(r) or _limits(r) for r in asked):
         return BEST_EFFORT

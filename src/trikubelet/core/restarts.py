@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trikubelet.core.fnv import fnv1a_64
-from trikubelet.core.names import metadata, spec
 from trikubelet.model.runtime import ContainerState
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def is_sidecar(init_container: Container) -> bool:
 
 def policy(pod: Pod, container: Container) -> str:
     """The restart policy in force for a container: its own, or its pod's."""
-    return container.restart_policy or spec(pod).restart_policy or ALWAYS
+    return container.restart_policy or pod.spec.restart_policy or ALWAYS
 
 
 def rule_action(container: Container, exit_code: int) -> str:
@@ -59,7 +58,7 @@ def allows_restart(pod: Pod, container: Container, exit_code: int) -> bool:
 
 def should_restart(pod: Pod, container: Container, status: ContainerStatus | None) -> bool:
     """Whether a container that does not run should be started (upstream: ShouldContainerBeRestarted)."""
-    if metadata(pod).deletion_timestamp:
+    if pod.metadata.deletion_timestamp:
         return False
     if status is None or status.state in (ContainerState.UNKNOWN, ContainerState.CREATED):
         return True
@@ -91,7 +90,7 @@ class BackoffEntry:
 
 def backoff_key(pod: Pod, container: Container) -> str:
     """What a back-off belongs to: a change of image or resources makes a new one."""
-    meta = metadata(pod)
+    meta = pod.metadata
     parts = (meta.name, meta.namespace, meta.uid, container.name, container.image, repr(container.resources))
     return f"{fnv1a_64(chr(0).join(parts).encode()):x}"
 

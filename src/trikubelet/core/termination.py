@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.actions.records import KillReason
 from trikubelet.core.lifecycle import GRACE_SECONDS_DEFAULT
-from trikubelet.core.names import metadata, spec
 from trikubelet.core.restarts import is_sidecar
 from trikubelet.model.runtime import ContainerState
 
@@ -27,16 +26,16 @@ def kill_stages(pod: Pod, observed: PodObservation) -> tuple[tuple[ContainerStat
     """The containers to stop, stage by stage: each stage's are stopped together, the next when all of them are down.
     Everything that runs, or may run, is in exactly one stage; containers the spec does not name are in the first."""
     alive = [s for s in observed.containers if s.state in (ContainerState.RUNNING, ContainerState.UNKNOWN)]
-    sidecars = [container.name for container in spec(pod).init_containers if is_sidecar(container)]
+    sidecars = [container.name for container in pod.spec.init_containers if is_sidecar(container)]
     stages = [tuple(s for s in alive if s.name not in sidecars)]
     stages += [tuple(s for s in alive if s.name == name) for name in reversed(sidecars)]
     return tuple(stage for stage in stages if stage)
 
 
 def container_grace(pod: Pod, container: Container | None, reason: KillReason) -> int:
-    """Grace for one container that is killed while its pod lives on, in seconds: the deletion's, the failed probe's own,
-    or the pod's."""
-    deletion = metadata(pod).deletion_grace_period_seconds
+    """Grace for one container that is killed while its pod lives on, in seconds: the deletion's, the failed probe's
+    own, or the pod's."""
+    deletion = pod.metadata.deletion_grace_period_seconds
     if deletion is not None:
         return deletion
     probe = None
@@ -46,7 +45,7 @@ def container_grace(pod: Pod, container: Container | None, reason: KillReason) -
         probe = container.startup_probe
     if probe is not None and probe.termination_grace_period_seconds is not None:
         return probe.termination_grace_period_seconds
-    seconds = spec(pod).termination_grace_period_seconds
+    seconds = pod.spec.termination_grace_period_seconds
     return GRACE_SECONDS_DEFAULT if seconds is None else seconds
 
 

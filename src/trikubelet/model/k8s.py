@@ -688,7 +688,7 @@ class Node(Record, frozen=True, kw_only=True):
 
     api_version: str = ""
     kind: str = ""
-    metadata: ObjectMeta | None = None
+    metadata: ObjectMeta
     spec: NodeSpec | None = None
     status: NodeStatus | None = None
 
@@ -931,8 +931,8 @@ class Pod(Record, frozen=True, kw_only=True):
 
     api_version: str = ""
     kind: str = ""
-    metadata: ObjectMeta | None = None
-    spec: PodSpec | None = None
+    metadata: ObjectMeta
+    spec: PodSpec
     status: PodStatus | None = None
 
 

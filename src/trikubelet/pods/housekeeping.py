@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.names import metadata, orphan_pod
+from trikubelet.core.names import orphan_pod
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StillMounted, VolumeFailed
 from trikubelet.model.runtime import ContainerState, SandboxState
@@ -57,7 +57,7 @@ class Housekeeping:
 
     def compare(self) -> None:
         """Bring workers in line with the wanted pods and with what runs."""
-        desired = {metadata(pod).uid: pod for pod in self._desired}
+        desired = {pod.metadata.uid: pod for pod in self._desired}
         self._workers.compare_with(desired)
         for uid, pod in desired.items():
             if uid not in self._workers:

@@ -60,8 +60,7 @@ class WorkerStatistics:
 
 def graces(pod: Pod) -> Graces:
     """What the pod says about grace."""
-    spec = pod.spec.termination_grace_period_seconds if pod.spec else None
-    return Graces(spec=spec, deletion=pod.metadata.deletion_grace_period_seconds if pod.metadata else None)
+    return Graces(spec=pod.spec.termination_grace_period_seconds, deletion=pod.metadata.deletion_grace_period_seconds)
 
 
 class PodWorker:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.actions.records import Kill, KillReason, Verdict, Verdicts
 from trikubelet.core.container_hash import container_hash
-from trikubelet.core.names import spec
 from trikubelet.core.restarts import allows_restart, is_sidecar
 from trikubelet.model.runtime import ContainerState
 
@@ -43,8 +42,8 @@ class InitPlan:
 def plan_init(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> InitPlan:
     """Walk the init containers of a pod whose sandbox stands."""
     plan = InitPlan()
-    containers = spec(pod).init_containers
-    regular = {container.name for container in spec(pod).containers}
+    containers = pod.spec.init_containers
+    regular = {container.name for container in pod.spec.containers}
     over = {ContainerState.CREATED, ContainerState.RUNNING}
     plan.initialized = not containers or any(s.name in regular and s.state in over for s in observed.containers)
     reached = plan.initialized

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.actions.records import Kill, KillReason, Verdict, Verdicts
 from trikubelet.core.container_hash import container_hash
-from trikubelet.core.names import spec
 from trikubelet.core.restarts import NEVER, policy, should_restart
 from trikubelet.model.runtime import ContainerState
 
@@ -28,7 +27,7 @@ def plan_regular(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> Regu
     to_start: list[int] = []
     to_kill: list[Kill] = []
     kept = 0
-    for index, container in enumerate(spec(pod).containers):
+    for index, container in enumerate(pod.spec.containers):
         status = observed.latest(container.name)
         if status is None or status.state is not ContainerState.RUNNING:
             if should_restart(pod, container, status):
@@ -64,6 +63,6 @@ def plan_ephemeral(pod: Pod, observed: PodObservation) -> tuple[int, ...]:
     """Ephemeral containers are started once and never again."""
     return tuple(
         index
-        for index, container in enumerate(spec(pod).ephemeral_containers)
+        for index, container in enumerate(pod.spec.ephemeral_containers)
         if observed.latest(container.name) is None
     )

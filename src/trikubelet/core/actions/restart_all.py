@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.actions.records import Reset
-from trikubelet.core.names import spec
 from trikubelet.core.restarts import RESTART_ALL, rule_action
 from trikubelet.model.runtime import ContainerState
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 def sources(pod: Pod, observed: PodObservation) -> frozenset[str]:
     """Names of the containers whose newest exit asks for a restart of all."""
     found = set()
-    for container in (*spec(pod).init_containers, *spec(pod).containers):
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
         status = observed.latest(container.name)
         exited = status is not None and status.state is ContainerState.EXITED
         if exited and status and rule_action(container, status.exit_code) == RESTART_ALL:
@@ -43,6 +42,6 @@ def plan_resets(pod: Pod, observed: PodObservation, source_names: frozenset[str]
             for status in reversed(observed.history(container.name))
         ]
 
-    regular, init = spec(pod).containers, spec(pod).init_containers
+    regular, init = pod.spec.containers, pod.spec.init_containers
     targets = of(regular, are_sources=False) + of(init, are_sources=False)
     return tuple(targets + of(regular, are_sources=True) + of(init, are_sources=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.actions.records import PodActions
-from trikubelet.core.names import spec
 from trikubelet.core.restarts import NEVER, policy
 from trikubelet.model.runtime import ContainerState, SandboxState
 
@@ -32,7 +31,7 @@ def sandbox_need(pod: Pod, observed: PodObservation) -> SandboxNeed:
     following = newest.attempt + 1
     if ready > 1 or newest.state is not SandboxState.READY:
         return SandboxNeed(anew=True, attempt=following, sandbox_id=newest.id)
-    host_network = bool(spec(pod).host_network)
+    host_network = bool(pod.spec.host_network)
     if newest.host_network != host_network:
         return SandboxNeed(anew=True, attempt=following, sandbox_id="")
     if not host_network and not newest.ips:
@@ -43,26 +42,26 @@ def sandbox_need(pod: Pod, observed: PodObservation) -> SandboxNeed:
 def plan_new_sandbox(pod: Pod, observed: PodObservation, need: SandboxNeed) -> PodActions:
     """What to do when the sandbox must go. It is not made anew for a pod that has nothing left to run."""
     end = PodActions(kill_pod=True, attempt=need.attempt, sandbox_id=need.sandbox_id)
-    names = {container.name for container in spec(pod).containers}
+    names = {container.name for container in pod.spec.containers}
     if need.attempt != 0 and observed.containers and _never_restarts(pod):
         return end
     to_start = tuple(
-        index for index, container in enumerate(spec(pod).containers) if not _has_ended(pod, observed, container.name)
+        index for index, container in enumerate(pod.spec.containers) if not _has_ended(pod, observed, container.name)
     )
     if not to_start and any(status.name in names for status in observed.containers):
         return end
-    if spec(pod).init_containers:
+    if pod.spec.init_containers:
         return PodActions(True, True, need.sandbox_id, need.attempt, init_to_start=(0,))
     return PodActions(True, True, need.sandbox_id, need.attempt, to_start=to_start)
 
 
 def _never_restarts(pod: Pod) -> bool:
-    return all(policy(pod, container) == NEVER for container in spec(pod).containers)
+    return all(policy(pod, container) == NEVER for container in pod.spec.containers)
 
 
 def _has_ended(pod: Pod, observed: PodObservation, name: str) -> bool:
     """Whether the container is over for good and is not started again in a new sandbox."""
-    container = next(c for c in spec(pod).containers if c.name == name)
+    container = next(c for c in pod.spec.containers if c.name == name)
     status = observed.latest(name)
     if status is None or status.state is not ContainerState.EXITED:
         return False

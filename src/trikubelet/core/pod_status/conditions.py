@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import metadata, spec
 from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
 from trikubelet.core.restarts import is_sidecar
 from trikubelet.model import k8s
@@ -35,7 +34,7 @@ def conditions(
     """The conditions we own, then those of others as they were. A condition whose status did not change keeps its
     transition time."""
     earlier = {condition.type: condition for condition in before}
-    generation = metadata(pod).generation
+    generation = pod.metadata.generation
     containers_ready = _containers_ready(pod, statuses, phase)
     found = [
         _ready_to_start(pod, observed),
@@ -54,7 +53,7 @@ Finding = tuple[str, bool, str, str]
 
 def _condition(
     type_: str,
-    ok: bool,  # noqa: FBT001 - part of a Finding, spread
+    ok: bool,
     reason: str,
     message: str,
     earlier: Mapping[str, k8s.PodCondition],
@@ -77,18 +76,18 @@ def _condition(
 def _ready_to_start(pod: k8s.Pod, observed: PodObservation) -> Finding:
     newest = observed.sandboxes[0] if observed.sandboxes else None
     ready = newest is not None and newest.state is SandboxState.READY
-    addressed = newest is not None and (bool(newest.ips) or bool(spec(pod).host_network))
+    addressed = newest is not None and (bool(newest.ips) or bool(pod.spec.host_network))
     return ("PodReadyToStartContainers", ready and addressed, "", "")
 
 
 def _initialized(pod: k8s.Pod, statuses: Mapping[str, k8s.ContainerStatus], phase: str) -> Finding:
-    init = spec(pod).init_containers
+    init = pod.spec.init_containers
     unknown = [c.name for c in init if c.name not in statuses]
     incomplete = [c.name for c in init if c.name in statuses and not _is_initialized(c, statuses[c.name])]
     if phase == SUCCEEDED and not unknown:
         return ("Initialized", True, "PodCompleted", "")
     if unknown or incomplete:
-        regular = {c.name for c in spec(pod).containers}
+        regular = {c.name for c in pod.spec.containers}
         if any(_was_created(s) for name, s in statuses.items() if name in regular):
             return ("Initialized", True, "", "")  # a regular container was made: initialisation was over once
         return ("Initialized", False, "ContainersNotInitialized", _listing("incomplete", incomplete, unknown))
@@ -104,8 +103,8 @@ def _is_initialized(container: k8s.Container, status: k8s.ContainerStatus) -> bo
 
 
 def _containers_ready(pod: k8s.Pod, statuses: Mapping[str, k8s.ContainerStatus], phase: str) -> Finding:
-    sidecars = [c for c in spec(pod).init_containers if is_sidecar(c)]
-    serving = [c.name for c in (*sidecars, *spec(pod).containers)]
+    sidecars = [c for c in pod.spec.init_containers if is_sidecar(c)]
+    serving = [c.name for c in (*sidecars, *pod.spec.containers)]
     if phase == SUCCEEDED:
         return ("ContainersReady", False, "PodCompleted", "")
     if phase == FAILED:
@@ -124,7 +123,7 @@ def _ready(pod: k8s.Pod, containers_ready: Finding, earlier: Mapping[str, k8s.Po
     if not ok:
         return ("Ready", False, reason, message)
     missing = []
-    for gate in spec(pod).readiness_gates:
+    for gate in pod.spec.readiness_gates:
         held = earlier.get(gate.condition_type)
         if held is None:
             missing.append(f'corresponding condition of pod readiness gate "{gate.condition_type}" does not exist.')

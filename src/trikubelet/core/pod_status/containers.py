@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import spec
 from trikubelet.core.restarts import is_sidecar, should_restart
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.model import k8s
@@ -48,7 +47,7 @@ def container_statuses(
     pod: k8s.Pod, containers: Iterable[k8s.Container], observed: PodObservation, facts: ContainerFacts, *, init: bool
 ) -> tuple[k8s.ContainerStatus, ...]:
     """The statuses of regular (or, with ``init``, of init) containers, in the spec's order."""
-    default = "PodInitializing" if not init and spec(pod).init_containers else "ContainerCreating"
+    default = "PodInitializing" if not init and pod.spec.init_containers else "ContainerCreating"
     return tuple(_status(pod, container, observed, facts, init=init, default=default) for container in containers)
 
 
@@ -57,7 +56,7 @@ def ephemeral_statuses(
 ) -> tuple[k8s.ContainerStatus, ...]:
     """The statuses of ephemeral containers, in the spec's order."""
     found = []
-    for container in spec(pod).ephemeral_containers:
+    for container in pod.spec.ephemeral_containers:
         history = observed.history(container.name)
         waiting = _waiting(facts, container.name, "ContainerCreating")
         state = _state(history[0], facts) if history else waiting

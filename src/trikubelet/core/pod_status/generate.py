@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import spec
 from trikubelet.core.pod_status.conditions import conditions
 from trikubelet.core.pod_status.containers import ContainerFacts, container_statuses, ephemeral_statuses
 from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED, phase
@@ -33,8 +32,8 @@ class StatusFacts:
 def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.PodStatus:
     """The status of a pod as it is now. A phase that was terminal stays what it was."""
     before = facts.previous or pod.status or k8s.PodStatus()
-    init = container_statuses(pod, spec(pod).init_containers, observed, facts.containers, init=True)
-    regular = container_statuses(pod, spec(pod).containers, observed, facts.containers, init=False)
+    init = container_statuses(pod, pod.spec.init_containers, observed, facts.containers, init=True)
+    regular = container_statuses(pod, pod.spec.containers, observed, facts.containers, init=False)
     by_name = {status.name: status for status in (*init, *regular)}
     now_in = phase(pod, by_name, is_ending=facts.is_ending)
     if before.phase in (SUCCEEDED, FAILED):
@@ -58,6 +57,6 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
 
 
 def _addresses(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> tuple[str, ...]:
-    if spec(pod).host_network and observed.sandboxes:
+    if pod.spec.host_network and observed.sandboxes:
         return facts.host_ips
     return observed.ips

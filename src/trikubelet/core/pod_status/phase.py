@@ -1,7 +1,7 @@
 """The pod's phase, counted from its container statuses (upstream: getPhase).
 
-Init containers come first: while a plain one is pending the pod is Pending; one that failed under policy Never fails the
-pod. Sidecars count only until they have started. Then the regular ones decide; sidecars' exit codes never do.
+Init containers come first: while a plain one is pending the pod is Pending; one that failed under policy Never fails
+the pod. Sidecars count only until they have started. Then the regular ones decide; sidecars' exit codes never do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import is_static, spec
+from trikubelet.core.names import is_static
 from trikubelet.core.restarts import allows_restart, is_sidecar
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class _Count:
 def phase(pod: Pod, statuses: Mapping[str, ContainerStatus], *, is_ending: bool) -> str:
     """The phase. ``is_ending``: the worker is past the point of return, so what has stopped has stopped for good."""
     count = _Count()
-    for container in spec(pod).init_containers:
+    for container in pod.spec.init_containers:
         if is_sidecar(container):
             _count_sidecar(count, statuses.get(container.name))
         else:
             _count_init(count, pod, container, statuses.get(container.name))
-    for container in spec(pod).containers:
+    for container in pod.spec.containers:
         _count_regular(count, pod, container, statuses.get(container.name))
     if count.failed_init_for_good:
         return FAILED
