@@ -1,0 +1,187 @@
+"""The images the live tests run, made on the spot: no registry is asked, and every machine gets the same digests.
+
+Called by ``containerd.py`` once per containerd, which imports the archive written here. The programs are compiled from
+``tests/live/programs`` with the machine's C compiler and wrapped, with a busybox userland, into one OCI layout whose
+manifests carry the names they are to be known by. Well-known public names are given to the same contents, so that the
+manifests under ``examples/manifests/containerd`` run unchanged where no registry can be reached.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import platform
+import subprocess
+import tarfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from . import places
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+REGISTRY = "registry.trikubelet.test"
+PAUSE = f"{REGISTRY}/pause:1"
+BUSYBOX = f"{REGISTRY}/busybox:1"
+TESTPROG = f"{REGISTRY}/testprog:1"
+WEB = f"{REGISTRY}/web:1"
+
+ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+# Part of the archive's cache key: raise it when the way images are put together changes.
+RECIPE = "2"
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image to be: the names it gets, what is in its single layer, and how it starts.
+
+    ``files`` maps a path without a leading slash to its bytes, or to a string for a symbolic link's target; every file
+    is executable. ``entrypoint`` and ``command`` are the image's own, which a pod may override.
+    """
+
+    names: tuple[str, ...]
+    files: Mapping[str, bytes | str]
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    directories: tuple[str, ...] = field(default=("dev", "etc", "proc", "sys", "tmp", "var"))
+
+
+def compile_program(name: str) -> bytes:
+    """The static binary of ``programs/<name>.c``. Raises CalledProcessError, its output kept, and NotInstalled."""
+    source = places.LIVE / "programs" / f"{name}.c"
+    command = [places.program("gcc"), "-std=gnu11", "-Wall", "-Wextra", "-Os", "-static", "-s", "-o", "/dev/stdout"]
+    # The linker seeks in its output, so it cannot be a pipe.
+    with open(os.memfd_create(name), "rb") as out:
+        command[-1] = f"/proc/self/fd/{out.fileno()}"
+        subprocess.run([*command, str(source)], check=True, capture_output=True, pass_fds=[out.fileno()])
+        out.seek(0)
+        return out.read()
+
+
+def all_images() -> tuple[Image, ...]:
+    """Every image of the live tests. Raises NotInstalled when a compiler or busybox is missing."""
+    busybox = places.program("busybox")
+    applets = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()
+    testprog = compile_program("testprog")
+    userland: dict[str, bytes | str] = {f"bin/{applet}": "busybox" for applet in applets}
+    userland |= {
+        "bin/busybox": busybox.resolve().read_bytes(),
+        "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+        "etc/group": b"root:x:0:\nnogroup:x:65534:\n",
+    }
+    serve = ("/bin/testprog", "serve", "80", "/usr/share/nginx/html")
+    welcome = b"a stand-in for a web server\n"
+    return (
+        Image((PAUSE,), {"pause": compile_program("pause")}, entrypoint=("/pause",)),
+        Image((BUSYBOX, "docker.io/library/busybox:1.36"), userland, command=("sh",)),
+        Image((TESTPROG,), {**userland, "bin/testprog": testprog}, entrypoint=("/bin/testprog",)),
+        Image(
+            (WEB, "docker.io/library/nginx:1.28"),
+            {**userland, "bin/testprog": testprog, "usr/share/nginx/html/index.html": welcome},
+            entrypoint=serve,
+        ),
+    )
+
+
+def archive() -> Path:
+    """The OCI layout tar with every image, written into the cache unless it is there. Raises NotInstalled."""
+    recipe = hashlib.sha256(RECIPE.encode() + ARCHITECTURE.encode())
+    for source in (*sorted((places.LIVE / "programs").glob("*.c")), places.program("busybox")):
+        recipe.update(source.read_bytes())
+    recipe.update((places.LIVE / "kit" / "images.py").read_bytes())
+    path = places.cache() / "images" / f"{recipe.hexdigest()[:16]}.tar"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half = path.with_suffix(f".{os.getpid()}")
+        write_layout(half, all_images())
+        half.rename(path)
+    return path
+
+
+def names() -> tuple[str, ...]:
+    """The names `archive` holds, without building anything."""
+    return (PAUSE, BUSYBOX, "docker.io/library/busybox:1.36", TESTPROG, WEB, "docker.io/library/nginx:1.28")
+
+
+def write_layout(path: Path, images: Sequence[Image]) -> None:
+    """Writes ``images`` to ``path`` as one OCI image layout. The same images give the same bytes."""
+    blobs: dict[str, bytes] = {}
+    index = []
+    for image in images:
+        manifest = _manifest(image, blobs)
+        for name in image.names:
+            # containerd takes the full name from the first annotation, other tools the tag from the second.
+            tags = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rsplit(":", 1)[1]}
+            index.append({**manifest, "annotations": tags})
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as layout:
+        _add(layout, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
+        _add(layout, "index.json", json.dumps({"schemaVersion": 2, "manifests": index}).encode())
+        for digest, content in sorted(blobs.items()):
+            _add(layout, f"blobs/sha256/{digest}", content)
+
+
+def _manifest(image: Image, blobs: dict[str, bytes]) -> dict[str, object]:
+    layer = _layer(image)
+    config = {
+        "architecture": ARCHITECTURE,
+        "os": "linux",
+        "config": {
+            "Entrypoint": list(image.entrypoint),
+            "Cmd": list(image.command),
+            "Env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"],
+        },
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+    }
+    kind = "application/vnd.oci.image"
+    packed = gzip.compress(layer, compresslevel=1, mtime=0)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": f"{kind}.manifest.v1+json",
+        "config": _blob(json.dumps(config).encode(), f"{kind}.config.v1+json", blobs),
+        "layers": [_blob(packed, f"{kind}.layer.v1.tar+gzip", blobs)],
+    }
+    return {
+        **_blob(json.dumps(manifest).encode(), f"{kind}.manifest.v1+json", blobs),
+        "platform": {"architecture": ARCHITECTURE, "os": "linux"},
+    }
+
+
+def _blob(content: bytes, media_type: str, blobs: dict[str, bytes]) -> dict[str, object]:
+    digest = hashlib.sha256(content).hexdigest()
+    blobs[digest] = content
+    return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
+
+
+def _layer(image: Image) -> bytes:
+    out = io.BytesIO()
+    parents = {str(parent) for name in image.files for parent in _parents(name)}
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as layer:
+        for name in sorted(parents | set(image.directories)):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            layer.addfile(entry)
+        for name, content in sorted(image.files.items()):
+            _add(layer, name, content)
+    return out.getvalue()
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")[:-1]
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes | str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.mode = 0o755
+    if isinstance(content, str):
+        entry.type, entry.linkname = tarfile.SYMTYPE, content
+        tar.addfile(entry)
+    else:
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))

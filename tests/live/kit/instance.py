@@ -1,0 +1,254 @@
+"""One numbered place on the machine for one containerd, and the proof that nothing of it stays behind.
+
+The number is the truth from which everything that could collide is derived: directory, bridge, subnet, cgroup, and the
+mark its processes are known by. It is claimed by making the directory, so two test runs at once get two numbers.
+``containerd.py`` claims one and gives it back; `sweep_abandoned` gives back those whose test run was killed.
+
+Processes are found by their mount namespace: every program of an instance runs in one of its own, in which a tmpfs with
+the instance's name as its source hides ``/run/containerd``. A pid file would know only what we started, not the shims
+and the agents that outlive their parents, which are the interesting ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import network, places
+
+BASE = Path(tempfile.gettempdir()) / "trikubelet-live"
+NUMBERS = range(200)
+
+# Directories that get a tmpfs of the instance's own: shim sockets and runc's state, and the network plugins' results.
+HIDDEN = (Path("/run/containerd"), Path("/var/lib/cni"))
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_KILL_SECONDS_MAX = 20.0
+_UNCLAIMED_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One claimed number."""
+
+    number: int
+
+    @property
+    def name(self) -> str:
+        """What its bridge, its CNI network and the source of its tmpfs are called; 15 characters at most."""
+        return f"tklive-{self.number}"
+
+    @property
+    def directory(self) -> Path:
+        """Everything it writes."""
+        return BASE / str(self.number)
+
+    @property
+    def subnet(self) -> str:
+        """The addresses of its pods."""
+        return f"10.212.{self.number}.0/24"
+
+    @property
+    def cgroup(self) -> str:
+        """Below which its pods' cgroups belong, as the CRI's cgroup_parent wants it; nothing makes it beforehand."""
+        return f"/{self.name}"
+
+    @property
+    def record(self) -> Path:
+        """Who claimed it and how the machine was before."""
+        return self.directory / "owner.json"
+
+
+def claim() -> Instance:
+    """Claims the first free number. Raises NotInstalled when the machine cannot serve or every number is taken."""
+    places.require_machine()
+    BASE.mkdir(mode=0o755, exist_ok=True)
+    for number in NUMBERS:
+        instance = Instance(number)
+        if instance.directory.exists() or network.is_routed(instance.subnet):
+            continue
+        before = _machine_before()
+        with suppress(FileExistsError):
+            instance.directory.mkdir(mode=0o711)
+            record = {"pid": os.getpid(), "started": _started(os.getpid()), "before": before}
+            instance.record.write_text(json.dumps(record))
+            return instance
+    raise places.NotInstalled(f"every number below {BASE} is taken; remove those no test run uses any more")
+
+
+def sweep_abandoned() -> list[Instance]:
+    """Gives back every instance whose test run is no more, and returns them."""
+    abandoned = [Instance(int(path.name)) for path in BASE.glob("*") if path.name.isdigit()]
+    abandoned = [instance for instance in abandoned if not _is_owned(instance)]
+    for instance in abandoned:
+        give_back(instance)
+    return abandoned
+
+
+def give_back(instance: Instance) -> None:
+    """Ends every process of the instance and removes all it left on the machine; safe to repeat.
+
+    Raises RuntimeError naming what would not go.
+    """
+    before = _read_record(instance).get("before", {})
+    groups = _end_processes(instance)
+    for path in [*groups, *(hierarchy / instance.name for hierarchy in _hierarchies())]:
+        _remove_cgroup(path)
+    network.remove_bridge(instance.name)
+    network.remove_port_rules(instance.name)
+    if not _others(instance):
+        _restore_machine(before)
+    shutil.rmtree(instance.directory, ignore_errors=True)
+    with suppress(OSError):
+        BASE.rmdir()
+    if left := leftovers(instance):
+        raise RuntimeError(f"{instance.name} left behind: {', '.join(left)}")
+
+
+def leftovers(instance: Instance) -> list[str]:
+    """What of the instance is still on the machine, in words; empty when nothing is."""
+    found = [f"process {pid} ({_command(pid)})" for pid in processes(instance)]
+    found += [f"cgroup {path}" for h in _hierarchies() if (path := h / instance.name).exists()]
+    found += [f"bridge {name}" for name in network.links() if name == instance.name]
+    found += [f"rule {rule}" for rule in network.translation_rules() if f'"{instance.name}' in rule]
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    found += [f"mount {line}" for line in mounts if f"{instance.directory}/" in line or f" {instance.name} " in line]
+    found += [str(instance.directory)] if instance.directory.exists() else []
+    return found
+
+
+def processes(instance: Instance) -> list[int]:
+    """Every process in the instance's mount namespace and their descendants, which are the containers."""
+    parents, members = {}, set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError, ValueError):
+            pid = int(entry.name)
+            parents[pid] = int(_stat(pid)[1])
+            if f" {instance.name} " in (entry / "mountinfo").read_text():
+                members.add(pid)
+    grown = True
+    while grown:
+        children = {pid for pid, parent in parents.items() if parent in members} - members
+        members |= children
+        grown = bool(children)
+    return sorted(members - {os.getpid()})
+
+
+def _end_processes(instance: Instance) -> list[Path]:
+    """Kills until none is left; returns the cgroups of the containers among them."""
+    groups: set[Path] = set()
+    deadline = time.monotonic() + _KILL_SECONDS_MAX
+    while alive := processes(instance):
+        if time.monotonic() > deadline:
+            break  # give_back names them
+        for pid in alive:
+            groups |= _cgroups_of(pid, instance)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.02)
+    return sorted(groups)
+
+
+def _cgroups_of(pid: int, instance: Instance) -> set[Path]:
+    """Where this process stands, if containerd or an agent put it there: below our parent or containerd's default."""
+    with suppress(OSError):
+        paths = {line.split(":", 2)[2] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()}
+        mine = {path for path in paths if path.startswith((f"{instance.cgroup}/", "/k8s.io/"))}
+        return {hierarchy / path.lstrip("/") for hierarchy in _hierarchies() for path in mine}
+    return set()
+
+
+def _hierarchies() -> list[Path]:
+    """The root of every cgroup hierarchy: the one of v2, or each controller's of v1."""
+    if (_CGROUPS / "cgroup.controllers").exists():
+        return [_CGROUPS]
+    return [path for path in _CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()]
+
+
+def _remove_cgroup(path: Path) -> None:
+    """Removes a cgroup and all below it. A group empties a moment after its last process died, hence the patience."""
+    deadline = time.monotonic() + 5
+    while path.exists():
+        for directory, _, _ in os.walk(path, topdown=False):
+            with suppress(OSError):
+                os.rmdir(directory)
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.01 if path.exists() else 0)
+
+
+def _machine_before() -> dict[str, Any]:
+    """How the machine was before any instance: measured by the first, handed on to those that join it."""
+    for path in BASE.glob("*/owner.json"):
+        with suppress(OSError, ValueError, KeyError):
+            return dict(json.loads(path.read_text())["before"])
+    return {
+        "forwarding": network.FORWARDING.read_text().strip(),
+        "shared_chains": network.has_shared_chains(),
+        "directories": [str(path) for path in (*HIDDEN, *_default_cgroups()) if path.exists()],
+    }
+
+
+def _restore_machine(before: dict[str, Any]) -> None:
+    """Puts back what the network plugins changed for everyone and what had to exist for us. For the last instance."""
+    if not before:
+        return  # the record is gone: better to leave something than to take what is not ours
+    network.FORWARDING.write_text(before["forwarding"])
+    if not before["shared_chains"]:
+        network.remove_shared_chains()
+    for path in (*HIDDEN, *_default_cgroups()):
+        if str(path) not in before["directories"]:
+            with suppress(OSError):
+                path.rmdir()
+
+
+def _default_cgroups() -> list[Path]:
+    """Where containerd puts a sandbox that names no cgroup_parent."""
+    return [hierarchy / "k8s.io" for hierarchy in _hierarchies()]
+
+
+def _others(instance: Instance) -> bool:
+    return any(path.name.isdigit() and path != instance.directory for path in BASE.glob("*"))
+
+
+def _is_owned(instance: Instance) -> bool:
+    record = _read_record(instance)
+    if not record:
+        with suppress(OSError):
+            return time.time() - instance.directory.stat().st_mtime < _UNCLAIMED_SECONDS
+        return False
+    return bool(_started(record["pid"]) == record["started"])
+
+
+def _read_record(instance: Instance) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        return dict(json.loads(instance.record.read_text()))
+    return {}
+
+
+def _started(pid: int) -> str:
+    """When a process was started, in the kernel's ticks: with the pid it names one process for ever. Empty if none."""
+    with suppress(OSError):
+        return _stat(pid)[19]
+    return ""
+
+
+def _stat(pid: int) -> list[str]:
+    """/proc/PID/stat from the state on: the name before it may hold anything, so cut behind its last parenthesis."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()[:80]
+    return "gone"

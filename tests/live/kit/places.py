@@ -1,0 +1,65 @@
+"""Where the programs of the live tests are: the truth for paths and versions, read by everything else in the kit.
+
+``tests/live/install.sh`` puts the programs there; this module only finds them, and says what to run when it cannot.
+Two runtimes are known: the one the distribution ships, and a newer one built from its Go module into a cache.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+# Repeated in install.sh, which builds them; a test compares the two.
+CONTAINERD_VERSION = "2.2.9"
+RUNC_VERSION = "1.3.6"
+
+LIVE = Path(__file__).resolve().parent.parent
+INSTALL = LIVE / "install.sh"
+
+# A login shell's PATH may lack the sbin directories, and runc, iptables and ip live there.
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", "/usr/bin:/bin"), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+
+
+class NotInstalled(Exception):
+    """The machine lacks something the live tests need; the message names it and what to run. Callers fail the test."""
+
+
+def cache() -> Path:
+    """The directory install.sh builds into: ``TRIKUBELET_LIVE_CACHE``, else ``trikubelet`` in the user's cache."""
+    if chosen := os.environ.get("TRIKUBELET_LIVE_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trikubelet"
+
+
+def program(name: str) -> Path:
+    """The distribution's program of that name. Raises NotInstalled."""
+    found = shutil.which(name, path=SEARCH_PATH)
+    if found is None:
+        raise NotInstalled(f"{name} is not on this machine; run {INSTALL} as root")
+    return Path(found)
+
+
+def built(package: str, version: str, name: str) -> Path:
+    """A program install.sh built from a Go module. Raises NotInstalled."""
+    path = cache() / f"{package}-{version}" / "bin" / name
+    if not path.exists():
+        raise NotInstalled(f"{path} is missing; run {INSTALL} as root to build {package} {version}")
+    return path
+
+
+def network_plugins() -> Path:
+    """The directory with the CNI plugins (bridge, host-local, portmap, loopback). Raises NotInstalled."""
+    for directory in (Path("/usr/lib/cni"), Path("/opt/cni/bin")):
+        if all((directory / plugin).exists() for plugin in ("bridge", "host-local", "portmap", "loopback")):
+            return directory
+    raise NotInstalled(f"the CNI plugins are neither in /usr/lib/cni nor in /opt/cni/bin; run {INSTALL} as root")
+
+
+def require_machine() -> None:
+    """Raises NotInstalled unless this is Linux and we are root: containers need both."""
+    if sys.platform != "linux":
+        raise NotInstalled(f"the live tests need Linux; this is {sys.platform}")
+    if os.geteuid() != 0:
+        raise NotInstalled("the live tests need root, to make namespaces, cgroups and bridges; run them as root")
