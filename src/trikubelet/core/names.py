@@ -76,6 +76,12 @@ def all_containers(pod: k8s.Pod) -> tuple[k8s.Container, ...]:
     return (*pod.spec.init_containers, *pod.spec.containers)
 
 
+def as_container(ephemeral: k8s.EphemeralContainer) -> k8s.Container:
+    """An ephemeral container as an ordinary one; what it has more (its target) is read from the original."""
+    shared = set(k8s.Container.__struct_fields__) & set(k8s.EphemeralContainer.__struct_fields__)
+    return k8s.Container(**{name: getattr(ephemeral, name) for name in shared})
+
+
 def pod_labels(pod: k8s.Pod) -> dict[str, str]:
     """A sandbox's labels: the pod's own and who it is."""
     meta = pod.metadata

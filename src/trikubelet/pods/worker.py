@@ -134,18 +134,18 @@ class PodWorker:
         try:
             return await self._try(), self._jittered(self._bounds.resync_seconds)
         except NetworkNotReady as error:
-            return self._failed(error), self._bounds.network_retry_seconds
+            return self._failed(error, self._bounds.network_retry_seconds)
         except RetryAt as error:
             # A delay of its own, but never longer than the pod would have gone unlooked at anyway.
             wait = max(0.0, error.at - trio.current_time())
-            return self._failed(error), min(wait, self._jittered(self._bounds.resync_seconds))
+            return self._failed(error, min(wait, self._jittered(self._bounds.resync_seconds)))
         except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
-            return self._failed(error), self._jittered(self._bounds.retry_seconds)
+            return self._failed(error, self._jittered(self._bounds.retry_seconds))
         except InvariantBroken:
             raise
         except Exception as error:
             log.exception("Pod %s: a bug in its worker; the attempt will be repeated", object_ref(self.pod))
-            return self._failed(error), self._jittered(self._bounds.retry_seconds)
+            return self._failed(error, self._jittered(self._bounds.retry_seconds))
 
     async def _try(self) -> Outcome:
         match self.state:
@@ -158,9 +158,10 @@ class PodWorker:
             case Finished():
                 raise InvariantBroken(f"an attempt at the finished pod {object_ref(self.pod)}")
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: Exception, wait_seconds: float) -> tuple[None, float]:
         self._failures += 1
         self._last_error = str(error) or type(error).__name__
+        return None, wait_seconds
 
     def _jittered(self, seconds: float) -> float:
         return seconds * (1.0 + 0.5 * self._chance.random())

@@ -1,0 +1,139 @@
+"""What a pod worker can try: sync, terminate, clean up.
+
+Each is one pass from facts to actions: wait for an observation newer than the last attempt, compute and publish the
+status, plan, carry out. Whoever acted asks for an on-demand relist of the pod, so the next pass sees the result without
+waiting for the clock. Nothing is remembered between attempts but the reasons why containers wait (``Reasons``) and the
+crash back-offs, both of which a restart of the agent may lose.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.actions import Verdicts, plan
+from trikubelet.core.lifecycle import Outcome
+from trikubelet.core.names import object_ref
+from trikubelet.core.pod_status import generate
+from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
+from trikubelet.model.errors import NetworkNotReady, PodSyncError, VolumeFailed
+from trikubelet.model.runtime import SandboxState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.core.lifecycle import Terminated, Terminating
+    from trikubelet.model import k8s
+    from trikubelet.model.runtime import PodObservation
+    from trikubelet.pods.carry_out import CarryOut
+    from trikubelet.pods.facts import FactFinder
+    from trikubelet.pods.stop import Stopper
+    from trikubelet.ports import Events, PodCache, PodFiles, Relister, Statuses, Volumes
+
+log = logging.getLogger(__name__)
+
+NETWORK_NOT_READY = "network is not ready"
+
+
+class PodAttempts:
+    """Joins the ports for one pod's attempts. Shared by all workers; owns no state of a pod."""
+
+    def __init__(
+        self,
+        *,
+        cache: PodCache,
+        relister: Relister,
+        statuses: Statuses,
+        events: Events,
+        files: PodFiles,
+        volumes: Volumes,
+        facts: FactFinder,
+        carry_out: CarryOut,
+        stopper: Stopper,
+        network_trouble: Callable[[], str | None],
+    ) -> None:
+        self._cache = cache
+        self._relister = relister
+        self._statuses = statuses
+        self._events = events
+        self._files = files
+        self._volumes = volumes
+        self._facts = facts
+        self._carry_out = carry_out
+        self._stopper = stopper
+        self._network_trouble = network_trouble
+
+    async def sync(self, pod: k8s.Pod, since: float) -> Outcome:
+        """Bring the pod closer to its configuration. DONE: its phase is terminal.
+
+        Raises PodSyncError or RuntimeCallError when something is left to try again.
+        """
+        uid = pod.metadata.uid
+        observed = await self._cache.newer_than(uid, since)
+        status = self._publish(pod, observed, is_ending=False)
+        if status.phase in (SUCCEEDED, FAILED):
+            log.info("Pod %s ended: %s", object_ref(pod), status.phase)
+            return Outcome.DONE
+        self._check_network(pod)
+        self._files.make_pod(uid)
+        volumes = await self._set_up_volumes(pod)
+        actions = plan(pod, observed, Verdicts())
+        if actions.is_empty:
+            return Outcome.AGAIN
+        try:
+            await self._carry_out.perform(pod, observed, actions, volumes)
+        finally:
+            self._relister.look_at(uid)
+            self._publish(pod, observed, is_ending=False)
+        return Outcome.AGAIN
+
+    async def terminate(self, pod: k8s.Pod, state: Terminating) -> Outcome:
+        """Stop every container and sandbox within the grace. DONE: none runs any more.
+
+        Raises RuntimeCallError when a container could not be stopped, InvariantBroken never.
+        """
+        uid = pod.metadata.uid
+        before = self._cache.get(uid)
+        self._publish(pod, before, is_ending=False)
+        began = trio.current_time()
+        try:
+            await self._stopper.stop_pod(pod, before, state.grace_seconds)
+        finally:
+            self._relister.look_at(uid)
+        after = await self._cache.newer_than(uid, began)
+        alive = after.running or [s for s in after.sandboxes if s.state is SandboxState.READY]
+        if alive:
+            # Something was made while we stopped the rest, or the runtime said "stopped" of what is not.
+            raise PodSyncError("FailedKillPod", f"{len(alive)} of its containers and sandboxes still run")
+        self._publish(pod, after, is_ending=True)
+        return Outcome.DONE
+
+    async def clean_up(self, pod: k8s.Pod, state: Terminated, since: float) -> Outcome:
+        """Take the volumes down and forget the pod's notes. DONE: nothing of it needs a task any more."""
+        uid = pod.metadata.uid
+        await self._volumes.tear_down(uid)
+        self._facts.forget(uid)
+        if state.deleted:
+            self._statuses.forget(uid)
+        return Outcome.DONE
+
+    def _publish(self, pod: k8s.Pod, observed: PodObservation, *, is_ending: bool) -> k8s.PodStatus:
+        facts = self._facts.status_facts(pod, observed, self._statuses.get(pod.metadata.uid), is_ending=is_ending)
+        status = generate(pod, observed, facts)
+        self._statuses.publish(pod.metadata.uid, pod, status)
+        return status
+
+    def _check_network(self, pod: k8s.Pod) -> None:
+        trouble = self._network_trouble()
+        if trouble and not pod.spec.host_network:
+            self._events.record(object_ref(pod), "Warning", "NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
+            raise NetworkNotReady("NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
+
+    async def _set_up_volumes(self, pod: k8s.Pod) -> dict[str, str]:
+        try:
+            return dict(await self._volumes.set_up(pod))
+        except VolumeFailed as error:
+            self._events.record(object_ref(pod), "Warning", "FailedMount", error.message)
+            raise

@@ -1,0 +1,138 @@
+"""Starting one container: back-off, image, configuration, create, start; each with its own way to fail.
+
+The reason and message of a failure are noted before it is raised, in upstream's words: they are what a user reads in
+the waiting state. A container that started has nothing to wait for, so its note is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.names import log_link_name, object_ref
+from trikubelet.core.restarts import (
+    BackoffEntry,
+    BackoffLimits,
+    backoff_key,
+    backoff_next,
+    backoff_remaining,
+)
+from trikubelet.kit.settle import settle
+from trikubelet.model.duration import format_duration
+from trikubelet.model.errors import PodSyncError, RetryAt
+from trikubelet.model.runtime import ContainerState
+from trikubelet.model.runtime_errors import RuntimeCallError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.runtime import ContainerStatus, PodObservation, SandboxStatus
+    from trikubelet.model.runtime_config import SandboxConfig
+    from trikubelet.pods.configs import Configs
+    from trikubelet.pods.facts import FactFinder
+    from trikubelet.ports import Clock, Events, ImagePuller, PodFiles, Runtime
+
+log = logging.getLogger(__name__)
+
+BACKOFFS_KEPT_MAX = 10_000
+
+
+class ContainerStarter:
+    """Owns the crash back-offs. They may be lost with the process: the worst is one early restart."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        images: ImagePuller,
+        configs: Configs,
+        files: PodFiles,
+        facts: FactFinder,
+        events: Events,
+        clock: Clock,
+        bounds: Bounds,
+        limits: BackoffLimits,
+    ) -> None:
+        self._runtime = runtime
+        self._images = images
+        self._configs = configs
+        self._files = files
+        self._facts = facts
+        self._events = events
+        self._clock = clock
+        self._bounds = bounds
+        self._limits = limits
+        self._backoffs: dict[str, BackoffEntry] = {}
+
+    async def start(
+        self,
+        pod: Pod,
+        container: Container,
+        *,
+        observed: PodObservation,
+        config: SandboxConfig,
+        sandbox: SandboxStatus,
+        volumes: Mapping[str, str],
+    ) -> None:
+        """Make and start one container in a sandbox that stands. Raises PodSyncError; RetryAt while backing off."""
+        try:
+            self._check_backoff(pod, container, observed.latest(container.name))
+            image = await self._images.ensure(pod, container, config)
+            attempt = self._attempt(pod, container, observed)
+            made = self._configs.container(pod, container, attempt, image, sandbox, volumes)
+            container_id = await self._call(
+                "CreateContainerError",
+                pod,
+                container,
+                partial(self._runtime.create_container, sandbox.id, made, config),
+            )
+            self._events.record(object_ref(pod, container.name), "Normal", "Created", "Container created")
+            await self._call("RunContainerError", pod, container, partial(self._runtime.start_container, container_id))
+        except PodSyncError as error:
+            self._facts.note(pod.metadata.uid, container.name, error.reason, error.message)
+            raise
+        self._events.record(object_ref(pod, container.name), "Normal", "Started", "Container started")
+        log.info("Pod %s: started container %s (%s)", object_ref(pod), container.name, container_id[:13])
+        self._facts.note_gone(pod.metadata.uid, container.name)
+        self._files.link_log(
+            log_link_name(pod, container.name, container_id), f"{config.log_directory}/{made.log_path}"
+        )
+
+    def _check_backoff(self, pod: Pod, container: Container, latest: ContainerStatus | None) -> None:
+        """A container that just ended waits; one that may start now will wait longer the next time."""
+        if latest is None or latest.state is not ContainerState.EXITED:
+            return
+        key, now = backoff_key(pod, container), self._clock.now_ns()
+        entry = self._backoffs.get(key)
+        remaining = backoff_remaining(entry, latest.finished_at, now, self._limits)
+        if entry is not None and remaining > 0:
+            name, meta = container.name, pod.metadata
+            told = f"pod={meta.name}_{meta.namespace}({meta.uid})"
+            text = f"back-off {format_duration(entry.seconds)} restarting failed container={name} {told}"
+            event = f"Back-off restarting failed container {name} in pod {meta.name}_{meta.namespace}({meta.uid})"
+            self._events.record(object_ref(pod, name), "Warning", "BackOff", event)
+            raise RetryAt("CrashLoopBackOff", text, trio.current_time() + remaining, name)
+        self._backoffs[key] = backoff_next(entry, latest.finished_at, now, self._limits)
+        if len(self._backoffs) > BACKOFFS_KEPT_MAX:
+            del self._backoffs[next(iter(self._backoffs))]
+
+    def _attempt(self, pod: Pod, container: Container, observed: PodObservation) -> int:
+        """The restart count of the next container: one more than the last; after a clean-up, than the last log."""
+        latest = observed.latest(container.name)
+        if latest is not None:
+            return latest.attempt + 1
+        highest = self._files.highest_log_attempt(self._configs.log_directory(pod), container.name)
+        return 0 if highest is None else highest + 1
+
+    async def _call(self, reason: str, pod: Pod, container: Container, call: Callable[[], Awaitable[str | None]]) -> str:
+        """A call that makes something, settled; its failure under the reason users know it by."""
+        try:
+            return str(await settle(self._bounds.settle_seconds_max, call))
+        except RuntimeCallError as error:
+            self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {error}")
+            raise PodSyncError(reason, str(error), container.name) from error

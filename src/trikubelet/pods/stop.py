@@ -1,0 +1,109 @@
+"""Stopping containers and sandboxes: carries out the order of ``core.termination``.
+
+Grace is data. It goes to the runtime as a number of seconds and is never a Trio deadline, so nothing in this process
+can cut a container's farewell short.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.names import object_ref
+from trikubelet.core.termination import RUNTIME_GRACE_SECONDS_MIN, container_grace, grace_left, kill_stages
+from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from trikubelet.core.actions import Kill, Reset
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Pod
+    from trikubelet.model.runtime import ContainerStatus, PodObservation
+    from trikubelet.ports import Events, Runtime
+
+log = logging.getLogger(__name__)
+
+
+class Stopper:
+    """Stops what it is told to. Owns no state."""
+
+    def __init__(self, runtime: Runtime, events: Events, bounds: Bounds) -> None:
+        self._runtime = runtime
+        self._events = events
+        self._bounds = bounds
+
+    async def stop_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
+        """Stop every container, stage by stage within one grace, then every sandbox. Raises the first
+        RuntimeCallError after everything was tried."""
+        began = trio.current_time()
+        errors: list[RuntimeCallError] = []
+        for stage in kill_stages(pod, observed):
+            left = grace_left(grace_seconds, trio.current_time() - began)
+            errors += await self._stop_all(pod, stage, lambda _, left=left: left, "Stopping container {name}")
+        for sandbox in observed.sandboxes:
+            try:
+                await self._in_time(0, partial(self._runtime.stop_sandbox, sandbox.id))
+            except NotFound:
+                continue
+            except RuntimeCallError as error:
+                errors.append(error)
+        if errors:
+            self._events.record(object_ref(pod), "Warning", "FailedKillPod", f"error killing pod: {errors[0]}")
+            raise errors[0]
+
+    async def stop_some(self, pod: Pod, kills: tuple[Kill, ...]) -> None:
+        """Stop single containers of a pod that lives on. Raises the first RuntimeCallError."""
+        by_id = {kill.status.id: kill for kill in kills}
+        named = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
+
+        def grace(status: ContainerStatus) -> int:
+            seconds = container_grace(pod, named.get(status.name), by_id[status.id].reason)
+            return max(RUNTIME_GRACE_SECONDS_MIN, seconds)
+
+        errors: list[RuntimeCallError] = []
+        for kill in kills:
+            errors += await self._stop_all(pod, (kill.status,), grace, kill.message)
+        if errors:
+            raise errors[0]
+
+    async def reset(self, pod: Pod, resets: tuple[Reset, ...]) -> None:
+        """Take containers away, in order, so that their pod begins anew. Their logs stay."""
+        for reset in resets:
+            if reset.kill:
+                await self._stop_one(pod, reset.status, 0, f"Restarting all containers: stopping {reset.status.name}")
+            await self._runtime.remove_container(reset.status.id)
+
+    async def _stop_all(
+        self, pod: Pod, statuses: tuple[ContainerStatus, ...], grace: Callable[[ContainerStatus], int], message: str
+    ) -> list[RuntimeCallError]:
+        errors: list[RuntimeCallError] = []
+
+        async def stop(status: ContainerStatus) -> None:
+            try:
+                await self._stop_one(pod, status, grace(status), message.format(name=status.name))
+            except NotFound:
+                return
+            except RuntimeCallError as error:
+                errors.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for status in statuses:
+                nursery.start_soon(stop, status)
+        return errors
+
+    async def _stop_one(self, pod: Pod, status: ContainerStatus, grace_seconds: int, message: str) -> None:
+        log.info("Pod %s: %s (grace %d s)", object_ref(pod), message, grace_seconds)
+        self._events.record(object_ref(pod, status.name), "Normal", "Killing", message)
+        # The runtime may take the whole grace and still answer in time.
+        await self._in_time(grace_seconds, partial(self._runtime.stop_container, status.id, grace_seconds))
+
+    async def _in_time(self, grace_seconds: int, call: Callable[[], Awaitable[None]]) -> None:
+        seconds = self._bounds.runtime_call_seconds_max + grace_seconds
+        with trio.move_on_after(seconds) as scope:
+            await call()
+        if scope.cancelled_caught:
+            raise RuntimeTimeout(f"the container runtime did not answer within {seconds:.0f}s")
