@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from live.kit import instance, places
+from live.kit import images, instance, places
 from live.kit.containerd import Containerd, distribution, newer
+from live.kit.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ def swept_machine() -> None:
         places.require_machine()
         instance.sweep_abandoned()
     except places.NotInstalled as missing:
-        pytest.fail(str(missing))
+        pytest.fail(str(missing), pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -60,11 +61,18 @@ def containerd(request: pytest.FixtureRequest) -> Containerd:
     return found
 
 
+@pytest.fixture
+def registry(swept_machine: None) -> Iterator[Registry]:
+    """A registry on loopback with one image nobody imported, for tests of pulls; see `Containerd.trust`."""
+    with Registry(images.pulled()) as registry:
+        yield registry
+
+
 def _running(which: Callable[[], tuple[configuration.Programs, Callable[..., str]]]) -> Iterator[Containerd]:
     try:
         daemon = Containerd(*which())
     except places.NotInstalled as missing:
-        pytest.fail(str(missing))
+        pytest.fail(str(missing), pytrace=False)
     yield daemon
     daemon.close()
 

@@ -72,11 +72,19 @@ install_packages() {
     [ ${#missing[@]} -eq 0 ] || stop "still missing after apt-get: ${missing[*]}"
 }
 
+# Debian 12's own Go is too old for these modules; from 1.21 on Go fetches the compiler a module asks for, if it may.
+check_go() {
+    local minor
+    minor=$(go env GOVERSION | sed -E 's/^go1\.([0-9]+).*/\1/')
+    [ "$minor" -ge 21 ] || stop "$(go env GOVERSION) is too old; put Go 1.21 or newer on PATH (Debian: from backports)"
+}
+
 # go_install DIRECTORY PACKAGE...: builds into DIRECTORY in one step, so that a build cut short is never taken for done.
 go_install() {
     local directory=$1 half
     shift
     mkdir -p "$CACHE"
+    check_go
     half=$(mktemp -d "$CACHE/.building-XXXXXX")
     # shellcheck disable=SC2064  # the directory is meant as it is now
     trap "rm -rf '$half'" EXIT

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,7 @@ from live.kit import images, instance, network, places
 from live.kit.containerd import Containerd, await_that, distribution, newer
 from live.kit.events import parse
 from live.kit.pods import Pod
+from live.kit.registry import Registry
 from trikubelet.cri.v1 import api_pb2 as api
 
 if TYPE_CHECKING:
@@ -185,6 +187,60 @@ def test_containerd_1_says_it_has_no_container_events(containerd1: Containerd) -
     with pytest.raises(GRPCError) as refused:
         containerd1.cri.collect("GetContainerEvents", lambda _: False, lambda: None)
     assert Status.UNIMPLEMENTED == refused.value.status
+
+
+def test_an_image_is_pulled_from_the_registry_on_loopback(containerd: Containerd, registry: Registry) -> None:
+    containerd.trust(registry.address)
+    wanted = api.ImageSpec(image=registry.image)
+    containerd.cri.call("PullImage", image=wanted)
+    assert 1 == registry.pulls
+    assert 6 == Pod(containerd).start(["exit", "6"], registry.image).wait_exit().exit_code
+    containerd.remove_pods()
+    containerd.cri.call("RemoveImage", image=wanted)
+
+
+def test_a_registry_with_a_password_serves_only_those_who_know_it(containerd: Containerd, registry: Registry) -> None:
+    containerd.trust(registry.address)
+    registry.login = ("ada", "lovelace")
+    wanted = api.ImageSpec(image=registry.image)
+    with pytest.raises(GRPCError, match=r"no basic auth credentials|401"):
+        containerd.cri.call("PullImage", image=wanted)
+    assert 0 == registry.pulls
+    containerd.cri.call("PullImage", image=wanted, auth=api.AuthConfig(username="ada", password="lovelace"))
+    containerd.cri.call("RemoveImage", image=wanted)
+
+
+def test_an_image_the_registry_does_not_have_cannot_be_pulled(containerd: Containerd, registry: Registry) -> None:
+    containerd.trust(registry.address)
+    with pytest.raises(GRPCError) as refused:
+        containerd.cri.call("PullImage", image=api.ImageSpec(image=f"{registry.address}/absent:1"))
+    assert Status.NOT_FOUND == refused.value.status
+
+
+def test_a_registry_out_of_order_fails_a_pull_and_the_next_one_succeeds(
+    containerd: Containerd, registry: Registry
+) -> None:
+    containerd.trust(registry.address)
+    registry.refusals = 1000
+    wanted = api.ImageSpec(image=registry.image)
+    with pytest.raises(GRPCError, match="503"):
+        containerd.cri.call("PullImage", image=wanted)
+    registry.refusals = 0
+    containerd.cri.call("PullImage", image=wanted)
+    assert 1 == registry.pulls
+    containerd.cri.call("RemoveImage", image=wanted)
+
+
+def test_fifty_pods_are_up_at_once_each_with_its_own_address(containerd: Containerd) -> None:
+    def bring_up(number: int) -> Pod:
+        pod = Pod(containerd, f"one-of-fifty-{number}")
+        pod.start(["stubborn"])
+        return pod
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        pods = list(pool.map(bring_up, range(50)))
+    assert 50 == len({pod.ip for pod in pods})
+    assert 100 == len(containerd.tasks())
 
 
 def test_a_second_runtime_handler_is_known(containerd: Containerd) -> None:

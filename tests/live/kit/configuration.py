@@ -56,6 +56,11 @@ class Layout:
         return self.directory / "cni"
 
     @property
+    def registries(self) -> Path:
+        """What is known of registries: a directory for each, read anew at every pull."""
+        return self.directory / "registries"
+
+    @property
     def leases(self) -> Path:
         """Where host-local remembers which pod has which address."""
         return self.directory / "leases"
@@ -90,6 +95,9 @@ stream_server_port = "0"
 bin_dir = "{programs.plugins}"
 conf_dir = "{layout.networks}"
 
+[{cri}.registry]
+config_path = "{layout.registries}"
+
 [{cri}.containerd]
 snapshotter = "overlayfs"
 default_runtime_name = "runc"
@@ -109,6 +117,9 @@ disable = true # its socket has one fixed path
 
 [{images}]
 snapshotter = "overlayfs"
+
+[{images}.registry]
+config_path = "{layout.registries}"
 
 [{images}.pinned_images]
 sandbox = "{pause}"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from . import places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 REGISTRY = "registry.trikubelet.test"
@@ -30,11 +30,9 @@ PAUSE = f"{REGISTRY}/pause:1"
 BUSYBOX = f"{REGISTRY}/busybox:1"
 TESTPROG = f"{REGISTRY}/testprog:1"
 WEB = f"{REGISTRY}/web:1"
+PULLED = f"{REGISTRY}/pulled:1"  # the one image that is not imported: registry.py has it
 
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-
-# Part of the archive's cache key: raise it when the way images are put together changes.
-RECIPE = "2"
 
 
 @dataclass(frozen=True)
@@ -49,23 +47,25 @@ class Image:
     files: Mapping[str, bytes | str]
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
-    directories: tuple[str, ...] = field(default=("dev", "etc", "proc", "sys", "tmp", "var"))
+    directories: tuple[str, ...] = field(default=("dev", "etc", "proc", "root", "sys", "tmp", "var"))
 
 
 def compile_program(name: str) -> bytes:
     """The static binary of ``programs/<name>.c``. Raises CalledProcessError, its output kept, and NotInstalled."""
     source = places.LIVE / "programs" / f"{name}.c"
-    command = [places.program("gcc"), "-std=gnu11", "-Wall", "-Wextra", "-Os", "-static", "-s", "-o", "/dev/stdout"]
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Os", "-static", "-s"]
     # The linker seeks in its output, so it cannot be a pipe.
     with open(os.memfd_create(name), "rb") as out:
-        command[-1] = f"/proc/self/fd/{out.fileno()}"
-        subprocess.run([*command, str(source)], check=True, capture_output=True, pass_fds=[out.fileno()])
+        target = f"/proc/self/fd/{out.fileno()}"
+        command = [str(places.program("gcc")), *flags, "-o", target, str(source)]
+        subprocess.run(command, check=True, capture_output=True, pass_fds=[out.fileno()])
         out.seek(0)
         return out.read()
 
 
 def all_images() -> tuple[Image, ...]:
-    """Every image of the live tests. Raises NotInstalled when a compiler or busybox is missing."""
+    """Every image of the live tests, the last being the one to pull. Raises NotInstalled when a compiler or busybox is
+    missing."""
     busybox = places.program("busybox")
     applets = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()
     testprog = compile_program("testprog")
@@ -86,26 +86,37 @@ def all_images() -> tuple[Image, ...]:
             {**userland, "bin/testprog": testprog, "usr/share/nginx/html/index.html": welcome},
             entrypoint=serve,
         ),
+        # Contents of its own: CRI removes an image under all its names, and the imported ones must stay.
+        Image((PULLED,), {"bin/testprog": testprog, "etc/pulled": b"yes\n"}, entrypoint=("/bin/testprog",)),
     )
 
 
-def archive() -> Path:
-    """The OCI layout tar with every image, written into the cache unless it is there. Raises NotInstalled."""
-    recipe = hashlib.sha256(RECIPE.encode() + ARCHITECTURE.encode())
-    for source in (*sorted((places.LIVE / "programs").glob("*.c")), places.program("busybox")):
+def imported() -> Path:
+    """The OCI layout tar with every image but `PULLED`, made in the cache unless it is there. Raises NotInstalled."""
+    return _archive("imported", lambda: all_images()[:-1])
+
+
+def pulled() -> Path:
+    """The OCI layout tar with `PULLED` alone, as `imported`."""
+    return _archive("pulled", lambda: all_images()[-1:])
+
+
+def _archive(kind: str, make: Callable[[], Sequence[Image]]) -> Path:
+    recipe = hashlib.sha256(ARCHITECTURE.encode())
+    sources = sorted((places.LIVE / "programs").glob("*.c"))
+    for source in (*sources, places.program("busybox"), places.LIVE / "kit" / "images.py"):
         recipe.update(source.read_bytes())
-    recipe.update((places.LIVE / "kit" / "images.py").read_bytes())
-    path = places.cache() / "images" / f"{recipe.hexdigest()[:16]}.tar"
+    path = places.cache() / "images" / f"{kind}-{recipe.hexdigest()[:16]}.tar"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         half = path.with_suffix(f".{os.getpid()}")
-        write_layout(half, all_images())
+        write_layout(half, make())
         half.rename(path)
     return path
 
 
 def names() -> tuple[str, ...]:
-    """The names `archive` holds, without building anything."""
+    """The names `imported` holds, without building anything."""
     return (PAUSE, BUSYBOX, "docker.io/library/busybox:1.36", TESTPROG, WEB, "docker.io/library/nginx:1.28")
 
 

@@ -35,7 +35,8 @@ class Container:
     @property
     def status(self) -> api.ContainerStatus:
         """What ContainerStatus says now."""
-        return self.daemon.cri.call("ContainerStatus", container_id=self.id).status
+        status: api.ContainerStatus = self.daemon.cri.call("ContainerStatus", container_id=self.id).status
+        return status
 
     @property
     def output(self) -> str:
@@ -91,7 +92,8 @@ class Pod:
     @property
     def status(self) -> api.PodSandboxStatus:
         """What PodSandboxStatus says now."""
-        return self.daemon.cri.call("PodSandboxStatus", pod_sandbox_id=self.id).status
+        status: api.PodSandboxStatus = self.daemon.cri.call("PodSandboxStatus", pod_sandbox_id=self.id).status
+        return status
 
     @property
     def ip(self) -> str:
