@@ -19,4 +19,4 @@ if TYPE_CHECKING:
 def container_hash(container: Container | EphemeralContainer) -> str:
     """Hexadecimal FNV-1a (32 bits) over the name and the image."""
     picked = {"image": container.image, "name": container.name}
-    return f"{fnv1a_32(json.dumps(picked, separators=(',', ':'), sort_keys=True).encode()):x}"
+    return f"{fnv1a_32(json.dumps(picked, separators=(',', ':'), sort_keys=True, ensure_ascii=False).encode()):x}"

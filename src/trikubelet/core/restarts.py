@@ -11,10 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from trikubelet.core.fnv import fnv1a_64
 from trikubelet.model.runtime import ContainerState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import ContainerStatus
 
@@ -91,7 +95,8 @@ class BackoffEntry:
 def backoff_key(pod: Pod, container: Container) -> str:
     """What a back-off belongs to: a change of image or resources makes a new one."""
     meta = pod.metadata
-    parts = (meta.name, meta.namespace, meta.uid, container.name, container.image, repr(container.resources))
+    resources = msgspec.json.encode(container.resources, order="deterministic").decode()
+    parts = (meta.name, meta.namespace, meta.uid, container.name, container.image, resources)
     return f"{fnv1a_64(chr(0).join(parts).encode()):x}"
 
 
@@ -111,3 +116,8 @@ def backoff_next(entry: BackoffEntry | None, finished_at: int, now: int, limits:
     if entry is None or _is_forgotten(entry, finished_at, limits):
         return BackoffEntry(min(limits.first_seconds, limits.seconds_max), now)
     return BackoffEntry(min(entry.seconds * 2, limits.seconds_max), now)
+
+
+def backoffs_kept(entries: Mapping[str, BackoffEntry], now: int, limits: BackoffLimits) -> dict[str, BackoffEntry]:
+    """The entries that still mean something; the others are as good as none, and would only take memory."""
+    return {key: entry for key, entry in entries.items() if not _is_forgotten(entry, now, limits)}

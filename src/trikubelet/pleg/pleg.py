@@ -131,7 +131,7 @@ class Pleg:
             self._begin(change, began, nursery)
 
     def _note_failure(self, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}"
+        text = _told(error)
         if text != self._last_error:  # a runtime that is away is said once, not every second
             log.warning("Relist failed: %s", text)
         self._last_error = text
@@ -189,7 +189,7 @@ class Pleg:
                     self._cache.put(await inspect(self._runtime, change, self._cache.get(uid), began))
             self._relist.advance(uid)
         except (RuntimeCallError, trio.TooSlowError) as error:
-            log.warning("Cannot inspect pod %s/%s: %s", change.namespace, change.name, error or "timed out")
+            log.warning("Cannot inspect pod %s/%s: %s", change.namespace, change.name, _told(error))
             self._cache.put_error(uid, began, error)
             self._reinspect.add(uid)
             return  # its events come again with the inspection that succeeds
@@ -201,3 +201,7 @@ class Pleg:
     def __repr__(self) -> str:
         health = self.unhealthy() or "healthy"
         return f"<Pleg {health}, inspecting {len(self._inspecting)}, {len(self._reinspect)} to inspect again>"
+
+
+def _told(error: Exception) -> str:
+    return "timed out" if isinstance(error, trio.TooSlowError) else str(error)

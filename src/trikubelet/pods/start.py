@@ -129,7 +129,9 @@ class ContainerStarter:
         highest = self._files.highest_log_attempt(self._configs.log_directory(pod), container.name)
         return 0 if highest is None else highest + 1
 
-    async def _call(self, reason: str, pod: Pod, container: Container, call: Callable[[], Awaitable[str | None]]) -> str:
+    async def _call(
+        self, reason: str, pod: Pod, container: Container, call: Callable[[], Awaitable[str | None]]
+    ) -> str:
         """A call that makes something, settled; its failure under the reason users know it by."""
         try:
             return str(await settle(self._bounds.settle_seconds_max, call))

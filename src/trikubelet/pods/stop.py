@@ -43,7 +43,7 @@ class Stopper:
         errors: list[RuntimeCallError] = []
         for stage in kill_stages(pod, observed):
             left = grace_left(grace_seconds, trio.current_time() - began)
-            errors += await self._stop_all(pod, stage, lambda _, left=left: left, "Stopping container {name}")
+            errors += await self._stop_all(pod, stage, left, "Stopping container {name}")
         for sandbox in observed.sandboxes:
             try:
                 await self._in_time(0, partial(self._runtime.stop_sandbox, sandbox.id))
@@ -57,15 +57,12 @@ class Stopper:
 
     async def stop_some(self, pod: Pod, kills: tuple[Kill, ...]) -> None:
         """Stop single containers of a pod that lives on. Raises the first RuntimeCallError."""
-        by_id = {kill.status.id: kill for kill in kills}
         named = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
-
-        def grace(status: ContainerStatus) -> int:
-            seconds = container_grace(pod, named.get(status.name), by_id[status.id].reason)
-            return max(RUNTIME_GRACE_SECONDS_MIN, seconds)
 
         errors: list[RuntimeCallError] = []
         for kill in kills:
+            seconds = container_grace(pod, named.get(kill.status.name), kill.reason)
+            grace = max(RUNTIME_GRACE_SECONDS_MIN, seconds)
             errors += await self._stop_all(pod, (kill.status,), grace, kill.message)
         if errors:
             raise errors[0]
@@ -78,13 +75,13 @@ class Stopper:
             await self._runtime.remove_container(reset.status.id)
 
     async def _stop_all(
-        self, pod: Pod, statuses: tuple[ContainerStatus, ...], grace: Callable[[ContainerStatus], int], message: str
+        self, pod: Pod, statuses: tuple[ContainerStatus, ...], grace_seconds: int, message: str
     ) -> list[RuntimeCallError]:
         errors: list[RuntimeCallError] = []
 
         async def stop(status: ContainerStatus) -> None:
             try:
-                await self._stop_one(pod, status, grace(status), message.format(name=status.name))
+                await self._stop_one(pod, status, grace_seconds, message.format(name=status.name))
             except NotFound:
                 return
             except RuntimeCallError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trikubelet.core.actions.init import plan_init
@@ -20,14 +21,15 @@ def plan(pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None) -
     verdicts = verdicts or Verdicts()
     need = sandbox_need(pod, observed)
     resetting = sources(pod, observed)
-    if resetting and not need.anew:
+    if resetting:
+        # Before the sandbox: a source left behind in a dead one would reset the pod once more in the new one.
         resets = plan_resets(pod, observed, resetting)
         return PodActions(sandbox_id=need.sandbox_id, attempt=need.attempt, to_reset=resets)
     if need.anew:
         return plan_new_sandbox(pod, observed, need)
 
     ephemeral = plan_ephemeral(pod, observed)
-    init = plan_init(pod, observed, verdicts)
+    init = plan_init(pod, _in_sandbox(observed, need.sandbox_id), verdicts)
     if init.failed:
         return PodActions(kill_pod=True, sandbox_id=need.sandbox_id, attempt=need.attempt)
     present = PodActions(
@@ -51,6 +53,13 @@ def plan(pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None) -
         init_to_start=present.init_to_start,
         to_start=regular.to_start,
     )
+
+
+def _in_sandbox(observed: PodObservation, sandbox_id: str) -> PodObservation:
+    """Without the containers of earlier sandboxes. Initialisation begins anew with each sandbox, so what was reached
+    in another one is no evidence; a container that does not tell its sandbox counts as here."""
+    here = tuple(status for status in observed.containers if status.sandbox_id in ("", sandbox_id))
+    return replace(observed, containers=here)
 
 
 __all__ = ["Kill", "KillReason", "PodActions", "Reset", "Verdict", "Verdicts", "plan"]

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import PodObservation
 
 
+_MAY_RUN = frozenset({ContainerState.RUNNING, ContainerState.UNKNOWN})
+
+
 def sources(pod: Pod, observed: PodObservation) -> frozenset[str]:
     """Names of the containers whose newest exit asks for a restart of all."""
     found = set()
@@ -36,7 +39,7 @@ def plan_resets(pod: Pod, observed: PodObservation, source_names: frozenset[str]
 
     def of(containers: Iterable[Container], *, are_sources: bool) -> list[Reset]:
         return [
-            Reset(status, kill=status.state is ContainerState.RUNNING)
+            Reset(status, kill=status.state in _MAY_RUN)
             for container in containers
             if (container.name in source_names) is are_sources
             for status in reversed(observed.history(container.name))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.actions.records import PodActions
-from trikubelet.core.restarts import NEVER, policy
+from trikubelet.core.restarts import NEVER, allows_restart, policy
 from trikubelet.model.runtime import ContainerState, SandboxState
 
 if TYPE_CHECKING:
-    from trikubelet.model.k8s import Pod
+    from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import PodObservation
 
 
@@ -46,7 +46,7 @@ def plan_new_sandbox(pod: Pod, observed: PodObservation, need: SandboxNeed) -> P
     if need.attempt != 0 and observed.containers and _never_restarts(pod):
         return end
     to_start = tuple(
-        index for index, container in enumerate(pod.spec.containers) if not _has_ended(pod, observed, container.name)
+        index for index, container in enumerate(pod.spec.containers) if not _has_ended(pod, observed, container)
     )
     if not to_start and any(status.name in names for status in observed.containers):
         return end
@@ -56,19 +56,20 @@ def plan_new_sandbox(pod: Pod, observed: PodObservation, need: SandboxNeed) -> P
 
 
 def _never_restarts(pod: Pod) -> bool:
-    return all(policy(pod, container) == NEVER for container in pod.spec.containers)
+    return not any(_is_restartable(pod, container) for container in pod.spec.containers)
 
 
-def _has_ended(pod: Pod, observed: PodObservation, name: str) -> bool:
+def _is_restartable(pod: Pod, container: Container) -> bool:
+    """Whether any exit code at all lets the container run again; a rule can, where the policy would not."""
+    return policy(pod, container) != NEVER or bool(container.restart_policy_rules)
+
+
+def _has_ended(pod: Pod, observed: PodObservation, container: Container) -> bool:
     """Whether the container is over for good and is not started again in a new sandbox."""
-    container = next(c for c in pod.spec.containers if c.name == name)
-    status = observed.latest(name)
-    if status is None or status.state is not ContainerState.EXITED:
+    status = observed.latest(container.name)
+    if status is None:
         return False
-    match policy(pod, container):
-        case "OnFailure":
-            return status.exit_code == 0
-        case "Never":
-            return True
-        case _:
-            return False
+    if status.state is ContainerState.EXITED:
+        return not allows_restart(pod, container, status.exit_code)
+    # It runs in the old sandbox and will be killed with it: that was its one run.
+    return status.state is ContainerState.RUNNING and not _is_restartable(pod, container)

@@ -1,0 +1,83 @@
+"""The configuration of one container."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trikubelet.core import names
+from trikubelet.core.container_hash import container_hash
+from trikubelet.core.containers.environment import environment
+from trikubelet.core.containers.expansion import expand
+from trikubelet.core.containers.mounts import mounts
+from trikubelet.core.containers.resources import container_resources
+from trikubelet.core.containers.security import container_security
+from trikubelet.model.runtime_config import ContainerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.core.containers.facts import NodeFacts
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.runtime import ImageInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerParts:
+    """What was prepared for a container before it is configured: which attempt it is, its image, the pod's addresses,
+    and host paths of its volumes (by volume name), hosts file and termination message file (empty: none)."""
+
+    attempt: int
+    image: ImageInfo
+    ips: tuple[str, ...] = ()
+    volume_paths: Mapping[str, str] = field(default_factory=dict)
+    hosts_path: str = ""
+    termination_log_path: str = ""
+
+
+def container_config(pod: Pod, container: Container, parts: ContainerParts, facts: NodeFacts) -> ContainerConfig:
+    """Everything ``CreateContainer`` needs. Raises ConfigError."""
+    envs = environment(pod, container, parts.ips, facts)
+    values = dict(envs)
+    return ContainerConfig(
+        name=container.name,
+        attempt=parts.attempt,
+        image=parts.image.id,
+        user_specified_image=container.image,
+        command=tuple(expand(word, values) for word in container.command),
+        args=tuple(expand(word, values) for word in container.args),
+        working_dir=container.working_dir,
+        envs=envs,
+        mounts=mounts(container, parts.volume_paths, parts.hosts_path, parts.termination_log_path),
+        labels=names.container_labels(pod, container.name),
+        annotations=_annotations(pod, container, parts.attempt),
+        log_path=names.log_path(container.name, parts.attempt),
+        stdin=bool(container.stdin),
+        stdin_once=bool(container.stdin_once),
+        tty=bool(container.tty),
+        resources=container_resources(pod, container, facts),
+        security=container_security(pod, container, parts.image, facts),
+    )
+
+
+def _annotations(pod: Pod, container: Container, attempt: int) -> dict[str, str]:
+    """What a later kubelet needs to know of the container when the pod's spec is gone."""
+    found = {
+        names.CONTAINER_HASH: container_hash(container),
+        names.CONTAINER_RESTART_COUNT: str(attempt),
+        names.CONTAINER_TERMINATION_PATH: container.termination_message_path,
+        names.CONTAINER_TERMINATION_POLICY: container.termination_message_policy,
+    }
+    graces = (
+        (names.POD_DELETION_GRACE, pod.metadata.deletion_grace_period_seconds),
+        (names.POD_TERMINATION_GRACE, pod.spec.termination_grace_period_seconds),
+    )
+    found.update({name: str(seconds) for name, seconds in graces if seconds is not None})
+    if container.lifecycle is not None and container.lifecycle.pre_stop is not None:
+        found[names.CONTAINER_PRE_STOP] = msgspec.json.encode(container.lifecycle.pre_stop).decode()
+    if container.ports:
+        found[names.CONTAINER_PORTS] = json.dumps([msgspec.to_builtins(port) for port in container.ports])
+    return found
