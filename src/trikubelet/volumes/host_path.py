@@ -1,0 +1,43 @@
+"""hostPath: a path of the node itself, checked against the type that was asked for, or made."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+DIRECTORY_MODE, FILE_MODE = 0o755, 0o644
+
+_CHECKS = {
+    "Directory": (stat.S_ISDIR, "is not a directory"),
+    "File": (stat.S_ISREG, "is not a file"),
+    "Socket": (stat.S_ISSOCK, "is not a socket"),
+    "CharDevice": (stat.S_ISCHR, "is not a character device"),
+    "BlockDevice": (stat.S_ISBLK, "is not a block device"),
+}
+
+
+def prepare(path: str, type_: str) -> None:
+    """Make the path what its type promises. Touches nothing with the empty type. Raises ValueError in upstream's words.
+
+    May hang on a foreign file system: call it in a thread.
+    """
+    if not type_:
+        return
+    if type_ == "DirectoryOrCreate":
+        if not os.path.lexists(path):
+            Path(path).mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        type_ = "Directory"
+    elif type_ == "FileOrCreate":
+        if not os.path.lexists(path):
+            Path(path).touch(mode=FILE_MODE)
+        type_ = "File"
+    if type_ not in _CHECKS:
+        raise ValueError(f"hostPath type check failed: {type_!r} is an invalid volume type")
+    holds, complaint = _CHECKS[type_]
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise ValueError(f"hostPath type check failed: {path} {complaint}: {error.strerror}") from error
+    if not holds(mode):
+        raise ValueError(f"hostPath type check failed: {path} {complaint}")
