@@ -1,0 +1,164 @@
+"""Our configurations as the protobuf messages a container runtime reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.cri.v1 import api_pb2 as pb
+
+if TYPE_CHECKING:
+    from trikubelet.model.runtime_config import (
+        ContainerConfig,
+        LinuxResources,
+        Namespaces,
+        SandboxConfig,
+        Security,
+        SecurityProfile,
+    )
+
+
+def sandbox_config(config: SandboxConfig) -> pb.PodSandboxConfig:
+    """``PodSandboxConfig``."""
+    message = pb.PodSandboxConfig(
+        metadata=pb.PodSandboxMetadata(
+            name=config.name, uid=config.uid, namespace=config.namespace, attempt=config.attempt
+        ),
+        hostname=config.hostname,
+        log_directory=config.log_directory,
+        port_mappings=[
+            pb.PortMapping(
+                protocol=int(port.protocol),
+                container_port=port.container_port,
+                host_port=port.host_port,
+                host_ip=port.host_ip,
+            )
+            for port in config.port_mappings
+        ],
+        labels=config.labels,
+        annotations=config.annotations,
+        linux=pb.LinuxPodSandboxConfig(
+            cgroup_parent=config.cgroup_parent,
+            security_context=_sandbox_security(config.security),
+            sysctls=config.sysctls,
+        ),
+    )
+    if config.dns is not None:
+        message.dns_config.CopyFrom(
+            pb.DNSConfig(servers=config.dns.servers, searches=config.dns.searches, options=config.dns.options)
+        )
+    if config.resources is not None:
+        message.linux.resources.CopyFrom(resources(config.resources))
+    if config.overhead is not None:
+        message.linux.overhead.CopyFrom(resources(config.overhead))
+    return message
+
+
+def container_config(config: ContainerConfig) -> pb.ContainerConfig:
+    """``ContainerConfig``."""
+    return pb.ContainerConfig(
+        metadata=pb.ContainerMetadata(name=config.name, attempt=config.attempt),
+        image=pb.ImageSpec(image=config.image, user_specified_image=config.user_specified_image),
+        command=config.command,
+        args=config.args,
+        working_dir=config.working_dir,
+        envs=[pb.KeyValue(key=key, value=value.encode()) for key, value in config.envs],
+        mounts=[
+            pb.Mount(
+                container_path=mount.container_path,
+                host_path=mount.host_path,
+                readonly=mount.readonly,
+                selinux_relabel=mount.selinux_relabel,
+                propagation=int(mount.propagation),
+                recursive_read_only=mount.recursive_read_only,
+            )
+            for mount in config.mounts
+        ],
+        devices=[
+            pb.Device(container_path=d.container_path, host_path=d.host_path, permissions=d.permissions)
+            for d in config.devices
+        ],
+        labels=config.labels,
+        annotations=config.annotations,
+        log_path=config.log_path,
+        stdin=config.stdin,
+        stdin_once=config.stdin_once,
+        tty=config.tty,
+        linux=pb.LinuxContainerConfig(
+            resources=resources(config.resources), security_context=_container_security(config.security)
+        ),
+        stop_signal=config.stop_signal,
+    )
+
+
+def resources(values: LinuxResources) -> pb.LinuxContainerResources:
+    """``LinuxContainerResources``."""
+    return pb.LinuxContainerResources(
+        cpu_period=values.cpu_period_us,
+        cpu_quota=values.cpu_quota_us,
+        cpu_shares=values.cpu_shares,
+        memory_limit_in_bytes=values.memory_limit_bytes,
+        memory_swap_limit_in_bytes=values.memory_swap_limit_bytes,
+        oom_score_adj=values.oom_score_adj,
+        hugepage_limits=[pb.HugepageLimit(page_size=s, limit=n) for s, n in values.hugepage_limits.items()],
+        unified=values.unified,
+    )
+
+
+def _namespaces(options: Namespaces) -> pb.NamespaceOption:
+    return pb.NamespaceOption(
+        network=int(options.network), pid=int(options.pid), ipc=int(options.ipc), target_id=options.target_id
+    )
+
+
+def _profile(profile: SecurityProfile | None) -> pb.SecurityProfile | None:
+    if profile is None:
+        return None
+    return pb.SecurityProfile(profile_type=int(profile.type), localhost_ref=profile.localhost_ref)
+
+
+def _number(value: int | None) -> pb.Int64Value | None:
+    return None if value is None else pb.Int64Value(value=value)
+
+
+def _selinux(security: Security) -> pb.SELinuxOption | None:
+    if security.selinux is None:
+        return None
+    label = security.selinux
+    return pb.SELinuxOption(user=label.user, role=label.role, type=label.type, level=label.level)
+
+
+def _sandbox_security(security: Security) -> pb.LinuxSandboxSecurityContext:
+    return pb.LinuxSandboxSecurityContext(
+        namespace_options=_namespaces(security.namespaces),
+        selinux_options=_selinux(security),
+        run_as_user=_number(security.run_as_user),
+        run_as_group=_number(security.run_as_group),
+        readonly_rootfs=security.readonly_rootfs,
+        supplemental_groups=security.supplemental_groups,
+        supplemental_groups_policy=int(security.supplemental_groups_strict),
+        privileged=security.privileged,
+        seccomp=_profile(security.seccomp),
+        apparmor=_profile(security.apparmor),
+    )
+
+
+def _container_security(security: Security) -> pb.LinuxContainerSecurityContext:
+    return pb.LinuxContainerSecurityContext(
+        capabilities=pb.Capability(
+            add_capabilities=security.add_capabilities, drop_capabilities=security.drop_capabilities
+        ),
+        privileged=security.privileged,
+        namespace_options=_namespaces(security.namespaces),
+        selinux_options=_selinux(security),
+        run_as_user=_number(security.run_as_user),
+        run_as_group=_number(security.run_as_group),
+        run_as_username=security.run_as_username,
+        readonly_rootfs=security.readonly_rootfs,
+        supplemental_groups=security.supplemental_groups,
+        supplemental_groups_policy=int(security.supplemental_groups_strict),
+        no_new_privs=security.no_new_privs,
+        masked_paths=security.masked_paths,
+        readonly_paths=security.readonly_paths,
+        seccomp=_profile(security.seccomp),
+        apparmor=_profile(security.apparmor),
+    )
