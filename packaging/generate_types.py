@@ -19,9 +19,17 @@ import kubernetes_validate
 
 VERSION = "v1.36.0"
 CORE = "io.k8s.api.core.v1."
-ROOTS = [CORE + kind for kind in ("Pod", "PodList", "Node", "Event")]
+ROOTS = [
+    *(CORE + kind for kind in ("Pod", "PodList", "Node", "NodeList", "Event", "Service", "ConfigMap", "Secret")),
+    "io.k8s.api.coordination.v1.Lease",
+    "io.k8s.api.node.v1.RuntimeClass",
+    "io.k8s.api.certificates.v1.CertificateSigningRequest",
+]
 # Optional in the schema, and yet never absent past the parsing edge.
-ALWAYS_THERE = {"Pod": {"metadata", "spec"}, "Node": {"metadata"}}
+ALWAYS_THERE = {"Pod": {"metadata", "spec"}} | {
+    short: {"metadata"}
+    for short in ("Node", "Service", "ConfigMap", "Secret", "Lease", "RuntimeClass", "CertificateSigningRequest")
+}
 SCALARS = {
     "Time": "str",
     "MicroTime": "str",

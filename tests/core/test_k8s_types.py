@@ -29,3 +29,22 @@ def test_names_on_the_wire_are_the_apis() -> None:
 def test_the_one_member_with_a_capital_letter_does_not_disturb_its_namesakes() -> None:
     assert {"Port": 10250} == msgspec.to_builtins(k8s.DaemonEndpoint(port=10250))
     assert {"port": 80} == msgspec.to_builtins(k8s.TCPSocketAction(port=80))
+
+
+def test_every_kind_the_agent_speaks_of_is_there_and_round_trips() -> None:
+    meta = k8s.ObjectMeta(name="x")
+    spec = k8s.CertificateSigningRequestSpec(request="", signer_name="s", usages=("client auth",))
+    things = [
+        k8s.Pod(metadata=meta, spec=k8s.PodSpec(containers=(k8s.Container(name="c"),))),
+        k8s.NodeList(items=(k8s.Node(metadata=meta),)),
+        k8s.Service(metadata=meta, spec=k8s.ServiceSpec(cluster_ip="None", ports=(k8s.ServicePort(port=1),))),
+        k8s.ConfigMap(metadata=meta, data={"a": "b"}),
+        k8s.Secret(metadata=meta, data={"a": "Yg=="}),
+        k8s.Lease(metadata=meta, spec=k8s.LeaseSpec(holder_identity="n")),
+        k8s.RuntimeClass(metadata=meta, handler="kata"),
+        k8s.CertificateSigningRequest(metadata=meta, spec=spec),
+    ]
+
+    for thing in things:
+        assert thing == msgspec.json.decode(msgspec.json.encode(thing), type=type(thing))
+    assert {"clusterIP": "None", "ports": [{"port": 1}]} == msgspec.to_builtins(things[2])["spec"]

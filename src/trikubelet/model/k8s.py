@@ -15,16 +15,21 @@ IntOrString = int | str
 # Members whose API name is not plain camel case of the attribute's.
 ODD_NAMES = {
     "boot_id": "bootID",
+    "client_ip": "clientIP",
+    "cluster_ip": "clusterIP",
+    "cluster_ips": "clusterIPs",
     "container_id": "containerID",
     "dataset_uuid": "datasetUUID",
     "disk_uri": "diskURI",
     "downward_api": "downwardAPI",
     "external_id": "externalID",
+    "external_ips": "externalIPs",
     "host_ip": "hostIP",
     "host_ipc": "hostIPC",
     "host_ips": "hostIPs",
     "host_pid": "hostPID",
     "image_id": "imageID",
+    "load_balancer_ip": "loadBalancerIP",
     "machine_id": "machineID",
     "pd_id": "pdID",
     "pod_cidr": "podCIDR",
@@ -129,6 +134,47 @@ class CephFSVolumeSource(Record, frozen=True, kw_only=True):
     user: str = ""
 
 
+class CertificateSigningRequest(Record, frozen=True, kw_only=True):
+    """The API's CertificateSigningRequest."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta
+    spec: CertificateSigningRequestSpec
+    status: CertificateSigningRequestStatus | None = None
+
+
+class CertificateSigningRequestCondition(Record, frozen=True, kw_only=True):
+    """The API's CertificateSigningRequestCondition."""
+
+    last_transition_time: str = ""
+    last_update_time: str = ""
+    message: str = ""
+    reason: str = ""
+    status: str
+    type: str
+
+
+class CertificateSigningRequestSpec(Record, frozen=True, kw_only=True):
+    """The API's CertificateSigningRequestSpec."""
+
+    expiration_seconds: int | None = None
+    extra: dict[str, tuple[str, ...]] = {}
+    groups: tuple[str, ...] = ()
+    request: str
+    signer_name: str
+    uid: str = ""
+    usages: tuple[str, ...] = ()
+    username: str = ""
+
+
+class CertificateSigningRequestStatus(Record, frozen=True, kw_only=True):
+    """The API's CertificateSigningRequestStatus."""
+
+    certificate: str = ""
+    conditions: tuple[CertificateSigningRequestCondition, ...] = ()
+
+
 class CinderVolumeSource(Record, frozen=True, kw_only=True):
     """The API's CinderVolumeSource."""
 
@@ -136,6 +182,12 @@ class CinderVolumeSource(Record, frozen=True, kw_only=True):
     read_only: bool | None = None
     secret_ref: LocalObjectReference | None = None
     volume_id: str
+
+
+class ClientIPConfig(Record, frozen=True, kw_only=True):
+    """The API's ClientIPConfig."""
+
+    timeout_seconds: int | None = None
 
 
 class ClusterTrustBundleProjection(Record, frozen=True, kw_only=True):
@@ -146,6 +198,28 @@ class ClusterTrustBundleProjection(Record, frozen=True, kw_only=True):
     optional: bool | None = None
     path: str
     signer_name: str = ""
+
+
+class Condition(Record, frozen=True, kw_only=True):
+    """The API's Condition."""
+
+    last_transition_time: str
+    message: str
+    observed_generation: int | None = None
+    reason: str
+    status: str
+    type: str
+
+
+class ConfigMap(Record, frozen=True, kw_only=True):
+    """The API's ConfigMap."""
+
+    api_version: str = ""
+    binary_data: dict[str, str] = {}
+    data: dict[str, str] = {}
+    immutable: bool | None = None
+    kind: str = ""
+    metadata: ObjectMeta
 
 
 class ConfigMapEnvSource(Record, frozen=True, kw_only=True):
@@ -622,6 +696,27 @@ class LabelSelectorRequirement(Record, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
+class Lease(Record, frozen=True, kw_only=True):
+    """The API's Lease."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta
+    spec: LeaseSpec | None = None
+
+
+class LeaseSpec(Record, frozen=True, kw_only=True):
+    """The API's LeaseSpec."""
+
+    acquire_time: str = ""
+    holder_identity: str = ""
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+    preferred_holder: str = ""
+    renew_time: str = ""
+    strategy: str = ""
+
+
 class Lifecycle(Record, frozen=True, kw_only=True):
     """The API's Lifecycle."""
 
@@ -655,6 +750,21 @@ class ListMeta(Record, frozen=True, kw_only=True):
     resource_version: str = ""
     self_link: str = ""
     shard_info: ShardInfo | None = None
+
+
+class LoadBalancerIngress(Record, frozen=True, kw_only=True):
+    """The API's LoadBalancerIngress."""
+
+    hostname: str = ""
+    ip: str = ""
+    ip_mode: str = ""
+    ports: tuple[PortStatus, ...] = ()
+
+
+class LoadBalancerStatus(Record, frozen=True, kw_only=True):
+    """The API's LoadBalancerStatus."""
+
+    ingress: tuple[LoadBalancerIngress, ...] = ()
 
 
 class LocalObjectReference(Record, frozen=True, kw_only=True):
@@ -751,6 +861,15 @@ class NodeFeatures(Record, frozen=True, kw_only=True):
     """The API's NodeFeatures."""
 
     supplemental_groups_policy: bool | None = None
+
+
+class NodeList(Record, frozen=True, kw_only=True):
+    """The API's NodeList."""
+
+    api_version: str = ""
+    items: tuple[Node, ...]
+    kind: str = ""
+    metadata: ListMeta | None = None
 
 
 class NodeRuntimeHandler(Record, frozen=True, kw_only=True):
@@ -878,6 +997,12 @@ class ObjectReference(Record, frozen=True, kw_only=True):
     namespace: str = ""
     resource_version: str = ""
     uid: str = ""
+
+
+class Overhead(Record, frozen=True, kw_only=True):
+    """The API's Overhead."""
+
+    pod_fixed: dict[str, Quantity] = {}
 
 
 class OwnerReference(Record, frozen=True, kw_only=True):
@@ -1152,6 +1277,14 @@ class PodStatus(Record, frozen=True, kw_only=True):
     start_time: str = ""
 
 
+class PortStatus(Record, frozen=True, kw_only=True):
+    """The API's PortStatus."""
+
+    error: str = ""
+    port: int
+    protocol: str
+
+
 class PortworxVolumeSource(Record, frozen=True, kw_only=True):
     """The API's PortworxVolumeSource."""
 
@@ -1251,6 +1384,17 @@ class ResourceStatus(Record, frozen=True, kw_only=True):
     resources: tuple[ResourceHealth, ...] = ()
 
 
+class RuntimeClass(Record, frozen=True, kw_only=True):
+    """The API's RuntimeClass."""
+
+    api_version: str = ""
+    handler: str
+    kind: str = ""
+    metadata: ObjectMeta
+    overhead: Overhead | None = None
+    scheduling: Scheduling | None = None
+
+
 class SELinuxOptions(Record, frozen=True, kw_only=True):
     """The API's SELinuxOptions."""
 
@@ -1275,11 +1419,30 @@ class ScaleIOVolumeSource(Record, frozen=True, kw_only=True):
     volume_name: str = ""
 
 
+class Scheduling(Record, frozen=True, kw_only=True):
+    """The API's Scheduling."""
+
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
 class SeccompProfile(Record, frozen=True, kw_only=True):
     """The API's SeccompProfile."""
 
     localhost_profile: str = ""
     type: str
+
+
+class Secret(Record, frozen=True, kw_only=True):
+    """The API's Secret."""
+
+    api_version: str = ""
+    data: dict[str, str] = {}
+    immutable: bool | None = None
+    kind: str = ""
+    metadata: ObjectMeta
+    string_data: dict[str, str] = {}
+    type: str = ""
 
 
 class SecretEnvSource(Record, frozen=True, kw_only=True):
@@ -1331,12 +1494,71 @@ class SecurityContext(Record, frozen=True, kw_only=True):
     windows_options: WindowsSecurityContextOptions | None = None
 
 
+class Service(Record, frozen=True, kw_only=True):
+    """The API's Service."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta
+    spec: ServiceSpec | None = None
+    status: ServiceStatus | None = None
+
+
 class ServiceAccountTokenProjection(Record, frozen=True, kw_only=True):
     """The API's ServiceAccountTokenProjection."""
 
     audience: str = ""
     expiration_seconds: int | None = None
     path: str
+
+
+class ServicePort(Record, frozen=True, kw_only=True):
+    """The API's ServicePort."""
+
+    app_protocol: str = ""
+    name: str = ""
+    node_port: int | None = None
+    port: int
+    protocol: str = ""
+    target_port: IntOrString | None = None
+
+
+class ServiceSpec(Record, frozen=True, kw_only=True):
+    """The API's ServiceSpec."""
+
+    allocate_load_balancer_node_ports: bool | None = None
+    cluster_ip: str = ""
+    cluster_ips: tuple[str, ...] = ()
+    external_ips: tuple[str, ...] = ()
+    external_name: str = ""
+    external_traffic_policy: str = ""
+    health_check_node_port: int | None = None
+    internal_traffic_policy: str = ""
+    ip_families: tuple[str, ...] = ()
+    ip_family_policy: str = ""
+    load_balancer_class: str = ""
+    load_balancer_ip: str = ""
+    load_balancer_source_ranges: tuple[str, ...] = ()
+    ports: tuple[ServicePort, ...] = ()
+    publish_not_ready_addresses: bool | None = None
+    selector: dict[str, str] = {}
+    session_affinity: str = ""
+    session_affinity_config: SessionAffinityConfig | None = None
+    traffic_distribution: str = ""
+    type: str = ""
+
+
+class ServiceStatus(Record, frozen=True, kw_only=True):
+    """The API's ServiceStatus."""
+
+    conditions: tuple[Condition, ...] = ()
+    load_balancer: LoadBalancerStatus | None = None
+
+
+class SessionAffinityConfig(Record, frozen=True, kw_only=True):
+    """The API's SessionAffinityConfig."""
+
+    client_ip: ClientIPConfig | None = None
 
 
 class ShardInfo(Record, frozen=True, kw_only=True):
