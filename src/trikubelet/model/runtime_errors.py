@@ -1,8 +1,9 @@
 """What can go wrong when a container runtime is asked, one class per decision of the caller.
 
-The CRI adapter maps gRPC statuses to these at the seam and nowhere else; the memory runtime raises them directly.
-Retry later: RuntimeUnavailable, RuntimeTimeout, RuntimeFailure. It is gone: NotFound. Do without:
-NotImplementedByRuntime. Ask in smaller pieces: MessageTooLarge. Tell the user: InvalidArgument, AlreadyExists.
+The CRI adapter maps gRPC statuses to these at the seam and nowhere else; the memory runtime raises them directly, and
+a handler of our own gRPC server may raise them to answer with the matching status. Ask again later: RuntimeUnavailable,
+RuntimeTimeout, ResourceExhausted, RuntimeFailure. It is gone: NotFound. Do without: NotImplementedByRuntime. Ask in
+smaller pieces: MessageTooLarge. Tell the user: InvalidArgument, AlreadyExists.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ class RuntimeCallError(Exception):
 
 
 class RuntimeUnavailable(RuntimeCallError):
-    """Nobody answers at the runtime's socket, or the connection was lost before the answer."""
+    """Nobody answers at the runtime's socket, or it says it is not ready. What was asked has not been done."""
+
+
+class RuntimeLost(RuntimeUnavailable):
+    """The connection was lost before the answer: what was asked may have been done or not. Look before repeating."""
 
 
 class RuntimeTimeout(RuntimeCallError):
@@ -33,11 +38,15 @@ class InvalidArgument(RuntimeCallError):
 
 
 class NotImplementedByRuntime(RuntimeCallError):
-    """This runtime does not have that method."""
+    """This runtime does not have that method. Do without it; it is no reason to fail."""
+
+
+class ResourceExhausted(RuntimeCallError):
+    """The runtime is out of something (disk, memory, its own limits) and may have it again later."""
 
 
 class MessageTooLarge(RuntimeCallError):
-    """The answer is larger than the message limit of either side."""
+    """A request or an answer is larger than the message limit of either side."""
 
 
 class RuntimeFailure(RuntimeCallError):

@@ -1,0 +1,116 @@
+"""A call as the stubs see it, shaped like grpclib's client stream: send a message, receive messages, leave.
+
+It waits for a connection before it is sent, and asks again by itself when the runtime certainly has not looked at it
+(a refused stream, or above the mark of a GOAWAY), a few times and only until the first answer. Everything else goes to
+the caller as an error of ``model.runtime_errors``. Leaving the block cancels what is unfinished.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import trio
+from google.protobuf.message import DecodeError
+
+from trikubelet.cri.exchange import NotProcessed
+from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from trikubelet.cri.exchange import Exchange
+    from trikubelet.cri.methods import Message
+
+ASK_TIMES_MAX: Final = 5
+
+Reply = TypeVar("Reply")
+
+
+class Call(Generic[Reply]):
+    """Owns one question from the first try to the last answer."""
+
+    def __init__(
+        self, name: str, open_exchange: Callable[[str], Awaitable[Exchange]], reply_type: Any, *, streaming: bool
+    ) -> None:
+        self._name = name
+        self._open_exchange = open_exchange
+        self._reply_type = reply_type
+        self._streaming = streaming
+        self._exchange: Exchange | None = None
+        self._request: bytes | None = None
+        self._asked_times = 0
+        self._answered = False
+
+    async def __aenter__(self) -> Call[Reply]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._exchange is not None:
+            self._exchange.abandon()
+
+    async def send_message(self, message: Message, *, end: bool = True) -> None:
+        """Send the request, the only one there is (``end`` is for grpclib's sake). Waits for a connection."""
+        assert end
+        assert self._request is None, "a call has one request"
+        self._request = message.SerializeToString()
+        await self._ask(self._request)
+
+    async def recv_raw(self) -> bytes | None:
+        """The next answer, undecoded; None at the end of a stream. Raises the errors of ``model.runtime_errors``."""
+        if self._streaming:
+            return await self._take()
+        if self._answered:
+            await trio.lowlevel.checkpoint()
+            return None
+        reply = await self._take()
+        if reply is None:
+            raise RuntimeFailure(f"{self._name}: the runtime said OK and nothing else", "INTERNAL")
+        if await self._take() is not None:
+            raise RuntimeFailure(f"{self._name}: the runtime answered more than once", "INTERNAL")
+        return reply
+
+    async def recv_message(self) -> Reply | None:
+        """The next answer; None at the end of a stream. Raises the errors of ``model.runtime_errors``."""
+        raw = await self.recv_raw()
+        if raw is None:
+            return None
+        try:
+            reply: Reply = self._reply_type.FromString(raw)
+        except DecodeError as error:
+            raise RuntimeFailure(f"{self._name}: the runtime's reply cannot be read: {error}", "INTERNAL") from error
+        return reply
+
+    def __aiter__(self) -> Call[Reply]:
+        return self
+
+    async def __anext__(self) -> Reply:
+        await trio.lowlevel.checkpoint()  # many answers may have come at once
+        reply = await self.recv_message()
+        if reply is None:
+            raise StopAsyncIteration
+        return reply
+
+    async def _take(self) -> bytes | None:
+        assert self._request is not None, "nothing has been asked yet"
+        while True:
+            assert self._exchange is not None
+            try:
+                reply = await self._exchange.take()
+            except NotProcessed as refusal:
+                if self._answered or self._asked_times >= ASK_TIMES_MAX:
+                    raise RuntimeUnavailable(f"{self._name}: {refusal}") from refusal
+                await self._ask(self._request)
+            else:
+                self._answered = True
+                return reply
+
+    async def _ask(self, request: bytes) -> None:
+        self._asked_times += 1
+        self._exchange = await self._open_exchange(self._name)
+        await self._exchange.say(request)
+
+    def __repr__(self) -> str:
+        return f"<Call {self._name} {self._exchange or 'waiting for a connection'}>"

@@ -1,0 +1,281 @@
+"""The client's end of gRPC: a channel to one runtime, kept up by a task of its own and waited for by its callers.
+
+    closed ──open_channel──► connecting ──greeted──► connected
+                               ▲      └─nobody there──┐   │ lost, or told to go away (then the old one drains)
+                               └──100 ms … 3 s─── waiting ◄┘
+
+A call made while the channel is not connected waits, until its caller's cancel scope ends; ``statistics`` says what it
+waits for. That a runtime is away is logged once, when it comes back once more. Calls in flight when a connection breaks
+fail with RuntimeLost, since only the caller can know whether asking twice does harm.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import trio
+from grpclib.const import Cardinality
+
+from trikubelet.cri.call import Call
+from trikubelet.cri.connection import CALLS_PER_CONNECTION_MAX, Connection
+from trikubelet.cri.endpoint import connect_failure, socket_path
+from trikubelet.kit.backoff import Backoff
+from trikubelet.model.runtime_errors import RuntimeUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+    from trikubelet.cri.exchange import Exchange
+    from trikubelet.cri.methods import Message
+
+log = logging.getLogger(__name__)
+
+MESSAGE_BYTES_MAX: Final = 16 * 2**20  # upstream's, and containerd's own limit for what it sends
+HANDSHAKE_SECONDS_MAX: Final = 5.0
+RECONNECT_SECONDS_FIRST: Final = 0.1
+RECONNECT_SECONDS_MAX: Final = 3.0
+
+Reply = TypeVar("Reply")
+
+
+class State(enum.Enum):
+    """What a channel is doing, in a word for an operator."""
+
+    CLOSED = "closed"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    WAITING = "waiting to try again"
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A channel at one moment. ``last_error`` is kept when the channel is connected again."""
+
+    endpoint: str
+    state: State
+    calls_in_flight: int
+    calls_waiting: int
+    reconnects: int
+    last_error: str
+
+
+class Channel:
+    """Owns which connection to the runtime is in use; only ``run`` makes one."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
+        connector: Callable[[], Awaitable[trio.abc.Stream]] | None = None,
+        backoff: Backoff | None = None,
+        calls_per_connection_max: int = CALLS_PER_CONNECTION_MAX,
+    ) -> None:
+        self._endpoint = endpoint
+        self._path = endpoint if connector else socket_path(endpoint)
+        self._connector = connector or self._connect_socket
+        self._message_bytes_max = message_bytes_max
+        self._calls_per_connection_max = calls_per_connection_max
+        self._backoff = backoff or Backoff(RECONNECT_SECONDS_FIRST, RECONNECT_SECONDS_MAX, jitter=0.2)
+        self._connections: list[Connection] = []  # the last one is in use, those before it drain
+        self._state = State.WAITING
+        self._connects = 0
+        self._last_error = ""
+        self._room = trio.lowlevel.ParkingLot()
+        self._replaced = trio.lowlevel.ParkingLot()
+
+    # ---- calls ----
+
+    def request(
+        self,
+        name: str,
+        cardinality: Cardinality,
+        request_type: type[Any],
+        reply_type: type[Reply],
+        *,
+        timeout: None = None,
+        metadata: None = None,
+    ) -> Call[Reply]:
+        """A call that has not been sent yet, for the generated stubs. ``timeout`` and ``metadata`` are there because
+        grpclib's own stubs name them: the deadline is the caller's cancel scope, and CRI has no metadata."""
+        assert timeout is None
+        assert metadata is None
+        assert not cardinality.client_streaming, "CRI has no such method"
+        return Call(name, self._open_exchange, reply_type, streaming=cardinality.server_streaming)
+
+    async def unary_raw(self, name: str, request: Message) -> bytes:
+        """One request and its reply, undecoded; ``name`` is like ``/runtime.v1.RuntimeService/Version``. Raises the
+        errors of ``model.runtime_errors``."""
+        async with Call[Any](name, self._open_exchange, None, streaming=False) as call:
+            await call.send_message(request)
+            reply = await call.recv_raw()
+        assert reply is not None
+        return reply
+
+    @asynccontextmanager
+    async def stream_raw(self, name: str, request: Message) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """One request and an iterator of its replies, undecoded. Raises the errors of ``model.runtime_errors``."""
+        async with Call[Any](name, self._open_exchange, None, streaming=True) as call:
+            await call.send_message(request)
+            yield _replies(call)
+
+    async def wait_connected(self) -> None:
+        """Return once the channel is connected, at once if it is. Raises RuntimeUnavailable when it is closed."""
+        await trio.lowlevel.checkpoint()
+        while self._usable() is None:
+            await self._room.park()
+        self._room.unpark(count=1)  # the call that waited behind us
+
+    def statistics(self) -> Statistics:
+        """What the channel is doing, in words and numbers."""
+        return Statistics(
+            endpoint=self._endpoint,
+            state=self._state,
+            calls_in_flight=sum(len(connection.exchanges) for connection in self._connections),
+            calls_waiting=self._room.statistics().tasks_waiting,
+            reconnects=max(self._connects - 1, 0),
+            last_error=self._last_error,
+        )
+
+    def __repr__(self) -> str:
+        now = self.statistics()
+        trouble = f", last error: {now.last_error}" if now.last_error else ""
+        return (
+            f"<Channel to {now.endpoint} {now.state.value}, {now.calls_in_flight} calls in flight, "
+            f"{now.calls_waiting} waiting, {now.reconnects} reconnects{trouble}>"
+        )
+
+    # ---- the connection ----
+
+    async def run(self) -> None:
+        """Keep the channel connected until cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                while True:
+                    await self._keep_one(nursery)
+        finally:
+            self._state = State.CLOSED
+            self._room.unpark_all()
+
+    async def _keep_one(self, nursery: trio.Nursery) -> None:
+        """Make a connection, hold it until new calls need another, and wait as long as is decent."""
+        self._state = State.CONNECTING
+        since = trio.current_time()
+        connection = await self._connect(nursery)
+        if connection is not None:
+            while connection.open:
+                await self._replaced.park()
+            self._note(connection.reason)
+        # A connection that has held for a while was a good one; one that breaks at once must not be made in a loop.
+        if trio.current_time() - since > RECONNECT_SECONDS_MAX:
+            self._backoff.reset()
+        self._state = State.WAITING
+        await trio.sleep(self._backoff.next_seconds())
+
+    async def _connect(self, nursery: trio.Nursery) -> Connection | None:
+        reason = f"no answer at {self._path} within {HANDSHAKE_SECONDS_MAX:g} s"
+        with trio.move_on_after(HANDSHAKE_SECONDS_MAX):
+            try:
+                connection = Connection(
+                    await self._connector(),
+                    message_bytes_max=self._message_bytes_max,
+                    on_change=self._on_change,
+                    calls_max=self._calls_per_connection_max,
+                )
+                await nursery.start(self._hold, connection)
+            except OSError as error:
+                reason = connect_failure(self._path, error)
+            except RuntimeUnavailable as error:
+                reason = f"no gRPC at {self._path}: {error}"
+            else:
+                return connection
+        self._note(reason)
+        return None
+
+    async def _hold(self, connection: Connection, *, task_status: trio.TaskStatus[None]) -> None:
+        self._connections.append(connection)
+        try:
+            await connection.run(task_status=task_status)
+        finally:
+            self._connections.remove(connection)
+            self._on_change()
+
+    async def _connect_socket(self) -> trio.abc.Stream:
+        return await trio.open_unix_socket(self._path)
+
+    async def _open_exchange(self, name: str) -> Exchange:
+        while True:
+            connection = self._usable()
+            if connection is not None:
+                exchange = connection.ask(name)
+                if connection.has_room:  # each wakes the next: room may have come for many at once
+                    self._room.unpark(count=1)
+                return exchange
+            await self._room.park()
+
+    def _usable(self) -> Connection | None:
+        if self._state is State.CLOSED:
+            raise RuntimeUnavailable(f"the channel to {self._endpoint} is closed")
+        connection = self._connections[-1] if self._connections else None
+        return connection if connection is not None and connection.has_room else None
+
+    def _on_change(self) -> None:
+        connection = self._connections[-1] if self._connections else None
+        if connection is None or not connection.open:
+            self._replaced.unpark_all()
+            return
+        if self._state is State.CONNECTING:
+            self._note_connected()
+        if connection.has_room:
+            self._room.unpark(count=1)
+
+    def _note_connected(self) -> None:
+        self._state = State.CONNECTED
+        self._connects += 1
+        log.info("connected to the runtime at %s", self._endpoint)
+
+    def _note(self, reason: str) -> None:
+        """Say what went wrong, unless it was said already."""
+        if reason != self._last_error or self._state is State.CONNECTED:
+            log.warning("runtime at %s: %s; trying until it is there", self._endpoint, reason)
+        self._last_error = reason
+
+
+async def _replies(call: Call[Any]) -> AsyncIterator[bytes]:
+    while (reply := await call.recv_raw()) is not None:
+        yield reply
+        await trio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def open_channel(
+    endpoint: str,
+    *,
+    message_bytes_max: int = MESSAGE_BYTES_MAX,
+    connector: Callable[[], Awaitable[trio.abc.Stream]] | None = None,
+) -> AsyncGenerator[Channel, None]:
+    """A channel for the length of the block. Its task is shielded: cancelling the block's caller leaves the channel
+    usable until the block is left, so that farewells can be said. Raises ValueError for an impossible endpoint."""
+    channel = Channel(endpoint, message_bytes_max=message_bytes_max, connector=connector)
+    try:
+        async with trio.open_nursery() as nursery:
+            scope = await nursery.start(_run_shielded, channel)
+            try:
+                yield channel
+            finally:
+                scope.cancel()
+    except BaseExceptionGroup as group:
+        # The nursery is ours and not the caller's business: an error of the block leaves it as it was raised.
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from group.exceptions[0].__cause__
+        raise
+
+
+async def _run_shielded(channel: Channel, *, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+    with trio.CancelScope(shield=True) as scope:  # its owner is the block, which always cancels it
+        task_status.started(scope)
+        await channel.run()

@@ -1,0 +1,39 @@
+"""Where a runtime listens: a Unix socket, written ``unix:///run/containerd/containerd.sock`` or as a bare path.
+
+The one place that reads ``--container-runtime-endpoint`` and that puts a failed connect into words for an operator.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import unquote
+
+# sun_path has 108 bytes on Linux, the last of them zero.
+_PATH_BYTES_MAX: Final = 107
+
+
+def socket_path(endpoint: str) -> str:
+    """The file system path of ``endpoint``. Raises ValueError, with a remedy, when it is none."""
+    scheme, colon, rest = endpoint.partition(":")
+    if colon and "/" not in scheme:
+        if scheme != "unix":
+            raise ValueError(f"{endpoint}: only Unix sockets are supported; write unix:///path/to/runtime.sock")
+        path = unquote(rest.removeprefix("//"))
+    else:
+        path = endpoint
+    if not path.startswith("/"):
+        raise ValueError(f"{endpoint}: the socket's path must be absolute; write unix:///path/to/runtime.sock")
+    if len(path.encode()) > _PATH_BYTES_MAX:
+        raise ValueError(f"{endpoint}: longer than the {_PATH_BYTES_MAX} bytes a Unix socket's path may have")
+    return path
+
+
+def connect_failure(path: str, error: OSError) -> str:
+    """Why nobody was reached at ``path``, for an operator."""
+    if isinstance(error, FileNotFoundError):
+        return f"no socket at {path}: the runtime is not running, or listens elsewhere"
+    if isinstance(error, ConnectionRefusedError):
+        return f"nobody listens at {path}: the runtime has gone and left its socket behind"
+    if isinstance(error, PermissionError):
+        return f"no permission for {path}: run as a user who may open it"
+    return f"cannot connect to {path}: {error.strerror or error}"

@@ -1,0 +1,166 @@
+"""One question to the runtime and its answers: one HTTP/2 stream, as the client sees it.
+
+    asking ──headers──► answering ──message──► answering ──trailers OK──► done
+       │                    │
+       └────────────────────┴── trailers not OK · reset · connection lost · message refused ──► failed(error)
+                                abandon() by the caller ──► gone, the runtime is told with RST_STREAM
+
+``Connection`` makes one per call and feeds it what arrives, synchronously; the caller's task takes messages out. One
+exchange has one taker. What is taken out opens the stream's window again; what nobody takes stays bounded by it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import trio
+from h2.errors import ErrorCodes
+
+from trikubelet.cri.errors import error_for, error_for_http
+from trikubelet.cri.framing import Assembler, MessageRefused, frame
+from trikubelet.cri.headers import CONTENT_TYPE, decode_message
+from trikubelet.cri.wire import STREAM_WINDOW_BYTES, StreamGone, Wire
+from trikubelet.model.runtime_errors import MessageTooLarge, RuntimeFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Complete messages that nobody has taken yet, before we stop opening the window.
+UNTAKEN_BYTES_MAX: Final = STREAM_WINDOW_BYTES // 2
+
+
+class NotProcessed(Exception):
+    """The runtime has not looked at this call (it was refused, or above GOAWAY's mark): it is safe to ask again."""
+
+
+class Exchange:
+    """Owns the answers to one call; written by its connection's reader, read by one caller."""
+
+    def __init__(self, wire: Wire, stream_id: int, message_bytes_max: int, forget: Callable[[int], None]) -> None:
+        self.stream_id = stream_id
+        self._wire = wire
+        self._forget = forget
+        self._assembler = Assembler(message_bytes_max)
+        self._messages: deque[bytes] = deque()
+        self._untaken_bytes = 0
+        self._owed = 0
+        self._said_all = False  # our end of the stream is closed
+        self._answering = False
+        self._ended = False
+        self._error: Exception | None = None
+        self._news = trio.lowlevel.ParkingLot()
+
+    # ---- the caller's side ----
+
+    async def say(self, message: bytes) -> None:
+        """Send the request and close our end. Failures show when the answer is taken."""
+        try:
+            await self._wire.send_body(self.stream_id, frame(message), end=True)
+        except StreamGone:
+            return
+        self._said_all = True
+
+    async def take(self) -> bytes | None:
+        """The next message, or None once the runtime has ended the call with OK. Raises the errors of
+        ``model.runtime_errors`` and NotProcessed."""
+        while not self._messages:
+            if self._ended:
+                await trio.lowlevel.checkpoint()
+                if self._error is not None:
+                    raise self._error
+                return None
+            await self._news.park()
+        message = self._messages.popleft()
+        self._untaken_bytes -= len(message)
+        self._open_window()
+        return message
+
+    def abandon(self) -> None:
+        """The caller is through with this call, answered or not. To be called in any case."""
+        if not self._ended:
+            self._wire.reset(self.stream_id, ErrorCodes.CANCEL)
+            self._close(None)
+
+    # ---- the connection's side, synchronous ----
+
+    def on_headers(self, headers: dict[str, str], *, last: bool) -> None:
+        """HEADERS: the beginning of the answer, or its trailers, or both in one."""
+        if "grpc-status" in headers:
+            self._on_status(headers, last=last)
+        elif last:
+            self.fail(RuntimeFailure("the runtime ended the call without saying how it went", "INTERNAL"))
+        elif headers.get(":status") != "200":
+            status = headers.get(":status", "")
+            self.fail(error_for_http(int(status) if status.isascii() and status.isdigit() else 0))
+        elif not headers.get("content-type", "").startswith(CONTENT_TYPE):
+            self.fail(RuntimeFailure(f"the runtime's socket answered {headers.get('content-type')!r}, not gRPC"))
+        else:
+            self._answering = True
+
+    def on_data(self, data: bytes, flow_bytes: int) -> None:
+        """DATA: pieces of messages."""
+        if self._ended:
+            return
+        if not self._answering:
+            self.fail(RuntimeFailure("the runtime sent a message before its headers", "INTERNAL"))
+            return
+        self._owed += flow_bytes
+        try:
+            complete = self._assembler.feed(data)
+        except MessageRefused as refusal:
+            text = str(refusal)
+            self.fail(MessageTooLarge(text) if refusal.too_large else RuntimeFailure(text, "INTERNAL"))
+            return
+        if complete:
+            self._messages.extend(complete)
+            self._untaken_bytes += sum(map(len, complete))
+            self._news.unpark_all()
+        self._open_window()
+
+    def on_end(self) -> None:
+        """END_STREAM; trailers, if there were any, have closed the exchange already."""
+        self.fail(RuntimeFailure("the runtime ended the call without saying how it went", "INTERNAL"))
+
+    def fail(self, error: Exception, *, reset: bool = True) -> None:
+        """End the call with ``error``, once; unless ``reset`` is False (the stream is gone), tell the runtime."""
+        if self._ended:
+            return
+        if reset:
+            self._wire.reset(self.stream_id, ErrorCodes.CANCEL)
+        self._close(error)
+
+    def _on_status(self, headers: dict[str, str], *, last: bool) -> None:
+        text = headers["grpc-status"]
+        if not (text.isascii() and text.isdigit()):
+            self.fail(RuntimeFailure(f"the runtime ended the call with status {text!r}"))
+        elif int(text) != 0:
+            self._done(error_for(int(text), decode_message(headers.get("grpc-message", ""))), last=last)
+        elif not self._assembler.between_messages:
+            self._done(RuntimeFailure("the runtime ended the call in the middle of a message", "INTERNAL"), last=last)
+        else:
+            self._done(None, last=last)
+
+    def _done(self, error: Exception | None, *, last: bool) -> None:
+        if not (self._said_all and last):  # answered before it had heard all of the question, or not really ended
+            self._wire.reset(self.stream_id, ErrorCodes.NO_ERROR)
+        self._close(error)
+
+    def _close(self, error: Exception | None) -> None:
+        self._ended, self._error = True, error
+        self._news.unpark_all()
+        self._wire.room.unpark_all()
+        self._forget(self.stream_id)
+
+    def _open_window(self) -> None:
+        if self._ended or self._owed < STREAM_WINDOW_BYTES // 2 or self._untaken_bytes > UNTAKEN_BYTES_MAX:
+            return
+        self._wire.give_back(self.stream_id, self._owed)
+        self._owed = 0
+
+    def __repr__(self) -> str:
+        if self._ended:
+            state = f"failed: {self._error}" if self._error else "done"
+        else:
+            state = "answering" if self._answering else "asking"
+        return f"<Exchange {self.stream_id} {state}, {len(self._messages)} messages untaken>"

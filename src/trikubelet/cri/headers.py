@@ -1,0 +1,58 @@
+"""gRPC's headers: how a deadline and an error text are written into HTTP/2 header fields, and read back.
+
+Pure text, after gRPC's PROTOCOL-HTTP2.md. grpclib's own functions are not used: they read the wall's monotonic clock
+instead of Trio's, and round a deadline down, so that a server would give up before its caller does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CONTENT_TYPE: Final = "application/grpc"
+USER_AGENT: Final = "grpc-python-trikubelet"
+
+_UNIT_SECONDS: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_TIMEOUT_MAX: Final = 99_999_999  # the field has at most eight digits
+_PLAIN: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+
+
+def encode_timeout(seconds: float) -> str:
+    """``grpc-timeout`` for ``seconds`` (0 or more) from now, in the finest unit that fits and never too short."""
+    for unit, divisor in (("n", 1e9), ("u", 1e6), ("m", 1e3), ("S", 1.0)):
+        count = math.ceil(max(seconds, 0.0) * divisor)
+        # Nanoseconds only for what is shorter than a millisecond: nobody's clock is that good.
+        if count <= (1_000_000 if unit == "n" else _TIMEOUT_MAX):
+            return f"{count}{unit}"
+    return f"{min(math.ceil(seconds / 3600), _TIMEOUT_MAX)}H"
+
+
+def decode_timeout(value: str) -> float:
+    """Seconds. Raises ValueError when the value is none of ours."""
+    digits, unit = value[:-1], value[-1:]
+    if unit not in _UNIT_SECONDS or not (digits.isascii() and digits.isdigit()) or len(digits) > 8:
+        raise ValueError(f"grpc-timeout: {value!r} is not up to eight digits and one of H M S m u n")
+    return int(digits) * _UNIT_SECONDS[unit]
+
+
+def encode_message(text: str) -> str:
+    """``grpc-message``: UTF-8 with everything but printable ASCII in percent form."""
+    return quote(text, safe=_PLAIN, encoding="utf-8", errors="replace")
+
+
+def decode_message(value: str) -> str:
+    """The text; what is not UTF-8 is replaced, since an error about an error helps nobody."""
+    return unquote(value, encoding="utf-8", errors="replace")
+
+
+def to_dict(headers: Iterable[tuple[bytes | str, bytes | str]]) -> dict[str, str]:
+    """Header fields by name; of a repeated one the last counts."""
+    return {_text(name): _text(value) for name, value in headers}
+
+
+def _text(value: bytes | str) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")

@@ -1,0 +1,110 @@
+"""A small gRPC server on Trio for Unix sockets: it serves the generated ``…Base`` classes to any gRPC client.
+
+The embedded runtime speaks through it, and so do the fake runtimes of the tests. Unary and server-streaming methods,
+deadlines, cancellation, flow control, bounds on calls and message sizes; nothing else. Going down: no new connections
+and calls, the present calls have ``farewell_seconds_max`` to end, then they are cancelled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import trio
+
+from trikubelet.cri.listener import UnixListener
+from trikubelet.cri.server_call import Stream
+from trikubelet.cri.server_connection import ServerConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from grpclib.const import Handler
+
+__all__ = ["Servable", "Stream", "serve"]
+
+MESSAGE_BYTES_MAX: Final = 16 * 2**20
+CALLS_PER_CONNECTION_MAX: Final = 1000
+FAREWELL_SECONDS_MAX: Final = 1.0
+
+
+class Servable(Protocol):
+    """What the generated ``…Base`` classes are to a server: a table of methods by path."""
+
+    def __mapping__(self) -> Mapping[str, Handler]:
+        """Path to handler."""
+
+
+async def serve(
+    handlers: Sequence[Servable],
+    where: str | trio.abc.Listener[Any],
+    *,
+    message_bytes_max: int = MESSAGE_BYTES_MAX,
+    calls_max: int = CALLS_PER_CONNECTION_MAX,
+    farewell_seconds_max: float = FAREWELL_SECONDS_MAX,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve ``handlers`` at a Unix socket's path (or ``unix://`` URL) or on a listener, until cancelled. ``started``
+    means that clients can connect. ``message_bytes_max`` bounds requests, ``calls_max`` the calls of one connection.
+
+    Raises OSError where it cannot listen.
+    """
+    methods: dict[str, Handler] = {}
+    for handler in handlers:
+        methods.update(handler.__mapping__())
+    unix: UnixListener | None = None
+    listener: trio.abc.Listener[Any]
+    if isinstance(where, str):
+        unix = UnixListener(where)
+        listener = unix.listener
+    else:
+        listener = where
+    connections: set[ServerConnection] = set()
+
+    async def attend(stream: trio.abc.Stream) -> None:
+        connection = ServerConnection(stream, methods, message_bytes_max=message_bytes_max, calls_max=calls_max)
+        connections.add(connection)
+        try:
+            await connection.run()
+        finally:
+            connections.discard(connection)
+
+    async with trio.open_nursery() as outer:
+        outliving = await outer.start(_outliving)
+        try:
+            await trio.serve_listeners(
+                attend, [listener], handler_nursery=outliving.nursery, task_status=_Started(task_status)
+            )
+        finally:
+            if unix is not None:
+                unix.remove()
+            for connection in connections:
+                connection.goodbye()
+            outliving.scope.deadline = trio.current_time() + farewell_seconds_max
+            outliving.no_more.set()
+
+
+class _Outliving:
+    """The connections' nursery, shielded: cancelling the server first says goodbye. Its scope gets a deadline then."""
+
+    def __init__(self, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
+        self.nursery = nursery
+        self.scope = scope
+        self.no_more = trio.Event()
+
+
+async def _outliving(*, task_status: trio.TaskStatus[_Outliving]) -> None:
+    with trio.CancelScope(shield=True) as scope:
+        async with trio.open_nursery() as nursery:
+            outliving = _Outliving(nursery, scope)
+            task_status.started(outliving)
+            await outliving.no_more.wait()
+
+
+class _Started:
+    """Tells that the server is ready without handing its listeners out."""
+
+    def __init__(self, task_status: trio.TaskStatus[None]) -> None:
+        self._task_status = task_status
+
+    def started(self, _listeners: object = None) -> None:
+        self._task_status.started()

@@ -1,0 +1,159 @@
+"""One call as the server sees it: what the handler is given, and the state of its HTTP/2 stream.
+
+    arriving ──END_STREAM──► asked ──first message or headers──► answering ──trailers──► ended
+        └───────────────────────┴── RST_STREAM, connection lost, deadline: the handler is cancelled ──► ended
+
+``Stream`` has the methods that grpclib's server stream has, as far as unary and server-streaming methods need them, and
+``send_raw`` for replies that are serialised already.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import trio
+from google.protobuf.message import DecodeError
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+
+from trikubelet.cri.framing import Assembler, MessageRefused, frame
+from trikubelet.cri.headers import CONTENT_TYPE, encode_message
+from trikubelet.cri.wire import STREAM_WINDOW_BYTES, StreamGone
+
+if TYPE_CHECKING:
+    from trikubelet.cri.wire import Wire
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
+
+class Stream(Generic[Request, Reply]):
+    """Owns one call from its headers to its trailers; read and written by its handler, fed by its connection."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        stream_id: int,
+        request_type: Any,
+        *,
+        deadline: float,
+        metadata: dict[str, str],
+        bytes_max: int,
+    ) -> None:
+        self.deadline = deadline  # on Trio's clock; infinite when the client has none
+        self.metadata = metadata
+        self.scope = trio.CancelScope(deadline=deadline)
+        self._wire = wire
+        self._stream_id = stream_id
+        self._request_type = request_type
+        self._assembler = Assembler(bytes_max)
+        self._requests: deque[bytes] = deque()
+        self._owed = 0
+        self._asked = False  # the client has closed its end
+        self._refusal: MessageRefused | None = None
+        self._answering = False
+        self.ended = False
+        self._news = trio.lowlevel.ParkingLot()
+
+    # ---- for the handler ----
+
+    async def recv_message(self) -> Request | None:
+        """The request; None when there is no more. Raises GRPCError for one that is too large or cannot be read."""
+        while not self._requests:
+            if self._refusal is not None:
+                status = Status.RESOURCE_EXHAUSTED if self._refusal.too_large else Status.UNIMPLEMENTED
+                raise GRPCError(status, str(self._refusal))
+            if self._asked:
+                await trio.lowlevel.checkpoint()
+                return None
+            await self._news.park()
+        try:
+            request: Request = self._request_type.FromString(self._requests.popleft())
+        except DecodeError as error:
+            raise GRPCError(Status.INTERNAL, f"the request cannot be read: {error}") from error
+        return request
+
+    async def send_message(self, message: Reply) -> None:
+        """Send one reply, as fast as the client takes it."""
+        await self.send_raw(message.SerializeToString())  # type: ignore[attr-defined] # every protobuf message has it
+
+    async def send_raw(self, message: bytes) -> None:
+        """Send one reply that is serialised already, as fast as the client takes it."""
+        await trio.lowlevel.checkpoint()  # a loop of small replies must let others run
+        self._begin()
+        try:
+            await self._wire.send_body(self._stream_id, frame(message), end=False)
+        except StreamGone as gone:
+            # The client has left, and the handler's scope is being cancelled; this is for one that shields itself.
+            await trio.lowlevel.checkpoint()
+            raise GRPCError(Status.CANCELLED, "the client has left") from gone
+
+    async def send_initial_metadata(self) -> None:
+        """Tell the client that the call is being worked on, before the first reply of a long stream."""
+        await trio.lowlevel.checkpoint()
+        self._begin()
+
+    def __aiter__(self) -> Stream[Request, Reply]:
+        return self
+
+    async def __anext__(self) -> Request:
+        request = await self.recv_message()
+        if request is None:
+            raise StopAsyncIteration
+        return request
+
+    # ---- for the connection, synchronous ----
+
+    def on_data(self, data: bytes, flow_bytes: int) -> None:
+        """DATA from the client."""
+        self._owed += flow_bytes
+        if self._owed >= STREAM_WINDOW_BYTES // 2:
+            self._wire.give_back(self._stream_id, self._owed)
+            self._owed = 0
+        if self._refusal is None:
+            try:
+                self._requests.extend(self._assembler.feed(data))
+            except MessageRefused as refusal:
+                self._refusal = refusal
+            self._news.unpark_all()
+
+    def on_end(self) -> None:
+        """END_STREAM from the client."""
+        self._asked = True
+        self._news.unpark_all()
+
+    def on_gone(self) -> None:
+        """RST_STREAM from the client, or the connection's end: nobody waits for the answer."""
+        self.ended = True
+        self.scope.cancel()
+
+    def end(self, status: Status, text: str = "") -> None:
+        """Send the trailers, once. Nothing happens when the client is gone."""
+        if self.ended:
+            return
+        self.ended = True
+        trailers = [("grpc-status", str(status.value))]
+        if text:
+            trailers.append(("grpc-message", encode_message(text)))
+        if not self._answering:
+            trailers = [(":status", "200"), ("content-type", CONTENT_TYPE), *trailers]
+        try:
+            self._wire.h2.send_headers(self._stream_id, trailers, end_stream=True)
+        except ProtocolError:
+            return  # reset in the meantime
+        self._wire.flush()
+        if not self._asked:  # the client need not go on with its question
+            self._wire.reset(self._stream_id, ErrorCodes.NO_ERROR)
+
+    def _begin(self) -> None:
+        if self._answering or self.ended:
+            return
+        self._answering = True
+        try:
+            self._wire.h2.send_headers(self._stream_id, [(":status", "200"), ("content-type", CONTENT_TYPE)])
+        except ProtocolError:
+            return  # reset in the meantime; sending the message will say so
+        self._wire.flush()

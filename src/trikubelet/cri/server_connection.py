@@ -1,0 +1,160 @@
+"""One client's connection at the server: which calls are being handled on it.
+
+    greeting ──► open ──goodbye()──► leaving ──last call ended──► ended
+                   └──────── closed, broken, not HTTP/2 ───────────┘
+
+Each call is one task in the connection's nursery, so no handler outlives its client. What a handler raises becomes the
+call's status and stays inside it: GRPCError and the errors of ``model.runtime_errors`` as they are meant, anything else
+as UNKNOWN, with the traceback in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+from h2.errors import ErrorCodes
+from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
+from h2.settings import SettingCodes
+
+from trikubelet.cri.errors import status_for
+from trikubelet.cri.goaway import goaway_bytes
+from trikubelet.cri.headers import CONTENT_TYPE, decode_timeout, to_dict
+from trikubelet.cri.server_call import Stream
+from trikubelet.cri.wire import Wire
+from trikubelet.model.runtime_errors import RuntimeCallError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grpclib.const import Handler
+    from h2.events import Event
+
+    from trikubelet.cri.goaway import GoAway
+
+log = logging.getLogger(__name__)
+
+_PSEUDO: Final = (":", "grpc-", "content-type", "te", "user-agent")
+
+
+class ServerConnection:
+    """Owns the calls of one client."""
+
+    def __init__(
+        self, stream: trio.abc.Stream, methods: Mapping[str, Handler], *, message_bytes_max: int, calls_max: int
+    ) -> None:
+        self.calls: dict[int, Stream[Any, Any]] = {}
+        self._methods = methods
+        self._message_bytes_max = message_bytes_max
+        self._calls_max = calls_max
+        self._leaving = False
+        self._last_stream_id = 0
+        self._wire = Wire(stream, self._on_event, client=False)
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self) -> None:
+        """Serve until the connection ends; then every handler of it is cancelled."""
+        self._wire.greet({SettingCodes.MAX_CONCURRENT_STREAMS: self._calls_max})
+        async with trio.open_nursery() as self._nursery:
+            await self._wire.run()
+            for call in self.calls.values():
+                call.on_gone()
+            self._nursery.cancel_scope.cancel()
+
+    def goodbye(self) -> None:
+        """Take no new calls; end once the present ones have ended."""
+        if not self._leaving:
+            self._leaving = True
+            self._wire.flush(goaway_bytes(self._last_stream_id))
+            self._leave_if_idle()
+
+    def _leave_if_idle(self) -> None:
+        if self._leaving and not self.calls and self._nursery is not None:
+            self._nursery.start_soon(self._close_when_written)
+
+    async def _close_when_written(self) -> None:
+        await self._wire.emptied()
+        self._wire.close()
+
+    # ---- what arrives, synchronous ----
+
+    def _on_event(self, event: Event | GoAway) -> None:
+        if isinstance(event, RequestReceived):
+            self._on_request(event)
+        elif isinstance(event, DataReceived):
+            self._wire.received(event.flow_controlled_length)
+            if call := self._find(event):
+                call.on_data(event.data, event.flow_controlled_length)
+        elif isinstance(event, StreamEnded):
+            if call := self._find(event):
+                call.on_end()
+        elif isinstance(event, StreamReset) and (call := self._find(event)):
+            call.on_gone()
+
+    def _find(self, event: DataReceived | StreamEnded | StreamReset) -> Stream[Any, Any] | None:
+        assert event.stream_id is not None
+        return self.calls.get(event.stream_id)
+
+    def _on_request(self, event: RequestReceived) -> None:
+        assert event.stream_id is not None
+        stream_id, headers = event.stream_id, to_dict(event.headers)
+        if self._leaving or len(self.calls) >= self._calls_max:
+            self._wire.reset(stream_id, ErrorCodes.REFUSED_STREAM)
+            return
+        self._last_stream_id = stream_id
+        if headers.get(":method") != "POST" or not headers.get("content-type", "").startswith(CONTENT_TYPE):
+            self._wire.h2.send_headers(stream_id, [(":status", "415")], end_stream=True)
+            self._wire.flush()
+            if event.stream_ended is None:
+                self._wire.reset(stream_id, ErrorCodes.NO_ERROR)
+            return
+        path = headers.get(":path", "")
+        handler = self._methods.get(path)
+        try:
+            seconds = decode_timeout(headers["grpc-timeout"]) if "grpc-timeout" in headers else float("inf")
+            refusal = None if handler else (Status.UNIMPLEMENTED, f"unknown method {path}")
+        except ValueError as error:
+            seconds, refusal = 0.0, (Status.INTERNAL, str(error))
+        call: Stream[Any, Any] = Stream(
+            self._wire,
+            stream_id,
+            handler.request_type if handler else None,
+            deadline=trio.current_time() + seconds,
+            metadata={name: value for name, value in headers.items() if not name.startswith(_PSEUDO)},
+            bytes_max=self._message_bytes_max,
+        )
+        if event.stream_ended is not None:
+            call.on_end()
+        if refusal is not None or handler is None:
+            call.end(*(refusal or (Status.UNIMPLEMENTED, "")))
+            return
+        self.calls[stream_id] = call
+        assert self._nursery is not None
+        self._nursery.start_soon(self._handle, stream_id, call, handler, name=path)
+
+    async def _handle(self, stream_id: int, call: Stream[Any, Any], handler: Handler) -> None:
+        status, text = Status.OK, ""
+        try:
+            with call.scope:
+                await handler.func(call)
+        except GRPCError as error:
+            status, text = error.status, error.message or ""
+        except RuntimeCallError as error:
+            status, text = status_for(error)
+        except Exception as error:  # a handler's bug is answered, logged, and no reason to stop serving
+            log.exception("handler of stream %d failed", stream_id)
+            status, text = Status.UNKNOWN, f"{type(error).__name__}: {error}"
+        else:
+            if call.scope.cancelled_caught:
+                status, text = Status.DEADLINE_EXCEEDED, "the deadline sent with the call has passed"
+        finally:
+            del self.calls[stream_id]
+        call.end(status, text)
+        self._leave_if_idle()
+
+    def __repr__(self) -> str:
+        state = self._wire.ended or ("leaving" if self._leaving else "open")
+        return f"<ServerConnection {state}, {len(self.calls)} calls>"
