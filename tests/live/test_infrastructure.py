@@ -12,9 +12,13 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import kubernetes_validate
 import pytest
+import trio
+import yaml
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
@@ -60,6 +64,11 @@ def test_every_name_the_examples_ask_for_is_among_the_images() -> None:
     asked = {name for path in manifests for name in re.findall(r"^\s*(?:- )?image: *(\S+)", path.read_text(), re.M)}
     assert asked
     assert set() == {f"docker.io/library/{name}" for name in asked} - set(images.names())
+
+
+def test_the_examples_are_valid_manifests() -> None:
+    for path in (places.LIVE.parent.parent / "examples" / "manifests" / "containerd").glob("*.yaml"):
+        kubernetes_validate.validate(yaml.safe_load(path.read_text()), "1.36", strict=True)
 
 
 def test_an_event_line_is_read_whatever_its_topic() -> None:
@@ -269,6 +278,17 @@ def test_pods_stand_below_the_instances_own_cgroup(containerd: Containerd) -> No
         assert f":{containerd.cgroup_parent}/" in file.read()
 
 
+async def test_a_trio_test_uses_a_containerd_from_a_thread(containerd: Containerd) -> None:
+    async def in_a_thread(work: Callable[[], object]) -> None:
+        await trio.to_thread.run_sync(work)
+
+    async with trio.open_nursery() as nursery:
+        for name in ("left", "right"):
+            nursery.start_soon(in_a_thread, partial(Pod, containerd, name))
+    sandboxes = (await trio.to_thread.run_sync(containerd.cri.call, "ListPodSandbox")).items
+    assert {"left", "right"} == {sandbox.metadata.name for sandbox in sandboxes}
+
+
 @pytest.mark.parametrize("which", [distribution, newer])
 def test_a_closed_containerd_leaves_nothing_behind(
     swept_machine: None, which: Callable[[], tuple[configuration.Programs, Callable[..., str]]]
@@ -276,9 +296,11 @@ def test_a_closed_containerd_leaves_nothing_behind(
     daemon = Containerd(*which())
     port = network.free_port()
     Pod(daemon, ports={port: 8080}).start(["serve", "8080"]).wait_output("serving")
+    agent = subprocess.Popen(daemon.inside(["sleep", "infinity"]), start_new_session=True)
     assert daemon.bridge in network.links()
     assert instance.leftovers(daemon.instance) != []
     daemon.close()
+    assert -signal.SIGKILL == agent.wait()
     assert [] == instance.leftovers(daemon.instance)
 
 

@@ -126,7 +126,10 @@ def leftovers(instance: Instance) -> list[str]:
 
 
 def processes(instance: Instance) -> list[int]:
-    """Every process in the instance's mount namespace and their descendants, which are the containers."""
+    """Every process in the instance's mount namespace and their descendants, which are the containers.
+
+    A process that has ended and waits for its parent to notice has no mount table any more and does not count.
+    """
     parents, members = {}, set()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError, ValueError):
@@ -153,8 +156,6 @@ def _end_processes(instance: Instance) -> list[Path]:
             groups |= _cgroups_of(pid, instance)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
         time.sleep(0.02)
     return sorted(groups)
 
