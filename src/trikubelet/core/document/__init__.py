@@ -1,0 +1,67 @@
+"""Bytes written by a person, read as documents that remember where everything stood.
+
+``parse_documents`` splits a text into its YAML or JSON documents. Each is read on its own, so a broken one costs only
+itself; everything wrong is collected as faults. A document's value is plain JSON-like data (dict, list, str, int,
+float, bool, None); what it should have been is the business of ``core.structure``.
+
+A text that begins with ``{`` and a quoted key is JSON, any other YAML with the rules Kubernetes' tools share: YAML 1.1
+booleans and octal numbers, no dates, keys are strings.
+"""
+
+from __future__ import annotations
+
+import re
+
+from trikubelet.core.document import json_text, yaml_text
+from trikubelet.core.document.record import Document
+from trikubelet.model.faults import Fault
+
+__all__ = ["Document", "parse_documents"]
+
+_JSON = re.compile(r"\s*\{\s*[\"}]")
+_MARKER = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_ONLY_PREAMBLE = re.compile(r"(?:[ \t]*(?:[%#][^\n]*)?(?:\n|\Z))*")
+
+
+def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], list[Fault]]:
+    """The documents of a text, in order, and everything that kept others from being read.
+
+    ``source`` names the text in faults. Documents with nothing in them (comments only) are left out. A document with
+    a duplicate key is returned, with the first of the values, beside its fault; one with a syntax error is not. Raises
+    nothing.
+    """
+    octets = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    try:
+        text = octets.decode("utf-8-sig")
+    except UnicodeDecodeError as broken:
+        line = octets.count(b"\n", 0, broken.start) + 1
+        return [], [Fault(source, line, "", "the text is not UTF-8", "save the file as UTF-8")]
+    documents: list[Document] = []
+    faults: list[Fault] = []
+    if _JSON.match(text) and not _MARKER.search(text):
+        json_text.read(text, source, documents, faults)
+    else:
+        for line, chunk in _chunks(text):
+            yaml_text.read(chunk, line, source, documents, faults)
+    return documents, faults
+
+
+def _chunks(text: str) -> list[tuple[int, str]]:
+    """The text cut before each ``---`` line, with the number of lines before each piece.
+
+    At the left margin these three characters are a document marker wherever they stand, even inside quotes or a block
+    of text, so the cut is exact. Directives and comments before a marker stay with the document they introduce.
+    """
+    starts = [0, *(match.start() for match in _MARKER.finditer(text) if match.start())]
+    chunks: list[tuple[int, str]] = []
+    pending = ""
+    line = 0
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        piece = pending + text[start:end]
+        if _ONLY_PREAMBLE.fullmatch(piece):
+            pending = piece
+            continue
+        chunks.append((line, piece))
+        line += piece.count("\n")
+        pending = ""
+    return chunks

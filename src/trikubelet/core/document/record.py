@@ -1,0 +1,75 @@
+"""What a document is once it was read: its value, and where each of its fields stood.
+
+The readers (``yaml_text``, ``json_text``) fill it; ``core.structure`` and the validations ask it for lines. A field's
+place is a tuple of keys and indexes; people see it as a field path, ``spec.containers[0].env[1].name``. Keys that are
+not plain words stand in brackets: ``metadata.annotations[kubernetes.io/config.hash]``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from trikubelet.model.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Place = tuple[str, ...]
+
+DEPTH_MAX = 100
+"""Nesting of a document; a pod with everything in it stays below 20."""
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
+
+
+def member_path(path: str, name: str) -> str:
+    """The field path of a member of an object."""
+    if _WORD.fullmatch(name) is None:
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if path else name
+
+
+def item_path(path: str, key: int | str) -> str:
+    """The field path of an item of a list or of a map's value."""
+    return f"{path}[{key}]"
+
+
+def place_of(path: str) -> Place:
+    """The place a field path names."""
+    return tuple(word or bracketed for word, bracketed in _STEP.findall(path))
+
+
+def path_of(place: Place) -> str:
+    """A place as a field path. Lists and maps cannot be told apart here; both come out in brackets when numeric."""
+    path = ""
+    for step in place:
+        path = item_path(path, step) if step.isdigit() else member_path(path, step)
+    return path
+
+
+def duplicate_key(source: str, place: Place, first: int, again: int) -> Fault:
+    """The fault of a key that stands in line ``first`` and once more in line ``again``."""
+    problem = f"the key is given twice, first in line {first}"
+    return Fault(source, again, path_of(place), problem, "remove one of the two")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document: its value, the text it came from (``source``), its number in it, counted from 0, and ``lines``,
+    the line (from 1) of every place in it."""
+
+    value: object
+    source: str
+    index: int
+    lines: Mapping[Place, int] = field(default_factory=dict)
+
+    def line(self, path: str) -> int | None:
+        """The line of a field path, or of the nearest thing around it that has one; None when there is none."""
+        place = place_of(path)
+        for length in range(len(place), -1, -1):
+            if (line := self.lines.get(place[:length])) is not None:
+                return line
+        return None

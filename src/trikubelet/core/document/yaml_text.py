@@ -1,0 +1,221 @@
+"""Reads YAML from libyaml's events, so that lines stay known and everything a hostile text could blow up is bounded.
+
+Building values from events rather than from the library's nodes keeps the nesting, the growth through aliases and the
+duplicate keys in our hands. Called by ``parse_documents`` with one piece between two ``---`` markers at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from trikubelet.core.document.record import DEPTH_MAX, Document, Place, duplicate_key, path_of
+from trikubelet.core.document.scalars import key_text, resolve
+from trikubelet.model.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ALIASED_NODES_MAX = 10_000
+"""Values that may come into one document through aliases; a few lines of aliases of aliases would make billions."""
+
+_STANDARD = "tag:yaml.org,2002:"
+_TYPES = {"bool": (bool,), "int": (int,), "float": (int, float), "null": (type(None),)}
+_MERGE = "<<"
+
+
+class _Broken(Exception):
+    """A document that cannot be kept, with the place and line (counted from 0) of the reason. Caught in ``read``."""
+
+    def __init__(self, problem: str, place: Place, line: int, remedy: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.place = place
+        self.line = line
+        self.remedy = remedy
+
+
+def read(text: str, lines_before: int, source: str, documents: list[Document], faults: list[Fault]) -> None:
+    """Add the documents and faults of a text that begins after ``lines_before`` lines of its source to the lists."""
+    events = yaml.parse(text, Loader=yaml.CSafeLoader)
+    try:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                _read_document(events, lines_before, source, documents, faults)
+    except _Broken as wrong:
+        line = lines_before + wrong.line + 1
+        faults.append(Fault(source, line, path_of(wrong.place), wrong.problem, wrong.remedy))
+    except yaml.MarkedYAMLError as wrong:
+        faults.append(_syntax_fault(wrong, text, lines_before, source))
+    except yaml.reader.ReaderError as wrong:
+        line = lines_before + text.encode()[: wrong.position].count(b"\n") + 1
+        problem = f"this is not YAML: the character U+{wrong.character:04X} may not stand in a text"
+        faults.append(Fault(source, line, "", problem, "remove it, or write it as an escape in double quotes"))
+
+
+def _read_document(
+    events: Iterator[yaml.Event], lines_before: int, source: str, documents: list[Document], faults: list[Fault]
+) -> None:
+    reader = _Reader(events, lines_before)
+    first = next(events)
+    value, _ = reader.value(first, ())
+    next(events)  # the document's end: a syntax error after the value surfaces here, before the value is kept
+    if value is not None:
+        documents.append(Document(value, source, len(documents), reader.lines))
+    faults.extend(duplicate_key(source, *duplicate) for duplicate in reader.duplicates)
+
+
+def _syntax_fault(wrong: yaml.MarkedYAMLError, text: str, lines_before: int, source: str) -> Fault:
+    mark = wrong.problem_mark or wrong.context_mark
+    # What is never closed is missed only behind the last line; nobody finds it there.
+    line = min(mark.line if mark is not None else 0, text.rstrip().count("\n"))
+    content = text.split("\n")[line]
+    indent = content[: len(content) - len(content.lstrip())]
+    remedy = "indent with spaces, not tabs" if "\t" in indent else "check the indentation, quotes and colons here"
+    context = f" {wrong.context}" if wrong.context else ""
+    problem = f"this is not YAML: {wrong.problem}{context}"
+    return Fault(source, lines_before + line + 1, "", problem, remedy)
+
+
+class _Reader:
+    """One document's reading. A value comes with its size, the number of values in it, aliases counted in full."""
+
+    def __init__(self, events: Iterator[yaml.Event], lines_before: int) -> None:
+        self._events = events
+        self._lines_before = lines_before
+        self._anchors: dict[str, tuple[object, int] | None] = {}
+        self._aliased = 0
+        self.lines: dict[Place, int] = {}
+        self.duplicates: list[tuple[Place, int, int]] = []
+
+    def value(self, event: Any, place: Place) -> tuple[object, int]:
+        """The value that begins with ``event``."""
+        line = _line(event)
+        self.lines.setdefault(place, self._lines_before + line + 1)
+        if len(place) > DEPTH_MAX:
+            raise _Broken(f"the document is nested deeper than {DEPTH_MAX} levels", (), line)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, place)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        read: tuple[object, int]
+        if isinstance(event, yaml.ScalarEvent):
+            read = _scalar(event, place), 1
+        elif isinstance(event, yaml.SequenceStartEvent):
+            read = self._sequence(place)
+        else:
+            read = self._mapping(place)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = read
+        return read
+
+    def _alias(self, event: yaml.AliasEvent, place: Place) -> tuple[object, int]:
+        line = _line(event)
+        name = event.anchor
+        if name not in self._anchors:
+            raise _Broken(f"the alias *{name} names nothing", place, line, f"write &{name} before what it stands for")
+        known = self._anchors[name]
+        if known is None:
+            raise _Broken(f"the alias *{name} stands inside what it stands for", place, line, "write it out")
+        self._aliased += known[1]
+        if self._aliased > ALIASED_NODES_MAX:
+            problem = f"aliases bring more than {ALIASED_NODES_MAX} values into this document"
+            raise _Broken(problem, place, line, "write it out, or split it")
+        return known
+
+    def _sequence(self, place: Place) -> tuple[object, int]:
+        items: list[object] = []
+        size = 1
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            item, item_size = self.value(event, (*place, str(len(items))))
+            items.append(item)
+            size += item_size
+        return items, size
+
+    def _mapping(self, place: Place) -> tuple[object, int]:
+        found: dict[str, object] = {}
+        merged: list[dict[str, object]] = []
+        size = 1
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            line = self._lines_before + _line(event) + 1
+            if _is_merge(event):
+                value, value_size = self.value(next(self._events), (*place, _MERGE))
+                merged += _merged_maps(value, (*place, _MERGE), _line(event))
+                size += value_size
+                continue
+            key = self._key(event, place)
+            inner = (*place, key)
+            first = self.lines.setdefault(inner, line)
+            value, value_size = self.value(next(self._events), inner)
+            size += value_size
+            if key in found:
+                self.duplicates.append((inner, first, line))
+            else:
+                found[key] = value
+        for other in merged:
+            for key, value in other.items():
+                found.setdefault(key, value)
+        return found, size
+
+    def _key(self, event: Any, place: Place) -> str:
+        line = _line(event)
+        if isinstance(event, yaml.AliasEvent):
+            value, _ = self._alias(event, place)
+        elif isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event, place)
+            if event.anchor is not None:
+                self._anchors[event.anchor] = (value, 1)
+        else:
+            value = ()
+        if isinstance(value, (list, dict, tuple)):
+            raise _Broken("a key must be a plain word, not a list or an object", place, line, "quote braces in values")
+        try:
+            return key_text(value)
+        except ValueError as wrong:
+            raise _Broken(str(wrong), place, line, "write a word before the colon") from None
+
+
+def _line(event: yaml.Event) -> int:
+    """Where an event begins, from 0."""
+    assert event.start_mark is not None
+    return event.start_mark.line
+
+
+def _is_merge(event: Any) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]
+
+
+def _merged_maps(value: object, place: Place, line: int) -> list[dict[str, object]]:
+    """What ``<<`` brings in: one object or several, the first with a key winning."""
+    several = value if isinstance(value, list) else [value]
+    maps = [one for one in several if isinstance(one, dict)]
+    if len(maps) != len(several):
+        raise _Broken("<< merges objects, and this is none", place, line, "give it an alias of an object")
+    return maps
+
+
+def _scalar(event: yaml.ScalarEvent, place: Place) -> object:
+    text: str = event.value
+    line = _line(event)
+    tag: str | None = event.tag
+    if tag is None:
+        plain = event.implicit[0]
+    elif tag in {"!", _STANDARD + "str"}:
+        return text
+    else:
+        plain = True
+    if not plain:
+        return text
+    try:
+        value = resolve(text)
+    except ValueError as wrong:
+        raise _Broken(str(wrong), place, line, "quote it if it is text") from None
+    if tag is None:
+        return value
+    kind = tag.removeprefix(_STANDARD)
+    if kind not in _TYPES:
+        raise _Broken(f"the tag {tag} means nothing here", place, line, "remove it")
+    if type(value) not in _TYPES[kind]:
+        raise _Broken(f"{text!r} is not what its tag {kind} says", place, line, "remove the tag")
+    return value

@@ -1,0 +1,226 @@
+"""Reading documents: values, lines, several in one text, and everything hostile or careless."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trikubelet.core.document import Document, parse_documents
+from trikubelet.core.document.record import DEPTH_MAX, item_path, member_path, path_of, place_of
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"))
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
+)
+
+
+def one(text: str | bytes) -> Document:
+    documents, faults = parse_documents(text, "f")
+    assert [] == faults
+    (document,) = documents
+    return document
+
+
+def faults_of(text: str | bytes) -> list[str]:
+    return [str(fault) for fault in parse_documents(text, "f")[1]]
+
+
+@given(st.dictionaries(st.text(st.characters(codec="utf-8")), VALUES, min_size=1), st.sampled_from([None, 1, 4]))
+def test_json_is_read_as_the_standard_reader_reads_it(value: dict[str, object], indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+
+    assert json.loads(text) == one(text).value
+
+
+PLAIN = st.characters(min_codepoint=0x20, max_codepoint=0x7E)
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(PLAIN),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(PLAIN, min_size=1), inner, max_size=4),
+)
+
+
+@given(st.dictionaries(st.text(PLAIN, min_size=1), TREES, min_size=1), st.booleans())
+def test_yaml_that_was_written_is_read_back(value: dict[str, object], flow: bool) -> None:
+    # Everything is quoted, and what is not text is tagged, so nothing hangs on how plain words are read.
+    text = yaml.safe_dump(value, default_flow_style=flow, default_style='"', explicit_start=True)
+
+    assert value == one(text).value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", True), ("On", True), ("y", True), ("NO", False), ("off", False), ("n", False), ("true", True),
+        ("yEs", "yEs"), ("~", None), ("", None), ("null", None), ("'yes'", "yes"), ('"1"', "1"), ("nil", "nil"),
+        ("0644", 420), ("0o644", 420), ("0x1F", 31), ("0b11", 3), ("-0x1", -1), ("+5", 5), ("1_000", 1000),
+        ("08", 8), ("1.0", 1), ("1.5", 1.5), (".5", 0.5), ("1e3", 1000), ("-1", -1), ("1:30", "1:30"),
+        ("2020-01-02", "2020-01-02"), ("2020-01-02T03:04:05Z", "2020-01-02T03:04:05Z"), ("0.1.2", "0.1.2"),
+        ("!!str 5", "5"), ("! 5", "5"), ("!!int 5", 5), ("!!float 5", 5), ("100m", "100m"), ("1Gi", "1Gi"),
+        ("1" * 401, "1" * 401), ("[yes, {a: 0644}]", [True, {"a": 420}]),
+    ],
+)  # fmt: skip
+def test_plain_words_mean_what_they_mean_to_kubernetes_tools(text: str, value: object) -> None:
+    read = one(f"key: {text}\n").value
+
+    assert {"key": value} == read
+    assert isinstance(read, dict)
+    assert type(value) is type(read["key"])
+
+
+def test_keys_become_strings() -> None:
+    assert {"1": "a", "true": "b", "1.5": "c"} == one("1: a\nyes: b\n1.5: c\n").value
+
+
+def test_each_field_knows_its_line() -> None:
+    yaml_document = one("# a comment\nspec:\n  containers:\n  - name: a\n    image:\n      b\n  - {name: c}\n")
+    json_document = one('{\n "spec":\n  {"containers": [\n {"name": "a",\n"image":\n"b"},\n{"name": "c"}]}}')
+
+    for document in (yaml_document, json_document):
+        assert 2 == document.line("spec")
+        assert 4 == document.line("spec.containers[0].name")
+        assert 5 == document.line("spec.containers[0].image")
+        assert 7 == document.line("spec.containers[1].name")
+        assert 7 == document.line("spec.containers[1].missing.deeper")
+
+
+def test_keys_with_dots_are_found_in_brackets() -> None:
+    document = one("metadata:\n  annotations:\n    a.b/c: x\n    plain: y\n")
+
+    assert 3 == document.line("metadata.annotations[a.b/c]")
+    assert 4 == document.line("metadata.annotations[plain]")
+    assert 4 == document.line("metadata.annotations.plain")
+
+
+@given(st.lists(st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,5}|[0-9]{1,2}|[a-z./-]{1,8}", fullmatch=True), max_size=5))
+def test_a_place_survives_being_written_as_a_path(steps: list[str]) -> None:
+    assert tuple(steps) == place_of(path_of(tuple(steps)))
+
+
+def test_paths_are_written_as_kubernetes_writes_them() -> None:
+    path = member_path(member_path(item_path(member_path("spec", "containers"), 0), "resources"), "limits")
+
+    assert "spec.containers[0].resources.limits[cpu]" == item_path(path, "cpu")
+
+
+def test_a_broken_document_costs_only_itself() -> None:
+    documents, faults = parse_documents("a: 1\n---\nb: [1,\n---\nc: 3\n---\n# nothing\n---\nd: 'x\n", "f")
+
+    assert [{"a": 1}, {"c": 3}] == [document.value for document in documents]
+    assert [0, 1] == [document.index for document in documents]
+    assert [("f", 3), ("f", 9)] == [(fault.source, fault.line) for fault in faults]
+
+
+def test_directives_stay_with_the_document_they_introduce() -> None:
+    document = one("# hello\n%YAML 1.1\n# more\n---\na: 1\n")
+
+    assert 5 == document.line("a")
+
+
+def test_markers_inside_quotes_and_blocks_cut_only_at_the_margin() -> None:
+    assert {"a": "--- x\n", "b": "---"} == one('a: |\n  --- x\nb: "---"\n').value
+
+
+def test_lines_count_on_across_documents() -> None:
+    documents, _ = parse_documents("a: 1\n---\nb: 2\n--- {c: 3}\n---\n\nd: 4\n...\n---\ne: 5\n", "f")
+
+    assert [1, 3, 4, 7, 10] == [document.line(key) for document, key in zip(documents, "abcde", strict=True)]
+
+
+def test_json_values_may_follow_one_another() -> None:
+    documents, faults = parse_documents('{"a": 1}\n{"b": 2}\n', "f")
+
+    assert [({"a": 1}, 1), ({"b": 2}, 2)] == [(document.value, document.lines[()]) for document in documents]
+    assert [] == faults
+
+
+def test_json_documents_may_be_separated_by_markers() -> None:
+    documents, _ = parse_documents('{"a": 1}\n---\n{"b": 2}\n', "f")
+
+    assert [{"a": 1}, {"b": 2}] == [document.value for document in documents]
+
+
+@pytest.mark.parametrize("text", ["a: 1\nb:\n  c: 2\n  c: 3\n", '{"a": 1, "b":\n\n{"c": 2,\n"c": 3}}'])
+def test_a_duplicate_key_is_a_fault_and_the_first_value_stays(text: str) -> None:
+    documents, faults = parse_documents(text, "f")
+
+    assert {"a": 1, "b": {"c": 2}} == documents[0].value
+    assert ["f:4: b.c: the key is given twice, first in line 3 (remove one of the two)"] == [str(x) for x in faults]
+
+
+def test_merging_objects_gives_way_to_what_is_written_out() -> None:
+    text = "x: &x {a: 1, b: 2}\ny: &y {b: 3, c: 4}\nz:\n  <<: [*x, *y]\n  a: 0\n"
+
+    assert {"a": 0, "b": 2, "c": 4} == one(text).value["z"]  # type: ignore[index]  # the value is an object
+
+
+def test_aliases_are_bounded() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+
+    (fault,) = faults_of("\n".join(lines))
+    assert "f:4: a3[7]" in fault
+    assert "aliases bring more than 10000 values" in fault
+
+
+@pytest.mark.parametrize("make", [lambda n: "[" * n + "]" * n, lambda n: '{"a":' * n + "1" + "}" * n])
+def test_depth_is_bounded(make: Callable[[int], str]) -> None:
+    for levels in (DEPTH_MAX * 2, DEPTH_MAX * 500):
+        (fault,) = faults_of(make(levels))
+        assert "nested deeper than 100 levels" in fault
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a:\n\t- b\n", 2, "indent with spaces, not tabs"),
+        ("a: b: c\n", 1, "this is not YAML"),
+        ("a: 'x\n\n\n", 1, "this is not YAML"),
+        ("a: *b\n", 1, "the alias *b names nothing"),
+        ("a: &b [*b]\n", 1, "stands inside what it stands for"),
+        ("a: 1\nb: .inf\n", 2, "b: .inf is not a number"),
+        ("b: 1e999\n", 1, "larger than any number"),
+        ("a: !foo b\n", 1, "the tag !foo means nothing here"),
+        ("a: !!int b\n", 1, "is not what its tag int says"),
+        ("[a]: b\n", 1, "a key must be a plain word"),
+        ("~: b\n", 1, "a key cannot be null"),
+        ("<<: 5\n", 1, "<< merges objects"),
+        ("a: b\nc: \x01\n", 2, "the character U+0001"),
+        (b"a: b\nc: \xff\n", 2, "the text is not UTF-8"),
+        ('{"a": 1,}', 1, "'}' where a key in double quotes should stand"),
+        ('{"a": 1\n"b": 2}', 2, """'"' where "," or "}" should stand"""),
+        ('{"a":\n tru}', 2, "'t' where a value should stand"),
+        ('{"a": [1\n', 2, "the text ends where"),
+        ('{"a": "x\ny"}', 1, "this is not JSON: invalid control character"),
+        ('{"a": 1e999}', 1, "a number larger than any"),
+        ('{"a": ' + "1" * 500 + "}", 1, "a number of more than 400 characters"),
+        ('{"a": 1} nonsense', 1, "this is not JSON"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text: str | bytes, line: int, words: str) -> None:
+    (fault,) = faults_of(text)
+
+    assert fault.startswith(f"f:{line}: ")
+    assert words in fault
+
+
+def test_half_a_surrogate_pair_becomes_the_replacement_mark() -> None:
+    assert {"a": "\N{REPLACEMENT CHARACTER}b", "c": "😀"} == one(r'{"a": "\ud83db", "c": "\ud83d\ude00"}').value
+
+
+@settings(max_examples=300)
+@given(st.binary() | st.text(alphabet="{}[]:,-?&*!|>'\"%@`#\n\t ab01<~._").map(str.encode))
+def test_no_text_whatsoever_raises(text: bytes) -> None:
+    documents, faults = parse_documents(text, "f")
+
+    lines = text.count(b"\n") + 2
+    assert all(fault.line is not None and 1 <= fault.line <= lines for fault in faults)
+    assert all(1 <= line <= lines for document in documents for line in document.lines.values())
