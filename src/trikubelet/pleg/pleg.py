@@ -168,7 +168,7 @@ class Pleg:
         if uid in self._inspecting:  # a list came first
             self._reinspect.add(uid)
             return
-        change = self._relist.observe_pod(uid, sandboxes, containers, True)
+        change = self._relist.observe_pod(uid, sandboxes, containers, force=True)
         if change is not None:
             self._begin(change, began, nursery)
 

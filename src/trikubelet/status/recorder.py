@@ -1,7 +1,7 @@
 """The event recorder: the newest events of this node, merged when they repeat.
 
-The same event about the same object within the hour is one event with a count, as an API server would show it. The store
-is bounded by dropping the event that was last seen longest ago; what was dropped is counted.
+The same event about the same object is one event with a count, as an API server would show it. The store is bounded by
+dropping the event that was last seen longest ago; what was dropped is counted.
 """
 
 from __future__ import annotations

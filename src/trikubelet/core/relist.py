@@ -1,0 +1,157 @@
+"""The relist: undecoded CRI list replies in, changed pods out.
+
+The work is done by the compiled ``trikubelet._relist``; this module gives it a typed face and is its only importer.
+Where no binary can be loaded for this platform the plain-Python twin does the same, slower; ``BACKEND`` says which it
+is. Both are held to the same tests.
+
+A pod is reported while it differs from its *record*, which advances only when the caller says that its inspection
+succeeded. So a failed inspection loses nothing: the same events come again with the next list.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from trikubelet.core import relist_twin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+BACKEND: Literal["rust", "python"]
+try:
+    from trikubelet import _relist
+
+    BACKEND = "rust"
+    DecodeError: type[ValueError] = _relist.RelistDecodeError
+except ImportError:  # pragma: no cover - where no binary exists for the platform
+    BACKEND = "python"
+    DecodeError = relist_twin.TwinDecodeError
+
+
+class EventKind(IntEnum):
+    """What happened to a sandbox or container (upstream: ContainerStarted, …). CHANGED is for the relist's caller only:
+    nobody may conclude anything from it."""
+
+    STARTED = 0
+    DIED = 1
+    REMOVED = 2
+    CHANGED = 3
+
+
+class PodEvent(NamedTuple):
+    """One event, and whose id ``id`` is."""
+
+    kind: EventKind
+    id: str
+    is_sandbox: bool
+
+
+class PodChange(NamedTuple):
+    """A pod to look at: what happened since its record, and the ids of everything it has now, newest first."""
+
+    uid: str
+    name: str
+    namespace: str
+    events: tuple[PodEvent, ...]
+    sandboxes: tuple[str, ...]
+    containers: tuple[str, ...]
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of the pod is left."""
+        return not self.sandboxes and not self.containers
+
+
+class SandboxRecord(NamedTuple):
+    """A sandbox as listed; ``state`` is the CRI's number."""
+
+    id: str
+    attempt: int
+    state: int
+
+
+class ContainerRecord(NamedTuple):
+    """A container as listed; ``state`` is the CRI's number."""
+
+    id: str
+    name: str
+    attempt: int
+    state: int
+    sandbox_id: str
+
+
+class PodRecord(NamedTuple):
+    """A pod as listed; newest first."""
+
+    uid: str
+    name: str
+    namespace: str
+    sandboxes: tuple[SandboxRecord, ...]
+    containers: tuple[ContainerRecord, ...]
+
+
+class Counts(NamedTuple):
+    """Pods with a ready sandbox, and containers by state."""
+
+    running_pods: int
+    created: int
+    running: int
+    exited: int
+    unknown: int
+
+
+class Relist:
+    """Owns the last observation of every pod (in Rust). Not for more than one task at a time."""
+
+    def __init__(self, backend: Literal["rust", "python"] = BACKEND) -> None:
+        self._inner = _relist.Relist() if backend == "rust" else relist_twin.Relist()
+
+    def observe(
+        self, sandboxes: Sequence[bytes], containers: Sequence[bytes], reinspect: Collection[str] = ()
+    ) -> list[PodChange]:
+        """Apply full lists, in any number of chunks. Returns the pods that differ from their records, and those in
+        ``reinspect``, by UID. Raises DecodeError with the offset; then nothing has changed. Releases the GIL."""
+        return [_change(change) for change in self._inner.observe(sandboxes, containers, set(reinspect))]
+
+    def observe_pod(
+        self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], *, force: bool = False
+    ) -> PodChange | None:
+        """Apply lists of one pod; items of others are ignored. None when it is as recorded, unless ``force``."""
+        change = self._inner.observe_pod(uid, sandboxes, containers, force)
+        return None if change is None else _change(change)
+
+    def advance(self, uid: str) -> None:
+        """The pod was inspected: what was observed becomes its record."""
+        self._inner.advance(uid)
+
+    def pods(self) -> list[PodRecord]:
+        """Every pod, by UID."""
+        return [_record(record) for record in self._inner.pods()]
+
+    def pod(self, uid: str) -> PodRecord | None:
+        """One pod, or None."""
+        record = self._inner.pod(uid)
+        return None if record is None else _record(record)
+
+    def counts(self) -> Counts:
+        """How many there are."""
+        running_pods, by_state = self._inner.counts()
+        return Counts(running_pods, *by_state)
+
+
+def _change(raw: relist_twin.RawChange) -> PodChange:
+    uid, name, namespace, events, sandboxes, containers = raw
+    told = tuple(PodEvent(EventKind(kind), id_, is_sandbox) for kind, id_, is_sandbox in events)
+    return PodChange(uid, name, namespace, told, tuple(sandboxes), tuple(containers))
+
+
+def _record(raw: relist_twin.RawRecord) -> PodRecord:
+    uid, name, namespace, sandboxes, containers = raw
+    return PodRecord(
+        uid,
+        name,
+        namespace,
+        tuple(SandboxRecord(*sandbox) for sandbox in sandboxes),
+        tuple(ContainerRecord(*container) for container in containers),
+    )
