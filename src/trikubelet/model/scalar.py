@@ -1,0 +1,27 @@
+"""How a type says that one of its scalars is written in a form of its own.
+
+A struct that holds seconds but is written ``1m30s`` declares ``Annotated[float, Scalar(parse_duration, "a duration such
+as 1m30s")]``; ``core.structure`` then reads the written form, keeps what ``parse`` returns and faults what it refuses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """The written form of a scalar.
+
+    ``parse`` turns what was written into the value kept and raises ValueError, with a sentence for the operator, for
+    what it refuses. ``what`` names the form in faults (``a duration such as 1m30s``). ``accepts`` are the types it may
+    be written as, of str, int, float and bool.
+    """
+
+    parse: Callable[[Any], object]
+    what: str
+    accepts: tuple[type, ...] = (str,)
