@@ -1,7 +1,7 @@
 """Durations as Go writes them: ``1m30s``, ``500ms``, ``2h45m0s``.
 
 Kubernetes configuration and messages use this form everywhere. Seconds are floats here; the text is exact to the
-nanosecond.
+nanosecond up to some hundred days, where a float ends.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _NANO = 1_000_000_000
+_SECONDS_MAX = (2**63 - 1) / _NANO
+"""Some 292 years; Go counts nanoseconds in 64 bits."""
 
 
 def parse_duration(text: str) -> float:
@@ -22,6 +24,8 @@ def parse_duration(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != body or len(text) - len(body) > 1:
         raise ValueError(f"{text!r} is not a duration: write numbers with units such as 300ms, 20s or 1h30m")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if seconds > _SECONDS_MAX:
+        raise ValueError(f"{text!r} is longer than any duration can be (292 years)")
     return -seconds if text.startswith("-") else seconds
 
 
