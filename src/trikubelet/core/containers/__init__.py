@@ -7,8 +7,15 @@ about the node come in as ``NodeFacts``, paths as strings that somebody else has
 from __future__ import annotations
 
 from trikubelet.core.containers.container import ContainerParts, container_config
-from trikubelet.core.containers.errors import ConfigError
+from trikubelet.core.containers.errors import ConfigError, SandboxConfigError
 from trikubelet.core.containers.facts import NodeFacts
 from trikubelet.core.containers.sandbox import sandbox_config
 
-__all__ = ["ConfigError", "ContainerParts", "NodeFacts", "container_config", "sandbox_config"]
+__all__ = [
+    "ConfigError",
+    "ContainerParts",
+    "NodeFacts",
+    "SandboxConfigError",
+    "container_config",
+    "sandbox_config",
+]

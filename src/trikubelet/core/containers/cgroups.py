@@ -1,26 +1,50 @@
-"""The name of a pod's cgroup, below ``kubepods`` and its class (upstream: pkg/kubelet/cm)."""
+"""The names of the cgroups pods live in: below ``kubepods``, by class (upstream: pkg/kubelet/cm).
+
+    /kubepods                     every pod; Guaranteed ones directly below
+    ├── pod<uid>
+    ├── burstable/pod<uid>
+    └── besteffort/pod<uid>
+
+A name is a tuple of components; the two drivers spell it differently. systemd's slices carry their parents' names and
+use the dash to separate them, so a dash within a component becomes an underscore.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, qos_class
+from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 
 if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Pod
 
-_CLASS = {BURSTABLE: "burstable", BEST_EFFORT: "besteffort"}
+CgroupName = tuple[str, ...]
+
+KUBEPODS = "kubepods"
+POD_PREFIX = "pod"
+SYSTEMD = "systemd"
+_CLASS = {GUARANTEED: (), BURSTABLE: ("burstable",), BEST_EFFORT: ("besteffort",)}
+
+
+def class_cgroup(quality: str, root: str = "/") -> CgroupName:
+    """The cgroup of all pods of one class. That of the Guaranteed ones is ``kubepods`` itself."""
+    return (*(part for part in root.split("/") if part), KUBEPODS, *_CLASS[quality])
+
+
+def pod_cgroup(pod: Pod, root: str = "/") -> CgroupName:
+    """The cgroup of one pod."""
+    return (*class_cgroup(qos_class(pod), root), f"{POD_PREFIX}{pod.metadata.uid}")
+
+
+def spell(name: CgroupName, driver: str) -> str:
+    """The absolute path of a cgroup as the driver has it."""
+    if driver != SYSTEMD:
+        return "/" + "/".join(name)
+    escaped = [part.replace("-", "_") for part in name]
+    return "".join(f"/{'-'.join(escaped[: depth + 1])}.slice" for depth in range(len(escaped)))
 
 
 def cgroup_parent(pod: Pod, facts: NodeFacts) -> str:
     """The parent of the pod's containers, in the driver's spelling; empty where the runtime's default holds."""
-    if not facts.cgroups_managed:
-        return ""
-    quality = _CLASS.get(qos_class(pod))
-    uid = pod.metadata.uid
-    if facts.cgroup_driver == "systemd":
-        prefix = f"kubepods-{quality}" if quality else "kubepods"
-        return f"{prefix}-pod{uid.replace('-', '_')}.slice"
-    parts = [facts.cgroup_root.rstrip("/"), "kubepods", *([quality] if quality else []), f"pod{uid}"]
-    return "/".join(parts)
+    return spell(pod_cgroup(pod, facts.cgroup_root), facts.cgroup_driver) if facts.cgroups_managed else ""

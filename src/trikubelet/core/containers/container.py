@@ -1,8 +1,11 @@
-"""The configuration of one container."""
+"""The configuration of one container: everything ``CreateContainer`` is told.
+
+``pods.configs`` prepares the parts that are not in the spec and calls ``container_config`` right before the container
+is made, so addresses and paths are those of this attempt.
+"""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,7 @@ import msgspec
 from trikubelet.core import names
 from trikubelet.core.container_hash import container_hash
 from trikubelet.core.containers.environment import environment
+from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.containers.expansion import expand
 from trikubelet.core.containers.mounts import mounts
 from trikubelet.core.containers.resources import container_resources
@@ -24,11 +28,25 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import ImageInfo
 
+# By position, the CRI's numbers, which are not the kernel's.
+SIGNALS = (
+    "",
+    *(f"SIG{name}" for name in (
+        "ABRT", "ALRM", "BUS", "CHLD", "CLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "IOT", "KILL", "PIPE", "POLL",
+        "PROF", "PWR", "QUIT", "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP", "TTIN", "TTOU", "URG", "USR1",
+        "USR2", "VTALRM", "WINCH", "XCPU", "XFSZ", "RTMIN",
+    )),
+    *(f"SIGRTMIN+{n}" for n in range(1, 16)),
+    *(f"SIGRTMAX-{n}" for n in range(14, 0, -1)),
+    "SIGRTMAX",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerParts:
     """What was prepared for a container before it is configured: which attempt it is, its image, the pod's addresses,
-    and host paths of its volumes (by volume name), hosts file and termination message file (empty: none)."""
+    host paths of its volumes (by volume name), hosts file and termination message file (empty: none), the variables of
+    the cluster's services, and for an ephemeral container the id of the container whose processes it shall see."""
 
     attempt: int
     image: ImageInfo
@@ -36,11 +54,13 @@ class ContainerParts:
     volume_paths: Mapping[str, str] = field(default_factory=dict)
     hosts_path: str = ""
     termination_log_path: str = ""
+    services: Mapping[str, str] = field(default_factory=dict)
+    target_id: str = ""
 
 
 def container_config(pod: Pod, container: Container, parts: ContainerParts, facts: NodeFacts) -> ContainerConfig:
     """Everything ``CreateContainer`` needs. Raises ConfigError."""
-    envs = environment(pod, container, parts.ips, facts)
+    envs = environment(pod, container, parts.ips, facts, parts.services)
     values = dict(envs)
     return ContainerConfig(
         name=container.name,
@@ -51,7 +71,14 @@ def container_config(pod: Pod, container: Container, parts: ContainerParts, fact
         args=tuple(expand(word, values) for word in container.args),
         working_dir=container.working_dir,
         envs=envs,
-        mounts=mounts(container, parts.volume_paths, parts.hosts_path, parts.termination_log_path),
+        mounts=mounts(
+            pod,
+            container,
+            parts.volume_paths,
+            facts,
+            hosts_path=parts.hosts_path,
+            termination_log_path=parts.termination_log_path,
+        ),
         labels=names.container_labels(pod, container.name),
         annotations=_annotations(pod, container, parts.attempt),
         log_path=names.log_path(container.name, parts.attempt),
@@ -59,8 +86,18 @@ def container_config(pod: Pod, container: Container, parts: ContainerParts, fact
         stdin_once=bool(container.stdin_once),
         tty=bool(container.tty),
         resources=container_resources(pod, container, facts),
-        security=container_security(pod, container, parts.image, facts),
+        security=container_security(pod, container, parts.image, facts, parts.target_id),
+        stop_signal=_stop_signal(container),
     )
+
+
+def _stop_signal(container: Container) -> int:
+    """The CRI's number of the signal the spec asks for; 0, the image's own or the runtime's default, where it asks for
+    none. Raises ConfigError."""
+    asked = container.lifecycle.stop_signal if container.lifecycle else ""
+    if asked and asked not in SIGNALS:
+        raise ConfigError(f"lifecycle.stopSignal {asked!r} is not a signal the runtime knows", container.name)
+    return SIGNALS.index(asked) if asked else 0
 
 
 def _annotations(pod: Pod, container: Container, attempt: int) -> dict[str, str]:
@@ -79,5 +116,5 @@ def _annotations(pod: Pod, container: Container, attempt: int) -> dict[str, str]
     if container.lifecycle is not None and container.lifecycle.pre_stop is not None:
         found[names.CONTAINER_PRE_STOP] = msgspec.json.encode(container.lifecycle.pre_stop).decode()
     if container.ports:
-        found[names.CONTAINER_PORTS] = json.dumps([msgspec.to_builtins(port) for port in container.ports])
+        found[names.CONTAINER_PORTS] = msgspec.json.encode(container.ports).decode()
     return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from trikubelet.core.containers.facts import NodeFacts
-    from trikubelet.model.k8s import Pod
+    from trikubelet.model.k8s import Pod, PodDNSConfig
 
 SERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX = 3, 32, 2048
 
@@ -27,41 +27,45 @@ class DNSPlan(NamedTuple):
 
 def dns_plan(pod: Pod, facts: NodeFacts) -> DNSPlan:
     """What the pod's resolv.conf shall say."""
-    base, warning = _by_policy(pod, facts)
-    own = pod.spec.dns_config
-    if own is not None:
-        options = dict(_option(text) for text in base.options)
-        options.update({option.name: option.value for option in own.options})
-        base = DNSConfig(
-            _unique((*base.servers, *own.nameservers)),
-            _unique((*base.searches, *own.searches)),
-            tuple(f"{name}:{value}" if value else name for name, value in options.items()),
-        )
-    cut = DNSConfig(base.servers[:SERVERS_MAX], _fitting(base.searches), base.options)
-    if cut.servers != base.servers:
-        kept = " ".join(cut.servers)
-        warning = warning or f"Nameserver limits were exceeded, some nameservers have been omitted: {kept}"
-    if cut.searches != base.searches:
-        kept = " ".join(cut.searches)
-        warning = warning or f"Search Line limits were exceeded, some search paths have been omitted: {kept}"
-    return DNSPlan(cut, warning)
+    base, fallback = _by_policy(pod, facts)
+    wanted = _merged(base, pod.spec.dns_config)
+    fitting = DNSConfig(wanted.servers[:SERVERS_MAX], _fitting(wanted.searches), wanted.options)
+    warnings = [fallback] if fallback else []
+    if fitting.servers != wanted.servers:
+        told = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is:"
+        warnings.append(f"{told} {' '.join(fitting.servers)}")
+    if fitting.searches != wanted.searches:
+        told = "Search Line limits were exceeded, some search paths have been omitted, the applied search line is:"
+        warnings.append(f"{told} {' '.join(fitting.searches)}")
+    return DNSPlan(fitting, "; ".join(warnings))
 
 
 def _by_policy(pod: Pod, facts: NodeFacts) -> tuple[DNSConfig, str]:
-    host = DNSConfig(facts.resolv_conf.servers, facts.resolv_conf.searches, facts.resolv_conf.options)
+    """The configuration before the pod's own, and why it is not the one that was asked for, or empty."""
     policy = pod.spec.dns_policy or "ClusterFirst"
     if policy == "None":
         return DNSConfig(), ""
-    if policy == "ClusterFirst" and pod.spec.host_network:
-        policy = "Default"
-    if policy == "Default":
-        return host, ""
+    if policy == "Default" or (policy == "ClusterFirst" and pod.spec.host_network):
+        return facts.resolv_conf, ""
     if not facts.cluster_dns:
-        text = "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
-        return host, f'{text} "{pod.spec.dns_policy}" policy. Falling back to "Default" policy.'
+        told = "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
+        return facts.resolv_conf, f'{told} "{policy}" policy. Falling back to "Default" policy.'
     domain = facts.cluster_domain
     searches = (f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain) if domain else ()
-    return DNSConfig(facts.cluster_dns, _unique((*searches, *host.searches)), ("ndots:5",)), ""
+    return DNSConfig(facts.cluster_dns, _unique((*searches, *facts.resolv_conf.searches)), ("ndots:5",)), ""
+
+
+def _merged(base: DNSConfig, own: PodDNSConfig | None) -> DNSConfig:
+    """The pod's own servers and searches after the policy's; its options in place of the policy's of that name."""
+    if own is None:
+        return base
+    options = dict(_option(text) for text in base.options)
+    options.update({option.name: option.value for option in own.options})
+    return DNSConfig(
+        _unique((*base.servers, *own.nameservers)),
+        _unique((*base.searches, *own.searches)),
+        tuple(f"{name}:{value}" if value else name for name, value in options.items()),
+    )
 
 
 def _option(text: str) -> tuple[str, str]:

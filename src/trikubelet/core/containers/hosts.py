@@ -1,8 +1,14 @@
-"""The managed hosts file and the pod's host name."""
+"""The managed /etc/hosts of a pod: its own names, the node's entries on the host network, and its host aliases.
+
+Upstream's layout to the letter, because people parse it. The file is written by ``pods.configs`` through the PodFiles
+port and mounted by ``mounts``, unless a container mounts something of its own there.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from trikubelet.core.containers.hostname import pod_name
 
 if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
@@ -10,53 +16,27 @@ if TYPE_CHECKING:
 
 HEADER = "# Kubernetes-managed hosts file."
 HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network)."
-HOSTNAME_CHARS_MAX = 63
-FQDN_CHARS_MAX = 64
+ALIASES_HEADER = "# Entries added by HostAliases."
 _LOCAL = (
     "127.0.0.1\tlocalhost",
     "::1\tlocalhost ip6-localhost ip6-loopback",
-    "fe00::\tip6-localnet",
-    "fe00::\tip6-mcastprefix",
+    "fe00::0\tip6-localnet",
+    "fe00::0\tip6-mcastprefix",
     "fe00::1\tip6-allnodes",
     "fe00::2\tip6-allrouters",
 )
 
 
-def hostname(pod: Pod, facts: NodeFacts) -> str:
-    """The pod's host name: the override, the node's own on the host network, the spec's, or the pod's name, cut to
-    what a host name may have. Raises ValueError when a required full name does not fit."""
-    if pod.spec.hostname_override:
-        return pod.spec.hostname_override
-    if pod.spec.host_network:
-        return facts.node_name
-    name = pod.spec.hostname or pod.metadata.name[:HOSTNAME_CHARS_MAX].rstrip("-.")
-    if pod.spec.set_hostname_as_fqdn and (full := fqdn(pod, name, facts)):
-        if len(full) > FQDN_CHARS_MAX:
-            raise ValueError(
-                f"the full name {full!r} of pod {pod.metadata.name} is longer than {FQDN_CHARS_MAX} characters"
-            )
-        return full
-    return name
-
-
-def fqdn(pod: Pod, name: str, facts: NodeFacts) -> str:
-    """The pod's full domain name, or empty where it has no subdomain."""
-    if not pod.spec.subdomain or pod.spec.host_network:
-        return ""
-    suffix = f".{facts.cluster_domain}" if facts.cluster_domain else ""
-    return f"{name}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc{suffix}"
-
-
 def hosts_file(pod: Pod, ips: tuple[str, ...], facts: NodeFacts, node_hosts: str) -> str:
-    """The content of the pod's /etc/hosts. ``node_hosts`` is the node's own, which host-network pods share."""
+    """The content of the pod's /etc/hosts. ``node_hosts`` is the node's own, which host-network pods share; ``ips`` are
+    the pod's addresses of either family, each listed with its names."""
     if pod.spec.host_network:
         lines = [HOST_NETWORK_HEADER, node_hosts.rstrip("\n")]
     else:
-        name = pod.spec.hostname or pod.metadata.name[:HOSTNAME_CHARS_MAX].rstrip("-.")
-        full = fqdn(pod, name, facts)
-        own = f"{full}\t{name}" if full else name
+        short, full = pod_name(pod, facts)
+        own = f"{full}\t{short}" if full else short
         lines = [HEADER, *_LOCAL, *(f"{ip}\t{own}" for ip in ips)]
     if pod.spec.host_aliases:
-        lines += ["", "# Entries added by HostAliases."]
+        lines += ["", ALIASES_HEADER]
         lines += [f"{alias.ip}\t" + "\t".join(alias.hostnames) for alias in pod.spec.host_aliases]
     return "\n".join(lines) + "\n"

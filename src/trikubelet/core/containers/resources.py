@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.core.containers.amounts import amount, of, of_container, of_pod
 from trikubelet.core.names import all_containers, is_critical
 from trikubelet.core.qos import BEST_EFFORT, GUARANTEED, qos_class
 from trikubelet.core.restarts import is_sidecar
@@ -15,12 +16,16 @@ from trikubelet.model import quantity
 from trikubelet.model.runtime_config import LinuxResources
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Container, Pod
 
 SHARES_MIN, SHARES_MAX, SHARES_PER_CPU = 2, 262_144, 1024
 QUOTA_US_MIN = 1000
 OOM_GUARANTEED, OOM_BEST_EFFORT = -997, 1000
+NODE_CRITICAL_CLASS = "system-node-critical"
+HUGE_PAGES = "hugepages-"
 
 
 def shares(milli_cpu: int) -> int:
@@ -38,39 +43,49 @@ def weight(cpu_shares: int) -> int:
     return 1 + (cpu_shares - SHARES_MIN) * 9999 // (SHARES_MAX - SHARES_MIN)
 
 
-def _milli(container: Container, kind: str, name: str) -> int:
-    amounts = getattr(container.resources, kind, {})
-    return quantity.milli(amounts[name]) if name in amounts else 0
-
-
-def _bytes(container: Container, kind: str) -> int:
-    amounts = getattr(container.resources, kind, {})
-    return quantity.whole(amounts["memory"]) if "memory" in amounts else 0
-
-
 def container_resources(pod: Pod, container: Container, facts: NodeFacts) -> LinuxResources:
     """The cgroup values of one container."""
-    limit = _milli(container, "limits", "cpu")
-    # A limit without a request asks for as much as it may have.
-    request = _milli(container, "requests", "cpu") or limit
-    memory = _bytes(container, "limits")
-    limits = container.resources.limits if container.resources else {}
-    pages = {name.removeprefix("hugepages-"): quantity.whole(q) for name, q in limits.items() if "hugepages-" in name}
+    # A request of nothing beside a limit asks for as much as it may have.
+    request = of_container(container, "requests", "cpu") or of_container(container, "limits", "cpu")
+    quota = quota_us(of_container(container, "limits", "cpu"), facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
+    memory = of_container(container, "limits", "memory")
     return LinuxResources(
-        cpu_period_us=facts.cpu_cfs_period_us if facts.cpu_cfs_quota and limit else 0,
-        cpu_quota_us=quota_us(limit, facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0,
+        cpu_period_us=facts.cpu_cfs_period_us if quota else 0,
+        cpu_quota_us=quota,
         cpu_shares=shares(request),
         memory_limit_bytes=memory,
+        # Memory and swap together may be no more than memory alone: a pod does not swap.
+        memory_swap_limit_bytes=memory if facts.cgroup_version == 2 else 0,
         oom_score_adj=oom_score(pod, container, facts.memory_bytes),
-        hugepage_limits=pages,
+        hugepage_limits=huge_page_limits(container.resources.limits if container.resources else {}, facts),
+        # A container is one thing: when the kernel kills part of it, it kills all of it.
+        unified={"memory.oom.group": "1"} if facts.cgroup_version == 2 else {},
     )
+
+
+def huge_page_limits(limits: Mapping[str, str | int | float], facts: NodeFacts) -> dict[str, int]:
+    """Bytes by page size as the kernel spells it (``2MB``). A size the machine has and nobody asked for is 0, since
+    what has no limit may be used without one."""
+    asked = {
+        quantity.whole(name.removeprefix(HUGE_PAGES)): quantity.whole(value)
+        for name, value in limits.items()
+        if name.startswith(HUGE_PAGES)
+    }
+    return {_page_size(size): asked.get(size, 0) for size in sorted({*facts.huge_page_sizes, *asked})}
+
+
+def _page_size(size_bytes: int) -> str:
+    for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if size_bytes % unit == 0:
+            return f"{size_bytes // unit}{name}"
+    return f"{size_bytes}B"
 
 
 def oom_score(pod: Pod, container: Container, memory_bytes: int) -> int:
     """The kernel's badness adjustment: the more of the node's memory was asked for, the later it is killed. A sidecar
     is never killed before the regular containers it serves."""
     score = _own_oom_score(pod, container, memory_bytes)
-    if any(c is container for c in pod.spec.init_containers) and is_sidecar(container):
+    if is_sidecar(container) and any(c.name == container.name for c in pod.spec.init_containers):
         others = [_own_oom_score(pod, regular, memory_bytes) for regular in pod.spec.containers]
         return min([score, *others])
     return score
@@ -78,26 +93,50 @@ def oom_score(pod: Pod, container: Container, memory_bytes: int) -> int:
 
 def _own_oom_score(pod: Pod, container: Container, memory_bytes: int) -> int:
     quality = qos_class(pod)
-    if quality == GUARANTEED or (is_critical(pod) and (pod.spec.priority or 0) > 0):
+    node_critical = is_critical(pod) and pod.spec.priority_class_name == NODE_CRITICAL_CLASS
+    if quality == GUARANTEED or node_critical:
         return OOM_GUARANTEED
     if quality == BEST_EFFORT or memory_bytes <= 0:
         return OOM_BEST_EFFORT
-    request = _bytes(container, "requests") or _bytes(container, "limits")
+    request = of_container(container, "requests", "memory") + _share_of_the_pods_own(pod)
     score = 1000 - 1000 * request // memory_bytes
     # Worse than Guaranteed, better than BestEffort, whatever was asked for.
     return min(OOM_BEST_EFFORT - 1, max(1000 + OOM_GUARANTEED, score))
 
 
+def _share_of_the_pods_own(pod: Pod) -> int:
+    """What the pod itself requested beyond its containers' requests belongs to all of them alike, in bytes."""
+    stated = of(pod.spec.resources, "requests", "memory")
+    containers = all_containers(pod)
+    beyond = stated - sum(of_container(c, "requests", "memory") for c in containers)
+    return max(0, beyond) // len(containers) if stated else 0
+
+
 def pod_resources(pod: Pod, facts: NodeFacts) -> LinuxResources:
-    """The cgroup values of the whole pod: the sum of its containers; a limit only where all of them have one."""
-    regular = pod.spec.containers
-    request = sum(_milli(c, "requests", "cpu") or _milli(c, "limits", "cpu") for c in regular)
-    limits = [_milli(c, "limits", "cpu") for c in regular]
-    memory = [_bytes(c, "limits") for c in all_containers(pod)]
-    quota = quota_us(sum(limits), facts.cpu_cfs_period_us) if facts.cpu_cfs_quota and all(limits) else 0
+    """The cgroup values of the whole pod, its overhead included; a limit only where all its containers have one."""
+    quota = quota_us(of_pod(pod, "limits", "cpu"), facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
+    pages: dict[str, int] = {}
+    for container in all_containers(pod):
+        for size, limit in huge_page_limits(container.resources.limits if container.resources else {}, facts).items():
+            pages[size] = pages.get(size, 0) + limit
     return LinuxResources(
         cpu_period_us=facts.cpu_cfs_period_us if quota else 0,
         cpu_quota_us=quota,
-        cpu_shares=shares(request),
-        memory_limit_bytes=sum(memory) if all(memory) else 0,
+        cpu_shares=shares(of_pod(pod, "requests", "cpu") if qos_class(pod) != BEST_EFFORT else 0),
+        memory_limit_bytes=of_pod(pod, "limits", "memory"),
+        hugepage_limits=pages,
+    )
+
+
+def overhead(pod: Pod, facts: NodeFacts) -> LinuxResources | None:
+    """What running the pod costs beside its containers, or None when its class states none."""
+    if not pod.spec.overhead:
+        return None
+    cpu, memory = amount(pod.spec.overhead, "cpu"), amount(pod.spec.overhead, "memory")
+    quota = quota_us(cpu, facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
+    return LinuxResources(
+        cpu_period_us=facts.cpu_cfs_period_us if quota else 0,
+        cpu_quota_us=quota,
+        cpu_shares=shares(cpu) if cpu else 0,
+        memory_limit_bytes=memory,
     )

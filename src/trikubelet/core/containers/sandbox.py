@@ -1,4 +1,8 @@
-"""The configuration of a pod's sandbox."""
+"""The configuration of a pod's sandbox: names, network, namespaces, and what the whole pod may use.
+
+What cannot be honoured and would weaken the pod's isolation if it were left out (user namespaces, forbidden sysctls) is
+refused here; what merely has no effect yet is reported by ``unsupported``.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ from typing import TYPE_CHECKING
 from trikubelet.core import names
 from trikubelet.core.containers.cgroups import cgroup_parent
 from trikubelet.core.containers.dns import dns_plan
-from trikubelet.core.containers.errors import ConfigError
-from trikubelet.core.containers.hosts import hostname
-from trikubelet.core.containers.resources import pod_resources
+from trikubelet.core.containers.errors import SandboxConfigError
+from trikubelet.core.containers.hostname import kernel_hostname
+from trikubelet.core.containers.resources import overhead, pod_resources
 from trikubelet.core.containers.security import sandbox_security
+from trikubelet.core.containers.sysctls import forbidden_sysctl, pod_sysctls
+from trikubelet.core.restarts import is_sidecar
 from trikubelet.model.runtime_config import PortMapping, Protocol, SandboxConfig
 
 if TYPE_CHECKING:
@@ -19,36 +25,60 @@ if TYPE_CHECKING:
 
 
 def sandbox_config(pod: Pod, attempt: int, facts: NodeFacts) -> SandboxConfig:
-    """Everything ``RunPodSandbox`` needs. Raises ConfigError."""
-    meta, context = pod.metadata, pod.spec.security_context
-    try:
-        name = hostname(pod, facts)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    """Everything ``RunPodSandbox`` needs. Raises SandboxConfigError."""
+    _refuse_what_would_weaken(pod, facts)
+    meta = pod.metadata
     return SandboxConfig(
         uid=meta.uid,
         name=meta.name,
         namespace=meta.namespace,
         attempt=attempt,
-        hostname="" if pod.spec.host_network else name,
-        log_directory=f"{facts.pod_logs_dir}/{names.log_directory_name(meta.namespace, meta.name, meta.uid)}",
+        hostname=_hostname(pod, facts),
+        log_directory=log_directory(pod, facts),
         dns=dns_plan(pod, facts).config,
-        port_mappings=() if pod.spec.host_network else _ports(pod),
+        port_mappings=_ports(pod),
         labels=names.pod_labels(pod),
         annotations=dict(meta.annotations),
         cgroup_parent=cgroup_parent(pod, facts),
-        security=sandbox_security(pod, facts),
-        sysctls={s.name.replace("/", "."): s.value for s in context.sysctls} if context else {},
+        security=sandbox_security(pod),
+        sysctls=pod_sysctls(pod),
         resources=pod_resources(pod, facts),
+        overhead=overhead(pod, facts),
         runtime_handler=pod.spec.runtime_class_name,
     )
 
 
+def log_directory(pod: Pod, facts: NodeFacts) -> str:
+    """The directory of the pod's logs."""
+    meta = pod.metadata
+    return f"{facts.pod_logs_dir}/{names.log_directory_name(meta.namespace, meta.name, meta.uid)}"
+
+
+def _refuse_what_would_weaken(pod: Pod, facts: NodeFacts) -> None:
+    if pod.spec.host_users is False:
+        raise SandboxConfigError("hostUsers: false asks for a user namespace, which this agent does not set up yet")
+    if problem := forbidden_sysctl(pod, facts):
+        raise SandboxConfigError(problem)
+
+
+def _hostname(pod: Pod, facts: NodeFacts) -> str:
+    """Empty on the host network: the node's UTS namespace is shared and must not be renamed."""
+    try:
+        return "" if pod.spec.host_network else kernel_hostname(pod, facts)
+    except ValueError as error:
+        raise SandboxConfigError(str(error)) from error
+
+
 def _ports(pod: Pod) -> tuple[PortMapping, ...]:
-    """The ports published on the node; a container port without a host port is only documentation."""
-    return tuple(
+    """The ports published on the node. A container port without a host port is only documentation; on the host network
+    every port is the node's already; an init container that ends publishes nothing."""
+    if pod.spec.host_network:
+        return ()
+    sidecars = (container for container in pod.spec.init_containers if is_sidecar(container))
+    mappings = (
         PortMapping(port.container_port, port.host_port, Protocol[port.protocol or "TCP"], port.host_ip)
-        for container in names.all_containers(pod)
+        for container in (*sidecars, *pod.spec.containers)
         for port in container.ports
         if port.host_port
     )
+    return tuple(dict.fromkeys(mappings))

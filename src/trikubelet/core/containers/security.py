@@ -1,15 +1,17 @@
 """Security contexts: the container's settings over the pod's, in the CRI's terms.
 
 ``runAsNonRoot`` is checked here against the user the container would run as, because the runtime would happily start it
-as root. Masked and read-only paths are the defaults unless ``procMount: Unmasked`` or privileged.
+as root. Masked and read-only paths are the defaults unless ``procMount: Unmasked`` or privileged. The per-CPU
+``thermal_throttle`` files that runtimes mask are theirs to find: this module does not look at the machine.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from trikubelet.core import names
 from trikubelet.core.containers.errors import ConfigError
+from trikubelet.model import k8s
 from trikubelet.model.runtime_config import (
     NamespaceMode,
     Namespaces,
@@ -21,7 +23,6 @@ from trikubelet.model.runtime_config import (
 
 if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
-    from trikubelet.model import k8s
     from trikubelet.model.runtime import ImageInfo
 
 MASKED_PATHS = (
@@ -38,6 +39,9 @@ MASKED_PATHS = (
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
 )
+STRICT, UNMASKED = "Strict", "Unmasked"
+APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+_PROFILE_TYPES = {"RuntimeDefault": ProfileType.RUNTIME_DEFAULT, "Unconfined": ProfileType.UNCONFINED}
 READONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
@@ -61,65 +65,56 @@ def namespaces(pod: k8s.Pod, target_id: str = "") -> Namespaces:
     )
 
 
-def sandbox_security(pod: k8s.Pod, facts: NodeFacts) -> Security:
-    """The security context of the pod's sandbox."""
-    context = pod.spec.security_context
+def sandbox_security(pod: k8s.Pod) -> Security:
+    """The security context of the pod's sandbox. Its own process needs no more than the runtime's default seccomp
+    profile, whatever its containers ask for; a group without a user would be refused by the runtime."""
+    context = pod.spec.security_context or k8s.PodSecurityContext()
     return Security(
         namespaces=namespaces(pod),
-        privileged=any(
-            c.security_context and c.security_context.privileged
-            for c in (*pod.spec.init_containers, *pod.spec.containers)
-        ),
-        run_as_user=context.run_as_user if context else None,
-        run_as_group=context.run_as_group if context else None,
+        privileged=any(c.security_context and c.security_context.privileged for c in names.all_containers(pod)),
+        run_as_user=context.run_as_user,
+        run_as_group=context.run_as_group if context.run_as_user is not None else None,
         supplemental_groups=_groups(context),
-        supplemental_groups_strict=bool(context and context.supplemental_groups_policy == "Strict"),
-        seccomp=_seccomp(context.seccomp_profile if context else None, facts),
-        apparmor=_apparmor(context.app_armor_profile if context else None),
-        selinux=_selinux(context.se_linux_options if context else None),
+        supplemental_groups_strict=context.supplemental_groups_policy == STRICT,
+        seccomp=SecurityProfile(ProfileType.RUNTIME_DEFAULT),
+        selinux=_selinux(context.se_linux_options),
     )
 
 
-def container_security(pod: k8s.Pod, container: k8s.Container, image: ImageInfo, facts: NodeFacts) -> Security:
-    """The security context of one container. Raises ConfigError when it would run as root and must not."""
-    whole, own = pod.spec.security_context, container.security_context
-    user = _first(own and own.run_as_user, whole and whole.run_as_user)
-    non_root = _first(own and own.run_as_non_root, whole and whole.run_as_non_root)
-    if non_root:
+def container_security(
+    pod: k8s.Pod, container: k8s.Container, image: ImageInfo, facts: NodeFacts, target_id: str = ""
+) -> Security:
+    """The security context of one container; ``target_id`` as in ``namespaces``. Raises ConfigError when it would run
+    as root and must not, or names a profile that cannot be."""
+    whole = pod.spec.security_context or k8s.PodSecurityContext()
+    own = container.security_context or k8s.SecurityContext()
+    user = whole.run_as_user if own.run_as_user is None else own.run_as_user
+    if whole.run_as_non_root if own.run_as_non_root is None else own.run_as_non_root:
         _check_non_root(pod, container, user, image)
-    privileged = bool(own and own.privileged)
-    unmasked = privileged or bool(own and own.proc_mount == "Unmasked")
-    # Whatever was there before is dropped, and added_capabilities are what the spec says: the runtime knows the rest.
-    capabilities = own.capabilities if own else None
-    no_new_privs = bool(own and own.allow_privilege_escalation is False)
-    seccomp = (own.seccomp_profile if own else None) or (whole.seccomp_profile if whole else None)
-    apparmor = (own.app_armor_profile if own else None) or (whole.app_armor_profile if whole else None)
-    selinux = (own.se_linux_options if own else None) or (whole.se_linux_options if whole else None)
-    # The image's own user counts where nobody asked for another.
-    by_image = user is None
+    if user is None:
+        # An image that names nobody runs as root; saying so lets a group be set beside it.
+        user = image.uid if image.uid is not None or image.username else 0
+    privileged = bool(own.privileged)
+    unmasked = privileged or own.proc_mount == UNMASKED
+    capabilities = own.capabilities or k8s.Capabilities()
     return Security(
-        namespaces=namespaces(pod),
+        namespaces=namespaces(pod, target_id),
         privileged=privileged,
-        run_as_user=image.uid if by_image else user,
-        run_as_username=image.username if by_image and image.uid is None else "",
-        run_as_group=_first(own and own.run_as_group, whole and whole.run_as_group),
+        run_as_user=user,
+        run_as_username=image.username if user is None else "",
+        run_as_group=whole.run_as_group if own.run_as_group is None else own.run_as_group,
         supplemental_groups=_groups(whole),
-        supplemental_groups_strict=bool(whole and whole.supplemental_groups_policy == "Strict"),
-        readonly_rootfs=bool(own and own.read_only_root_filesystem),
-        no_new_privs=no_new_privs,
-        add_capabilities=capabilities.add if capabilities else (),
-        drop_capabilities=capabilities.drop if capabilities else (),
+        supplemental_groups_strict=whole.supplemental_groups_policy == STRICT,
+        readonly_rootfs=bool(own.read_only_root_filesystem),
+        no_new_privs=own.allow_privilege_escalation is False,
+        add_capabilities=capabilities.add,
+        drop_capabilities=capabilities.drop,
         masked_paths=() if unmasked else MASKED_PATHS,
         readonly_paths=() if unmasked else READONLY_PATHS,
-        seccomp=SecurityProfile(ProfileType.UNCONFINED) if privileged else _seccomp(seccomp, facts),
-        apparmor=_apparmor(apparmor),
-        selinux=_selinux(selinux),
+        seccomp=_seccomp(own.seccomp_profile or whole.seccomp_profile, container, facts),
+        apparmor=_apparmor(own.app_armor_profile or _legacy_apparmor(pod, container) or whole.app_armor_profile),
+        selinux=_selinux(own.se_linux_options or whole.se_linux_options),
     )
-
-
-def _first(*values: object) -> int | None:
-    """The first value that is set; booleans pass as the integers they are."""
-    return next((value for value in values if isinstance(value, int)), None)
 
 
 def _check_non_root(pod: k8s.Pod, container: k8s.Container, user: int | None, image: ImageInfo) -> None:
@@ -128,51 +123,52 @@ def _check_non_root(pod: k8s.Pod, container: k8s.Container, user: int | None, im
         if user == 0:
             raise ConfigError(f"container's runAsUser breaks non-root policy {whose}", container.name)
         return
-    if image.uid == 0:
-        raise ConfigError(f"container has runAsNonRoot and image will run as root {whose}", container.name)
+    if image.uid:
+        return
     if image.uid is None and image.username:
         raise ConfigError(
             f"container has runAsNonRoot and image has non-numeric user ({image.username}),"
             f" cannot verify user is non-root {whose}",
             container.name,
         )
-    if image.uid is None:
-        raise ConfigError(f"container has runAsNonRoot and image will run as root {whose}", container.name)
+    raise ConfigError(f"container has runAsNonRoot and image will run as root {whose}", container.name)
 
 
-def _groups(context: k8s.PodSecurityContext | None) -> tuple[int, ...]:
-    if context is None:
-        return ()
+def _groups(context: k8s.PodSecurityContext) -> tuple[int, ...]:
     own = () if context.fs_group is None else (context.fs_group,)
-    return (*context.supplemental_groups, *own)
+    return tuple(dict.fromkeys((*context.supplemental_groups, *own)))
 
 
-def _seccomp(profile: k8s.SeccompProfile | None, facts: NodeFacts) -> SecurityProfile:
+def _seccomp(profile: k8s.SeccompProfile | None, container: k8s.Container, facts: NodeFacts) -> SecurityProfile:
     if profile is None:
         return SecurityProfile(ProfileType.RUNTIME_DEFAULT if facts.seccomp_default else ProfileType.UNCONFINED)
-    match profile.type:
-        case "RuntimeDefault":
-            return SecurityProfile(ProfileType.RUNTIME_DEFAULT)
-        case "Localhost":
-            if re.search(r"(^|/)\.\.(/|$)", profile.localhost_profile) or profile.localhost_profile.startswith("/"):
-                raise ConfigError(
-                    f"seccomp profile {profile.localhost_profile!r} must be a path below the profile root"
-                )
-            return SecurityProfile(ProfileType.LOCALHOST, f"{facts.seccomp_root}/{profile.localhost_profile}")
-        case _:
-            return SecurityProfile(ProfileType.UNCONFINED)
+    if profile.type != "Localhost":
+        return SecurityProfile(_PROFILE_TYPES.get(profile.type, ProfileType.UNCONFINED))
+    name = profile.localhost_profile
+    if not name or name.startswith("/") or ".." in name.split("/"):
+        message = f"seccomp localhostProfile {name!r} must be a path below {facts.seccomp_root}"
+        raise ConfigError(message, container.name)
+    return SecurityProfile(ProfileType.LOCALHOST, f"{facts.seccomp_root}/{name}")
 
 
 def _apparmor(profile: k8s.AppArmorProfile | None) -> SecurityProfile | None:
+    """Without a profile the runtime applies its default where AppArmor is on."""
     if profile is None:
         return None
-    match profile.type:
-        case "RuntimeDefault":
-            return SecurityProfile(ProfileType.RUNTIME_DEFAULT)
-        case "Localhost":
-            return SecurityProfile(ProfileType.LOCALHOST, profile.localhost_profile)
-        case _:
-            return SecurityProfile(ProfileType.UNCONFINED)
+    if profile.type == "Localhost":
+        return SecurityProfile(ProfileType.LOCALHOST, profile.localhost_profile)
+    return SecurityProfile(_PROFILE_TYPES.get(profile.type, ProfileType.UNCONFINED))
+
+
+def _legacy_apparmor(pod: k8s.Pod, container: k8s.Container) -> k8s.AppArmorProfile | None:
+    """The profile of the annotation that came before the field. The API server copies it into the field; a manifest on
+    this node's disk has met no API server."""
+    value = pod.metadata.annotations.get(f"{APPARMOR_ANNOTATION}{container.name}", "")
+    if value == "runtime/default":
+        return k8s.AppArmorProfile(type="RuntimeDefault")
+    if value.startswith("localhost/"):
+        return k8s.AppArmorProfile(type="Localhost", localhost_profile=value.removeprefix("localhost/"))
+    return k8s.AppArmorProfile(type="Unconfined") if value == "unconfined" else None
 
 
 def _selinux(options: k8s.SELinuxOptions | None) -> SELinuxOptions | None:

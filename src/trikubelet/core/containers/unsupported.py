@@ -1,29 +1,28 @@
-"""Fields of a pod that this agent does not honour yet.
+"""Fields of a pod that this agent does not honour yet, in one table.
 
-A pod that uses one gets an event and a log line naming the field path; it runs without it, or its container fails with
-a clear message, as each entry says. Nothing is dropped in silence. When a field starts to work its row goes away.
+A pod that uses one gets an event and a log line naming the field's path; it runs without it, or its container fails
+with a clear message, as each row says. Nothing is dropped in silence. When a field starts to work its row goes away.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trikubelet.core.names import all_containers
+import msgspec
+
+from trikubelet.model import k8s
 
 if TYPE_CHECKING:
-    from trikubelet.model.k8s import Container, Pod
+    from collections.abc import Callable, Iterator
 
 PROBES = "probes are not run yet: the container counts as ready and alive while it runs"
-HOOKS = "lifecycle hooks are not run yet"
-SUPPORTED_VOLUMES = frozenset({"name", "empty_dir", "host_path"})
-
-_POD_FIELDS = {
-    "active_deadline_seconds": ("activeDeadlineSeconds", "the deadline is not enforced yet"),
-    "overhead": ("overhead", "it is not added to the pod's cgroup yet"),
-    "resource_claims": ("resourceClaims", "claims are not prepared yet"),
-    "image_pull_secrets": ("imagePullSecrets", "images are pulled without credentials"),
-    "host_users": ("hostUsers", "user namespaces are not used yet"),
-}
+HOOKS = "lifecycle hooks are not run yet: the container starts and stops without it"
+OBJECTS = "ConfigMaps and Secrets have no source yet: an optional one counts as missing, any other fails the container"
+VOLUME = "volumes of this type are not supported yet: the pod waits; emptyDir and hostPath are supported"
+SUPPORTED_VOLUMES = frozenset({"name", "emptyDir", "hostPath"})
+_CONTAINERS = "containers"  # as a path's first part: every list of containers
 
 
 class Unsupported(NamedTuple):
@@ -33,43 +32,91 @@ class Unsupported(NamedTuple):
     why: str
 
 
-def unsupported_fields(pod: Pod) -> tuple[Unsupported, ...]:
-    """Every field the pod sets that has no effect here."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``path`` below ``spec`` in the API's names, ``[]`` for each of a list; ``when`` says which values count."""
+
+    path: str
+    why: str
+    when: Callable[[Any], bool] = bool
+
+
+def _is_present(value: object) -> bool:
+    return value is not None
+
+
+def _is_huge(medium: str) -> bool:
+    return medium.startswith("HugePages")
+
+
+def _limits_a_disk(volume: k8s.EmptyDirVolumeSource) -> bool:
+    return volume.size_limit is not None and not volume.medium
+
+
+ROWS = (
+    Row("containers[].livenessProbe", PROBES, _is_present),
+    Row("containers[].readinessProbe", PROBES, _is_present),
+    Row("containers[].startupProbe", PROBES, _is_present),
+    Row("containers[].lifecycle.postStart", HOOKS, _is_present),
+    Row("containers[].lifecycle.preStop", HOOKS, _is_present),
+    Row("containers[].envFrom[].configMapRef", OBJECTS, _is_present),
+    Row("containers[].envFrom[].secretRef", OBJECTS, _is_present),
+    Row("containers[].env[].valueFrom.configMapKeyRef", OBJECTS, _is_present),
+    Row("containers[].env[].valueFrom.secretKeyRef", OBJECTS, _is_present),
+    Row("containers[].env[].valueFrom.fileKeyRef", "files of variables are not read yet", _is_present),
+    Row("containers[].volumeMounts[].subPath", "sub-paths are not supported yet: the container fails"),
+    Row("containers[].volumeMounts[].subPathExpr", "sub-paths are not supported yet: the container fails"),
+    Row("containers[].volumeDevices", "block devices are not supported yet: the container fails"),
+    Row("containers[].resources.claims", "claims are not prepared yet: the container runs without the devices"),
+    *(
+        Row(f"volumes[].{field.encode_name}", VOLUME, _is_present)
+        for field in msgspec.structs.fields(k8s.Volume)
+        if field.encode_name not in SUPPORTED_VOLUMES
+    ),
+    Row("volumes[].emptyDir.medium", "huge pages are not supported yet: the pod waits", _is_huge),
+    Row("volumes[].emptyDir", "sizeLimit is not enforced on a disk yet: nothing is evicted", _limits_a_disk),
+    Row("activeDeadlineSeconds", "the deadline is not enforced yet", _is_present),
+    Row("enableServiceLinks", "the cluster's services are not watched yet: their variables are not set"),
+    Row("hostUsers", "user namespaces are not set up yet: the pod is refused", lambda value: value is False),
+    Row("imagePullSecrets", "images are pulled without credentials"),
+    Row("nodeSelector", "it is not compared with this node's labels"),
+    Row("resourceClaims", "claims are not prepared yet"),
+    Row("runtimeClassName", "the class is not looked up: its name is taken for the runtime handler's"),
+)
+
+
+def unsupported_fields(pod: k8s.Pod) -> tuple[Unsupported, ...]:
+    """Every field the pod sets that has no effect here, or not all of it, in the table's order."""
     found = []
-    for attribute, (name, why) in _POD_FIELDS.items():
-        value = getattr(pod.spec, attribute)
-        if value and not (attribute == "host_users" and value is True):
-            found.append(Unsupported(f"spec.{name}", why))
-    if pod.spec.host_users is False:
-        found.append(Unsupported("spec.hostUsers", "user namespaces are not used yet"))
-    for index, volume in enumerate(pod.spec.volumes):
-        used = [name for name in volume.__struct_fields__ if getattr(volume, name)]
-        strange = [name for name in used if name not in SUPPORTED_VOLUMES]
-        found += [
-            Unsupported(f"spec.volumes[{index}]", f"volumes of type {name} are not supported yet") for name in strange
-        ]
-    regular = len(pod.spec.init_containers)
-    for index, container in enumerate(all_containers(pod)):
-        where = f"initContainers[{index}]" if index < regular else f"containers[{index - regular}]"
-        found += _of_container(f"spec.{where}", container)
+    for row in ROWS:
+        first, *rest = row.path.split(".")
+        for start in _starts(first):
+            values = _values(pod.spec, [start, *rest], "spec")
+            found += [Unsupported(path, row.why) for path, value in values if row.when(value)]
     return tuple(found)
 
 
-def _of_container(where: str, container: Container) -> list[Unsupported]:
-    found = [
-        Unsupported(f"{where}.{name}", PROBES)
-        for name, probe in (
-            ("livenessProbe", container.liveness_probe),
-            ("readinessProbe", container.readiness_probe),
-            ("startupProbe", container.startup_probe),
-        )
-        if probe is not None
-    ]
-    if container.lifecycle is not None:
-        hooks = (("postStart", container.lifecycle.post_start), ("preStop", container.lifecycle.pre_stop))
-        found += [Unsupported(f"{where}.lifecycle.{name}", HOOKS) for name, hook in hooks if hook is not None]
-        if container.lifecycle.stop_signal:
-            found.append(Unsupported(f"{where}.lifecycle.stopSignal", "the image's stop signal is used"))
-    if container.volume_devices:
-        found.append(Unsupported(f"{where}.volumeDevices", "block devices are not supported yet"))
-    return found
+def _starts(first: str) -> tuple[str, ...]:
+    if first != f"{_CONTAINERS}[]":
+        return (first,)
+    return ("initContainers[]", "containers[]", "ephemeralContainers[]")
+
+
+def _values(record: msgspec.Struct, parts: list[str], where: str) -> Iterator[tuple[str, object]]:
+    """Each value the path leads to, with its own path; none where something on the way is not set."""
+    name = parts[0].removesuffix("[]")
+    value = getattr(record, attributes(type(record))[name])
+    reached = [(f"{where}.{name}", value)]
+    if parts[0].endswith("[]"):
+        reached = [(f"{where}.{name}[{index}]", item) for index, item in enumerate(value)]
+    for path, item in reached:
+        if len(parts) == 1:
+            yield path, item
+        elif item is not None:
+            yield from _values(item, parts[1:], path)
+
+
+@cache
+def attributes(record: type[msgspec.Struct]) -> dict[str, str]:
+    """A type's attributes by their API names."""
+    return {field.encode_name: field.name for field in msgspec.structs.fields(record)}

@@ -1,0 +1,66 @@
+"""Which sysctls a pod may set: the safe ones, and those the operator lets through.
+
+A sysctl that is not namespaced changes the whole node, and one that is may still starve it; so whatever is not known to
+be harmless needs ``allowedUnsafeSysctls``. A safe one stops being safe on a pod that shares the node's namespace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trikubelet.core.containers.facts import NodeFacts
+    from trikubelet.model.k8s import Pod
+
+SAFE_SYSCTLS = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_wmem",
+    }
+)
+# What each namespace holds; the rest of /proc/sys belongs to the node and no pod may set it.
+_IPC = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
+_NET = ("net.",)
+
+
+def normal_name(name: str) -> str:
+    """The dotted spelling. With slashes a dot is part of a component (an interface's name), and the two swap places."""
+    separators = [char for char in name if char in "./"]
+    return name.translate(str.maketrans("./", "/.")) if separators and separators[0] == "/" else name
+
+
+def pod_sysctls(pod: Pod) -> dict[str, str]:
+    """The pod's sysctls by dotted name."""
+    context = pod.spec.security_context
+    return {normal_name(sysctl.name): sysctl.value for sysctl in context.sysctls} if context else {}
+
+
+def forbidden_sysctl(pod: Pod, facts: NodeFacts) -> str:
+    """Why the pod must not run here (reason SysctlForbidden), or empty."""
+    for name in pod_sysctls(pod):
+        if name.startswith(_IPC) and pod.spec.host_ipc:
+            return f'forbidden sysctl: "{name}" not allowed with host ipc enabled'
+        if name.startswith(_NET) and pod.spec.host_network:
+            return f'forbidden sysctl: "{name}" not allowed with host net enabled'
+        if name not in SAFE_SYSCTLS and not _let_through(name, facts.allowed_sysctls):
+            return f'forbidden sysctl: "{name}" not allowlisted'
+        if not name.startswith(_IPC + _NET):
+            return f'forbidden sysctl: "{name}" belongs to the node and not to a namespace of the pod'
+    return ""
+
+
+def _let_through(name: str, allowed: Iterable[str]) -> bool:
+    patterns = [normal_name(pattern) for pattern in allowed]
+    return any(name.startswith(p[:-1]) if p.endswith("*") else name == p for p in patterns)
