@@ -1,0 +1,121 @@
+"""What this machine is: its name, addresses, memory, processors, kernel, and the resolv.conf its pods may inherit.
+
+Read once at start by the composition root, which turns it into ``NodeFacts``, and again by whoever reports the node.
+Everything comes from small files under /proc, /sys and /etc, so a test points ``root`` at a directory of its own. What
+cannot be read is empty or zero, never invented; only the memory size is required, because OOM scores hang on it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trikubelet.core.containers.dns import parse_resolv_conf
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.model.runtime_config import DNSConfig
+
+# Documentation addresses (RFC 5737, RFC 3849): never on a local network, so the default route decides.
+_ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+_MEMINFO = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
+_GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReading:
+    """One reading of the machine. ``architecture`` is Go's name for it, as Kubernetes writes it; ``huge_pages`` maps a
+    page size in bytes to the number of pages reserved."""
+
+    hostname: str
+    memory_bytes: int
+    cpus: int
+    swap_bytes: int = 0
+    kernel: str = ""
+    os_image: str = ""
+    architecture: str = ""
+    machine_id: str = ""
+    system_uuid: str = ""
+    boot_id: str = ""
+    huge_pages: Mapping[int, int] = field(default_factory=dict)
+
+
+def read_node(root: Path = Path("/")) -> NodeReading:
+    """Read the machine. Raises StartFailed where its memory size cannot be had."""
+    memory = {name: int(kib) * 1024 for name, kib in _MEMINFO.findall(_text(root / "proc/meminfo"))}
+    if not memory.get("MemTotal"):
+        raise StartFailed(f"{root / 'proc/meminfo'}: no MemTotal; is /proc mounted?")
+    machine = platform.machine()
+    return NodeReading(
+        hostname=(_text(root / "proc/sys/kernel/hostname") or socket.gethostname()).lower(),
+        memory_bytes=memory["MemTotal"],
+        cpus=_cpus(_text(root / "sys/devices/system/cpu/online")),
+        swap_bytes=memory.get("SwapTotal", 0),
+        kernel=_text(root / "proc/sys/kernel/osrelease"),
+        os_image=_os_image(_text(root / "etc/os-release")),
+        architecture=_GO_NAMES.get(machine, machine),
+        machine_id=_text(root / "etc/machine-id"),
+        system_uuid=_text(root / "sys/class/dmi/id/product_uuid"),
+        boot_id=_text(root / "proc/sys/kernel/random/boot_id"),
+        huge_pages=_huge_pages(root / "sys/kernel/mm/hugepages"),
+    )
+
+
+def default_addresses() -> tuple[str, ...]:
+    """The addresses the default routes would send from, IPv4 first; none without a route. Sends nothing: connecting a
+    UDP socket only asks the routing table."""
+    found = []
+    for family, elsewhere in _ELSEWHERE:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((elsewhere, 9))
+                found.append(str(probe.getsockname()[0]))
+        except OSError:
+            continue  # no route of this family
+    return tuple(found)
+
+
+def read_resolv_conf(path: Path) -> DNSConfig:
+    """The resolv.conf pods with ``dnsPolicy: Default`` inherit. Raises StartFailed naming the file."""
+    try:
+        return parse_resolv_conf(path.read_text(errors="replace"))
+    except OSError as error:
+        raise StartFailed(
+            f"{path}: cannot be read: {error.strerror} (set resolvConf to the file pods shall use)"
+        ) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _cpus(online: str) -> int:
+    """How many processors a list such as ``0-3,6`` names."""
+    ranges = [part.partition("-") for part in online.split(",") if part]
+    try:
+        return sum(int(last or first) - int(first) + 1 for first, _, last in ranges) or os.cpu_count() or 1
+    except ValueError:
+        return os.cpu_count() or 1
+
+
+def _os_image(os_release: str) -> str:
+    values = dict(line.partition("=")[::2] for line in os_release.splitlines())
+    return (values.get("PRETTY_NAME") or values.get("NAME") or "").strip("\"'")
+
+
+def _huge_pages(directory: Path) -> dict[int, int]:
+    found = {}
+    for pages in sorted(directory.glob("hugepages-*kB")):
+        size_bytes = int(pages.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
+        found[size_bytes] = int(_text(pages / "nr_hugepages") or 0)
+    return found

@@ -1,0 +1,76 @@
+"""Reading the machine: from a made-up root directory, and one look at the real one."""
+
+from pathlib import Path
+
+import pytest
+
+from trikubelet.host.node import default_addresses, read_node, read_resolv_conf
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.runtime_config import DNSConfig
+
+GIB = 1024**3
+
+
+def _write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    _write(
+        tmp_path,
+        "proc/meminfo",
+        "MemTotal:        4194304 kB\nMemFree: 100 kB\nSwapTotal:       1048576 kB\nHugePages_Total: 0\n",
+    )
+    _write(tmp_path, "proc/sys/kernel/hostname", "Node-A.Example\n")
+    _write(tmp_path, "proc/sys/kernel/osrelease", "6.12.1\n")
+    _write(tmp_path, "proc/sys/kernel/random/boot_id", "b00t\n")
+    _write(tmp_path, "etc/machine-id", "abc\n")
+    _write(tmp_path, "etc/os-release", 'NAME="Some"\nPRETTY_NAME="Some Linux 12"\n')
+    _write(tmp_path, "sys/devices/system/cpu/online", "0-3,6\n")
+    _write(tmp_path, "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "16\n")
+    return tmp_path
+
+
+def test_a_machine_is_read_from_its_files(machine: Path) -> None:
+    reading = read_node(machine)
+
+    assert (4 * GIB, GIB, 5) == (reading.memory_bytes, reading.swap_bytes, reading.cpus)
+    assert ("6.12.1", "Some Linux 12") == (reading.kernel, reading.os_image)
+    assert ("abc", "b00t", "") == (reading.machine_id, reading.boot_id, reading.system_uuid)
+    assert {2 * 1024**2: 16} == reading.huge_pages
+
+
+def test_a_host_name_is_lower_case_because_node_names_are(machine: Path) -> None:
+    assert read_node(machine).hostname == "node-a.example"
+
+
+def test_a_machine_without_proc_cannot_be_a_node_and_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StartFailed, match="is /proc mounted"):
+        read_node(tmp_path)
+
+
+def test_a_processor_list_nobody_understands_falls_back_to_what_the_process_sees(machine: Path) -> None:
+    _write(machine, "sys/devices/system/cpu/online", "all of them")
+
+    assert read_node(machine).cpus >= 1
+
+
+def test_the_real_machine_has_memory_and_a_name() -> None:
+    reading = read_node()
+
+    assert reading.memory_bytes > 0
+    assert reading.hostname
+
+
+def test_addresses_of_the_default_routes_are_never_the_loopback() -> None:
+    assert not [address for address in default_addresses() if address.startswith("127.") or address == "::1"]
+
+
+def test_a_resolv_conf_is_read_and_a_missing_one_is_named(tmp_path: Path) -> None:
+    _write(tmp_path, "resolv.conf", "nameserver 10.0.0.2\nsearch a.example\n")
+
+    assert DNSConfig(("10.0.0.2",), ("a.example",), ()) == read_resolv_conf(tmp_path / "resolv.conf")
+    with pytest.raises(StartFailed, match=r"gone: cannot be read"):
+        read_resolv_conf(tmp_path / "gone")
