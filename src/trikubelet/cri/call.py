@@ -114,3 +114,20 @@ class Call(Generic[Reply]):
 
     def __repr__(self) -> str:
         return f"<Call {self._name} {self._exchange or 'waiting for a connection'}>"
+
+
+class RawReplies:
+    """The answers to a streaming call, undecoded, in order. No async generator: those mind being left half-way."""
+
+    def __init__(self, call: Call[Any]) -> None:
+        self._call = call
+
+    def __aiter__(self) -> RawReplies:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await trio.lowlevel.checkpoint()  # many answers may have come at once
+        reply = await self._call.recv_raw()
+        if reply is None:
+            raise StopAsyncIteration
+        return reply

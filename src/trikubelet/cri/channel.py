@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import trio
 from grpclib.const import Cardinality
 
-from trikubelet.cri.call import Call
+from trikubelet.cri.call import Call, RawReplies
 from trikubelet.cri.connection import CALLS_PER_CONNECTION_MAX, Connection
 from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.kit.backoff import Backoff
@@ -121,7 +121,7 @@ class Channel:
         """One request and an iterator of its replies, undecoded. Raises the errors of ``model.runtime_errors``."""
         async with Call[Any](name, self._open_exchange, None, streaming=True) as call:
             await call.send_message(request)
-            yield _replies(call)
+            yield RawReplies(call)
 
     async def wait_connected(self) -> None:
         """Return once the channel is connected, at once if it is. Raises RuntimeUnavailable when it is closed."""
@@ -243,12 +243,6 @@ class Channel:
         if reason != self._last_error or self._state is State.CONNECTED:
             log.warning("runtime at %s: %s; trying until it is there", self._endpoint, reason)
         self._last_error = reason
-
-
-async def _replies(call: Call[Any]) -> AsyncIterator[bytes]:
-    while (reply := await call.recv_raw()) is not None:
-        yield reply
-        await trio.lowlevel.checkpoint()
 
 
 @asynccontextmanager

@@ -88,11 +88,10 @@ class Exchange:
         """HEADERS: the beginning of the answer, or its trailers, or both in one."""
         if "grpc-status" in headers:
             self._on_status(headers, last=last)
+        elif not self._answering and (status := headers.get(":status", "")) != "200":
+            self.fail(error_for_http(_number(status) or 0))
         elif last:
-            self.fail(RuntimeFailure("the runtime ended the call without saying how it went", "INTERNAL"))
-        elif headers.get(":status") != "200":
-            status = headers.get(":status", "")
-            self.fail(error_for_http(int(status) if status.isascii() and status.isdigit() else 0))
+            self.on_end()
         elif not headers.get("content-type", "").startswith(CONTENT_TYPE):
             self.fail(RuntimeFailure(f"the runtime's socket answered {headers.get('content-type')!r}, not gRPC"))
         else:
@@ -131,11 +130,11 @@ class Exchange:
         self._close(error)
 
     def _on_status(self, headers: dict[str, str], *, last: bool) -> None:
-        text = headers["grpc-status"]
-        if not (text.isascii() and text.isdigit()):
-            self.fail(RuntimeFailure(f"the runtime ended the call with status {text!r}"))
-        elif int(text) != 0:
-            self._done(error_for(int(text), decode_message(headers.get("grpc-message", ""))), last=last)
+        status = _number(headers["grpc-status"])
+        if status is None:
+            self.fail(RuntimeFailure(f"the runtime ended the call with status {headers['grpc-status'][:40]!r}"))
+        elif status != 0:
+            self._done(error_for(status, decode_message(headers.get("grpc-message", ""))), last=last)
         elif not self._assembler.between_messages:
             self._done(RuntimeFailure("the runtime ended the call in the middle of a message", "INTERNAL"), last=last)
         else:
@@ -164,3 +163,8 @@ class Exchange:
         else:
             state = "answering" if self._answering else "asking"
         return f"<Exchange {self.stream_id} {state}, {len(self._messages)} messages untaken>"
+
+
+def _number(text: str) -> int | None:
+    """A status of a few digits, or None; Python refuses to read thousands of them, and a header may have a million."""
+    return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else None

@@ -3,6 +3,9 @@
 GOAWAY means "no new calls; those up to this number will be answered". h2 takes it for the end: it closes its state
 machine and refuses the answers that are still on their way. So each connection's bytes pass through here, where frames
 are told apart by their nine-byte header only; GOAWAY is handed over as a record, everything else untouched.
+
+The header also tells a frame that is too long at once; h2 would wait for all of it first, which with rubbish on the
+line means up to 16 MiB and for ever.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from h2.errors import ErrorCodes
+from h2.exceptions import FrameTooLargeError
 from hyperframe.frame import GoAwayFrame
 
 _HEADER_BYTES: Final = 9
@@ -40,18 +44,21 @@ def goaway_bytes(last_stream_id: int) -> bytes:
 class FrameTap:
     """Owns the knowledge of where in the incoming bytes the next frame begins."""
 
-    def __init__(self, *, skip_bytes: int = 0) -> None:
+    def __init__(self, frame_bytes_max: int, *, skip_bytes: int = 0) -> None:
+        self._frame_bytes_max = frame_bytes_max
         self._skip = skip_bytes  # to the next frame's header; a server's first bytes are the client's preface
         self._held = b""  # the beginning of a header, or of a GOAWAY frame
 
     def feed(self, data: bytes) -> list[bytes | GoAway]:
-        """What came, in order: bytes for h2, and GOAWAY frames."""
+        """What came, in order: bytes for h2, and GOAWAY frames. Raises h2's FrameTooLargeError."""
         if self._held:
             data, self._held = self._held + data, b""
         pieces: list[bytes | GoAway] = []
         start, position = 0, self._skip
         while position + _HEADER_BYTES <= len(data):
             length = int.from_bytes(data[position : position + 3], "big")
+            if length > self._frame_bytes_max:
+                raise FrameTooLargeError(f"a frame of {length} bytes")
             end = position + _HEADER_BYTES + length
             if data[position + 3] == _GOAWAY and 8 <= length <= _GOAWAY_BYTES_MAX:
                 if end > len(data):

@@ -40,8 +40,12 @@ def decode_timeout(value: str) -> float:
 
 
 def encode_message(text: str) -> str:
-    """``grpc-message``: UTF-8 with everything but printable ASCII in percent form."""
-    return quote(text, safe=_PLAIN, encoding="utf-8", errors="replace")
+    """``grpc-message``: UTF-8 with everything but printable ASCII in percent form, and blanks at either end, which a
+    header field may not have."""
+    encoded = quote(text, safe=_PLAIN, encoding="utf-8", errors="replace")
+    inner = encoded.strip(" ")
+    before = len(encoded) - len(encoded.lstrip(" "))
+    return "%20" * before + inner + "%20" * (len(encoded) - len(inner) - before)
 
 
 def decode_message(value: str) -> str:

@@ -17,7 +17,6 @@ from google.protobuf.message import DecodeError
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError
 
 from trikubelet.cri.framing import Assembler, MessageRefused, frame
 from trikubelet.cri.headers import CONTENT_TYPE, encode_message
@@ -140,11 +139,7 @@ class Stream(Generic[Request, Reply]):
             trailers.append(("grpc-message", encode_message(text)))
         if not self._answering:
             trailers = [(":status", "200"), ("content-type", CONTENT_TYPE), *trailers]
-        try:
-            self._wire.h2.send_headers(self._stream_id, trailers, end_stream=True)
-        except ProtocolError:
-            return  # reset in the meantime
-        self._wire.flush()
+        self._wire.say_headers(self._stream_id, trailers, end=True)
         if not self._asked:  # the client need not go on with its question
             self._wire.reset(self._stream_id, ErrorCodes.NO_ERROR)
 
@@ -152,8 +147,4 @@ class Stream(Generic[Request, Reply]):
         if self._answering or self.ended:
             return
         self._answering = True
-        try:
-            self._wire.h2.send_headers(self._stream_id, [(":status", "200"), ("content-type", CONTENT_TYPE)])
-        except ProtocolError:
-            return  # reset in the meantime; sending the message will say so
-        self._wire.flush()
+        self._wire.say_headers(self._stream_id, [(":status", "200"), ("content-type", CONTENT_TYPE)], end=False)

@@ -106,8 +106,7 @@ class ServerConnection:
             return
         self._last_stream_id = stream_id
         if headers.get(":method") != "POST" or not headers.get("content-type", "").startswith(CONTENT_TYPE):
-            self._wire.h2.send_headers(stream_id, [(":status", "415")], end_stream=True)
-            self._wire.flush()
+            self._wire.say_headers(stream_id, [(":status", "415")], end=True)
             if event.stream_ended is None:
                 self._wire.reset(stream_id, ErrorCodes.NO_ERROR)
             return
@@ -146,7 +145,7 @@ class ServerConnection:
             status, text = status_for(error)
         except Exception as error:  # a handler's bug is answered, logged, and no reason to stop serving
             log.exception("handler of stream %d failed", stream_id)
-            status, text = Status.UNKNOWN, f"{type(error).__name__}: {error}"
+            status, text = Status.UNKNOWN, repr(error)
         else:
             if call.scope.cancelled_caught:
                 status, text = Status.DEADLINE_EXCEEDED, "the deadline sent with the call has passed"

@@ -1,0 +1,198 @@
+"""What gRPC writes into bytes and headers, and the seam of statuses: pure functions and small state machines."""
+
+from itertools import pairwise
+
+import pytest
+from grpclib.const import Status
+from h2.exceptions import FrameTooLargeError
+from hyperframe.frame import DataFrame, GoAwayFrame, PingFrame
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trikubelet.cri.endpoint import connect_failure, socket_path
+from trikubelet.cri.errors import error_for, status_for
+from trikubelet.cri.framing import Assembler, MessageRefused, frame
+from trikubelet.cri.goaway import FrameTap, GoAway
+from trikubelet.cri.headers import decode_message, decode_timeout, encode_message, encode_timeout
+from trikubelet.model.runtime_errors import (
+    AlreadyExists,
+    InvalidArgument,
+    MessageTooLarge,
+    NotFound,
+    NotImplementedByRuntime,
+    ResourceExhausted,
+    RuntimeFailure,
+    RuntimeTimeout,
+    RuntimeUnavailable,
+)
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    """``data`` in pieces, cut at ``places``."""
+    marks = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[a:b] for a, b in pairwise(marks)]
+
+
+@given(st.lists(st.binary(max_size=40)), st.lists(st.integers(0, 5000)))
+def test_messages_come_out_as_they_went_in_however_the_bytes_are_cut(messages: list[bytes], places: list[int]) -> None:
+    assembler = Assembler(40)
+    out: list[bytes] = []
+    for piece in cut(b"".join(map(frame, messages)), places):
+        out += assembler.feed(piece)
+
+    assert messages == out
+    assert assembler.between_messages
+
+
+def test_a_message_is_refused_by_its_announced_length() -> None:
+    with pytest.raises(MessageRefused, match="41 bytes is larger than max 40") as caught:
+        Assembler(40).feed(frame(b"x" * 41)[:5])
+
+    assert caught.value.too_large
+
+
+def test_a_message_begun_is_not_between_messages() -> None:
+    assembler = Assembler(40)
+    assembler.feed(b"\0")
+    assert not assembler.between_messages
+    assembler.feed(b"\0\0\0\2x")
+    assert not assembler.between_messages
+
+
+AWAY = GoAwayFrame(0, last_stream_id=7, error_code=11, additional_data=b"too_many_pings")
+
+
+@given(st.lists(st.sampled_from(["data", "ping", "away"])), st.lists(st.integers(0, 5000)), st.sampled_from([0, 24]))
+def test_goaway_is_taken_out_and_every_other_byte_left_however_they_are_cut(
+    kinds: list[str], places: list[int], skip: int
+) -> None:
+    frames = {"data": DataFrame(1, data=b"\x07" * 30), "ping": PingFrame(0, opaque_data=b"12345678"), "away": AWAY}
+    data = b"P" * skip + b"".join(frames[kind].serialize() for kind in kinds)
+    tap = FrameTap(100, skip_bytes=skip)
+    out = [piece for part in cut(data, places) for piece in tap.feed(part)]
+
+    assert kinds.count("away") == sum(isinstance(piece, GoAway) for piece in out)
+    assert data.replace(AWAY.serialize(), b"") == b"".join(piece for piece in out if isinstance(piece, bytes))
+
+
+def test_a_goaway_says_why() -> None:
+    (goaway,) = FrameTap(100).feed(AWAY.serialize())
+
+    assert GoAway(7, 11, "too_many_pings") == goaway
+    assert "told to go away (ENHANCE_YOUR_CALM: too_many_pings)" == str(goaway)
+    assert "told to go away (77)" == str(GoAway(0, 77, ""))
+
+
+def test_a_frame_that_is_too_long_is_refused_by_its_header() -> None:
+    with pytest.raises(FrameTooLargeError):
+        FrameTap(100).feed(DataFrame(1, data=bytes(101)).serialize()[:9])
+
+
+@given(st.floats(0, 1e12))
+def test_a_deadline_is_never_sent_too_short_and_hardly_too_long(seconds: float) -> None:
+    text = encode_timeout(seconds)
+
+    assert len(text) <= 9
+    assert seconds <= decode_timeout(text) * (1 + 1e-9) or text == "99999999H"
+    if seconds <= 99_999_999:
+        assert decode_timeout(text) <= seconds * 1.001 + 1e-3
+
+
+@pytest.mark.parametrize("text", ["", "S", "5", "-5S", "1.5S", "5s", "123456789S", "\u0665S"])
+def test_a_deadline_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="grpc-timeout"):
+        decode_timeout(text)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_an_error_text_survives_the_header(text: str) -> None:
+    encoded = encode_message(text)
+
+    assert encoded.isascii()
+    assert all(" " <= char <= "~" for char in encoded)
+    assert encoded == encoded.strip(" ")
+    assert text == decode_message(encoded)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (Status.UNAVAILABLE, RuntimeUnavailable),
+        (Status.DEADLINE_EXCEEDED, RuntimeTimeout),
+        (Status.NOT_FOUND, NotFound),
+        (Status.ALREADY_EXISTS, AlreadyExists),
+        (Status.INVALID_ARGUMENT, InvalidArgument),
+        (Status.UNIMPLEMENTED, NotImplementedByRuntime),
+        (Status.RESOURCE_EXHAUSTED, ResourceExhausted),
+        (Status.UNKNOWN, RuntimeFailure),
+        (Status.INTERNAL, RuntimeFailure),
+        (Status.FAILED_PRECONDITION, RuntimeFailure),
+    ],
+)
+def test_each_status_is_one_decision_and_goes_back_as_itself(status: Status, error: type) -> None:
+    found = error_for(status.value, "the runtime's own words")
+
+    assert error is type(found)
+    assert "the runtime's own words" == str(found)
+    assert (status, "the runtime's own words") == status_for(found)
+
+
+def test_a_failure_keeps_its_code() -> None:
+    failure = error_for(13, "boom")
+
+    assert isinstance(failure, RuntimeFailure)
+    assert "INTERNAL" == failure.code
+    assert "42" == getattr(error_for(42, "boom"), "code", None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "grpc: trying to send message larger than max (16800000 vs. 16777216)",
+        "grpc: received message larger than max (16800000 vs. 16777216)",
+        str(status_for(MessageTooLarge("2 bytes"))[1]),
+    ],
+)
+def test_a_message_too_large_for_the_runtime_is_known_by_its_text(words: str) -> None:
+    assert type(error_for(Status.RESOURCE_EXHAUSTED.value, words)) is MessageTooLarge
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "path"),
+    [
+        ("unix:///run/containerd/containerd.sock", "/run/containerd/containerd.sock"),
+        ("unix:/run/crio/crio.sock", "/run/crio/crio.sock"),
+        ("/run/x.sock", "/run/x.sock"),
+        ("/run/a:b.sock", "/run/a:b.sock"),
+    ],
+)
+def test_an_endpoint_is_a_path_or_a_unix_url(endpoint: str, path: str) -> None:
+    assert path == socket_path(endpoint)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "words"),
+    [
+        ("tcp://127.0.0.1:99", "only Unix sockets"),
+        ("run/x.sock", "must be absolute"),
+        ("unix://run/x.sock", "must be absolute"),
+        ("", "must be absolute"),
+        ("/" + "x" * 107, "longer than the 107 bytes"),
+    ],
+)
+def test_an_impossible_endpoint_is_refused_with_a_remedy(endpoint: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        socket_path(endpoint)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (FileNotFoundError(), "no socket at /x"),
+        (ConnectionRefusedError(), "nobody listens at /x"),
+        (PermissionError(), "no permission for /x"),
+        (OSError(24, "Too many open files"), "Too many open files"),
+    ],
+)
+def test_a_failed_connect_is_put_into_words(error: OSError, words: str) -> None:
+    assert words in connect_failure("/x", error)
