@@ -1,0 +1,253 @@
+"""The agent on real containerds: pods come up, change, crash, end and go, as their manifests say.
+
+Each test has a containerd without pods and an agent of its own. What is claimed is what containerd, the network or the
+disk shows, not only what the agent says. Waiting is for states, never for times.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from live.kit import network, places
+from live.kit.agent import Agent
+from live.kit.containerd import await_that
+from live.kit.manifests import container, pod, shell, state, waiting_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from live.kit.containerd import Containerd
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def agent(containerd: Containerd) -> Iterator[Agent]:
+    with Agent(containerd) as agent:
+        yield agent
+
+
+def log_of(agent: Agent, found: dict[str, Any], name: str, attempt: int = 0) -> str:
+    """What a container printed, read where upstream's tools look for it."""
+    metadata = found["metadata"]
+    directory = agent.pod_logs / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}" / name
+    path = directory / f"{attempt}.log"
+    return "".join(line.split(" ", 3)[3] + "\n" for line in path.read_text().splitlines()) if path.exists() else ""
+
+
+def test_a_pod_comes_up_and_answers(agent: Agent) -> None:
+    agent.put(pod("web", container("server", "serve", "8080")))
+    found = agent.wait_phase("web", "Running")
+    assert 200 == network.ask(found["status"]["podIP"], 8080)[0]
+
+
+def test_the_examples_run_as_they_say(agent: Agent) -> None:
+    for path in sorted((places.LIVE.parent.parent / "examples/manifests/containerd").glob("*.yaml")):
+        agent.put(path.read_text(), path.name)
+    agent.wait_phase("web", "Running")
+    await_that(lambda: "it is" in network.ask(network.host_address(), 8080)[1], 30, agent.story)
+    done = agent.wait_phase("job", "Succeeded")
+    assert 1 == state(done, "worker")["restartCount"]
+
+    def crashing(pods: dict[str, Any]) -> bool:
+        return (
+            state(pods["crashing"], "unlucky").get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff"
+        )
+
+    agent.wait(crashing, "crashing is in CrashLoopBackOff")
+    table = agent.command("get", "pods").stdout
+    assert "CrashLoopBackOff" in table
+    assert "Completed" in table
+
+
+def test_init_containers_run_one_after_another_and_a_sidecar_before_the_rest(agent: Agent) -> None:
+    share = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    agent.put(
+        pod(
+            "ordered",
+            shell("main", "echo main >> /v/order; cat /v/order; sleep 1000", **share),
+            initContainers=[
+                shell("first", "echo first >> /v/order", **share),
+                shell("beside", "echo beside >> /v/order; sleep 1000", restartPolicy="Always", **share),
+                shell("second", "echo second >> /v/order", **share),
+            ],
+            volumes=[{"name": "v", "emptyDir": {}}],
+        )
+    )
+    found = agent.wait_phase("ordered", "Running")
+    await_that(lambda: log_of(agent, found, "main").endswith("main\n"), 30, agent.story)
+    assert ["first", "beside", "second", "main"] == log_of(agent, found, "main").split()
+    assert state(found, "beside")["started"]
+    assert "Completed" == state(found, "second")["state"]["terminated"]["reason"]
+
+
+def test_an_edited_manifest_replaces_the_pod_and_the_old_one_ends_first(agent: Agent) -> None:
+    agent.put(pod("web", container("server", "serve", "8080", env=[{"name": "V", "value": "one"}])))
+    before = agent.wait_phase("web", "Running")
+    agent.put(pod("web", container("server", "serve", "8080", env=[{"name": "V", "value": "two"}])))
+
+    def replaced(pods: dict[str, Any]) -> bool:
+        now = pods.get("web", before)
+        return now["metadata"]["uid"] != before["metadata"]["uid"] and now.get("status", {}).get("phase") == "Running"
+
+    agent.wait(replaced, "web is replaced")
+    await_that(lambda: _answer(agent, "web", "/env/V") == "two", 30, agent.story)
+    await_that(lambda: 2 == len(agent.containerd.tasks()), 30, agent.story)
+
+
+def _answer(agent: Agent, name: str, path: str) -> str:
+    return network.ask(agent.pods()[name]["status"]["podIP"], 8080, path)[1].strip()
+
+
+def test_a_removed_manifest_ends_its_pod_with_grace_and_leaves_nothing(agent: Agent) -> None:
+    agent.put(pod("gentle", container("c", "trap", "300"), terminationGracePeriodSeconds=30))
+    found = agent.wait_phase("gentle", "Running")
+    uid = found["metadata"]["uid"]
+    with agent.containerd.events() as events:
+        agent.take("gentle")
+        agent.wait_gone("gentle")
+        ends = [event.fields for event in events.of("/tasks/exit")]
+    # 0: it ended by itself after SIGTERM, inside its grace; a SIGKILL would have left 137.
+    assert state(found, "c")["containerID"].partition("://")[2] in {end["container_id"] for end in ends}
+    assert {} == agent.containerd.tasks()
+    await_that(lambda: not (agent.root / "pods" / uid).exists(), 30, agent.story)
+    await_that(lambda: not list(agent.pod_logs.glob(f"*_{uid}")), 90, agent.story)
+
+
+def test_a_container_deaf_to_sigterm_is_killed_when_its_grace_is_over(agent: Agent) -> None:
+    agent.put(pod("deaf", container("c", "stubborn"), terminationGracePeriodSeconds=1))
+    agent.wait_phase("deaf", "Running")
+    agent.take("deaf")
+    agent.wait_gone("deaf")
+    assert {} == agent.containerd.tasks()
+
+
+def test_a_crashing_container_is_restarted_ever_more_slowly(agent: Agent) -> None:
+    agent.put(pod("crash", container("c", "exit", "3")))
+
+    def waiting(pods: dict[str, Any]) -> bool:
+        found = pods.get("crash", {})
+        return state(found, "c").get("restartCount", 0) >= 1 and "CrashLoopBackOff" == waiting_reason(found, "c")
+
+    agent.wait(waiting, "crash is in CrashLoopBackOff after a restart", 90)
+    one = state(agent.pods()["crash"], "c")
+    assert 3 == one["lastState"]["terminated"]["exitCode"]
+    assert "back-off" in one["state"]["waiting"]["message"]
+
+
+def test_a_container_that_takes_too_much_memory_is_oom_killed(agent: Agent) -> None:
+    limits = {"resources": {"limits": {"memory": "32Mi"}}}
+    agent.put(pod("greedy", container("c", "eat", "200", **limits), restartPolicy="Never"))
+    found = agent.wait_phase("greedy", "Failed")
+    ended = state(found, "c")["state"]["terminated"]
+    assert ("OOMKilled", 137) == (ended["reason"], ended["exitCode"])
+
+
+def test_a_host_port_leads_to_the_pod(agent: Agent) -> None:
+    port = network.free_port()
+    agent.put(pod("web", container("s", "serve", "8080", ports=[{"containerPort": 8080, "hostPort": port}])))
+    agent.wait_phase("web", "Running")
+    assert 200 == network.ask(network.host_address(), port)[0]
+
+
+def test_a_pod_on_the_hosts_network_has_the_hosts_address(agent: Agent) -> None:
+    port = network.free_port()
+    agent.put(pod("web", container("s", "serve", str(port)), hostNetwork=True))
+    found = agent.wait_phase("web", "Running")
+    assert found["status"]["hostIP"] == found["status"]["podIP"]
+    assert 200 == network.ask("127.0.0.1", port)[0]
+
+
+def test_one_pod_reaches_another_by_its_address(agent: Agent) -> None:
+    agent.put(pod("server", container("s", "serve", "8080")))
+    address = agent.wait_phase("server", "Running")["status"]["podIP"]
+    agent.put(pod("client", container("c", "get", address, "8080"), restartPolicy="OnFailure"))
+    agent.wait_phase("client", "Succeeded")
+
+
+@pytest.mark.parametrize("medium", ["", "Memory"])
+def test_containers_share_an_empty_dir(agent: Agent, medium: str) -> None:
+    share = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    reader = "until [ -e /v/said ]; do sleep 0.1; done; grep ' /v ' /proc/mounts; cat /v/said"
+    agent.put(
+        pod(
+            "shared",
+            shell("writer", "echo hello > /v/new; mv /v/new /v/said", **share),
+            shell("reader", reader, **share),
+            volumes=[{"name": "v", "emptyDir": {"medium": medium}}],
+            restartPolicy="Never",
+        )
+    )
+    found = agent.wait_phase("shared", "Succeeded")
+    said = log_of(agent, found, "reader")
+    assert said.endswith("hello\n")
+    assert bool(medium) == ("tmpfs" in said)
+    agent.take("shared")
+    agent.wait_gone("shared")
+    await_that(lambda: not os.listdir(agent.root / "pods"), 30, agent.story)
+
+
+def test_a_host_path_is_seen_and_a_missing_one_is_told(agent: Agent) -> None:
+    there = agent.directory / "data"
+    there.mkdir()
+    (there / "file").write_text("from the host\n")
+    mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+
+    def reads(name: str, path: Path) -> dict[str, Any]:
+        volume = {"name": "v", "hostPath": {"path": str(path), "type": "Directory"}}
+        return pod(name, shell("c", "cat /v/file", **mount), volumes=[volume], restartPolicy="Never")
+
+    agent.put(reads("reads", there))
+    agent.put(reads("misses", there / "nothing"))
+    assert "from the host\n" == log_of(agent, agent.wait_phase("reads", "Succeeded"), "c")
+    await_that(lambda: "is not a directory" in agent.command("describe", "pod", "misses-live").stdout, 30, agent.story)
+    (there / "nothing").mkdir()
+    (there / "nothing" / "file").write_text("late\n")
+    assert "late\n" == log_of(agent, agent.wait_phase("misses", "Succeeded"), "c")
+
+
+def test_a_bad_manifest_leaves_the_good_ones_running_and_is_told_everywhere(agent: Agent) -> None:
+    agent.put(pod("good", container("s", "serve", "8080")))
+    before = agent.wait_phase("good", "Running")
+    agent.put("apiVersion: v1\nkind: Pod\nmetadata: {name: good}\nspec: {contaners: []}\n", "good.yaml")
+
+    def told(where: str) -> bool:
+        return "contaners" in where and "containers" in where
+
+    await_that(lambda: told(agent.log_path.read_text()), 30, agent.story)
+    shown = agent.command("get", "pods")
+    assert told(shown.stdout + shown.stderr)
+    assert told(agent.command("describe", "pod", "good-live").stdout)
+    now = agent.pods()["good"]
+    assert state(before, "s")["containerID"] == state(now, "s")["containerID"]
+
+
+def test_an_image_that_is_not_there_waits_with_its_reason(agent: Agent) -> None:
+    agent.put(pod("never", container("c", "exit", "0", image="missing.test/x:1", imagePullPolicy="Never")))
+
+    def waiting(pods: dict[str, Any]) -> bool:
+        return "ErrImageNeverPull" == state(pods.get("never", {}), "c").get("state", {}).get("waiting", {}).get(
+            "reason"
+        )
+
+    agent.wait(waiting, "never waits with ErrImageNeverPull")
+
+
+def test_fifty_pods_come_up_and_go(agent: Agent) -> None:
+    names = [f"many-{number}" for number in range(50)]
+    for name in names:
+        agent.put(pod(name, container("s", "serve", "8080"), terminationGracePeriodSeconds=1))
+
+    def all_run(pods: dict[str, Any]) -> bool:
+        return all(state(pods.get(name, {}), "s").get("ready") for name in names)
+
+    agent.wait(all_run, "fifty pods run", 150)
+    assert 100 == len(agent.containerd.tasks())
+    for name in names:
+        agent.take(name)
+    agent.wait(lambda pods: not pods, "fifty pods are gone", 150)
+    assert {} == agent.containerd.tasks()

@@ -1,0 +1,118 @@
+"""Nothing an agent or a runtime goes through may touch a container that runs well: kills, restarts, both at once.
+
+The witness is containerd: the process ids of its tasks and its own event stream, not what the agent remembers.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from live.kit.agent import Agent
+from live.kit.containerd import await_that
+from live.kit.manifests import container, pod, state
+
+if TYPE_CHECKING:
+    from live.kit.containerd import Containerd
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
+
+KILLS = 50
+
+
+def test_sigterm_ends_the_agent_with_0_and_touches_nothing(containerd: Containerd) -> None:
+    with Agent(containerd) as agent:
+        agent.put(pod("web", container("s", "serve", "8080")))
+        agent.wait_phase("web", "Running")
+        before = containerd.tasks()
+        assert 0 == agent.stop()
+        assert before == containerd.tasks()
+        agent.start()
+        agent.wait_phase("web", "Running")
+        assert before == containerd.tasks()
+
+
+def test_fifty_kills_at_random_moments_restart_nothing_and_lose_no_pod(containerd2: Containerd) -> None:
+    chance = random.Random(20)  # the moments are repeatable as far as a real machine allows
+    names = [f"steady-{number}" for number in range(5)]
+    with Agent(containerd2) as agent, containerd2.events() as events:
+        for name in names:
+            agent.put(pod(name, container("s", "serve", "8080"), initContainers=[container("i", "exit", "0")]))
+        for _ in range(KILLS):
+            agent.kill()
+            agent.start(wait=False)
+            time.sleep(chance.uniform(0.0, 1.5))  # the moment is what is tested
+        for name in names:
+            agent.wait_phase(name, "Running")
+        # One sandbox, one init container and one server per pod, each started once in its life.
+        assert 3 * len(names) == len(events.of("/tasks/start"))
+        assert {0} == {state(found, "s")["restartCount"] for found in agent.pods().values()}
+        assert 2 * len(names) == len(containerd2.tasks())
+
+
+def test_running_pods_outlive_kills_with_their_processes_and_counts(containerd: Containerd) -> None:
+    with Agent(containerd) as agent:
+        agent.put(pod("web", container("s", "serve", "8080")))
+        agent.put(pod("once", container("c", "exit", "1", "200")))
+
+        def restarted() -> bool:
+            return state(agent.pods().get("once", {}), "c").get("restartCount", 0) >= 1
+
+        agent.wait_phase("web", "Running")
+        await_that(restarted, 60, agent.story)
+        before = agent.pods()
+        running = {identity: pid for identity, pid in containerd.tasks().items() if identity in _ids(before["web"])}
+        for _ in range(5):
+            agent.kill()
+            agent.start()
+            agent.wait_phase("web", "Running")
+        now = agent.pods()
+        assert running.items() <= containerd.tasks().items()
+        assert before["web"]["status"]["startTime"] == now["web"]["status"]["startTime"]
+        assert state(before["once"], "c")["restartCount"] <= state(now["once"], "c")["restartCount"]
+
+
+def _ids(found: dict[str, object]) -> set[str]:
+    return {state(found, "s")["containerID"].partition("://")[2]}
+
+
+def test_what_was_unwanted_while_the_agent_was_down_is_ended_when_it_is_back(containerd: Containerd) -> None:
+    with Agent(containerd) as agent:
+        agent.put(pod("stays", container("s", "serve", "8080")))
+        agent.put(pod("goes", container("s", "serve", "8080")))
+        agent.wait_phase("stays", "Running")
+        agent.wait_phase("goes", "Running")
+        kept = _ids(agent.pods()["stays"])
+        agent.kill()
+        agent.take("goes")
+        agent.start()
+        await_that(lambda: 2 == len(containerd.tasks()), 60, agent.story)
+        assert kept <= set(containerd.tasks())
+
+
+def test_a_restarted_containerd_keeps_the_pods_and_the_agent_finds_it_again(containerd: Containerd) -> None:
+    with Agent(containerd) as agent:
+        agent.put(pod("web", container("s", "serve", "8080")))
+        agent.wait_phase("web", "Running")
+        before = containerd.tasks()
+        containerd.stop()
+        agent.put(pod("late", container("s", "serve", "8080")))
+        containerd.start()
+        agent.wait_phase("late", "Running")
+        agent.wait_phase("web", "Running")
+        assert before.items() <= containerd.tasks().items()
+        assert 0 == state(agent.pods()["web"], "s")["restartCount"]
+
+
+def test_an_agent_that_starts_before_its_runtime_waits_and_says_so_once(containerd: Containerd) -> None:
+    containerd.stop()
+    with Agent(containerd) as agent:
+        agent.put(pod("web", container("s", "serve", "8080")))
+        await_that(lambda: "not well" in agent.log_path.read_text(), 30, agent.story)
+        containerd.start()
+        agent.wait_phase("web", "Running")
+        said = [line for line in agent.log_path.read_text().splitlines() if "is not well" in line]
+        assert 1 == len(said), said
