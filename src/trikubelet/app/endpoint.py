@@ -1,0 +1,48 @@
+"""Which container runtime: the one that was named, else the first that is found, else the embedded one.
+
+    --container-runtime-endpoint=unix:///…   that one, waited for if it is not there yet
+    --container-runtime-endpoint=embedded:   the runtime inside the agent
+    nothing named                            upstream's default socket; with --standalone, the first well-known socket
+                                             that exists, else the embedded runtime
+
+The choice is said aloud with its reason, because a node that silently runs something else than its operator thinks is
+worse than one that does not start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+EMBEDDED: Final = "embedded:"
+DEFAULT: Final = "unix:///run/containerd/containerd.sock"
+WELL_KNOWN: Final = (DEFAULT, "unix:///run/crio/crio.sock", "unix:///run/cri-dockerd.sock")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An endpoint and why it was taken, as one sentence."""
+
+    endpoint: str
+    reason: str
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is the runtime inside the agent."""
+        return self.endpoint == EMBEDDED
+
+
+def choose_endpoint(named: str, *, standalone: bool, root: Path = Path("/")) -> Choice:
+    """The runtime to use. ``named``: what flag or file say, empty for nothing; ``root``: where sockets are looked for."""
+    if named:
+        return Choice(EMBEDDED if named.rstrip("/") == EMBEDDED else named, f"{named}, as configured")
+    if not standalone:
+        return Choice(DEFAULT, f"{DEFAULT}, the default")
+    for endpoint in WELL_KNOWN:
+        if (root / endpoint.removeprefix("unix:///")).is_socket():
+            return Choice(endpoint, f"{endpoint}, because its socket exists")
+    return Choice(
+        EMBEDDED,
+        "the embedded one, because none is configured and no socket of containerd, CRI-O or cri-dockerd exists",
+    )
