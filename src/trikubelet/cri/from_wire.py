@@ -1,10 +1,15 @@
-"""Protobuf replies of a container runtime as frozen records."""
+"""Protobuf replies of a container runtime as frozen records.
+
+The runtime and image adapters call it on the way in; ``to_wire`` is the way out. A runtime newer than this agent may
+send states it does not know, and each has a meaning that does no harm: not ready, unknown.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Final
 
 from trikubelet.core.names import CONTAINER_HASH, uid_from_labels
+from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.model.runtime import (
     ContainerEvent,
     ContainerState,
@@ -15,10 +20,12 @@ from trikubelet.model.runtime import (
     SandboxState,
     SandboxStatus,
 )
-from trikubelet.model.runtime_config import NamespaceMode
 
-if TYPE_CHECKING:
-    from trikubelet.cri.v1 import api_pb2 as pb
+_CONTAINER_STATES: Final = {
+    pb.CONTAINER_CREATED: ContainerState.CREATED,
+    pb.CONTAINER_RUNNING: ContainerState.RUNNING,
+    pb.CONTAINER_EXITED: ContainerState.EXITED,
+}
 
 
 def sandbox_status(reply: pb.PodSandboxStatusResponse) -> SandboxStatus:
@@ -33,10 +40,10 @@ def sandbox_status(reply: pb.PodSandboxStatusResponse) -> SandboxStatus:
         name=status.metadata.name,
         namespace=status.metadata.namespace,
         attempt=status.metadata.attempt,
-        state=SandboxState.READY if status.state == SandboxState.READY else SandboxState.NOTREADY,
+        state=SandboxState.READY if status.state == pb.SANDBOX_READY else SandboxState.NOTREADY,
         created_at=status.created_at,
         ips=tuple(ip for ip in ips if ip),
-        host_network=options.network == NamespaceMode.NODE,
+        host_network=options.network == pb.NODE,
         runtime_handler=status.runtime_handler,
         labels=dict(status.labels),
         annotations=dict(status.annotations),
@@ -46,12 +53,11 @@ def sandbox_status(reply: pb.PodSandboxStatusResponse) -> SandboxStatus:
 def container_status(reply: pb.ContainerStatusResponse) -> ContainerStatus:
     """``ContainerStatus``. A state this version does not know counts as unknown."""
     status = reply.status
-    known = status.state in ContainerState.__members__.values()
     return ContainerStatus(
         id=status.id,
         name=status.metadata.name,
         attempt=status.metadata.attempt,
-        state=ContainerState(status.state) if known else ContainerState.UNKNOWN,
+        state=_CONTAINER_STATES.get(status.state, ContainerState.UNKNOWN),
         created_at=status.created_at,
         started_at=status.started_at,
         finished_at=status.finished_at,

@@ -1,4 +1,9 @@
-"""Our configurations as the protobuf messages a container runtime reads."""
+"""Our configurations as the protobuf messages a container runtime reads.
+
+The runtime and image adapters call it on the way out; ``from_wire`` is the way back. The model's enumerations carry the
+CRI's numbers, and protobuf is given them by name, so that a number the CRI does not have is a ValueError here and not a
+surprise in the runtime.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ def sandbox_config(config: SandboxConfig) -> pb.PodSandboxConfig:
         log_directory=config.log_directory,
         port_mappings=[
             pb.PortMapping(
-                protocol=int(port.protocol),
+                protocol=pb.Protocol.Name(port.protocol),
                 container_port=port.container_port,
                 host_port=port.host_port,
                 host_ip=port.host_ip,
@@ -68,7 +73,7 @@ def container_config(config: ContainerConfig) -> pb.ContainerConfig:
                 host_path=mount.host_path,
                 readonly=mount.readonly,
                 selinux_relabel=mount.selinux_relabel,
-                propagation=int(mount.propagation),
+                propagation=pb.MountPropagation.Name(mount.propagation),
                 recursive_read_only=mount.recursive_read_only,
             )
             for mount in config.mounts
@@ -86,7 +91,7 @@ def container_config(config: ContainerConfig) -> pb.ContainerConfig:
         linux=pb.LinuxContainerConfig(
             resources=resources(config.resources), security_context=_container_security(config.security)
         ),
-        stop_signal=config.stop_signal,
+        stop_signal=pb.Signal.Name(config.stop_signal),
     )
 
 
@@ -106,18 +111,26 @@ def resources(values: LinuxResources) -> pb.LinuxContainerResources:
 
 def _namespaces(options: Namespaces) -> pb.NamespaceOption:
     return pb.NamespaceOption(
-        network=int(options.network), pid=int(options.pid), ipc=int(options.ipc), target_id=options.target_id
+        network=pb.NamespaceMode.Name(options.network),
+        pid=pb.NamespaceMode.Name(options.pid),
+        ipc=pb.NamespaceMode.Name(options.ipc),
+        target_id=options.target_id,
     )
 
 
 def _profile(profile: SecurityProfile | None) -> pb.SecurityProfile | None:
     if profile is None:
         return None
-    return pb.SecurityProfile(profile_type=int(profile.type), localhost_ref=profile.localhost_ref)
+    kind = pb.SecurityProfile.ProfileType.Name(profile.type)
+    return pb.SecurityProfile(profile_type=kind, localhost_ref=profile.localhost_ref)
 
 
 def _number(value: int | None) -> pb.Int64Value | None:
     return None if value is None else pb.Int64Value(value=value)
+
+
+def _groups_policy(security: Security) -> pb.SupplementalGroupsPolicy:
+    return pb.Strict if security.supplemental_groups_strict else pb.Merge
 
 
 def _selinux(security: Security) -> pb.SELinuxOption | None:
@@ -135,7 +148,7 @@ def _sandbox_security(security: Security) -> pb.LinuxSandboxSecurityContext:
         run_as_group=_number(security.run_as_group),
         readonly_rootfs=security.readonly_rootfs,
         supplemental_groups=security.supplemental_groups,
-        supplemental_groups_policy=int(security.supplemental_groups_strict),
+        supplemental_groups_policy=_groups_policy(security),
         privileged=security.privileged,
         seccomp=_profile(security.seccomp),
         apparmor=_profile(security.apparmor),
@@ -155,7 +168,7 @@ def _container_security(security: Security) -> pb.LinuxContainerSecurityContext:
         run_as_username=security.run_as_username,
         readonly_rootfs=security.readonly_rootfs,
         supplemental_groups=security.supplemental_groups,
-        supplemental_groups_policy=int(security.supplemental_groups_strict),
+        supplemental_groups_policy=_groups_policy(security),
         no_new_privs=security.no_new_privs,
         masked_paths=security.masked_paths,
         readonly_paths=security.readonly_paths,

@@ -18,7 +18,7 @@ from trikubelet.cri.v1 import api_grpc
 from trikubelet.cri.v1 import api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 PEERS = Path(__file__).parent / "peers"
 VERSION = "/runtime.v1.RuntimeService/Version"
@@ -140,6 +140,37 @@ async def memory_pair(runtime: Any, **options: Any) -> AsyncGenerator[Channel, N
 def calls_left(channel: Channel) -> int:
     """Streams that h2 still counts as open at the client's end, on every connection."""
     return sum(c._wire.h2.open_outbound_streams for c in channel._connections)
+
+
+class CancelAtStep(trio.abc.Instrument):
+    """Cancels a scope when its task is about to take its n-th step."""
+
+    def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope, step: int) -> None:
+        self.task, self.scope, self.left = task, scope, step
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self.task:
+            self.left -= 1
+            if self.left == 0:
+                self.scope.cancel()
+
+
+async def cancelled_at_every_step(act: Callable[[], Awaitable[object]]) -> AsyncGenerator[int, None]:
+    """Call ``act`` again and again, cancelled before its first step, its second, …, until it gets through; after each
+    time the block may look at what is left."""
+    step, cancelled = 0, True
+    while cancelled:
+        step += 1
+        with trio.CancelScope() as scope:
+            instrument = CancelAtStep(trio.lowlevel.current_task(), scope, step)
+            trio.lowlevel.add_instrument(instrument)
+            try:
+                await act()
+            finally:
+                trio.lowlevel.remove_instrument(instrument)
+        cancelled = scope.cancelled_caught
+        yield step
+    assert step > 1, "nothing was there to be cancelled"
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from shell.cri.grpckit import (
     FakeRuntime,
     MemoryNetwork,
     calls_left,
+    cancelled_at_every_step,
     list_of,
     memory_pair,
     running,
@@ -71,19 +72,6 @@ async def test_a_runtime_that_gives_up_by_itself_is_a_timeout(autojump_clock):
             await channel.unary_raw(VERSION, ANY)
 
 
-class CancelAtStep(trio.abc.Instrument):
-    """Cancels a scope when its task is about to take its n-th step."""
-
-    def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope, step: int) -> None:
-        self.task, self.scope, self.left = task, scope, step
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        if task is self.task:
-            self.left -= 1
-            if self.left == 0:
-                self.scope.cancel()
-
-
 async def unary(channel):
     await channel.unary_raw(VERSION, ANY)
 
@@ -109,24 +97,13 @@ async def stream(channel):
 async def test_a_call_may_be_cancelled_at_every_await_and_leaves_nothing_behind(call):
     runtime = FakeRuntime()
     async with memory_pair(runtime) as channel:
-        step, cancelled = 0, True
-        while cancelled:
-            step += 1
-            with trio.CancelScope() as scope:
-                instrument = CancelAtStep(trio.lowlevel.current_task(), scope, step)
-                trio.lowlevel.add_instrument(instrument)
-                try:
-                    await call(channel)
-                finally:
-                    trio.lowlevel.remove_instrument(instrument)
-            cancelled = scope.cancelled_caught
+        async for _ in cancelled_at_every_step(lambda: call(channel)):
             await channel.unary_raw(VERSION, ANY)
             await wait_all_tasks_blocked()
             assert 0 == channel.statistics().calls_in_flight
             assert 0 == calls_left(channel)
             assert 0 == runtime.inside
 
-        assert step > 2
         assert 0 == channel.statistics().reconnects
 
 
