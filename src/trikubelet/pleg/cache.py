@@ -33,6 +33,7 @@ class PodCache:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self._pending: frozenset[str] = frozenset()
+        self._empty: set[str] = set()
         self._listed_at = float("-inf")
         self._moved: dict[str, trio.Event] = {}
 
@@ -77,16 +78,26 @@ class PodCache:
         """Everything was listed at ``at``; what is known holds for every pod but the pending ones."""
         self._listed_at = max(self._listed_at, at)
         self._pending = frozenset(pending)
+        for uid in self._empty - self._pending:
+            held = self._entries.get(uid)
+            if held and not held.observation.sandboxes and not held.observation.containers:
+                del self._entries[uid]  # the list says the same, and takes no memory
+        self._empty &= self._pending
         for uid in [uid for uid in self._moved if uid not in self._pending]:
             self._wake(uid)
 
-    def put(self, observation: PodObservation) -> None:
-        """The pod was inspected. An observation older than the one held is dropped: it lost a race."""
-        held = self._entries.get(observation.uid)
-        self._pending -= {observation.uid}
+    def put(self, observation: PodObservation, *, is_newest: bool = True) -> None:
+        """The pod was inspected. An observation older than the one held is dropped: it lost a race. Unless it
+        ``is_newest``, a list has seen more since, and the pod stays pending until it is inspected again."""
+        uid = observation.uid
+        held = self._entries.get(uid)
+        if is_newest:
+            self._pending -= {uid}
         if held is None or held.observation.observed_at <= observation.observed_at:
-            self._entries[observation.uid] = _Entry(observation)
-        self._wake(observation.uid)
+            self._entries[uid] = _Entry(observation)
+            if not observation.sandboxes and not observation.containers:
+                self._empty.add(uid)
+        self._wake(uid)
 
     def put_error(self, uid: str, at: float, error: Exception) -> None:
         """The pod's inspection, begun at ``at``, failed. What was known stays; waiting workers see the error."""
@@ -94,12 +105,6 @@ class PodCache:
         known = PodObservation(uid, held.name, held.namespace, held.ips, held.sandboxes, held.containers, at)
         self._pending -= {uid}
         self._entries[uid] = _Entry(known, error)
-        self._wake(uid)
-
-    def delete(self, uid: str) -> None:
-        """The runtime has nothing of the pod any more."""
-        self._entries.pop(uid, None)
-        self._pending -= {uid}
         self._wake(uid)
 
     def _wake(self, uid: str) -> None:

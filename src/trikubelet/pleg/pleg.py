@@ -15,6 +15,7 @@ any inspection (upstream: pleg/generic.go).
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING
 
 import trio
@@ -22,6 +23,8 @@ import trio
 from trikubelet.core.relist import EventKind, PodChange, Relist
 from trikubelet.kit.every import Every
 from trikubelet.kit.gather import Gather
+from trikubelet.kit.instant import instant
+from trikubelet.model.runtime import PodObservation
 from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeCallError
 from trikubelet.pleg.inspection import inspect
 
@@ -38,18 +41,26 @@ log = logging.getLogger(__name__)
 
 
 class Pleg:
-    """Owns the relist record and which pods are under inspection; the only writer of the PodCache."""
+    """Owns the relist record and which pods are under inspection; the only writer of the PodCache.
 
-    def __init__(self, runtime: Runtime, cache: PodCache, wake: Gather[str], bounds: Bounds) -> None:
+    ``wake`` is told which pods changed in a way their workers must see, ``died`` in which of them something ended.
+    """
+
+    def __init__(self, runtime: Runtime, cache: PodCache, wake: Gather[str], died: Gather[str], bounds: Bounds) -> None:
         self._runtime = runtime
         self._cache = cache
         self._wake = wake
+        self._died = died
         self._bounds = bounds
         self._relist = Relist()
         self._inspecting: set[str] = set()
-        self._reinspect: set[str] = set()
+        self._reinspect: set[str] = set()  # what is known of them may be wrong: inspect with the next list
         self._asked: Gather[str] = Gather()
         self._asked_at: dict[str, float] = {}
+        self._asked_again: set[str] = set()  # asked for while under inspection
+        self._limit = trio.CapacityLimiter(bounds.inspections_max)
+        self._listing_since = -math.inf
+        self._listed_alone: set[str] = set()  # by a list that began after the full one now under way, if any
         self._listed_at: float | None = None
         self._last_error = ""
 
@@ -57,7 +68,7 @@ class Pleg:
 
     def look_at(self, uid: str) -> None:
         """Ask for an on-demand relist of one pod, soon. Never blocks; asking twice is asking once."""
-        self._asked_at[uid] = trio.current_time()
+        self._asked_at[uid] = instant()
         self._asked.add(uid)
 
     def unhealthy(self) -> str | None:
@@ -115,7 +126,8 @@ class Pleg:
             await trio.sleep(backoff.next_seconds())
 
     async def _list_all(self, nursery: trio.Nursery) -> None:
-        began = trio.current_time()
+        began = self._listing_since = instant()
+        self._listed_alone.clear()
         try:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 sandboxes, containers = await self._lists(None)
@@ -125,10 +137,14 @@ class Pleg:
             return
         self._last_error = ""
         self._listed_at = began
-        due = [change for change in changes if change.uid not in self._inspecting]
-        self._cache.listed(began, self._inspecting | {change.uid for change in due})
+        # A list of one pod that began later and was faster knew better: this one has set its record back.
+        busy = self._inspecting | self._listed_alone
+        due = [change for change in changes if change.uid not in busy]
+        self._cache.listed(began, busy | {change.uid for change in due})
         for change in due:
             self._begin(change, began, nursery)
+        for uid in sorted(self._listed_alone):
+            self.look_at(uid)
 
     def _note_failure(self, error: Exception) -> None:
         text = _told(error)
@@ -142,33 +158,32 @@ class Pleg:
         return sandboxes, await self._runtime.list_containers(uid)
 
     async def _answer_requests(self, nursery: trio.Nursery) -> None:
-        limit = trio.CapacityLimiter(self._bounds.inspections_max)
         while True:
             for uid in await self._asked.collect():
-                await limit.acquire_on_behalf_of(uid)
-                nursery.start_soon(self._answer, uid, self._asked_at.pop(uid), limit, nursery)
+                nursery.start_soon(self._answer, uid, self._asked_at.pop(uid), nursery)
 
-    async def _answer(self, uid: str, asked_at: float, limit: trio.CapacityLimiter, nursery: trio.Nursery) -> None:
+    async def _answer(self, uid: str, asked_at: float, nursery: trio.Nursery) -> None:
         try:
-            await self._list_one(uid, asked_at, nursery)
+            async with self._limit:
+                await self._list_one(uid, asked_at, nursery)
         except (RuntimeCallError, ValueError, trio.TooSlowError) as error:
-            log.debug("On-demand relist of pod %s failed: %s", uid, error)  # the next list will see it
-        finally:
-            limit.release_on_behalf_of(uid)
+            log.debug("On-demand relist of pod %s failed: %s", uid, _told(error))  # the next list will see it
 
     async def _list_one(self, uid: str, asked_at: float, nursery: trio.Nursery) -> None:
+        if uid in self._inspecting:
+            self._asked_again.add(uid)
+            return
         if self._listed_at is not None and self._listed_at > asked_at:
             return  # everything was listed since: the request is answered
-        if uid in self._inspecting:
-            self._reinspect.add(uid)
-            return
-        began = trio.current_time()
+        began = instant()
         with trio.fail_after(self._bounds.runtime_call_seconds_max):
             sandboxes, containers = await self._lists(uid)
-        if uid in self._inspecting:  # a list came first
-            self._reinspect.add(uid)
+        if uid in self._inspecting or (self._listed_at is not None and self._listed_at > began):
+            self.look_at(uid)  # a full list overtook this one, which may be older than what is known by now
             return
         change = self._relist.observe_pod(uid, sandboxes, containers, force=True)
+        if began > self._listing_since:
+            self._listed_alone.add(uid)
         if change is not None:
             self._begin(change, began, nursery)
 
@@ -176,18 +191,15 @@ class Pleg:
 
     def _begin(self, change: PodChange, began: float, nursery: trio.Nursery) -> None:
         self._inspecting.add(change.uid)
-        nursery.start_soon(self._inspect, change, began)
+        again = change.uid in self._reinspect
+        self._reinspect.discard(change.uid)
+        nursery.start_soon(self._inspect, change, began, self._relist.pod(change.uid), again)
 
-    async def _inspect(self, change: PodChange, began: float) -> None:
+    async def _inspect(self, change: PodChange, began: float, listed: PodRecord | None, again: bool) -> None:
+        """Inspect a pod as it was ``listed``; ``again``: it had to be, even if nothing happened to it."""
         uid = change.uid
-        self._reinspect.discard(uid)
         try:
-            if change.gone:
-                self._cache.delete(uid)
-            else:
-                with trio.fail_after(self._bounds.runtime_call_seconds_max):
-                    self._cache.put(await inspect(self._runtime, change, self._cache.get(uid), began))
-            self._relist.advance(uid)
+            found = None if change.gone else await self._ask(change, began)
         except (RuntimeCallError, trio.TooSlowError) as error:
             log.warning("Cannot inspect pod %s/%s: %s", change.namespace, change.name, _told(error))
             self._cache.put_error(uid, began, error)
@@ -195,8 +207,26 @@ class Pleg:
             return  # its events come again with the inspection that succeeds
         finally:
             self._inspecting.discard(uid)
-        if any(event.kind in (EventKind.STARTED, EventKind.DIED) for event in change.events) or not change.events:
+            if uid in self._asked_again:
+                self._asked_again.discard(uid)
+                self.look_at(uid)
+        # A list that came meanwhile may have seen what the inspection, made of an older one, did not ask for.
+        is_newest = self._relist.pod(uid) == listed
+        if is_newest:
+            self._relist.advance(uid)
+        else:
+            self._reinspect.add(uid)
+        self._cache.put(found or PodObservation(uid, observed_at=began), is_newest=is_newest)
+        kinds = {event.kind for event in change.events}
+        if again or kinds & {EventKind.STARTED, EventKind.DIED}:
             self._wake.add(uid)
+        if EventKind.DIED in kinds:
+            self._died.add(uid)
+
+    async def _ask(self, change: PodChange, began: float) -> PodObservation:
+        async with self._limit:
+            with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                return await inspect(self._runtime, change, self._cache.get(change.uid), began)
 
     def __repr__(self) -> str:
         health = self.unhealthy() or "healthy"

@@ -11,13 +11,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import trio
-
 from trikubelet.core.actions import Verdicts, plan
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import generate
 from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
+from trikubelet.kit.instant import instant
 from trikubelet.model.errors import NetworkNotReady, PodSyncError, VolumeFailed
 from trikubelet.model.runtime import SandboxState
 
@@ -89,20 +88,23 @@ class PodAttempts:
             self._publish(pod, observed, is_ending=False)
         return Outcome.AGAIN
 
-    async def terminate(self, pod: k8s.Pod, state: Terminating) -> Outcome:
+    async def terminate(self, pod: k8s.Pod, state: Terminating, since: float) -> Outcome:
         """Stop every container and sandbox within the grace. DONE: none runs any more.
 
-        Raises RuntimeCallError when a container could not be stopped, InvariantBroken never.
+        Raises RuntimeCallError when the pod could not be inspected or a container not be stopped, PodSyncError when
+        something runs after all was stopped.
         """
         uid = pod.metadata.uid
-        before = self._cache.get(uid)
+        # An attempt that was interrupted may have made containers which the newest observation does not show. Stopping
+        # their sandbox would kill them without grace, so they must be seen first.
+        self._relister.look_at(uid)
+        before = await self._cache.newer_than(uid, since)
         self._publish(pod, before, is_ending=False)
-        began = trio.current_time()
         try:
             await self._stopper.stop_pod(pod, before, state.grace_seconds)
         finally:
             self._relister.look_at(uid)
-        after = await self._cache.newer_than(uid, began)
+        after = await self._cache.newer_than(uid, instant())
         alive = after.running or [s for s in after.sandboxes if s.state is SandboxState.READY]
         if alive:
             # Something was made while we stopped the rest, or the runtime said "stopped" of what is not.
@@ -110,7 +112,7 @@ class PodAttempts:
         self._publish(pod, after, is_ending=True)
         return Outcome.DONE
 
-    async def clean_up(self, pod: k8s.Pod, state: Terminated, since: float) -> Outcome:
+    async def clean_up(self, pod: k8s.Pod, state: Terminated) -> Outcome:
         """Take the volumes down and forget the pod's notes. DONE: nothing of it needs a task any more."""
         uid = pod.metadata.uid
         await self._volumes.tear_down(uid)

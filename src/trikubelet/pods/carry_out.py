@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import PodObservation, SandboxStatus
     from trikubelet.model.runtime_config import SandboxConfig
     from trikubelet.pods.configs import Configs
-    from trikubelet.pods.facts import FactFinder
     from trikubelet.pods.start import ContainerStarter
     from trikubelet.pods.stop import Stopper
     from trikubelet.ports import Events, Runtime
@@ -45,7 +44,6 @@ class CarryOut:
         configs: Configs,
         starter: ContainerStarter,
         stopper: Stopper,
-        facts: FactFinder,
         events: Events,
         bounds: Bounds,
     ) -> None:
@@ -53,7 +51,6 @@ class CarryOut:
         self._configs = configs
         self._starter = starter
         self._stopper = stopper
-        self._facts = facts
         self._events = events
         self._bounds = bounds
 

@@ -17,6 +17,10 @@ from trikubelet.kit.every import Every
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.core.relist import PodRecord
+    from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
     from trikubelet.pods.desired import DesiredPods
     from trikubelet.pods.workers import PodWorkers
@@ -35,6 +39,7 @@ class GarbageCollection:
         desired: DesiredPods,
         workers: PodWorkers,
         files: PodFiles,
+        died: Gather[str],
         bounds: Bounds,
     ) -> None:
         self._runtime = runtime
@@ -42,27 +47,44 @@ class GarbageCollection:
         self._desired = desired
         self._workers = workers
         self._files = files
+        self._died = died
         self._bounds = bounds
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Collect until cancelled."""
-        task_status.started()
-        async for _ in Every(self._bounds.garbage_period_seconds):
-            if self._desired.all_ready and self._runtime_pods.has_listed:
-                await self.collect()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._collect_where_something_died)
+            task_status.started()
+            async for _ in Every(self._bounds.garbage_period_seconds):
+                if self._may_collect:
+                    await self.collect()
+
+    @property
+    def _may_collect(self) -> bool:
+        return self._desired.all_ready and self._runtime_pods.has_listed
+
+    async def _collect_where_something_died(self) -> None:
+        """A crashing container leaves one body per restart; a minute of them is too many."""
+        while True:
+            uids = frozenset(await self._died.collect())
+            if self._may_collect:
+                await self._collect_from([record for record in self._runtime_pods.pods() if record.uid in uids])
 
     async def collect(self) -> None:
-        """One pass. Container logs go with their containers."""
-        found = garbage.collect(self._runtime_pods.pods(), self._workers.should_content_be_removed)
-        for container_id in found.containers:
-            await self._remove_container(container_id)
-        for sandbox_id in found.sandboxes:
-            await self._remove_sandbox(sandbox_id)
+        """One pass over everything. Container logs go with their containers."""
+        await self._collect_from(self._runtime_pods.pods())
         in_runtime = {record.uid for record in self._runtime_pods.pods()}
         for directory in sorted(self._files.log_directories()):
             uid = uid_of_log_directory(directory)
             if uid not in in_runtime and self._workers.should_content_be_removed(uid):
                 self._files.remove_log_directory(directory)
+
+    async def _collect_from(self, records: Sequence[PodRecord]) -> None:
+        found = garbage.collect(records, self._workers.should_content_be_removed)
+        for container_id in found.containers:
+            await self._remove_container(container_id)
+        for sandbox_id in found.sandboxes:
+            await self._remove_sandbox(sandbox_id)
 
     async def _remove_container(self, container_id: str) -> None:
         try:

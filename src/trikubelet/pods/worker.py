@@ -19,6 +19,7 @@ import trio
 from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Graces, Outcome, Starting, Syncing, Terminated, Terminating
 from trikubelet.core.names import object_ref
+from trikubelet.kit.instant import instant
 from trikubelet.model.errors import InvariantBroken, NetworkNotReady, PodSyncError, RetryAt
 from trikubelet.model.runtime_errors import RuntimeCallError
 
@@ -32,17 +33,18 @@ log = logging.getLogger(__name__)
 
 
 class Attempts(Protocol):
-    """What a worker can try. Each is given the newest configuration and the time of the attempt before."""
+    """What a worker can try. Each is given the newest configuration; ``since`` is the instant at which the attempt
+    before it ended: what was observed earlier does not show all that it did."""
 
     async def sync(self, pod: Pod, since: float) -> Outcome:
         """Bring the pod closer to its configuration. DONE: it has ended for good."""
         ...
 
-    async def terminate(self, pod: Pod, state: Terminating) -> Outcome:
+    async def terminate(self, pod: Pod, state: Terminating, since: float) -> Outcome:
         """Stop its containers. DONE: none runs."""
         ...
 
-    async def clean_up(self, pod: Pod, state: Terminated, since: float) -> Outcome:
+    async def clean_up(self, pod: Pod, state: Terminated) -> Outcome:
         """Release what it held. DONE: nothing of it needs a task any more."""
         ...
 
@@ -115,7 +117,7 @@ class PodWorker:
     async def _attempt_once(self) -> None:
         self.state = lifecycle.on_begin(self.state)
         made_for = type(self.state)
-        began = self._busy_since = trio.current_time()
+        self._busy_since = trio.current_time()
         self._count += 1
         delay = 0.0
         with trio.CancelScope() as self._attempt:
@@ -125,7 +127,7 @@ class PodWorker:
                 self.state = lifecycle.on_outcome(self.state, outcome, graces(self.pod))
         self._attempt = None
         self._busy_since = None
-        self._since = began
+        self._since = instant()
         moved = type(self.state) is not made_for
         self._due = trio.current_time() + (0.0 if moved else delay)
 
@@ -152,9 +154,9 @@ class PodWorker:
             case Starting() | Syncing():
                 return await self._attempts.sync(self.pod, self._since)
             case Terminating() as state:
-                return await self._attempts.terminate(self.pod, state)
+                return await self._attempts.terminate(self.pod, state, self._since)
             case Terminated() as state:
-                return await self._attempts.clean_up(self.pod, state, self._since)
+                return await self._attempts.clean_up(self.pod, state)
             case Finished():
                 raise InvariantBroken(f"an attempt at the finished pod {object_ref(self.pod)}")
 

@@ -1,0 +1,241 @@
+"""The containers of one simulated node. They live here and not in the runtime object, so they outlive the agent.
+
+What a container does is written in its command, as if it were a program: ``run`` runs until stopped, ``exit CODE
+AFTER`` ends by itself, ``stubborn`` ignores the stop signal. Nothing runs in the background: what time has done to a
+container is worked out when somebody looks.
+
+The world is also the witness. It keeps a trace of everything that was done to it, and raises InvariantBroken at once
+when the agent does what it must never do, whatever the seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.names import CONTAINER_HASH
+from trikubelet.model.errors import InvariantBroken
+from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState, SandboxStatus
+from trikubelet.model.runtime_config import NamespaceMode
+from trikubelet.model.runtime_errors import InvalidArgument, NotFound, RuntimeFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
+
+EPOCH_NS = 1_800_000_000 * 10**9
+SIGTERM_CODE, SIGKILL_CODE = 143, 137
+
+
+def wall_ns() -> int:
+    """Wall time that follows Trio's clock."""
+    return EPOCH_NS + int(trio.current_time() * 10**9)
+
+
+@dataclass(slots=True)
+class _Container:
+    status: ContainerStatus
+    config: ContainerConfig
+    ends_at: float | None = None
+    exit_code: int = 0
+
+
+@dataclass(slots=True)
+class World:
+    """Owns every sandbox and container of the node."""
+
+    sandboxes: dict[str, SandboxStatus] = field(default_factory=dict)
+    containers: dict[str, _Container] = field(default_factory=dict)
+    trace: list[str] = field(default_factory=list)
+    watchers: list[Callable[[str, str], None]] = field(default_factory=list)
+    may_start: Callable[[str, str], str | None] = lambda _uid, _name: None
+    """Asked with pod UID and container name before a start: why it must not be, or None."""
+    _made: int = 0
+
+    def note(self, text: str) -> None:
+        """One line of the trace."""
+        self.trace.append(f"{trio.current_time():9.3f} {text}")
+
+    def _id(self, kind: str) -> str:
+        self._made += 1
+        return f"{kind}{self._made:06d}"
+
+    # ---- sandboxes ----
+
+    def run_sandbox(self, config: SandboxConfig) -> str:
+        """Make a sandbox that is ready."""
+        alive = [s.id for s in self.sandboxes.values() if s.uid == config.uid and s.state is SandboxState.READY]
+        if any(s.uid == config.uid and s.attempt == config.attempt for s in self.sandboxes.values()):
+            raise RuntimeFailure(f'name "{config.name}_{config.uid}_{config.attempt}" is reserved')
+        if alive:
+            raise InvariantBroken(f"pod {config.name} gets a second live sandbox beside {alive}")
+        host_network = config.security.namespaces.network is NamespaceMode.NODE
+        sandbox_id = self._id("s")
+        self.sandboxes[sandbox_id] = SandboxStatus(
+            id=sandbox_id,
+            uid=config.uid,
+            name=config.name,
+            namespace=config.namespace,
+            attempt=config.attempt,
+            state=SandboxState.READY,
+            created_at=wall_ns() + self._made,
+            ips=() if host_network else (f"10.88.{self._made // 250}.{self._made % 250 + 1}",),
+            host_network=host_network,
+            labels=config.labels,
+            annotations=config.annotations,
+        )
+        self.note(f"run sandbox {sandbox_id} of {config.name}, attempt {config.attempt}")
+        self._tell(config.uid, sandbox_id)
+        return sandbox_id
+
+    def stop_sandbox(self, sandbox_id: str) -> None:
+        """Stop a sandbox, killing what runs in it."""
+        sandbox = self.sandbox(sandbox_id)
+        for container in list(self.containers.values()):
+            if container.status.sandbox_id == sandbox_id:
+                self.end(container.status.id, SIGKILL_CODE)
+        if sandbox.state is SandboxState.READY:
+            self.sandboxes[sandbox_id] = replace(sandbox, state=SandboxState.NOTREADY, ips=())
+            self.note(f"stop sandbox {sandbox_id} of {sandbox.name}")
+            self._tell(sandbox.uid, sandbox_id)
+
+    def remove_sandbox(self, sandbox_id: str) -> None:
+        """Remove a sandbox with its containers."""
+        sandbox = self.sandboxes.get(sandbox_id)
+        if sandbox is None:
+            return
+        self.stop_sandbox(sandbox_id)
+        for container in list(self.containers.values()):
+            if container.status.sandbox_id == sandbox_id:
+                del self.containers[container.status.id]
+        del self.sandboxes[sandbox_id]
+        self.note(f"remove sandbox {sandbox_id} of {sandbox.name}")
+        self._tell(sandbox.uid, sandbox_id)
+
+    def sandbox(self, sandbox_id: str) -> SandboxStatus:
+        """One sandbox. Raises NotFound."""
+        if sandbox_id not in self.sandboxes:
+            raise NotFound(f"sandbox {sandbox_id!r} not found")
+        return self.sandboxes[sandbox_id]
+
+    # ---- containers ----
+
+    def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
+        """Make a container that has not started."""
+        sandbox = self.sandbox(sandbox_id)
+        if sandbox.state is not SandboxState.READY:
+            raise RuntimeFailure(f"sandbox {sandbox_id} is not running")
+        if config.command[:1] == ("unmakeable",):
+            raise InvalidArgument("this container cannot be made")
+        container_id = self._id("c")
+        status = ContainerStatus(
+            id=container_id,
+            name=config.name,
+            attempt=config.attempt,
+            state=ContainerState.CREATED,
+            created_at=wall_ns() + self._made,
+            image=config.user_specified_image,
+            image_ref=config.image,
+            log_path=f"/logs/{config.log_path}",
+            hash=config.annotations.get(CONTAINER_HASH, ""),
+            sandbox_id=sandbox_id,
+            labels=config.labels,
+            annotations=config.annotations,
+        )
+        self.containers[container_id] = _Container(status, config)
+        self.note(f"create {container_id} {sandbox.name}/{config.name}, attempt {config.attempt}")
+        self._tell(sandbox.uid, container_id)
+        return container_id
+
+    def start_container(self, container_id: str) -> None:
+        """Start a created container."""
+        container = self._container(container_id)
+        if container.status.state is not ContainerState.CREATED:
+            raise RuntimeFailure(f"container {container_id} is {container.status.state.name}")
+        sandbox = self.sandbox(container.status.sandbox_id)
+        why_not = self.may_start(sandbox.uid, container.status.name)
+        if why_not:
+            raise InvariantBroken(f"container {sandbox.name}/{container.status.name} is started: {why_not}")
+        command = container.config.command or ("run",)
+        if command[0] == "unstartable":
+            container.status = replace(
+                container.status,
+                state=ContainerState.EXITED,
+                exit_code=128,
+                reason="StartError",
+                started_at=wall_ns(),
+                finished_at=wall_ns(),
+            )
+            raise RuntimeFailure("failed to start containerd task: executable file not found")
+        container.status = replace(container.status, state=ContainerState.RUNNING, started_at=wall_ns())
+        if command[0] == "exit":
+            container.exit_code = int(command[1])
+            container.ends_at = trio.current_time() + float(command[2])
+        self.note(f"start {container_id} {sandbox.name}/{container.status.name}")
+        self._tell(sandbox.uid, container_id)
+
+    def stop_seconds(self, container_id: str, grace_seconds: int) -> float:
+        """How long the container will take to stop."""
+        command = self._container(container_id).config.command or ("run",)
+        return float(grace_seconds) if command[0] == "stubborn" else min(0.2, grace_seconds)
+
+    def end(self, container_id: str, exit_code: int) -> None:
+        """The container ends now, if it runs."""
+        container = self.containers.get(container_id)
+        if container is None or container.status.state is not ContainerState.RUNNING:
+            return
+        self._finish(container, exit_code, wall_ns())
+
+    def remove_container(self, container_id: str) -> None:
+        """Remove a container."""
+        container = self.containers.pop(container_id, None)
+        if container is not None:
+            self.note(f"remove {container_id} {container.status.name}")
+            self._tell(self._uid(container), container_id)
+
+    def container(self, container_id: str) -> ContainerStatus:
+        """One container as it is now. Raises NotFound."""
+        return self._container(container_id).status
+
+    def all_containers(self) -> list[ContainerStatus]:
+        """Every container as it is now."""
+        return [self._look(container).status for container in list(self.containers.values())]
+
+    def running_of(self, uid: str) -> list[ContainerStatus]:
+        """The running containers of a pod."""
+        found = (c for c in self.containers.values() if self._uid(c) == uid)
+        return [c.status for c in map(self._look, found) if c.status.state is ContainerState.RUNNING]
+
+    def _container(self, container_id: str) -> _Container:
+        if container_id not in self.containers:
+            raise NotFound(f"container {container_id!r} not found")
+        return self._look(self.containers[container_id])
+
+    def _look(self, container: _Container) -> _Container:
+        """Let time do its work."""
+        running = container.status.state is ContainerState.RUNNING
+        if running and container.ends_at is not None and trio.current_time() >= container.ends_at:
+            self._finish(container, container.exit_code, EPOCH_NS + int(container.ends_at * 10**9))
+        return container
+
+    def _finish(self, container: _Container, exit_code: int, at_ns: int) -> None:
+        container.status = replace(
+            container.status,
+            state=ContainerState.EXITED,
+            exit_code=exit_code,
+            finished_at=at_ns,
+            reason="Completed" if exit_code == 0 else "Error",
+        )
+        self.note(f"{container.status.id} {container.status.name} ended with {exit_code}")
+        self._tell(self._uid(container), container.status.id)
+
+    def _uid(self, container: _Container) -> str:
+        sandbox = self.sandboxes.get(container.status.sandbox_id)
+        return sandbox.uid if sandbox else ""
+
+    def _tell(self, uid: str, id_: str) -> None:
+        for watcher in self.watchers:
+            watcher(uid, id_)

@@ -1,0 +1,238 @@
+"""A whole node in memory: pods come up, restart, end and go, on virtual time."""
+
+from __future__ import annotations
+
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from trikubelet.app.node import Node, Outside, Rules, join, run_node
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.restarts import BackoffLimits
+from trikubelet.model.bounds import Bounds
+from trikubelet.model.k8s import ContainerStateWaiting
+from trikubelet.model.runtime import ContainerState, SandboxState
+from trikubelet.testing.builders import container, pod
+from trikubelet.testing.chance import Odds, Troubles
+from trikubelet.testing.memory_host import MemoryPodFiles, MemoryVolumes, VirtualClock
+from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
+from trikubelet.testing.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from trio.testing import MockClock
+
+    from trikubelet.model.k8s import Pod
+
+
+class Bench:
+    """A world and the disk beside it; agents come and go."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.files = MemoryPodFiles()
+        self.volumes = MemoryVolumes()
+        self.images = MemoryImages(["app:1"], ["web:2"])
+
+    @asynccontextmanager
+    async def agent(self, *pods: Pod) -> AsyncIterator[Node]:
+        """An agent for the length of the block; leaving the block kills it as SIGKILL would."""
+        outside = Outside(
+            MemoryRuntime(self.world, Troubles(Odds(latency_seconds=0.002))),
+            self.images,
+            self.files,
+            self.volumes,
+            VirtualClock(),
+        )
+        facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
+        node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file"], random.Random(1))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run_node, node)
+            node.slots["file"].put(pods)
+            yield node
+            nursery.cancel_scope.cancel()
+
+    def running(self) -> list[str]:
+        return sorted(c.name for c in self.world.all_containers() if c.state is ContainerState.RUNNING)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait, on virtual time, for something to become true. The world has no events to wait on: it is looked at."""
+    with trio.fail_after(seconds):
+        while not condition():  # noqa: ASYNC110
+            await trio.sleep(0.05)
+
+
+def phase(node: Node, name: str) -> str:
+    status = node.statuses.get(f"uid-{name}")
+    return status.phase if status else ""
+
+
+def waiting(node: Node, name: str) -> ContainerStateWaiting:
+    """Why the pod's first container waits; an empty reason when it does not."""
+    status = node.statuses.get(f"uid-{name}")
+    first = status.container_statuses[0].state if status and status.container_statuses else None
+    return (first.waiting if first else None) or ContainerStateWaiting()
+
+
+async def test_a_pod_comes_up_ready_within_a_second(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    began = trio.current_time()
+    async with bench.agent(pod("web", container("a"), container("b"))) as node:
+        await until(lambda: bench.running() == ["a", "b"])
+        await until(lambda: phase(node, "web") == "Running")
+        status = node.statuses.get("uid-web")
+
+    assert trio.current_time() - began < 1
+    assert [True, True] == [c.ready for c in status.container_statuses]
+    assert {"True"} == {c.status for c in status.conditions}
+
+
+async def test_stopping_the_agent_stops_no_container_and_the_next_one_adopts_them(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    web = pod("web")
+    async with bench.agent(web):
+        await until(lambda: bench.running() == ["main"])
+    before = bench.world.all_containers()
+    async with bench.agent(web) as node:
+        await until(lambda: phase(node, "web") == "Running")
+        await trio.sleep(10)
+
+    assert before == bench.world.all_containers()
+
+
+async def test_init_containers_run_in_order_before_the_regular_ones(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    init = [container("first", ["exit", "0", "3"]), container("second", ["exit", "0", "3"])]
+    async with bench.agent(pod("web", init=init)) as node:
+        await until(lambda: bench.running() == ["first"])
+        assert phase(node, "web") == "Pending"
+        await until(lambda: bench.running() == ["second"])
+        await until(lambda: bench.running() == ["main"])
+
+
+async def test_a_sidecar_starts_before_and_outlives_the_regular_containers(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    sidecar = container("proxy", restart_policy="Always")
+    async with bench.agent(pod("job", container("main", ["exit", "0", "5"]), init=[sidecar], policy="Never")) as node:
+        await until(lambda: bench.running() == ["main", "proxy"])
+        await until(lambda: phase(node, "job") == "Succeeded")
+        await until(lambda: bench.running() == [])
+
+
+async def test_a_crashing_container_backs_off_and_counts_its_restarts(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(pod("crash", container("main", ["exit", "1", "1"]))) as node:
+        await until(lambda: phase(node, "crash") == "Running")
+        await trio.sleep(60)
+        (status,) = node.statuses.get("uid-crash").container_statuses
+        reasons = {event.reason for event in node.events.all()}
+
+    assert "CrashLoopBackOff" == status.state.waiting.reason
+    assert status.state.waiting.message.startswith("back-off 40s restarting failed container=main pod=crash_default(")
+    assert 3 == status.restart_count
+    assert {"Pulled", "Created", "Started", "BackOff"} <= reasons
+
+
+async def test_a_finished_pod_never_runs_again_and_keeps_its_last_container(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    job = pod("job", container("main", ["exit", "3", "1"]), policy="Never")
+    async with bench.agent(job) as node:
+        await until(lambda: phase(node, "job") == "Failed")
+        await trio.sleep(300)
+    async with bench.agent(job) as node:
+        await until(lambda: phase(node, "job") == "Failed")
+        await trio.sleep(300)
+
+    assert 1 == sum("start c" in line for line in bench.world.trace)
+    assert [3] == [c.exit_code for c in bench.world.all_containers()]
+
+
+async def test_a_removed_pod_stops_with_grace_and_leaves_nothing(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web", container("main", ["stubborn"]), grace=7)) as node:
+        await until(lambda: phase(node, "web") == "Running")
+        asked = trio.current_time()
+        node.slots["file"].put(())
+        await until(lambda: bench.running() == [])
+        took = trio.current_time() - asked
+        await until(lambda: not bench.world.sandboxes and not bench.files.pods_on_disk(), 180)
+        assert not node.workers
+
+    assert 7 <= took < 9
+    assert {} == bench.world.containers
+
+
+async def test_an_edited_manifest_replaces_its_pod_one_after_the_other(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web", container("old"), uid="uid-1")) as node:
+        await until(lambda: bench.running() == ["old"])
+        node.slots["file"].put((pod("web", container("new"), uid="uid-2"),))
+        await until(lambda: bench.running() == ["new"])
+
+    started = [line.split()[-1] for line in bench.world.trace if " start " in line or "ended" in line]
+    assert ["default/old"] != started  # the trace names both
+    order = [line for line in bench.world.trace if "old ended" in line or ("start" in line and "web/new" in line)]
+    assert "old ended" in order[0]
+
+
+async def test_a_pod_that_nothing_wants_is_stopped_but_not_before_every_source_has_spoken(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web")):
+        await until(lambda: bench.running() == ["main"])
+    outside = Outside(MemoryRuntime(bench.world), bench.images, bench.files, bench.volumes, VirtualClock())
+    facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",))
+    node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file", "http"], random.Random(1))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_node, node)
+        node.slots["file"].put(())
+        await trio.sleep(60)
+        assert bench.running() == ["main"]
+        node.slots["http"].put(())
+        await until(lambda: bench.running() == [])
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_dead_sandbox_is_replaced_and_its_containers_with_it(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web")) as node:
+        await until(lambda: phase(node, "web") == "Running")
+        bench.world.stop_sandbox(next(iter(bench.world.sandboxes)))
+        await until(lambda: [1] == [s.attempt for s in bench.world.sandboxes.values() if s.state is SandboxState.READY])
+        await until(lambda: bench.running() == ["main"])
+        assert {"SandboxChanged"} <= {event.reason for event in node.events.all()}
+
+
+async def test_an_image_that_cannot_be_had_is_told_in_upstreams_words(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web", container(image="nowhere:1"))) as node:
+        await until(lambda: waiting(node, "web").reason == "ErrImagePull")
+        await until(lambda: waiting(node, "web").reason == "ImagePullBackOff")
+        later = waiting(node, "web")
+
+    assert later.message.startswith('Back-off pulling image "nowhere:1": ErrImagePull: ')
+
+
+async def test_fifty_pods_come_up_together(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(*(pod(f"p{n}") for n in range(50))):
+        await until(lambda: len(bench.running()) == 50, 10)
+
+
+@pytest.mark.parametrize("name", ["unmakeable", "unstartable"])
+async def test_a_container_that_cannot_start_does_not_hold_up_its_siblings(
+    name: str, autojump_clock: MockClock
+) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web", container("bad", [name]), container("good"))) as node:
+        await until(lambda: bench.running() == ["good"])
+        await trio.sleep(1)
+        reason = waiting(node, "web").reason
+
+    assert reason in {"CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
