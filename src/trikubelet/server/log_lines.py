@@ -1,0 +1,74 @@
+"""Lines out of the records of a container's log.
+
+The runtime cuts long lines: every part but the last is marked P, and parts of stdout and stderr may alternate. A line
+is what one stream wrote up to its newline, and it stands where its last part stands. The joiner holds at most one
+unfinished line per stream and of each at most ``LINE_BYTES_MAX``; a longer line comes out in pieces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trikubelet.host.logs import LogLine
+
+LINE_BYTES_MAX = 1024 * 1024
+
+Place = tuple[int, int]
+"""Where a record stands: the number of its file, and the byte it begins at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A line, or a piece of one that is too long to hold. ``time`` is when its first part was written, ``at`` where its
+    last part stands. ``starts``: nothing of the line came before. A line that never ended has no newline."""
+
+    time: str
+    stream: str
+    text: bytes
+    at: Place
+    starts: bool = True
+
+
+@dataclass(slots=True)
+class _Open:
+    """A line whose end has not come."""
+
+    time: str
+    starts: bool = True
+    at: Place = (0, 0)
+    parts: list[bytes] = field(default_factory=list)
+    bytes: int = 0
+
+    def piece(self, stream: str) -> Piece:
+        return Piece(self.time, stream, b"".join(self.parts), self.at, self.starts)
+
+
+class Joiner:
+    """Owns the unfinished line of each stream."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    def feed(self, record: LogLine, at: Place) -> Piece | None:
+        """Take the next record; what it completed, or None."""
+        held = self._open.setdefault(record.stream, _Open(record.time))
+        held.parts.append(record.text)
+        held.bytes += len(record.text)
+        held.at = at
+        if record.text.endswith(b"\n"):
+            del self._open[record.stream]
+            return held.piece(record.stream)
+        if held.bytes < LINE_BYTES_MAX:
+            return None
+        self._open[record.stream] = _Open(held.time, starts=False)
+        return held.piece(record.stream)
+
+    def rest(self) -> Iterator[Piece]:
+        """The lines that never ended, in the order of their last parts. Nothing is held afterwards."""
+        left = sorted(((held.at, stream) for stream, held in self._open.items() if held.parts))
+        yield from [self._open[stream].piece(stream) for _, stream in left]
+        self._open.clear()

@@ -1,0 +1,150 @@
+"""The records of a container's log in the order they were written, across rotations, and on into the future.
+
+    rotated parts, oldest first ─► the file being written ─► [nothing new: is it over? was it rotated?] ─┐
+                                          ▲                                                              │
+                                          └─── the new file, after any part that was missed ◄── rotated ─┤
+                                                                               over ─► end    wait ◄─────┘
+
+A record is a whole line of the file: what follows the last newline is being written, or was torn by a crash, and is no
+record. Whether the container is over is asked before the last look, so nothing it wrote can be missed.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, aclosing
+from typing import IO, TYPE_CHECKING
+
+import trio
+
+from trikubelet.server.log_files import after, is_still, last_write_ns, open_log, stem
+from trikubelet.server.log_tail import BLOCK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+
+    from trikubelet.server.log_lines import Place
+    from trikubelet.server.log_tail import Start
+
+FOLLOW_SECONDS = 0.2
+"""How often a followed file is looked at again."""
+RECORD_BYTES_MAX = 1024 * 1024
+"""A record is some 16 KiB; what is longer than this is no log, and is left out up to its newline."""
+
+Batch = list[tuple[bytes, "Place"]]
+
+
+class _Tape:
+    """Owns how far one open file was read. ``number`` is the file's, for the places of its records."""
+
+    def __init__(self, file: IO[bytes], number: int, offset: int = 0) -> None:
+        self._file = file
+        self._number = number
+        self._offset = offset
+        self._torn = b""
+        self._dropping = False
+        file.seek(offset)
+
+    def read(self) -> tuple[Batch, bool]:
+        """The records of the next block, and whether there was anything to read."""
+        block = self._file.read(BLOCK_BYTES)
+        *whole, torn = (self._torn + block).split(b"\n")
+        batch: Batch = []
+        for raw in whole:
+            if not self._dropping:
+                batch.append((raw + b"\n", (self._number, self._offset)))
+            self._dropping = False
+            self._offset += len(raw) + 1
+        if len(torn) > RECORD_BYTES_MAX:
+            self._dropping = True
+            self._offset += len(torn)
+            torn = b""
+        self._torn = torn
+        return batch, bool(block)
+
+
+async def read_records(
+    path: str, files: Sequence[str], start: Start, since_ns: int, is_over: Callable[[], bool] | None
+) -> AsyncGenerator[Batch, None]:
+    """The records from ``start`` on, in batches of a block. ``files`` are the parts of the log at ``path``, oldest
+    first; rotated parts last written before ``since_ns`` are left out. ``is_over``: follow until it says so; None: do
+    not follow. Raises OSError when a file cannot be read; one that is gone counts as empty.
+    """
+    first, offset = start.begin
+    current = len(files) - 1
+    for number in range(first, current):
+        if last_write_ns(files[number]) >= since_ns:
+            async with aclosing(_whole_file(files[number], number, offset)) as batches:
+                async for batch in batches:
+                    yield batch
+        offset = 0
+    known = {stem(part) for part in files[:-1]}
+    number = current
+    while await _is_there(path, is_over):
+        with ExitStack() as stack:
+            try:
+                file = stack.enter_context(open_log(path))
+            except FileNotFoundError:
+                continue
+            async with aclosing(_until_rotated(path, file, _Tape(file, number, offset), is_over)) as batches:
+                async for batch in batches:
+                    yield batch
+            if is_over is None or is_still(path, file):
+                return
+            missed = list(_missed(path, file, known))
+        for part in missed:
+            number += 1
+            async with aclosing(_whole_file(part, number, 0)) as batches:
+                async for batch in batches:
+                    yield batch
+        number, offset = number + 1, 0
+
+
+async def _is_there(path: str, is_over: Callable[[], bool] | None) -> bool:
+    """Wait for the file when it is followed; whether it is there."""
+    while last_write_ns(path) == 0:
+        if is_over is None or is_over():
+            return False
+        await trio.sleep(FOLLOW_SECONDS)
+    return True
+
+
+async def _whole_file(path: str, number: int, offset: int) -> AsyncGenerator[Batch, None]:
+    try:
+        file = open_log(path)
+    except FileNotFoundError:
+        return  # removed, as the oldest part, since it was listed
+    with file:
+        tape = _Tape(file, number, offset)
+        more = True
+        while more:
+            await trio.lowlevel.checkpoint()
+            batch, more = tape.read()
+            yield batch
+
+
+async def _until_rotated(
+    path: str, file: IO[bytes], tape: _Tape, is_over: Callable[[], bool] | None
+) -> AsyncGenerator[Batch, None]:
+    """The file's records until its end, or, followed, until the path names another file or the container is over."""
+    while True:
+        await trio.lowlevel.checkpoint()
+        ends = is_over is None or is_over() or not is_still(path, file)
+        batch, more = tape.read()
+        while more:
+            yield batch
+            await trio.lowlevel.checkpoint()
+            batch, more = tape.read()
+        if ends:
+            return
+        await trio.sleep(FOLLOW_SECONDS)
+
+
+def _missed(path: str, file: IO[bytes], known: set[str]) -> Iterator[str]:
+    """The parts that came after the open file and before the one that ``path`` names now. ``known`` is brought up to
+    date: it holds every part up to these."""
+    newer = after(path, known)
+    known.update(map(stem, newer))
+    # The first new part is the file we had open, unless that was removed meanwhile.
+    if newer and (newer[0].endswith(".gz") or is_still(newer[0], file)):
+        newer = newer[1:]
+    yield from newer

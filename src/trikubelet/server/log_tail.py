@@ -1,0 +1,159 @@
+"""Where the last lines of a log begin, found from its end without reading what comes before.
+
+Reads backwards, block by block, and looks only at the head of each record. A line stands where its last part stands,
+so the last N lines are known at the Nth end from the back; their first parts may stand further back still, between
+parts of the other stream. So the search goes on until the first part of every one of them is known, but no further than
+``LOOKBACK_BYTES_MAX``. The reader is told where to begin, and from where on the ends of lines count.
+
+A compressed file cannot be read backwards: it is read forwards once, keeping nine bytes per record.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+import trio
+
+from trikubelet.host.logs import LogLine, parse_line
+from trikubelet.server.log_files import open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trikubelet.server.log_lines import Place
+
+BLOCK_BYTES = 64 * 1024
+HEAD_BYTES_MAX = 256
+"""Time, stream and tag fit well within; of a record only this much is looked at here."""
+LOOKBACK_BYTES_MAX = 1024 * 1024
+"""How far before the last lines wanted their beginnings are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """``begin``: where to begin to read; ``count_from``: lines that end before this place are not wanted."""
+
+    begin: Place = (0, 0)
+    count_from: Place = (0, 0)
+
+
+@dataclass(slots=True)
+class _Search:
+    """What is known so far, going back from the end. ``wanted`` lines are still to be found; ``open`` are the streams
+    whose earliest wanted line may have parts further back; ``seen`` the streams met at all."""
+
+    wanted: int
+    begin: Place
+    count_from: Place
+    looked_back: int = 0
+    open: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
+
+    def take(self, stream: str, at: Place, *, ends: bool, size: int) -> bool:
+        """One record further back, of ``size`` bytes; whether the search is over."""
+        if not self.wanted:
+            self.looked_back += size
+        # The newest record of a stream is the last part of a line, even when the line never ended.
+        if ends or stream not in self.seen:
+            self.seen.add(stream)
+            self.open.discard(stream)
+            if self.wanted:
+                self.wanted -= 1
+                self.open.add(stream)
+                self.begin = self.count_from = at
+        elif stream in self.open:
+            self.begin = at
+        return not self.wanted and (not self.open or self.looked_back > LOOKBACK_BYTES_MAX)
+
+
+async def find_tail(files: Sequence[str], lines: int) -> Start:
+    """Where the last ``lines`` lines of ``files`` (oldest first) begin. A file that cannot be read has none."""
+    last = len(files) - 1
+    if lines <= 0:
+        end = (last, _bytes_of(files[last]))
+        return Start(end, end)
+    search = _Search(lines, (last, 0), (last, 0))
+    for number in range(last, -1, -1):
+        try:
+            with open_log(files[number]) as file:
+                heads = _heads_of_packed(file) if files[number].endswith(".gz") else _heads_back(file)
+                if await _search(heads, number, search):
+                    break
+        except (OSError, EOFError):
+            continue
+    return Start(search.begin, search.count_from)
+
+
+def _bytes_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+async def _search(heads: Iterator[tuple[int, str, bool] | None], number: int, search: _Search) -> bool:
+    """Go through one file; whether the search is over."""
+    before = 0
+    for head in heads:
+        if head is None:  # a block was read
+            await trio.lowlevel.checkpoint()
+            continue
+        offset, stream, ends = head
+        if search.take(stream, (number, offset), ends=ends, size=max(0, before - offset)):
+            return True
+        before = offset
+    return False
+
+
+def _heads_back(file: IO[bytes]) -> Iterator[tuple[int, str, bool] | None]:
+    """The whole records of a file from its last to its first: where each begins, its stream, and whether it ends a
+    line. None after each block that was read."""
+    at = file.seek(0, os.SEEK_END)
+    carry: bytes | None = None  # the head of what the blocks behind began with; None behind the last newline
+    while at:
+        size = min(BLOCK_BYTES, at)
+        at -= size
+        file.seek(at)
+        first, *others = file.read(size).split(b"\n")
+        offset = at + size
+        for piece in reversed(others):
+            offset -= len(piece)
+            yield from _head(offset, None if carry is None else (piece + carry)[:HEAD_BYTES_MAX])
+            carry = b""
+            offset -= 1
+        carry = None if carry is None else (first + carry)[:HEAD_BYTES_MAX]
+        yield None
+    yield from _head(0, carry)
+
+
+def _head(offset: int, raw: bytes | None) -> Iterator[tuple[int, str, bool]]:
+    record = None if raw is None else parse_line(raw)
+    if record is not None:
+        yield offset, record.stream, _ends(record)
+
+
+def _ends(record: LogLine) -> bool:
+    return record.text.endswith(b"\n")
+
+
+_CODES = ("stdout", False), ("stdout", True), ("stderr", False), ("stderr", True)
+
+
+def _heads_of_packed(file: IO[bytes]) -> Iterator[tuple[int, str, bool] | None]:
+    """The same for a file that can only be read forwards."""
+    offsets, codes, offset = array("Q"), bytearray(), 0
+    read = 0
+    while raw := file.readline():
+        record = parse_line(raw[:HEAD_BYTES_MAX]) if raw.endswith(b"\n") else None
+        if record is not None:
+            offsets.append(offset)
+            codes.append(_CODES.index((record.stream, _ends(record))))
+        offset += len(raw)
+        if offset - read > BLOCK_BYTES:
+            read = offset
+            yield None
+    for offset, code in zip(reversed(offsets), reversed(codes), strict=True):
+        yield offset, *_CODES[code]

@@ -1,0 +1,245 @@
+"""The log reader against a naive model, on real files, and across rotations."""
+
+from __future__ import annotations
+
+import gzip
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trikubelet.server import log_tail
+from trikubelet.server.log_reader import LogQuery, read_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EPOCH_NS = 1_700_000_000 * 10**9
+
+
+@dataclass(frozen=True)
+class Record:
+    stream: str
+    ends: bool
+    text: str
+
+
+def stamp(number: int) -> str:
+    """The time of the record of that number: a second apart, from 2023-11-14T22:13:20Z on."""
+    minute, second = divmod(20 + number, 60)
+    hour, minute = divmod(13 + minute, 60)
+    return f"2023-11-14T{22 + hour}:{minute:02d}:{second:02d}Z"
+
+
+def raw(number: int, record: Record) -> bytes:
+    return f"{stamp(number)} {record.stream} {'F' if record.ends else 'P'} {record.text}\n".encode()
+
+
+def naive(records: list[Record], query: LogQuery) -> bytes:
+    """What ``read_log`` must say, worked out with the whole log in hand."""
+    lines: list[tuple[tuple[int, int], int, str, str]] = []  # place of the last part, number of the first, stream, text
+    held: dict[str, list[int]] = {}
+
+    def put(stream: str, parts: list[int], *, ends: bool) -> None:
+        text = "".join(records[part].text for part in parts) + ("\n" if ends else "")
+        lines.append(((not ends, parts[-1]), parts[0], stream, text))
+
+    for number, record in enumerate(records):
+        held.setdefault(record.stream, []).append(number)
+        if record.ends:
+            put(record.stream, held.pop(record.stream), ends=True)
+    for stream, parts in held.items():
+        put(stream, parts, ends=False)
+    if query.tail_lines is not None:
+        by_end = sorted(lines, key=lambda line: line[0][1], reverse=True)
+        lines = by_end[: query.tail_lines]
+    said = ""
+    for _, first, stream, text in sorted(lines):
+        written = EPOCH_NS + first * 10**9
+        if written >= query.since_ns and query.stream in ("", stream):
+            said += f"{stamp(first)} {text}" if query.timestamps else text
+    return said.encode()[: query.limit_bytes]
+
+
+async def read(path: Path, query: LogQuery) -> bytes:
+    async with aclosing(read_log(str(path), query, lambda: True)) as blocks:
+        return b"".join([block async for block in blocks])
+
+
+RECORDS = st.lists(
+    st.builds(Record, st.sampled_from(["stdout", "stderr"]), st.booleans(), st.text("ab ", max_size=6)), max_size=40
+)
+QUERIES = st.builds(
+    LogQuery,
+    follow=st.booleans(),
+    tail_lines=st.none() | st.integers(0, 12),
+    since_ns=st.just(0) | st.integers(0, 45).map(lambda second: EPOCH_NS + second * 10**9),
+    limit_bytes=st.none() | st.integers(1, 60),
+    timestamps=st.booleans(),
+    stream=st.sampled_from(["", "stdout", "stderr"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(records=RECORDS, cuts=st.lists(st.integers(0, 40), max_size=2), query=QUERIES, block=st.integers(1, 200))
+def test_a_log_in_any_number_of_files_reads_as_the_naive_model_says(
+    tmp_path_factory: pytest.TempPathFactory, records: list[Record], cuts: list[int], query: LogQuery, block: int
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "0.log"
+    first, second = sorted([*cuts, 0, 0][:2])
+    lines = [raw(number, record) for number, record in enumerate(records)]
+    with gzip.open(f"{path}.20231114-221300.gz", "wb") as packed:
+        packed.write(b"".join(lines[:first]))
+    path.with_name("0.log.20231114-221400").write_bytes(b"".join(lines[first:second]))
+    path.write_bytes(b"".join(lines[second:]))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_tail, "BLOCK_BYTES", block)
+
+        assert naive(records, query) == trio.run(read, path, query)
+
+
+async def test_a_record_without_its_newline_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(raw(0, Record("stdout", True, "whole")) + b"2023-11-14T22:13:21Z stdout F to")
+
+    assert b"whole\n" == await read(path, LogQuery())
+    assert b"whole\n" == await read(path, LogQuery(tail_lines=1))
+
+
+async def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert b"" == await read(tmp_path / "0.log", LogQuery())
+    assert b"" == await read(tmp_path / "0.log", LogQuery(tail_lines=3, follow=True))
+
+
+async def test_lines_that_are_no_records_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(b"garbage\n\n" + raw(0, Record("stdout", True, "x")) + b"more garbage of some length\n")
+
+    assert b"x\n" == await read(path, LogQuery(tail_lines=2))
+
+
+async def test_a_tail_of_a_great_log_reads_little_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "0.log"
+    line = raw(0, Record("stdout", True, "x" * 1000))
+    path.write_bytes(line * 5000)
+    reads: list[int] = []
+    heads = log_tail._heads_back
+
+    def counted(file):
+        for head in heads(file):
+            if head is None:
+                reads.append(1)
+            yield head
+
+    monkeypatch.setattr(log_tail, "_heads_back", counted)
+
+    assert 10 == (await read(path, LogQuery(tail_lines=10))).count(b"\n")
+    assert len(reads) <= 2
+
+
+class Writer:
+    """A container runtime's hand in the log directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self.over = False
+
+    def write(self, *texts: str, ends: bool = True) -> None:
+        with self.path.open("ab") as file:
+            for text in texts:
+                file.write(raw(self.count, Record("stdout", ends, text)))
+                self.count += 1
+
+    def rotate(self, name: str, *, packed: bool = False) -> None:
+        rotated = self.path.rename(f"{self.path}.{name}")
+        if packed:
+            with gzip.open(f"{rotated}.gz", "wb") as file:
+                file.write(rotated.read_bytes())
+            rotated.unlink()
+        self.path.touch()
+
+
+async def follow(writer: Writer, into: list[bytes], tail_lines: int | None = None) -> None:
+    query = LogQuery(follow=True, tail_lines=tail_lines)
+    async with aclosing(read_log(str(writer.path), query, lambda: writer.over)) as blocks:
+        async for block in blocks:
+            into.append(block)  # noqa: PERF401 - the test looks at what has come so far
+
+
+async def test_following_waits_for_the_file_and_ends_with_the_container(tmp_path: Path, autojump_clock) -> None:
+    writer, said = Writer(tmp_path / "0.log"), []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follow, writer, said)
+        await trio.sleep(5)
+        writer.write("one", "two")
+        await trio.sleep(5)
+        assert b"one\ntwo\n" == b"".join(said)
+        writer.write("thr", ends=False)
+        await trio.sleep(5)
+        writer.write("ee", "last words")
+        writer.over = True
+
+    assert b"one\ntwo\nthree\nlast words\n" == b"".join(said)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_following_crosses_several_rotations_between_two_looks(
+    tmp_path: Path, autojump_clock, packed: bool
+) -> None:
+    writer, said = Writer(tmp_path / "0.log"), []
+    writer.write("old")
+    writer.rotate("20231114-221300", packed=True)
+    writer.write("one")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follow, writer, said)
+        await trio.sleep(1)
+        writer.write("two")
+        writer.rotate("20231114-221400", packed=packed)
+        writer.write("three")
+        writer.rotate("20231114-221500")
+        writer.write("four")
+        await trio.sleep(1)
+        assert b"old\none\ntwo\nthree\nfour\n" == b"".join(said)
+        writer.rotate("20231114-221600")
+        writer.write("five")
+        writer.over = True
+
+    assert b"old\none\ntwo\nthree\nfour\nfive\n" == b"".join(said)
+
+
+async def test_following_a_tail_of_nothing_shows_only_what_comes(tmp_path: Path, autojump_clock) -> None:
+    writer, said = Writer(tmp_path / "0.log"), []
+    writer.write("before")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follow, writer, said, 0)
+        await trio.sleep(1)
+        writer.write("after")
+        await trio.sleep(1)
+        writer.over = True
+
+    assert b"after\n" == b"".join(said)
+
+
+async def test_leaving_a_followed_log_closes_its_files(tmp_path: Path, autojump_clock) -> None:
+    writer = Writer(tmp_path / "0.log")
+    writer.write("one")
+    with trio.move_on_after(3) as scope:
+        await follow(writer, [])
+
+    assert scope.cancelled_caught  # an open file would be a ResourceWarning, which is an error here
+
+
+async def test_a_line_too_long_to_hold_comes_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    part = Record("stdout", False, "y" * 16384)
+    path.write_bytes(raw(0, part) * 100 + raw(1, Record("stdout", True, "end")))
+
+    said = await read(path, LogQuery(timestamps=True))
+
+    assert f"{stamp(0)} ".encode() + b"y" * 1638400 + b"end\n" == said
