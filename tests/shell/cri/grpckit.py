@@ -181,7 +181,11 @@ async def peer(script: str, *arguments: str) -> AsyncGenerator[trio.Process, Non
     )
     try:
         assert process.stdout is not None
-        assert await process.stdout.receive_some(64) == b"ready\n"
+        said = b""
+        while not said.endswith(b"ready\n"):  # an unbuffered Python writes the end of a line by itself
+            part = await process.stdout.receive_some(64)
+            assert part, f"{script}.py ended before it was ready, having said {said!r}"
+            said += part
         yield process
     finally:
         process.kill()
