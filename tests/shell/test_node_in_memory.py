@@ -236,3 +236,37 @@ async def test_a_container_that_cannot_start_does_not_hold_up_its_siblings(
         reason = waiting(node, "web").reason
 
     assert reason in {"CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
+
+
+async def test_a_pod_that_left_and_came_back_under_its_uid_lives_again(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    job = pod("job", container("main", ["exit", "0", "1"]), policy="OnFailure")
+    async with bench.agent(job) as node:
+        await until(lambda: phase(node, "job") == "Succeeded")
+        await trio.sleep(10)
+        node.slots["file"].put(())
+        await trio.sleep(0.1)
+        node.slots["file"].put((pod("job", container("main", ["exit", "0", "100"]), policy="Always"),))
+        await until(lambda: phase(node, "job") == "Running")
+        await until(lambda: bench.running() == ["main"])
+
+
+async def test_what_a_pod_asks_for_in_vain_is_told_once(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web", node_selector={"disk": "ssd"}, active_deadline_seconds=5)) as node:
+        await until(lambda: phase(node, "web") == "Running")
+        (event,) = [event for event in node.events.all() if event.reason == "UnsupportedFields"]
+
+    assert 1 == event.count
+    assert "spec.activeDeadlineSeconds: the deadline is not enforced yet" in event.message
+    assert "spec.nodeSelector: it is not compared with this node's labels" in event.message
+
+
+async def test_bodies_of_a_crashing_container_do_not_pile_up(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(pod("crash", container("main", ["exit", "1", "1"]))) as node:
+        await until(lambda: phase(node, "crash") == "Running")
+        await until(lambda: any(c.attempt == 3 for c in bench.world.all_containers()))
+        await trio.sleep(3)
+
+    assert [3] == [c.attempt for c in bench.world.all_containers()]

@@ -126,6 +126,7 @@ def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str
         carry_out=carry_out,
         stopper=stopper,
         network_trouble=runtime_state.network_trouble,
+        bounds=bounds,
     )
     workers = PodWorkers(attempts, bounds, chance)
     desired = DesiredPods(sources)
@@ -140,7 +141,7 @@ def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str
         statuses=statuses,
         events=events,
         runtime_state=runtime_state,
-        sync_loop=SyncLoop(changes_out, wakes, workers, bounds),
+        sync_loop=SyncLoop(changes_out, wakes, workers, events, bounds),
         mux=Mux(slots, desired, changes_in, events),
         housekeeping=Housekeeping(desired, workers, pleg, outside.files, outside.volumes, bounds),
         garbage=GarbageCollection(outside.runtime, pleg, desired, workers, outside.files, died, bounds),

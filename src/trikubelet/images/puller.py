@@ -19,7 +19,7 @@ from trikubelet.core.image_names import should_pull, with_default_tag
 from trikubelet.core.names import object_ref
 from trikubelet.model.duration import format_duration
 from trikubelet.model.errors import ImageUnavailable, RetryAt
-from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeTimeout
 
 if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
@@ -75,11 +75,18 @@ class Puller:
 
     async def _look(self, pod: Pod, container: Container, image: str) -> ImageInfo | None:
         try:
-            with trio.fail_after(self._bounds.runtime_call_seconds_max):
-                return await self._images.image_status(image)
+            return await self._status(image)
         except RuntimeCallError as error:
             message = f'Failed to inspect image "{image}": {error}'
             raise self._refused(pod, container, "ImageInspectError", message, event="InspectFailed") from error
+
+    async def _status(self, image: str) -> ImageInfo | None:
+        seconds = self._bounds.runtime_call_seconds_max
+        try:
+            with trio.fail_after(seconds):
+                return await self._images.image_status(image)
+        except trio.TooSlowError as error:
+            raise RuntimeTimeout(f"the container runtime did not answer within {seconds:.0f}s") from error
 
     def _check_backoff(self, pod: Pod, container: Container, image: str) -> None:
         failure = self._failures.get((pod.metadata.uid, image))
@@ -96,13 +103,13 @@ class Puller:
         waited_for_other = lock.locked()
         try:
             async with lock:
-                found = await self._images.image_status(image) if waited_for_other else None
+                found = await self._status(image) if waited_for_other else None
                 began = trio.current_time()
                 if found is None:
                     async with self._limit:
                         began = trio.current_time()
                         await self._images.pull_image(image, sandbox)
-                    found = await self._images.image_status(image)
+                    found = await self._status(image)
         except RuntimeCallError as error:
             raise self._failed(pod, container, image, str(error)) from error
         finally:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import trio
+
 from trikubelet.core.actions import Verdicts, plan
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.names import object_ref
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from trikubelet.core.lifecycle import Terminated, Terminating
     from trikubelet.model import k8s
+    from trikubelet.model.bounds import Bounds
     from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.carry_out import CarryOut
     from trikubelet.pods.facts import FactFinder
@@ -52,6 +55,7 @@ class PodAttempts:
         carry_out: CarryOut,
         stopper: Stopper,
         network_trouble: Callable[[], str | None],
+        bounds: Bounds,
     ) -> None:
         self._cache = cache
         self._relister = relister
@@ -63,6 +67,7 @@ class PodAttempts:
         self._carry_out = carry_out
         self._stopper = stopper
         self._network_trouble = network_trouble
+        self._bounds = bounds
 
     async def sync(self, pod: k8s.Pod, since: float) -> Outcome:
         """Bring the pod closer to its configuration. DONE: its phase is terminal.
@@ -113,13 +118,18 @@ class PodAttempts:
         return Outcome.DONE
 
     async def clean_up(self, pod: k8s.Pod, state: Terminated) -> Outcome:
-        """Take the volumes down and forget the pod's notes. DONE: nothing of it needs a task any more."""
-        uid = pod.metadata.uid
-        await self._volumes.tear_down(uid)
-        self._facts.forget(uid)
-        if state.deleted:
-            self._statuses.forget(uid)
+        """Take the volumes down. DONE: nothing of it needs a task any more. Raises VolumeFailed."""
+        try:
+            with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                await self._volumes.tear_down(pod.metadata.uid)
+        except trio.TooSlowError as error:
+            raise VolumeFailed("FailedUnmount", "the volumes could not be unmounted in time") from error
         return Outcome.DONE
+
+    def forget(self, uid: str) -> None:
+        """This life of the pod is over and left nothing to show."""
+        self._facts.forget(uid)
+        self._statuses.forget(uid)
 
     def _publish(self, pod: k8s.Pod, observed: PodObservation, *, is_ending: bool) -> k8s.PodStatus:
         facts = self._facts.status_facts(pod, observed, self._statuses.get(pod.metadata.uid), is_ending=is_ending)
@@ -135,7 +145,12 @@ class PodAttempts:
 
     async def _set_up_volumes(self, pod: k8s.Pod) -> dict[str, str]:
         try:
-            return dict(await self._volumes.set_up(pod))
+            with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                return dict(await self._volumes.set_up(pod))
         except VolumeFailed as error:
             self._events.record(object_ref(pod), "Warning", "FailedMount", error.message)
             raise
+        except trio.TooSlowError as error:
+            message = f"the volumes were not ready within {self._bounds.runtime_call_seconds_max:.0f}s"
+            self._events.record(object_ref(pod), "Warning", "FailedMount", message)
+            raise VolumeFailed("FailedMount", message) from error

@@ -17,6 +17,7 @@ from trikubelet.core.restarts import is_sidecar
 from trikubelet.kit.settle import settle
 from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.pods.in_time import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +73,11 @@ class CarryOut:
                 return
         else:
             await self._stopper.stop_some(pod, actions.to_kill)
-        config = self._configs.sandbox(pod, actions.attempt)
+        try:
+            config = self._configs.sandbox(pod, actions.attempt)
+        except PodSyncError as error:
+            self._events.record(object_ref(pod), "Warning", "FailedCreatePodSandBox", error.message)
+            raise
         sandbox = await self._sandbox(pod, observed, actions, config)
         await self._start_containers(pod, observed, actions, config, sandbox, volumes)
 
@@ -82,14 +87,17 @@ class CarryOut:
         if not actions.create_sandbox:
             return next(s for s in observed.sandboxes if s.id == actions.sandbox_id)
         self._configs.make_log_directory(config)
+        limit = self._bounds.runtime_call_seconds_max
         try:
-            made = await settle(self._bounds.settle_seconds_max, partial(self._runtime.run_sandbox, config))
+            # Twice the time of any other call, as upstream: it sets the pod's network up.
+            run = partial(in_time, 2 * limit, partial(self._runtime.run_sandbox, config))
+            made = await settle(self._bounds.settle_seconds_max, run)
         except RuntimeCallError as error:
             message = f"Failed to create pod sandbox: {error}"
             self._events.record(object_ref(pod), "Warning", "FailedCreatePodSandBox", message)
             raise PodSyncError("FailedCreatePodSandBox", message) from error
         log.info("Pod %s: made sandbox %s", object_ref(pod), made[:13])
-        return await self._runtime.sandbox_status(made)
+        return await in_time(limit, partial(self._runtime.sandbox_status, made))
 
     async def _start_containers(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.names import log_link_name, object_ref
 from trikubelet.core.restarts import (
     BackoffEntry,
@@ -25,14 +26,15 @@ from trikubelet.model.duration import format_duration
 from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.model.runtime import ContainerState
 from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.pods.in_time import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Container, Pod
-    from trikubelet.model.runtime import ContainerStatus, PodObservation, SandboxStatus
-    from trikubelet.model.runtime_config import SandboxConfig
+    from trikubelet.model.runtime import ContainerStatus, ImageInfo, PodObservation, SandboxStatus
+    from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
     from trikubelet.pods.configs import Configs
     from trikubelet.pods.facts import FactFinder
     from trikubelet.ports import Clock, Events, ImagePuller, PodFiles, Runtime
@@ -83,8 +85,7 @@ class ContainerStarter:
         try:
             self._check_backoff(pod, container, observed.latest(container.name))
             image = await self._images.ensure(pod, container, config)
-            attempt = self._attempt(pod, container, observed)
-            made = self._configs.container(pod, container, attempt, image, sandbox, volumes)
+            made = self._configure(pod, container, observed, image, sandbox, volumes)
             container_id = await self._call(
                 "CreateContainerError",
                 pod,
@@ -99,9 +100,28 @@ class ContainerStarter:
         self._events.record(object_ref(pod, container.name), "Normal", "Started", "Container started")
         log.info("Pod %s: started container %s (%s)", object_ref(pod), container.name, container_id[:13])
         self._facts.note_gone(pod.metadata.uid, container.name)
-        self._files.link_log(
-            log_link_name(pod, container.name, container_id), f"{config.log_directory}/{made.log_path}"
-        )
+        link = log_link_name(pod, container.name, container_id)
+        try:
+            self._files.link_log(link, f"{config.log_directory}/{made.log_path}")
+        except OSError as error:  # a convenience for log collectors: no reason to fail a container that runs
+            log.warning("Pod %s: cannot link its log as %s: %s", object_ref(pod), link, error)
+
+    def _configure(
+        self,
+        pod: Pod,
+        container: Container,
+        observed: PodObservation,
+        image: ImageInfo,
+        sandbox: SandboxStatus,
+        volumes: Mapping[str, str],
+    ) -> ContainerConfig:
+        try:
+            attempt = self._attempt(pod, container, observed)
+            return self._configs.container(pod, container, attempt, image, sandbox, volumes)
+        except (ConfigError, OSError) as error:
+            message = error.message if isinstance(error, ConfigError) else str(error)
+            self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {message}")
+            raise ConfigError(message, container.name) from error
 
     def _check_backoff(self, pod: Pod, container: Container, latest: ContainerStatus | None) -> None:
         """A container that just ended waits; one that may start now will wait longer the next time."""
@@ -134,7 +154,8 @@ class ContainerStarter:
     ) -> str:
         """A call that makes something, settled; its failure under the reason users know it by."""
         try:
-            return str(await settle(self._bounds.settle_seconds_max, call))
+            timed = partial(in_time, self._bounds.runtime_call_seconds_max, call)
+            return str(await settle(self._bounds.settle_seconds_max, timed))
         except RuntimeCallError as error:
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {error}")
             raise PodSyncError(reason, str(error), container.name) from error

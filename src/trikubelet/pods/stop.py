@@ -14,7 +14,8 @@ import trio
 
 from trikubelet.core.names import object_ref
 from trikubelet.core.termination import RUNTIME_GRACE_SECONDS_MIN, container_grace, grace_left, kill_stages
-from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeTimeout
+from trikubelet.model.runtime_errors import NotFound, RuntimeCallError
+from trikubelet.pods.in_time import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -72,7 +73,7 @@ class Stopper:
         for reset in resets:
             if reset.kill:
                 await self._stop_one(pod, reset.status, 0, f"Restarting all containers: stopping {reset.status.name}")
-            await self._runtime.remove_container(reset.status.id)
+            await self._in_time(0, partial(self._runtime.remove_container, reset.status.id))
 
     async def _stop_all(
         self, pod: Pod, statuses: tuple[ContainerStatus, ...], grace_seconds: int, message: str
@@ -99,8 +100,4 @@ class Stopper:
         await self._in_time(grace_seconds, partial(self._runtime.stop_container, status.id, grace_seconds))
 
     async def _in_time(self, grace_seconds: int, call: Callable[[], Awaitable[None]]) -> None:
-        seconds = self._bounds.runtime_call_seconds_max + grace_seconds
-        with trio.move_on_after(seconds) as scope:
-            await call()
-        if scope.cancelled_caught:
-            raise RuntimeTimeout(f"the container runtime did not answer within {seconds:.0f}s")
+        await in_time(self._bounds.runtime_call_seconds_max + grace_seconds, call)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.core.containers.unsupported import unsupported_fields
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.merge import Op, PodChange
 from trikubelet.core.names import object_ref
@@ -18,7 +19,9 @@ from trikubelet.core.names import object_ref
 if TYPE_CHECKING:
     from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Pod
     from trikubelet.pods.workers import PodWorkers
+    from trikubelet.ports import Events
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +37,13 @@ class SyncLoop:
         changes: trio.MemoryReceiveChannel[PodChange],
         wakes: Gather[str],
         workers: PodWorkers,
+        events: Events,
         bounds: Bounds,
     ) -> None:
         self._changes = changes
         self._wakes = wakes
         self._workers = workers
+        self._events = events
         self._bounds = bounds
         self._passed = {"changes": float("inf"), "wakes": float("inf")}
 
@@ -63,6 +68,8 @@ class SyncLoop:
 
     def _apply(self, change: PodChange) -> None:
         pod, ref = change.pod, object_ref(change.pod)
+        if change.op in (Op.ADD, Op.UPDATE):
+            self._say_unsupported(pod)
         match change.op:
             case Op.ADD | Op.UPDATE if pod.metadata.deletion_timestamp:
                 log.info("SyncLoop DELETE pod %s (source %s)", ref, change.source)
@@ -79,6 +86,15 @@ class SyncLoop:
             case Op.REMOVE:
                 log.info("SyncLoop REMOVE pod %s (source %s)", ref, change.source)
                 self._workers.stop(pod.metadata.uid, StopReason.REMOVED)
+
+    def _say_unsupported(self, pod: Pod) -> None:
+        """What the pod asks for and will not get; it is told once per configuration, and never dropped in silence."""
+        found = unsupported_fields(pod)
+        if not found:
+            return
+        told = "; ".join(f"{field.path}: {field.why}" for field in found)
+        log.warning("Pod %s uses what this agent does not support yet: %s", object_ref(pod), told)
+        self._events.record(object_ref(pod), "Warning", "UnsupportedFields", f"Not supported yet: {told}")
 
     def unhealthy(self) -> str | None:
         """Why the loop counts as stuck, or None."""

@@ -48,6 +48,10 @@ class Attempts(Protocol):
         """Release what it held. DONE: nothing of it needs a task any more."""
         ...
 
+    def forget(self, uid: str) -> None:
+        """This life of the pod is over and left nothing to show: drop its status and notes."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatistics:
@@ -146,6 +150,8 @@ class PodWorker:
         except InvariantBroken:
             raise
         except Exception as error:
+            if isinstance(error, ExceptionGroup) and error.subgroup(InvariantBroken):
+                raise
             log.exception("Pod %s: a bug in its worker; the attempt will be repeated", object_ref(self.pod))
             return self._failed(error, self._jittered(self._bounds.retry_seconds))
 

@@ -84,15 +84,18 @@ class PodWorkers:
                 worker.wake()
 
     def compare_with(self, desired: Collection[str]) -> None:
-        """Every source has spoken: pods that none of them wants end, and finished ones are forgotten."""
+        """Every source has spoken: pods that none of them wants end, finished ones are forgotten, and one that came
+        back after its end begins anew."""
         self._synced = True
         for uid, worker in list(self._workers.items()):
-            if uid in desired:
-                continue
-            if isinstance(worker.state, Finished):
-                del self._workers[uid]
-            else:
-                self.stop(uid, StopReason.REMOVED)
+            match worker.state:
+                case Finished(restart=True) if uid in desired:
+                    self._begin_again(worker)
+                case Finished() if uid not in desired:
+                    del self._workers[uid]
+                    self._attempts.forget(uid)
+                case _ if uid not in desired:
+                    self.stop(uid, StopReason.REMOVED)
 
     # ---- the tasks ----
 
@@ -113,9 +116,17 @@ class PodWorkers:
         await worker.run()
         assert isinstance(worker.state, Finished)
         self._end_turn(worker)
-        uid = worker.pod.metadata.uid
-        if worker.state.restart and self._workers.get(uid) is worker:
-            self._begin(worker.pod, Starting())
+        if worker.state.restart:
+            self._begin_again(worker)
+
+    def _begin_again(self, ended: PodWorker) -> None:
+        """The same UID is wanted again: a new life, which knows nothing of the one before."""
+        uid = ended.pod.metadata.uid
+        if self._workers.get(uid) is not ended:
+            return
+        self._end_turn(ended)
+        self._attempts.forget(uid)
+        self._begin(ended.pod, Starting())
 
     def _offer_turns(self, name: str) -> None:
         """Let the first in line go, and everyone in line who has nothing left to do."""

@@ -1,0 +1,26 @@
+"""A deadline for one call to the container runtime, so that a runtime that hangs costs an attempt and not the pod.
+
+The caller that gives up cannot know whether the call will still have its effect; the next attempt looks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from trikubelet.model.runtime_errors import RuntimeTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+
+
+async def in_time(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
+    """Run ``call``. Raises RuntimeTimeout when it takes longer than ``seconds``."""
+    try:
+        with trio.fail_after(seconds):
+            return await call()
+    except trio.TooSlowError as error:
+        raise RuntimeTimeout(f"the container runtime did not answer within {seconds:.0f}s") from error
