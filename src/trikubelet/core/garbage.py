@@ -44,14 +44,19 @@ def collect(
 
 
 def _dead_containers(record: PodRecord, keep: int) -> list[str]:
-    """Per container name, the dead ones beyond the ``keep`` newest. Containers are listed newest first."""
-    seen: dict[str, int] = {}
+    """Per container name, the dead ones beyond the ``keep`` newest. Containers are listed newest first. One that was
+    made and is the newest of its name is about to be started, unless nothing is kept; an older one never will be."""
+    newest: set[str] = set()
+    dead_seen: dict[str, int] = {}
     dead = []
     for container in record.containers:
-        if container.state in (ContainerState.RUNNING, ContainerState.CREATED):
+        is_newest = container.name not in newest
+        newest.add(container.name)
+        is_next = container.state == ContainerState.CREATED and is_newest and keep > 0
+        if container.state == ContainerState.RUNNING or is_next:
             continue
-        seen[container.name] = seen.get(container.name, 0) + 1
-        if seen[container.name] > keep:
+        dead_seen[container.name] = dead_seen.get(container.name, 0) + 1
+        if dead_seen[container.name] > keep:
             dead.append(container.id)
     return dead[::-1]
 

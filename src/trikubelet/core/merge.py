@@ -42,7 +42,7 @@ class PodChange:
 @dataclass(frozen=True, slots=True)
 class Merged:
     """What a source wants now by UID, how that differs from before, and the pods left out because another pod of the
-    same snapshot has their name (the first one wins)."""
+    same snapshot has their name or UID (the first one wins)."""
 
     pods: Mapping[str, Pod]
     changes: tuple[PodChange, ...]
@@ -72,7 +72,7 @@ def _by_uid(snapshot: Sequence[Pod]) -> tuple[dict[str, Pod], list[Pod]]:
     duplicates: list[Pod] = []
     for pod in snapshot:
         name = full_name(pod)
-        if name in names:
+        if name in names or pod.metadata.uid in pods:
             duplicates.append(pod)
             continue
         names.add(name)

@@ -35,7 +35,7 @@ CONFIG_HASH = "kubernetes.io/config.hash"
 
 API_SOURCE = "api"
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
-CONTAINER_LINK_NAME_CHARS_MAX = 251
+CONTAINER_LINK_NAME_CHARS_MAX = 255
 
 
 def full_name(pod: k8s.Pod) -> str:

@@ -24,7 +24,8 @@ _COUNTED = ("cpu", "memory")
 def qos_class(pod: Pod) -> str:
     """The class, from the spec alone."""
     own = pod.spec.resources
-    asked = [own] if own is not None else [container.resources for container in all_containers(pod)]
+    decides = own is not None and (own.requests or own.limits)
+    asked = [own] if decides else [container.resources for container in all_containers(pod)]
     if not any(_requests(r) or _limits(r) for r in asked):
         return BEST_EFFORT
     return GUARANTEED if all(_is_guaranteed(r) for r in asked) else BURSTABLE

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 
 SECOND_NS = 1_000_000_000
+_SECOND = timedelta(seconds=1)
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_RFC3339 = re.compile(
+    r"(?P<whole>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))?(?P<offset>Z|[+-]\d\d:\d\d)", re.ASCII
+)
 
 
 def rfc3339(ns: int) -> str:
@@ -23,10 +29,11 @@ def rfc3339_nano(ns: int) -> str:
 
 
 def parse_rfc3339(text: str) -> int:
-    """Nanoseconds since the epoch. Raises ValueError on anything but RFC 3339."""
-    head, dot, fraction = text.removesuffix("Z").partition(".")
-    if not text.endswith("Z") or (dot and not fraction.isdigit()):
-        moment = datetime.fromisoformat(text)
-        return int(moment.timestamp() * SECOND_NS)
-    whole = datetime.fromisoformat(head).replace(tzinfo=UTC)
-    return int(whole.timestamp()) * SECOND_NS + int((fraction + "0" * 9)[:9] if dot else 0)
+    """Nanoseconds since the epoch, to the last digit. Raises ValueError on anything but RFC 3339: a time without an
+    offset, for one, means something else on every machine. Digits beyond nanoseconds are dropped."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not a time of RFC 3339, such as "2026-11-21T07:01:02Z"')
+    offset = "+00:00" if match["offset"] == "Z" else match["offset"]
+    whole = datetime.fromisoformat(match["whole"] + offset)
+    return (whole - _EPOCH) // _SECOND * SECOND_NS + int((match["fraction"] or "").ljust(9, "0")[:9])

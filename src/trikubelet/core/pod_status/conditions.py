@@ -1,26 +1,39 @@
-"""The pod's conditions, from its phase and container statuses, in upstream's reasons and messages."""
+"""The pod's conditions, from its phase and container statuses, in upstream's reasons and messages.
+
+Some conditions are ours alone to write (``OWNED``). ``DisruptionTarget`` is shared: others set it, and so may we when a
+pod is made to end. Everything else belongs to others and is only read, where a readiness gate asks for it.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.core.actions.restart_all import sources
+from trikubelet.core.actions.sandbox import sandbox_need
+from trikubelet.core.names import all_containers
 from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
-from trikubelet.core.restarts import is_sidecar
+from trikubelet.core.restarts import RESTART_ALL, is_sidecar
 from trikubelet.model import k8s
-from trikubelet.model.runtime import SandboxState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from trikubelet.model.runtime import PodObservation
 
-OWNED = (
-    "PodReadyToStartContainers",
-    "Initialized",
-    "Ready",
-    "ContainersReady",
-    "PodScheduled",
+OWNED = frozenset(
+    {
+        "PodReadyToStartContainers",
+        "Initialized",
+        "Ready",
+        "ContainersReady",
+        "PodScheduled",
+        "AllContainersRestarting",
+        "PodResizeInProgress",
+        "PodResizePending",
+    }
 )
+DISRUPTION_TARGET = "DisruptionTarget"
+SHARED = frozenset({DISRUPTION_TARGET})
 
 
 def conditions(
@@ -42,6 +55,7 @@ def conditions(
         _ready(pod, containers_ready, earlier),
         containers_ready,
         ("PodScheduled", True, "", ""),
+        *_restarting(pod, observed, phase),
     ]
     mine = [_condition(type_, ok, reason, message, earlier, generation, now) for type_, ok, reason, message in found]
     foreign = [condition for type_, condition in earlier.items() if type_ not in OWNED]
@@ -49,6 +63,7 @@ def conditions(
 
 
 Finding = tuple[str, bool, str, str]
+_WHEN_ENDED = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}
 
 
 def _condition(
@@ -74,14 +89,28 @@ def _condition(
 
 
 def _ready_to_start(pod: k8s.Pod, observed: PodObservation) -> Finding:
-    newest = observed.sandboxes[0] if observed.sandboxes else None
-    ready = newest is not None and newest.state is SandboxState.READY
-    addressed = newest is not None and (bool(newest.ips) or bool(pod.spec.host_network))
-    return ("PodReadyToStartContainers", ready and addressed, "", "")
+    """Whether a sandbox stands that containers can be started in: one that would not be made anew."""
+    return ("PodReadyToStartContainers", not sandbox_need(pod, observed).anew, "", "")
+
+
+def _restarting(pod: k8s.Pod, observed: PodObservation, phase: str) -> tuple[Finding, ...]:
+    """Only for pods that have a rule to restart all containers; True until the last old container was taken away."""
+    type_ = "AllContainersRestarting"
+    if not any(rule.action == RESTART_ALL for c in all_containers(pod) for rule in c.restart_policy_rules):
+        return ()
+    if phase in _WHEN_ENDED:
+        return ((type_, False, _WHEN_ENDED[phase], ""),)
+    causes = sources(pod, observed)
+    if not causes:
+        return ((type_, False, "", ""),)
+    message = f"containers whose exit restarts all containers: [{' '.join(sorted(causes))}]"
+    return ((type_, True, "RestartAllContainersStarted", message),)
 
 
 def _initialized(pod: k8s.Pod, statuses: Mapping[str, k8s.ContainerStatus], phase: str) -> Finding:
     init = pod.spec.init_containers
+    if init and not statuses:
+        return ("Initialized", False, "UnknownContainerStatuses", "")
     unknown = [c.name for c in init if c.name not in statuses]
     incomplete = [c.name for c in init if c.name in statuses and not _is_initialized(c, statuses[c.name])]
     if phase == SUCCEEDED and not unknown:
@@ -105,14 +134,12 @@ def _is_initialized(container: k8s.Container, status: k8s.ContainerStatus) -> bo
 def _containers_ready(pod: k8s.Pod, statuses: Mapping[str, k8s.ContainerStatus], phase: str) -> Finding:
     sidecars = [c for c in pod.spec.init_containers if is_sidecar(c)]
     serving = [c.name for c in (*sidecars, *pod.spec.containers)]
-    if phase == SUCCEEDED:
-        return ("ContainersReady", False, "PodCompleted", "")
-    if phase == FAILED:
-        return ("ContainersReady", False, "PodFailed", "")
     if not statuses:
         return ("ContainersReady", False, "UnknownContainerStatuses", "")
     unknown = [name for name in serving if name not in statuses]
     unready = [name for name in serving if name in statuses and not statuses[name].ready]
+    if phase == FAILED or (phase == SUCCEEDED and not unknown):
+        return ("ContainersReady", False, _WHEN_ENDED[phase], "")
     if unknown or unready:
         return ("ContainersReady", False, "ContainersNotReady", _listing("unready", unready, unknown))
     return ("ContainersReady", True, "", "")

@@ -2,8 +2,9 @@
 
 The newest container of a name is its state, the newest ended one before it its last state. A container that ended and
 will be started again shows as waiting with the reason its worker noted (``CrashLoopBackOff``, ``ImagePullBackOff``, …);
-without a note it still shows how it ended. One that ran when last seen and is gone from the runtime ended in a way
-nobody saw: exit 137, ``ContainerStatusUnknown``.
+without a note it still shows how it ended. What was seen once is not forgotten when the runtime forgets it: one that
+had ended keeps its end, and one that ran when last seen and is gone now ended in a way nobody saw: exit 137,
+``ContainerStatusUnknown``; or ``RestartingAllContainers``, where we took it away ourselves to begin anew.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trikubelet.core.restarts import is_sidecar, should_restart
+import msgspec
+
+from trikubelet.core.actions.restart_all import sources
+from trikubelet.core.restarts import RESTART_ALL, is_sidecar, rule_action, should_restart
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 
 NOT_FOUND_MESSAGE = "The container could not be located when the pod was terminated"
 NOT_FOUND_EXIT_CODE = 137
+RESTARTING_ALL = "RestartingAllContainers"
+RESET_MESSAGE = "The container was stopped because all containers of its pod are started anew"
 
 
 def _always(_container_id: str) -> bool:
@@ -48,7 +54,13 @@ def container_statuses(
 ) -> tuple[k8s.ContainerStatus, ...]:
     """The statuses of regular (or, with ``init``, of init) containers, in the spec's order."""
     default = "PodInitializing" if not init and pod.spec.init_containers else "ContainerCreating"
-    return tuple(_status(pod, container, observed, facts, init=init, default=default) for container in containers)
+    resetting = bool(sources(pod, observed))
+    return tuple(
+        _seen(pod, container, observed, facts, init=init, default=default)
+        if observed.latest(container.name) is not None
+        else _unseen(pod, container, facts, default, resetting=resetting)
+        for container in containers
+    )
 
 
 def ephemeral_statuses(
@@ -64,7 +76,7 @@ def ephemeral_statuses(
     return tuple(found)
 
 
-def _status(
+def _seen(
     pod: k8s.Pod,
     container: k8s.Container,
     observed: PodObservation,
@@ -74,20 +86,34 @@ def _status(
     default: str,
 ) -> k8s.ContainerStatus:
     history = observed.history(container.name)
-    newest = history[0] if history else None
-    last = next((_state(status, facts) for status in history[1:] if status.state is ContainerState.EXITED), None)
-    if newest is None:
-        return _unseen(container, facts, default)
+    newest = history[0]
+    ended = next((_state(status, facts) for status in history[1:] if status.state is ContainerState.EXITED), None)
+    last = ended or _end_before(newest, facts)
     state = _state(newest, facts)
     done_init = init and not is_sidecar(container) and newest.state is ContainerState.EXITED and newest.exit_code == 0
-    if newest.state is not ContainerState.RUNNING and not done_init and should_restart(pod, container, newest):
-        noted = facts.waiting.get(container.name)
-        if newest.state is ContainerState.EXITED and noted:
-            last, state = state, _waiting(facts, container.name, default)
-        elif newest.state is ContainerState.CREATED:
-            state = _waiting(facts, container.name, default)
+    if newest.state is ContainerState.CREATED:
+        state = _waiting(facts, container.name, default)
+    elif _waits(pod, container, newest, facts) and not done_init:
+        last, state = state, _waiting(facts, container.name, default)
     ready = _is_ready(container, newest, facts, init=init)
     return _assemble(container.name, container.image, history, state, last, facts, ready=ready)
+
+
+def _waits(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts) -> bool:
+    """Whether the container ended and is to run again, and it is known what that waits for."""
+    ended = newest.state is ContainerState.EXITED
+    return ended and container.name in facts.waiting and should_restart(pod, container, newest)
+
+
+def _end_before(newest: ContainerStatus, facts: ContainerFacts) -> k8s.ContainerState | None:
+    """The end before this container of which the runtime has nothing any more, as it was last shown."""
+    previous = facts.previous.get(newest.name)
+    if previous is None:
+        return None
+    another = previous.container_id != _full_id(newest.id, facts)
+    if another and previous.state is not None and previous.state.terminated is not None:
+        return previous.state
+    return previous.last_state
 
 
 def _is_ready(container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts, *, init: bool) -> bool:
@@ -97,21 +123,43 @@ def _is_ready(container: k8s.Container, newest: ContainerStatus, facts: Containe
     return init and not is_sidecar(container) and newest.state is ContainerState.EXITED and newest.exit_code == 0
 
 
-def _unseen(container: k8s.Container, facts: ContainerFacts, default: str) -> k8s.ContainerStatus:
-    """A container the runtime has nothing of: not made yet, or gone behind our back."""
+def _unseen(
+    pod: k8s.Pod, container: k8s.Container, facts: ContainerFacts, default: str, *, resetting: bool
+) -> k8s.ContainerStatus:
+    """A container the runtime has nothing of: not made yet, taken away by us, or gone behind our back."""
     previous = facts.previous.get(container.name)
-    restarts, last = 0, None
-    if previous is not None:
-        restarts, last = previous.restart_count, previous.last_state
-        if previous.state is not None and previous.state.running is not None:
-            restarts += 1
-            last = k8s.ContainerState(
-                terminated=k8s.ContainerStateTerminated(
-                    exit_code=NOT_FOUND_EXIT_CODE, reason="ContainerStatusUnknown", message=NOT_FOUND_MESSAGE
-                )
-            )
-        elif previous.state is not None and previous.state.terminated is not None:
-            last = previous.state
+    if previous is None or previous.state is None:
+        return _absent(container, facts, default, 0, previous.last_state if previous else None)
+    ended = previous.state.terminated
+    if previous.state.running is not None:
+        # A pod that is being deleted does not start it again; any other does.
+        restarts = previous.restart_count + (not pod.metadata.deletion_timestamp)
+        reason, why = (RESTARTING_ALL, RESET_MESSAGE) if resetting else ("ContainerStatusUnknown", NOT_FOUND_MESSAGE)
+        lost = k8s.ContainerStateTerminated(
+            exit_code=NOT_FOUND_EXIT_CODE,
+            reason=reason,
+            message=why,
+            started_at=previous.state.running.started_at,
+            container_id=previous.container_id,
+        )
+        shown = RESTARTING_ALL if resetting else default
+        return _absent(container, facts, shown, restarts, k8s.ContainerState(terminated=lost))
+    if ended is None:
+        return _absent(container, facts, default, previous.restart_count, previous.last_state)
+    if resetting or rule_action(container, ended.exit_code) == RESTART_ALL:
+        return _absent(container, facts, RESTARTING_ALL, previous.restart_count, previous.state)
+    if container.name in facts.waiting:
+        return _absent(container, facts, default, previous.restart_count, previous.state)
+    return msgspec.structs.replace(previous, started=False)
+
+
+def _absent(
+    container: k8s.Container,
+    facts: ContainerFacts,
+    default: str,
+    restarts: int,
+    last: k8s.ContainerState | None,
+) -> k8s.ContainerStatus:
     return k8s.ContainerStatus(
         name=container.name,
         image=container.image,
@@ -140,13 +188,17 @@ def _assemble(
         name=name,
         image=newest.image or image if newest else image,
         image_id=(newest.image_ref or newest.image_id) if newest else "",
-        container_id=f"{facts.runtime_name}://{newest.id}" if newest else "",
+        container_id=_full_id(newest.id, facts) if newest else "",
         ready=ready,
         started=running and newest is not None and facts.is_started(newest.id),
         restart_count=newest.attempt if newest else 0,
         state=state,
         last_state=last,
     )
+
+
+def _full_id(container_id: str, facts: ContainerFacts) -> str:
+    return f"{facts.runtime_name}://{container_id}"
 
 
 def _waiting(facts: ContainerFacts, name: str, default: str) -> k8s.ContainerState:
@@ -167,7 +219,7 @@ def _state(status: ContainerStatus, facts: ContainerFacts) -> k8s.ContainerState
                     message=facts.messages.get(status.id, "") or status.message,
                     started_at=rfc3339(status.started_at),
                     finished_at=rfc3339(status.finished_at),
-                    container_id=f"{facts.runtime_name}://{status.id}",
+                    container_id=_full_id(status.id, facts),
                 )
             )
         case ContainerState.UNKNOWN:
@@ -176,7 +228,7 @@ def _state(status: ContainerStatus, facts: ContainerFacts) -> k8s.ContainerState
                     exit_code=NOT_FOUND_EXIT_CODE,
                     reason="ContainerStatusUnknown",
                     message="The container could not be located when the pod was checked",
-                    container_id=f"{facts.runtime_name}://{status.id}",
+                    container_id=_full_id(status.id, facts),
                 )
             )
         case ContainerState.CREATED:

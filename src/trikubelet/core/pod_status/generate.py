@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from trikubelet.core.pod_status.conditions import conditions
+from trikubelet.core.pod_status.conditions import OWNED, SHARED, conditions
 from trikubelet.core.pod_status.containers import ContainerFacts, container_statuses, ephemeral_statuses
-from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED, phase
+from trikubelet.core.pod_status.phase import TERMINAL, phase
 from trikubelet.core.qos import qos_class
 from trikubelet.model import k8s
 
@@ -31,29 +31,50 @@ class StatusFacts:
 
 def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.PodStatus:
     """The status of a pod as it is now. A phase that was terminal stays what it was."""
-    before = facts.previous or pod.status or k8s.PodStatus()
-    init = container_statuses(pod, pod.spec.init_containers, observed, facts.containers, init=True)
-    regular = container_statuses(pod, pod.spec.containers, observed, facts.containers, init=False)
+    reported = pod.status or k8s.PodStatus()
+    before = facts.previous or reported
+    known = facts.containers
+    if not known.previous:
+        shown = (*before.init_container_statuses, *before.container_statuses)
+        known = replace(known, previous={status.name: status for status in shown})
+    init = container_statuses(pod, pod.spec.init_containers, observed, known, init=True)
+    regular = container_statuses(pod, pod.spec.containers, observed, known, init=False)
     by_name = {status.name: status for status in (*init, *regular)}
     now_in = phase(pod, by_name, is_ending=facts.is_ending)
-    if before.phase in (SUCCEEDED, FAILED):
-        now_in = before.phase
+    ended = next((status for status in (before, reported) if status.phase in TERMINAL), None)
+    if ended is not None:
+        now_in, before = ended.phase, ended
+    # Why a pod is in a phase says nothing about the next one.
+    why = before if before.phase == now_in else k8s.PodStatus()
     ips = _addresses(pod, observed, facts)
     return k8s.PodStatus(
         phase=now_in,
-        reason=facts.reason or before.reason,
-        message=facts.message or before.message,
-        conditions=conditions(pod, by_name, now_in, observed, before.conditions, facts.now),
+        reason=facts.reason or why.reason,
+        message=facts.message or why.message,
+        conditions=conditions(pod, by_name, now_in, observed, _earlier_conditions(pod, facts), facts.now),
         init_container_statuses=init,
         container_statuses=regular,
-        ephemeral_container_statuses=ephemeral_statuses(pod, observed, facts.containers),
+        ephemeral_container_statuses=ephemeral_statuses(pod, observed, known),
         host_ip=facts.host_ips[0] if facts.host_ips else "",
         host_ips=tuple(k8s.HostIP(ip=ip) for ip in facts.host_ips),
         pod_ip=ips[0] if ips else "",
         pod_ips=tuple(k8s.PodIP(ip=ip) for ip in ips),
-        start_time=before.start_time or facts.now,
+        start_time=before.start_time or reported.start_time or facts.now,
         qos_class=qos_class(pod),
+        observed_generation=pod.metadata.generation,
     )
+
+
+def _earlier_conditions(pod: k8s.Pod, facts: StatusFacts) -> tuple[k8s.PodCondition, ...]:
+    """Our own conditions as we last computed them, those of others as the API server last told us."""
+    if facts.previous is None:
+        return pod.status.conditions if pod.status is not None else ()
+    if pod.status is None:
+        return facts.previous.conditions
+    told = tuple(condition for condition in pod.status.conditions if condition.type not in OWNED)
+    types = {condition.type for condition in told}
+    mine = (c for c in facts.previous.conditions if c.type in OWNED or (c.type in SHARED and c.type not in types))
+    return (*mine, *told)
 
 
 def _addresses(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The pod's phase, counted from its container statuses (upstream: getPhase).
 
-Init containers come first: while a plain one is pending the pod is Pending; one that failed under policy Never fails
-the pod. Sidecars count only until they have started. Then the regular ones decide; sidecars' exit codes never do.
+Init containers come first: while a plain one is pending the pod is Pending; one that failed and may not run again fails
+the pod. A sidecar holds the pod back only until it or a regular container has started; while it runs the pod runs, so
+a terminal phase is never shown beside a live container. How a sidecar ended never counts; the regular ones decide.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ from trikubelet.core.restarts import allows_restart, is_sidecar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trikubelet.model.k8s import Container, ContainerStatus, Pod
+    from trikubelet.model.k8s import Container, ContainerStateTerminated, ContainerStatus, Pod
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
+TERMINAL = frozenset({SUCCEEDED, FAILED})
 
 
 @dataclass(slots=True)
 class _Count:
+    """``running`` and ``unknown`` count sidecars too, the others up to ``restartable`` regular containers only."""
+
     pending_init: int = 0
-    pending_sidecar: int = 0
     failed_init: int = 0
     failed_init_for_good: int = 0
+    pending_sidecar: int = 0
     waiting: int = 0
-    running: int = 0
     stopped: int = 0
     succeeded: int = 0
     restartable: int = 0
+    begun: int = 0
+    running: int = 0
     unknown: int = 0
 
 
@@ -46,14 +51,13 @@ def phase(pod: Pod, statuses: Mapping[str, ContainerStatus], *, is_ending: bool)
         _count_regular(count, pod, container, statuses.get(container.name))
     if count.failed_init_for_good:
         return FAILED
-    untouched = count.running + count.stopped == 0
-    if count.pending_init or count.failed_init or (count.pending_sidecar and untouched) or count.waiting:
+    if count.pending_init or count.failed_init or (count.pending_sidecar and not count.begun) or count.waiting:
         return PENDING
-    if count.running and not count.unknown:
+    if count.unknown:
+        return PENDING
+    if count.running:
         return RUNNING
-    if count.stopped and not count.unknown:
-        return _phase_of_stopped(pod, count, is_ending=is_ending)
-    return PENDING
+    return _phase_of_stopped(pod, count, is_ending=is_ending) if count.stopped else PENDING
 
 
 def _phase_of_stopped(pod: Pod, count: _Count, *, is_ending: bool) -> str:
@@ -63,42 +67,51 @@ def _phase_of_stopped(pod: Pod, count: _Count, *, is_ending: bool) -> str:
     return RUNNING if count.restartable else result
 
 
+def last_exit(status: ContainerStatus) -> ContainerStateTerminated | None:
+    """How the container ended, or ended last before it waits; None while it runs and before it ever ended."""
+    if status.state is not None and status.state.terminated is not None:
+        return status.state.terminated
+    if status.state is not None and status.state.running is not None:
+        return None
+    return status.last_state.terminated if status.last_state is not None else None
+
+
 def _count_sidecar(count: _Count, status: ContainerStatus | None) -> None:
     state = status.state if status else None
     if status is None or state is None:
         count.pending_sidecar += 1
+        count.unknown += 1
     elif state.running is not None:
+        count.running += 1
         count.pending_sidecar += not status.started
-    elif state.waiting is not None and not (status.last_state and status.last_state.terminated):
+    elif last_exit(status) is None:
         count.pending_sidecar += 1
+        count.waiting += 1
 
 
 def _count_init(count: _Count, pod: Pod, container: Container, status: ContainerStatus | None) -> None:
-    state = status.state if status else None
-    ended = state.terminated if state else None
-    if ended is None and status is not None and state is not None and state.waiting is not None and status.last_state:
-        ended = status.last_state.terminated
-        if ended is not None and ended.exit_code == 0:
-            ended = None  # it runs once more although it had succeeded: it is pending again
-    if ended is None:
-        count.pending_init += 1
-    elif ended.exit_code != 0:
+    exit_ = last_exit(status) if status is not None else None
+    waits = status is not None and status.state is not None and status.state.waiting is not None
+    if exit_ is None or (waits and exit_.exit_code == 0):
+        count.pending_init += 1  # one that waits although it had succeeded runs once more, in a new sandbox
+    elif exit_.exit_code != 0:
         count.failed_init += 1
-        count.failed_init_for_good += not allows_restart(pod, container, ended.exit_code)
+        count.failed_init_for_good += not allows_restart(pod, container, exit_.exit_code)
 
 
 def _count_regular(count: _Count, pod: Pod, container: Container, status: ContainerStatus | None) -> None:
     state = status.state if status else None
     if status is None or state is None:
         count.unknown += 1
-    elif state.running is not None:
+        return
+    exit_ = last_exit(status)
+    count.begun += state.running is not None or exit_ is not None
+    if state.running is not None:
         count.running += 1
-    elif state.terminated is not None:
-        count.stopped += 1
-        count.succeeded += state.terminated.exit_code == 0
-        count.restartable += allows_restart(pod, container, state.terminated.exit_code)
-    elif status.last_state is not None and status.last_state.terminated is not None:
-        count.stopped += 1
-        count.restartable += 1
-    else:
+    elif exit_ is None:
         count.waiting += 1
+    else:
+        count.stopped += 1
+        # One that waits is not done, however well it ended before.
+        count.succeeded += state.terminated is not None and exit_.exit_code == 0
+        count.restartable += allows_restart(pod, container, exit_.exit_code)

@@ -1,0 +1,91 @@
+"""What is sent to the API server: the status we computed laid over the one it has (upstream: mergePodStatus).
+
+Two parties write a pod's status. Conditions of other controllers, and the claims the resource-claim controller noted,
+are theirs and stay as the API server has them; the rest is ours. A terminal phase is a promise that nothing of the pod
+runs, so it is held back while something could. A phase that is terminal on the server never changes again.
+
+``equal`` tells whether sending is worth it. Called by whoever writes statuses, with what it last read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from trikubelet.core.pod_status.conditions import DISRUPTION_TARGET, OWNED, SHARED
+from trikubelet.core.pod_status.phase import FAILED, TERMINAL
+from trikubelet.model import k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def merge(reported: k8s.PodStatus, computed: k8s.PodStatus, *, could_run: bool, now: str) -> k8s.PodStatus:
+    """The status to send. ``reported`` is the server's, ``computed`` ours; ``could_run``: a container of the pod may
+    still run; ``now`` (RFC 3339) is the transition time of conditions that change by being sent. Merging the result
+    once more with the same status changes nothing."""
+    ends = computed.phase in TERMINAL and reported.phase not in TERMINAL
+    conditions = [c for c in reported.conditions if c.type not in OWNED]
+    conditions += [c for c in computed.conditions if c.type in OWNED]
+    if ends and not could_run:
+        # Told together with the end, not before: what disrupts a pod is news only once the pod is gone.
+        target = next((c for c in computed.conditions if c.type == DISRUPTION_TARGET), None)
+        conditions = _with(conditions, target, now) if target is not None else conditions
+    merged = replace(
+        computed,
+        conditions=tuple(conditions),
+        resource_claim_statuses=reported.resource_claim_statuses,
+        start_time=reported.start_time or computed.start_time,
+    )
+    if reported.phase in TERMINAL or (ends and could_run):
+        merged = replace(merged, phase=reported.phase, reason=reported.reason, message=reported.message)
+    return unready_at_end(merged, now, reported.conditions)
+
+
+def _with(conditions: list[k8s.PodCondition], new: k8s.PodCondition, now: str) -> list[k8s.PodCondition]:
+    """The conditions with ``new`` in place of the one of its type, or at the end."""
+    held = next((c for c in conditions if c.type == new.type), None)
+    since = held.last_transition_time if held is not None and held.status == new.status else now
+    new = replace(new, last_transition_time=since)
+    return [new if c is held else c for c in conditions] if held is not None else [*conditions, new]
+
+
+def unready_at_end(status: k8s.PodStatus, now: str, reported: Iterable[k8s.PodCondition] = ()) -> k8s.PodStatus:
+    """The status as it is or, where its phase is terminal, with Ready and ContainersReady False: probes may not have
+    noticed yet, and no service may send traffic to a pod that has ended. ``reported`` are conditions whose transition
+    times are kept where they were False already."""
+    if status.phase not in TERMINAL:
+        return status
+    reason = "PodFailed" if status.phase == FAILED else "PodCompleted"
+    since = {c.type: c.last_transition_time for c in reported if c.status == "False"}
+
+    def ended(condition: k8s.PodCondition) -> k8s.PodCondition:
+        if condition.type not in ("Ready", "ContainersReady") or condition.status != "True":
+            return condition
+        when = since.get(condition.type, now)
+        return replace(condition, status="False", reason=reason, message="", last_transition_time=when)
+
+    return replace(status, conditions=tuple(map(ended, status.conditions)))
+
+
+def equal(a: k8s.PodStatus, b: k8s.PodStatus) -> bool:
+    """Whether two statuses say the same about what is ours to say. The order of conditions and of container statuses
+    says nothing; conditions and claims of others are not looked at."""
+    return _canonical(a) == _canonical(b)
+
+
+def _canonical(status: k8s.PodStatus) -> k8s.PodStatus:
+    ours = (c for c in status.conditions if c.type in OWNED or c.type in SHARED)
+    return replace(
+        status,
+        conditions=tuple(sorted(ours, key=lambda c: c.type)),
+        container_statuses=_by_name(status.container_statuses),
+        init_container_statuses=_by_name(status.init_container_statuses),
+        ephemeral_container_statuses=_by_name(status.ephemeral_container_statuses),
+        resource_claim_statuses=(),
+    )
+
+
+def _by_name(statuses: Iterable[k8s.ContainerStatus]) -> tuple[k8s.ContainerStatus, ...]:
+    return tuple(sorted(statuses, key=lambda status: status.name))
