@@ -1,0 +1,69 @@
+"""Tables in kubectl's look: upper-case headings, columns three blanks apart, nothing after the last word of a line.
+
+A watch prints rows as they change. It keeps the widths it began with and widens them when it must, so that rows stay
+under their headings as long as that is possible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trikubelet.app.commands.pod_row import PodRow
+
+GAP = 3
+
+POD_COLUMNS = {
+    "NAME": "name",
+    "READY": "ready",
+    "STATUS": "status",
+    "RESTARTS": "restarts",
+    "AGE": "age",
+}
+WIDE_COLUMNS = {
+    "IP": "ip",
+    "NODE": "node",
+    "NOMINATED NODE": "nominated_node",
+    "READINESS GATES": "readiness_gates",
+}
+
+
+class Table:
+    """Owns the widths of the columns printed so far."""
+
+    def __init__(self, headings: Sequence[str], *, show_headings: bool = True) -> None:
+        self._headings = tuple(headings)
+        self._widths = [len(heading) if show_headings else 0 for heading in headings]
+        self._due = show_headings
+
+    def lines(self, rows: Iterable[Sequence[str]]) -> list[str]:
+        """The rows as lines; before the first of all the headings, unless they were not wanted."""
+        rows = list(rows)
+        for row in rows:
+            assert len(row) == len(self._widths)
+            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
+        shown = [self._headings, *rows] if self._due and rows else rows
+        self._due = self._due and not rows
+        return [self._line(row) for row in shown]
+
+    def _line(self, row: Sequence[str]) -> str:
+        cells = (cell.ljust(width + GAP) for cell, width in zip(row, self._widths, strict=True))
+        return "".join(cells).rstrip()
+
+
+class PodTable:
+    """Owns which columns of pods are shown."""
+
+    def __init__(self, *, wide: bool = False, namespaces: bool = False, headings: bool = True) -> None:
+        columns = {"NAMESPACE": "namespace"} if namespaces else {}
+        columns |= POD_COLUMNS
+        if wide:
+            columns |= WIDE_COLUMNS
+        self._fields = tuple(columns.values())
+        self._table = Table(tuple(columns), show_headings=headings)
+
+    def lines(self, rows: Iterable[PodRow]) -> list[str]:
+        """The rows as lines, with the headings before the first."""
+        return self._table.lines([getattr(row, field) for field in self._fields] for row in rows)
