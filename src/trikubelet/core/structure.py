@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NewType, Typ
 import msgspec
 
 from trikubelet.core.document.record import item_path, member_path
+from trikubelet.core.document.shown import shown
 from trikubelet.model.faults import Fault, nearest
 from trikubelet.model.scalar import Scalar
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_SHOWN_MAX = 60
 _KINDS = {
     str: "a string",
     int: "a whole number",
@@ -93,7 +93,7 @@ class _Reader:
             return self.take(walk, value, path)
         if type(value) is int and float in self.kinds:
             return self.take(walk, float(value), path)
-        walk.fault(path, f"Invalid value: {_shown(value)}: must be {self.what}", _type_remedy(value, self.kinds))
+        walk.fault(path, f"Invalid value: {shown(value)}: must be {self.what}", _type_remedy(value, self.kinds))
         return self.empty()
 
     def take(self, walk: _Walk, value: Any, path: str) -> object:
@@ -113,7 +113,7 @@ class _Plain(_Reader):
 
     def take(self, walk: _Walk, value: Any, path: str) -> object:
         if self._kind is int and not _INT64_MIN <= value <= _INT64_MAX:
-            walk.fault(path, f"Invalid value: {_shown(value)}: must fit into 64 bits")
+            walk.fault(path, f"Invalid value: {shown(value)}: must fit into 64 bits")
             return 0
         return value
 
@@ -141,7 +141,7 @@ class _Choice(_Reader):
         if value in self._choices:
             return self._choices[value]
         remedy = nearest(value, [c for c in self._choices if isinstance(c, str)]) if isinstance(value, str) else ""
-        walk.fault(path, f"Unsupported value: {_shown(value)}: must be {self.what}", remedy)
+        walk.fault(path, f"Unsupported value: {shown(value)}: must be {self.what}", remedy)
         return self.empty()
 
     def empty(self) -> object:
@@ -161,7 +161,7 @@ class _Written(_Reader):
         try:
             return self._parse(value)
         except ValueError as wrong:
-            walk.fault(path, f"Invalid value: {_shown(value)}: {wrong}")
+            walk.fault(path, f"Invalid value: {shown(value)}: {wrong}")
             return self.empty()
 
     def empty(self) -> object:
@@ -318,17 +318,8 @@ _READERS_OF_FORMS: dict[Any, Callable[[tuple[Any, ...]], _Reader]] = {
 
 
 def _one_of(choices: dict[object, object]) -> str:
-    shown = [_shown(choice) for choice in choices]
-    return shown[0] if len(shown) == 1 else f"one of {', '.join(shown)}"
-
-
-def _shown(value: object) -> str:
-    """A value as its writer knows it, cut to a length that leaves the message readable."""
-    if isinstance(value, (list, dict)):
-        return _KINDS[type(value)]
-    text = msgspec.json.encode(value if not isinstance(value, int) or abs(value) <= _INT64_MAX else float(value))
-    shown = text.decode()
-    return shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}…"
+    listed = [shown(choice) for choice in choices]
+    return listed[0] if len(listed) == 1 else f"one of {', '.join(listed)}"
 
 
 def _type_remedy(value: object, kinds: tuple[type, ...]) -> str:

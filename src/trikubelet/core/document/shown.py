@@ -1,0 +1,20 @@
+"""How a value appears in a fault: as its writer knows it, and no longer than a message can bear."""
+
+from __future__ import annotations
+
+import msgspec
+
+SHOWN_CHARS_MAX = 60
+
+_STRUCTURES: dict[type, str] = {list: "a list", tuple: "a list", dict: "an object"}
+_INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
+
+
+def shown(value: object) -> str:
+    """The value as JSON, cut where it is long; ``a list`` and ``an object`` for those."""
+    if type(value) in _STRUCTURES:
+        return _STRUCTURES[type(value)]
+    if isinstance(value, int) and not _INT64_MIN <= value <= _UINT64_MAX:
+        value = float(value)
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
