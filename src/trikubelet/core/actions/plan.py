@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.actions.init import plan_init
 from trikubelet.core.actions.records import Kill, KillReason, PodActions, Reset, Verdict, Verdicts
-from trikubelet.core.actions.regular import plan_ephemeral, plan_regular
+from trikubelet.core.actions.regular import are_over, plan_ephemeral, plan_regular
 from trikubelet.core.actions.restart_all import plan_resets, sources
 from trikubelet.core.actions.sandbox import plan_new_sandbox, sandbox_need
 
@@ -28,10 +28,14 @@ def plan(pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None) -
     if need.anew:
         return plan_new_sandbox(pod, observed, need)
 
+    end = PodActions(kill_pod=True, sandbox_id=need.sandbox_id, attempt=need.attempt)
+    if are_over(pod, observed):
+        # Asked before the init containers, which would have a crashed sidecar started again first, for nobody.
+        return end
     ephemeral = plan_ephemeral(pod, observed)
     init = plan_init(pod, _in_sandbox(observed, need.sandbox_id), verdicts)
     if init.failed:
-        return PodActions(kill_pod=True, sandbox_id=need.sandbox_id, attempt=need.attempt)
+        return end
     present = PodActions(
         sandbox_id=need.sandbox_id,
         attempt=need.attempt,
@@ -44,7 +48,7 @@ def plan(pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None) -
     regular = plan_regular(pod, observed, verdicts)
     if regular.kept == 0 and not regular.to_start:
         # Nothing regular runs or will: sidecars must not keep the pod alive.
-        return PodActions(kill_pod=True, sandbox_id=need.sandbox_id, attempt=need.attempt)
+        return end
     return PodActions(
         sandbox_id=need.sandbox_id,
         attempt=need.attempt,

@@ -49,6 +49,15 @@ def plan_regular(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> Regu
     return RegularPlan(tuple(to_start), tuple(to_kill), kept)
 
 
+def are_over(pod: Pod, observed: PodObservation) -> bool:
+    """Whether every regular container has ended and none will run again, in whichever sandbox that was."""
+    newest = [(container, observed.latest(container.name)) for container in pod.spec.containers]
+    return all(
+        status is not None and status.state is ContainerState.EXITED and not should_restart(pod, container, status)
+        for container, status in newest
+    )
+
+
 def _why_kill(container: Container, status: ContainerStatus, verdicts: Verdicts) -> Kill | None:
     if status.hash and status.hash != container_hash(container):
         return Kill(status, KillReason.HASH_CHANGED, f"Container {container.name} definition changed")
