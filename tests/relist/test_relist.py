@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relist.wire import Container, Node, Sandbox, message, text, varint
-from trikubelet.core.relist import EventKind, Relist
+from trikubelet.core.relist import Counts, EventKind, Relist
 from trikubelet.cri.v1 import api_pb2 as pb
 
 RUNNING, EXITED, UNKNOWN = 1, 2, 3
@@ -116,7 +116,7 @@ def test_ids_come_newest_first_and_records_tell_the_rest(relist: Relist) -> None
     assert (("new", "old"), ("c1", "c0")) == (change.sandboxes, change.containers)
     assert ("pod-u", "ns") == (change.name, change.namespace)
     assert (("c1", "web", 1, RUNNING, "new"), ("c0", "web", 0, EXITED, "old")) == relist.pod("u").containers
-    assert (1, 0, 1, 1, 0) == relist.counts()
+    assert Counts(1, 0, 1, 1, 0, 0) == relist.counts()
 
 
 def test_a_container_without_labels_belongs_to_the_pod_of_its_sandbox(relist: Relist) -> None:
@@ -189,7 +189,7 @@ def answer(relist: Relist, step: tuple, lists: tuple[list[bytes], list[bytes]]) 
     try:
         found = relist.observe_pod(only, *lists) if only else relist.observe(*lists, reinspect=reinspect)
     except ValueError as error:
-        found = str(error).partition(": ")[2]
+        found = error.args
     for uid in sorted(advanced):
         relist.advance(uid)
     return found, relist.pods(), relist.counts()

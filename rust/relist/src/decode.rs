@@ -2,12 +2,13 @@
 //!
 //! Sandboxes and containers have the same shape with other field numbers, so one walker reads both by a [`Layout`].
 //! Fields of no interest are skipped without looking inside. As protobuf has it, the last of a repeated scalar wins and
-//! a message that stands twice is merged.
+//! a message that stands twice is merged. Nothing recurses, and nothing is allocated.
 
-use crate::error::{DecodeError, Problem};
+use crate::error::{DecodeError, Fault, Problem};
+use crate::record::{Facts, Kind, PodName};
 
 /// Where a kind of item has its fields. A number of 0 stands for "has no such field".
-pub struct Layout {
+struct Layout {
     id: u32,
     sandbox_id: u32,
     metadata: u32,
@@ -17,12 +18,12 @@ pub struct Layout {
     meta_uid: u32,
     meta_namespace: u32,
     meta_attempt: u32,
-    states_max: u64,
-    state_default: u8,
+    /// The largest state number that exists, which is also what any other number is taken for.
+    state_max: u8,
 }
 
 /// `runtime.v1.PodSandbox`.
-pub const SANDBOX: Layout = Layout {
+const SANDBOX: Layout = Layout {
     id: 1,
     sandbox_id: 0,
     metadata: 2,
@@ -32,12 +33,11 @@ pub const SANDBOX: Layout = Layout {
     meta_uid: 2,
     meta_namespace: 3,
     meta_attempt: 4,
-    states_max: 1,
-    state_default: 1,
+    state_max: 1,
 };
 
 /// `runtime.v1.Container`.
-pub const CONTAINER: Layout = Layout {
+const CONTAINER: Layout = Layout {
     id: 1,
     sandbox_id: 2,
     metadata: 3,
@@ -47,8 +47,7 @@ pub const CONTAINER: Layout = Layout {
     meta_uid: 0,
     meta_namespace: 0,
     meta_attempt: 2,
-    states_max: 3,
-    state_default: 3,
+    state_max: 3,
 };
 
 const UID_LABEL: &[u8] = b"io.kubernetes.pod.uid";
@@ -56,32 +55,38 @@ const NAME_LABEL: &[u8] = b"io.kubernetes.pod.name";
 const NAMESPACE_LABEL: &[u8] = b"io.kubernetes.pod.namespace";
 
 /// One item of a list, borrowed from the reply. Absent strings are empty.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// The runtime's id.
-    pub id: &'a str,
-    /// A container's sandbox.
-    pub sandbox_id: &'a str,
-    /// The metadata's name: the pod's for a sandbox, its own for a container.
-    pub name: &'a str,
-    /// The pod's UID from a sandbox's metadata.
-    pub meta_uid: &'a str,
-    /// The pod's namespace from a sandbox's metadata.
-    pub meta_namespace: &'a str,
-    /// The pod's UID from the labels.
-    pub label_uid: &'a str,
-    /// The pod's name from the labels.
-    pub label_name: &'a str,
-    /// The pod's namespace from the labels.
-    pub label_namespace: &'a str,
-    /// The metadata's attempt.
-    pub attempt: u32,
-    /// The CRI's state number, one that exists.
-    pub state: u8,
-    /// Nanoseconds since the epoch.
-    pub created_at: i64,
-    /// Where the item begins in its chunk.
+    /// Which list it stands in.
+    pub kind: Kind,
+    /// The chunk of that list.
+    pub chunk: usize,
+    /// Where in the chunk the item begins, in bytes.
     pub offset: usize,
+    /// What is kept of it.
+    pub facts: Facts<'a>,
+    /// The UID of its pod, when the item itself tells it: a sandbox's metadata, else its labels; a container's labels.
+    pub uid: &'a str,
+    /// The pod's name, when the item tells it.
+    pub pod: PodName<'a>,
+}
+
+impl View<'_> {
+    /// A problem with this item, told with its place.
+    pub fn fail(&self, problem: Problem) -> DecodeError {
+        DecodeError { list: self.kind, chunk: self.chunk, offset: self.offset, problem }
+    }
+}
+
+/// What is read of an item before it is known what it says of its pod.
+#[derive(Default)]
+struct Draft<'a> {
+    facts: Facts<'a>,
+    meta_uid: &'a str,
+    meta_namespace: &'a str,
+    label_uid: &'a str,
+    label_name: &'a str,
+    label_namespace: &'a str,
 }
 
 enum Value<'a> {
@@ -101,12 +106,12 @@ impl<'a> Walker<'a> {
         Walker { bytes, at: 0, base }
     }
 
-    fn fail<T>(&self, problem: Problem) -> Result<T, DecodeError> {
-        Err(DecodeError { offset: self.base + self.at, problem })
+    fn fail<T>(&self, problem: Problem) -> Result<T, Fault> {
+        Err(Fault { offset: self.base + self.at, problem })
     }
 
     #[inline]
-    fn varint(&mut self) -> Result<u64, DecodeError> {
+    fn varint(&mut self) -> Result<u64, Fault> {
         let mut value = 0u64;
         for index in 0..10 {
             let Some(&byte) = self.bytes.get(self.at + index) else {
@@ -121,7 +126,7 @@ impl<'a> Walker<'a> {
         self.fail(Problem::Overlong)
     }
 
-    fn take(&mut self, length: u64) -> Result<&'a [u8], DecodeError> {
+    fn take(&mut self, length: u64) -> Result<&'a [u8], Fault> {
         let left = self.bytes.len() - self.at;
         match usize::try_from(length) {
             Ok(length) if length <= left => {
@@ -135,7 +140,7 @@ impl<'a> Walker<'a> {
 
     /// The next field, or None at the end. A wire type that cannot be skipped is an error.
     #[inline]
-    fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, DecodeError> {
+    fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Fault> {
         if self.at == self.bytes.len() {
             return Ok(None);
         }
@@ -164,23 +169,23 @@ impl<'a> Walker<'a> {
         Ok(Some((number, value)))
     }
 
-    fn message(&self, value: Value<'a>) -> Result<Walker<'a>, DecodeError> {
+    fn message(&self, value: Value<'a>) -> Result<Walker<'a>, Fault> {
         match value {
             Value::Bytes(bytes, start) => Ok(Walker::new(bytes, start)),
             _ => self.fail(Problem::WireType),
         }
     }
 
-    fn text(&self, value: Value<'a>) -> Result<&'a str, DecodeError> {
+    fn text(&self, value: Value<'a>) -> Result<&'a str, Fault> {
         match value {
             Value::Bytes(bytes, start) => {
-                std::str::from_utf8(bytes).map_err(|_| DecodeError { offset: start, problem: Problem::Utf8 })
+                std::str::from_utf8(bytes).map_err(|_| Fault { offset: start, problem: Problem::Utf8 })
             }
             _ => self.fail(Problem::WireType),
         }
     }
 
-    fn number(&self, value: &Value<'a>) -> Result<u64, DecodeError> {
+    fn number(&self, value: &Value<'a>) -> Result<u64, Fault> {
         match value {
             Value::Number(number) => Ok(*number),
             _ => self.fail(Problem::WireType),
@@ -188,58 +193,82 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Hand every item of one chunk to `each`. The items are field 1 of the reply, in unary and streamed lists alike.
-pub fn walk_list<'a>(
-    chunk: &'a [u8],
-    layout: &Layout,
+/// Hand every item of a list to `each`. Items are field 1 of every reply, in unary and streamed lists alike.
+pub fn walk<'a>(
+    kind: Kind,
+    chunks: &[&'a [u8]],
     mut each: impl FnMut(View<'a>) -> Result<(), DecodeError>,
 ) -> Result<(), DecodeError> {
-    let mut walker = Walker::new(chunk, 0);
-    while let Some((number, value)) = walker.next()? {
-        if number == 1 {
-            each(item(walker.message(value)?, layout)?)?;
+    for (chunk, bytes) in chunks.iter().enumerate() {
+        let mut walker = Walker::new(bytes, 0);
+        let located = |fault: Fault| fault.located(kind, chunk);
+        while let Some((number, value)) = walker.next().map_err(located)? {
+            if number == 1 {
+                let inside = walker.message(value).map_err(located)?;
+                let offset = inside.base;
+                let draft = match kind {
+                    Kind::Sandbox => item(inside, &SANDBOX),
+                    Kind::Container => item(inside, &CONTAINER),
+                };
+                each(view(draft.map_err(located)?, kind, chunk, offset))?;
+            }
         }
     }
     Ok(())
 }
 
-fn item<'a>(mut walker: Walker<'a>, layout: &Layout) -> Result<View<'a>, DecodeError> {
-    let mut view = View { offset: walker.base, ..View::default() };
+fn view(draft: Draft<'_>, kind: Kind, chunk: usize, offset: usize) -> View<'_> {
+    let mut facts = draft.facts;
+    let (mut uid, mut name, mut namespace) = (draft.label_uid, draft.label_name, draft.label_namespace);
+    if kind == Kind::Sandbox {
+        // A sandbox's metadata names the pod; what it lacks is taken from the labels.
+        let metadata_else = |told, label| if str::is_empty(told) { label } else { told };
+        uid = metadata_else(draft.meta_uid, uid);
+        name = metadata_else(std::mem::take(&mut facts.name), name);
+        namespace = metadata_else(draft.meta_namespace, namespace);
+    }
+    View { kind, chunk, offset, facts, uid, pod: PodName { name, namespace } }
+}
+
+#[inline]
+fn item<'a>(mut walker: Walker<'a>, layout: &Layout) -> Result<Draft<'a>, Fault> {
+    let mut draft = Draft::default();
     while let Some((number, value)) = walker.next()? {
-        if number == layout.id {
-            view.id = walker.text(value)?;
+        if number == layout.labels {
+            label(walker.message(value)?, &mut draft)?;
+        } else if number == layout.id {
+            draft.facts.id = walker.text(value)?;
         } else if number == layout.sandbox_id {
-            view.sandbox_id = walker.text(value)?;
+            draft.facts.sandbox_id = walker.text(value)?;
         } else if number == layout.metadata {
-            metadata(walker.message(value)?, layout, &mut view)?;
+            metadata(walker.message(value)?, layout, &mut draft)?;
         } else if number == layout.state {
-            let state = walker.number(&value)?;
-            view.state = if state <= layout.states_max { state as u8 } else { layout.state_default };
+            // An enumeration is an int32 on the wire, whatever the length of its varint.
+            let state = walker.number(&value)? as u32;
+            draft.facts.state = u8::try_from(state).unwrap_or(u8::MAX).min(layout.state_max);
         } else if number == layout.created_at {
-            view.created_at = walker.number(&value)? as i64;
-        } else if number == layout.labels {
-            label(walker.message(value)?, &mut view)?;
+            draft.facts.created_at = walker.number(&value)? as i64;
         }
     }
-    Ok(view)
+    Ok(draft)
 }
 
-fn metadata<'a>(mut walker: Walker<'a>, layout: &Layout, view: &mut View<'a>) -> Result<(), DecodeError> {
+fn metadata<'a>(mut walker: Walker<'a>, layout: &Layout, draft: &mut Draft<'a>) -> Result<(), Fault> {
     while let Some((number, value)) = walker.next()? {
         if number == 1 {
-            view.name = walker.text(value)?;
+            draft.facts.name = walker.text(value)?;
         } else if number == layout.meta_uid {
-            view.meta_uid = walker.text(value)?;
+            draft.meta_uid = walker.text(value)?;
         } else if number == layout.meta_namespace {
-            view.meta_namespace = walker.text(value)?;
+            draft.meta_namespace = walker.text(value)?;
         } else if number == layout.meta_attempt {
-            view.attempt = walker.number(&value)? as u32;
+            draft.facts.attempt = walker.number(&value)? as u32;
         }
     }
     Ok(())
 }
 
-fn label<'a>(mut walker: Walker<'a>, view: &mut View<'a>) -> Result<(), DecodeError> {
+fn label<'a>(mut walker: Walker<'a>, draft: &mut Draft<'a>) -> Result<(), Fault> {
     let (mut key, mut held): (&[u8], Option<Value<'a>>) = (b"", None);
     while let Some((number, value)) = walker.next()? {
         match (number, &value) {
@@ -250,9 +279,9 @@ fn label<'a>(mut walker: Walker<'a>, view: &mut View<'a>) -> Result<(), DecodeEr
         }
     }
     let target = match key {
-        UID_LABEL => &mut view.label_uid,
-        NAME_LABEL => &mut view.label_name,
-        NAMESPACE_LABEL => &mut view.label_namespace,
+        UID_LABEL => &mut draft.label_uid,
+        NAME_LABEL => &mut draft.label_name,
+        NAMESPACE_LABEL => &mut draft.label_namespace,
         _ => return Ok(()),
     };
     *target = match held {

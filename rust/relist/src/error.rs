@@ -1,14 +1,39 @@
 //! What can be wrong with a reply. The old state is kept whole whenever one of these is returned.
+//!
+//! The words of [`DecodeError`] reach an operator, who must learn from them which reply of the runtime is broken and
+//! where; the Python twin uses the same words, and the tests hold the two together.
 
 use std::fmt;
 
-/// Why a reply could not be read.
+use crate::record::Kind;
+
+/// Why the lists could not be read, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
+    /// Which of the two lists is broken.
+    pub list: Kind,
+    /// Which chunk of that list, counted from 0.
+    pub chunk: usize,
     /// Where in the chunk the trouble begins, in bytes.
     pub offset: usize,
-    /// What was wrong.
+    /// What is wrong there.
     pub problem: Problem,
+}
+
+/// A problem and its place in a chunk whose number is not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where in the chunk the trouble begins, in bytes.
+    pub offset: usize,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+impl Fault {
+    /// The same fault, told with the list and the chunk it is in.
+    pub fn located(self, list: Kind, chunk: usize) -> DecodeError {
+        DecodeError { list, chunk, offset: self.offset, problem: self.problem }
+    }
 }
 
 /// The kinds of trouble.
@@ -18,7 +43,7 @@ pub enum Problem {
     Truncated,
     /// A variable-length integer of more than ten bytes.
     Overlong,
-    /// A known field with another wire type than it has, or a wire type that does not exist.
+    /// A known field with another wire type than it has, or a wire type that cannot be skipped.
     WireType,
     /// Field number 0, or one past the largest.
     FieldNumber,
@@ -26,19 +51,31 @@ pub enum Problem {
     Utf8,
     /// An id that stands twice in one list.
     Duplicate(String),
+    /// A pod with more than 4 GiB of ids and names.
+    TooLarge,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Truncated => f.write_str("the reply ends inside a field"),
+            Problem::Overlong => f.write_str("an integer is longer than ten bytes"),
+            Problem::WireType => f.write_str("a field has the wrong wire type"),
+            Problem::FieldNumber => f.write_str("a field number is out of range"),
+            Problem::Utf8 => f.write_str("a string is not UTF-8"),
+            Problem::Duplicate(id) => write!(f, "id {id} stands twice in the list"),
+            Problem::TooLarge => f.write_str("the ids and names of one pod exceed 4 GiB"),
+        }
+    }
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match &self.problem {
-            Problem::Truncated => "the reply ends inside a field".to_owned(),
-            Problem::Overlong => "an integer is longer than ten bytes".to_owned(),
-            Problem::WireType => "a field has the wrong wire type".to_owned(),
-            Problem::FieldNumber => "a field number is out of range".to_owned(),
-            Problem::Utf8 => "a string is not UTF-8".to_owned(),
-            Problem::Duplicate(id) => format!("id {id} stands twice in the list"),
+        let list = match self.list {
+            Kind::Sandbox => "ListPodSandbox",
+            Kind::Container => "ListContainers",
         };
-        write!(f, "at byte {}: {}", self.offset, what)
+        write!(f, "{list} reply, chunk {}, at byte {}: {}", self.chunk, self.offset, self.problem)
     }
 }
 

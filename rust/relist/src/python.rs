@@ -6,17 +6,17 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use crate::diff::{Change, Relist};
+use crate::diff::{Change, Lists, Relist};
 use crate::error::DecodeError;
-use crate::record::Pod;
+use crate::record::{Kind, Pod};
 
 pyo3::create_exception!(_relist, RelistDecodeError, PyValueError, "A list reply that cannot be read.");
 
-type Event = (u8, String, bool);
-type ChangeTuple = (String, String, String, Vec<Event>, Vec<String>, Vec<String>);
-type Sandbox = (String, u32, u8);
-type Container = (String, String, u32, u8, String);
-type Record = (String, String, String, Vec<Sandbox>, Vec<Container>);
+type Event<'a> = (u8, &'a str, bool);
+type ChangeTuple<'a> = (&'a str, &'a str, &'a str, Vec<Event<'a>>, Vec<&'a str>, Vec<&'a str>);
+type Sandbox<'a> = (&'a str, u32, u8);
+type Container<'a> = (&'a str, &'a str, u32, u8, &'a str);
+type Record<'a> = (&'a str, &'a str, &'a str, Vec<Sandbox<'a>>, Vec<Container<'a>>);
 
 /// The last observation of every pod; see `trikubelet.core.relist.Relist`.
 #[pyclass(name = "Relist", module = "trikubelet._relist")]
@@ -33,25 +33,17 @@ fn slices(chunks: &[PyBackedBytes]) -> Vec<&[u8]> {
     chunks.iter().map(|chunk| &**chunk).collect()
 }
 
-fn change_tuple(change: Change) -> ChangeTuple {
-    (
-        change.uid.into(),
-        change.name.0.into(),
-        change.name.1.into(),
-        change.events.into_iter().map(|e| (e.kind as u8, e.id.into(), e.is_sandbox)).collect(),
-        change.sandboxes.into_iter().map(Into::into).collect(),
-        change.containers.into_iter().map(Into::into).collect(),
-    )
+fn change_tuple(change: Change<'_>) -> ChangeTuple<'_> {
+    let events = change.events.into_iter().map(|event| (event.kind as u8, event.id, event.of == Kind::Sandbox));
+    (change.uid, change.pod.name, change.pod.namespace, events.collect(), change.sandboxes, change.containers)
 }
 
-fn record_tuple(uid: &str, pod: &Pod) -> Record {
-    let sandboxes = pod.sandboxes.iter().map(|s| (s.id.to_string(), s.attempt, s.state)).collect();
-    let containers = pod
-        .containers
-        .iter()
-        .map(|c| (c.id.to_string(), c.name.to_string(), c.attempt, c.state, c.sandbox_id.to_string()))
-        .collect();
-    (uid.to_owned(), pod.name.to_string(), pod.namespace.to_string(), sandboxes, containers)
+fn record_tuple<'a>(uid: &'a str, pod: &'a Pod) -> Record<'a> {
+    let sandboxes = pod.newest_first(Kind::Sandbox).into_iter().map(|s| (s.id, s.attempt, s.state));
+    let containers = pod.newest_first(Kind::Container).into_iter();
+    let containers = containers.map(|c| (c.id, c.name, c.attempt, c.state, c.sandbox_id));
+    let called = pod.called();
+    (uid, called.name, called.namespace, sandboxes.collect(), containers.collect())
 }
 
 #[pymethods]
@@ -61,48 +53,51 @@ impl PyRelist {
         Self::default()
     }
 
-    fn observe(
+    fn observe<'py>(
         &mut self,
-        py: Python<'_>,
+        py: Python<'py>,
         sandboxes: Vec<PyBackedBytes>,
         containers: Vec<PyBackedBytes>,
         reinspect: HashSet<String>,
-    ) -> PyResult<Vec<ChangeTuple>> {
-        let inner = &mut self.inner;
-        let changes =
-            py.detach(|| inner.observe(&slices(&sandboxes), &slices(&containers), &reinspect)).map_err(raise)?;
-        Ok(changes.into_iter().map(change_tuple).collect())
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (inner, reinspect) = (&mut self.inner, &reinspect);
+        let (sandboxes, containers) = (slices(&sandboxes), slices(&containers));
+        let lists = Lists { sandboxes: &sandboxes, containers: &containers };
+        let changes = py.detach(|| inner.observe(lists, reinspect)).map_err(raise)?;
+        changes.into_iter().map(change_tuple).collect::<Vec<_>>().into_pyobject(py)
     }
 
-    fn observe_pod(
+    fn observe_pod<'py>(
         &mut self,
-        py: Python<'_>,
+        py: Python<'py>,
         uid: &str,
         sandboxes: Vec<PyBackedBytes>,
         containers: Vec<PyBackedBytes>,
         force: bool,
-    ) -> PyResult<Option<ChangeTuple>> {
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let inner = &mut self.inner;
-        let change =
-            py.detach(|| inner.observe_pod(uid, &slices(&sandboxes), &slices(&containers), force)).map_err(raise)?;
-        Ok(change.map(change_tuple))
+        let (sandboxes, containers) = (slices(&sandboxes), slices(&containers));
+        let lists = Lists { sandboxes: &sandboxes, containers: &containers };
+        let change = py.detach(|| inner.observe_pod(uid, lists, force)).map_err(raise)?;
+        change.map(|change| Ok(change_tuple(change).into_pyobject(py)?.into_any())).transpose()
     }
 
     fn advance(&mut self, uid: &str) {
         self.inner.advance(uid);
     }
 
-    fn pods(&self) -> Vec<Record> {
+    fn pods(&self) -> Vec<Record<'_>> {
         self.inner.pods().into_iter().map(|(uid, pod)| record_tuple(uid, pod)).collect()
     }
 
-    fn pod(&self, uid: &str) -> Option<Record> {
-        self.inner.pod(uid).map(|pod| record_tuple(uid, pod))
+    fn pod<'py>(&self, py: Python<'py>, uid: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let record = self.inner.pod(uid).map(|pod| record_tuple(uid, pod));
+        record.map(|record| Ok(record.into_pyobject(py)?.into_any())).transpose()
     }
 
-    fn counts(&self) -> (usize, [usize; 4]) {
+    fn counts(&self) -> (usize, [usize; 4], usize) {
         let counts = self.inner.counts();
-        (counts.running_pods, counts.containers)
+        (counts.running_pods, counts.containers, counts.strays)
     }
 }
 

@@ -92,13 +92,15 @@ class PodRecord(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Pods with a ready sandbox, and containers by state."""
+    """Pods with a ready sandbox, containers by state, and what belongs to no pod: sandboxes and containers of the last
+    full lists that somebody else made, which nobody here looks at."""
 
     running_pods: int
     created: int
     running: int
     exited: int
     unknown: int
+    strays: int = 0
 
 
 class Relist:
@@ -136,8 +138,8 @@ class Relist:
 
     def counts(self) -> Counts:
         """How many there are."""
-        running_pods, by_state = self._inner.counts()
-        return Counts(running_pods, *by_state)
+        running_pods, by_state, strays = self._inner.counts()
+        return Counts(running_pods, *by_state, strays)
 
 
 def _change(raw: relist_twin.RawChange) -> PodChange:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 RawEvent = tuple[int, str, bool]
 RawChange = tuple[str, str, str, list[RawEvent], list[str], list[str]]
@@ -21,7 +21,19 @@ RUNNING, EXITED, UNKNOWN, ABSENT = "running", "exited", "unknown", "absent"
 
 
 class TwinDecodeError(ValueError):
-    """A list reply that cannot be read; ``args`` are the message and the offset."""
+    """A list reply that cannot be read; ``args`` are the message and the offset in its chunk, in bytes."""
+
+
+class _Fault(Exception):
+    """What is wrong, at which offset of a chunk that the walker does not know by number."""
+
+    def __init__(self, offset: int, problem: str) -> None:
+        self.offset = offset
+        self.problem = problem
+
+    def located(self, is_sandbox: bool, chunk: int) -> TwinDecodeError:
+        name = "ListPodSandbox" if is_sandbox else "ListContainers"
+        return TwinDecodeError(f"{name} reply, chunk {chunk}, at byte {self.offset}: {self.problem}", self.offset)
 
 
 # ---- protobuf ----
@@ -37,12 +49,11 @@ class _Layout(NamedTuple):
     meta_uid: int
     meta_namespace: int
     meta_attempt: int
-    states_max: int
-    state_default: int
+    state_max: int  # the largest there is, for which any other is taken
 
 
-_SANDBOX = _Layout(1, 0, 2, 3, 4, 5, 2, 3, 4, 1, 1)
-_CONTAINER = _Layout(1, 2, 3, 6, 7, 8, 0, 0, 2, 3, 3)
+_SANDBOX = _Layout(1, 0, 2, 3, 4, 5, 2, 3, 4, 1)
+_CONTAINER = _Layout(1, 2, 3, 6, 7, 8, 0, 0, 2, 3)
 _LABELS = {
     b"io.kubernetes.pod.uid": "label_uid",
     b"io.kubernetes.pod.name": "label_name",
@@ -51,20 +62,16 @@ _LABELS = {
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
-def _fail(offset: int, problem: str) -> TwinDecodeError:
-    return TwinDecodeError(f"at byte {offset}: {problem}", offset)
-
-
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     value = 0
     for index in range(10):
         if at + index >= end:
-            raise _fail(at, "the reply ends inside a field")
+            raise _Fault(at, "the reply ends inside a field")
         byte = data[at + index]
         value |= (byte & 0x7F) << min(7 * index, 63)
         if byte < 0x80:
             return value & (1 << 64) - 1, at + index + 1
-    raise _fail(at, "an integer is longer than ten bytes")
+    raise _Fault(at, "an integer is longer than ten bytes")
 
 
 class _Field(NamedTuple):
@@ -80,7 +87,7 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[_Field]:
         tag, at = _varint(data, at, end)
         number, kind = tag >> 3, tag & 7
         if not 0 < number < 1 << 29:
-            raise _fail(at, "a field number is out of range")
+            raise _Fault(at, "a field number is out of range")
         value, length = 0, 0
         if kind == _VARINT:
             value, at = _varint(data, at, end)
@@ -91,9 +98,9 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[_Field]:
         elif kind == _FIXED32:
             length = 4
         else:
-            raise _fail(at, "a field has the wrong wire type")
+            raise _Fault(at, "a field has the wrong wire type")
         if length > end - at:
-            raise _fail(at, "the reply ends inside a field")
+            raise _Fault(at, "the reply ends inside a field")
         yield _Field(number, kind, value, at, at + length)
         at += length
 
@@ -103,18 +110,19 @@ def _text(data: bytes, entry: _Field) -> str:
     try:
         return data[entry.start : entry.end].decode()
     except UnicodeDecodeError:
-        raise _fail(entry.start, "a string is not UTF-8") from None
+        raise _Fault(entry.start, "a string is not UTF-8") from None
 
 
 def _expect(entry: _Field, kind: int) -> None:
     if entry.kind != kind:
-        raise _fail(entry.end, "a field has the wrong wire type")
+        raise _Fault(entry.end, "a field has the wrong wire type")
 
 
 @dataclass
 class _View:
-    offset: int
     is_sandbox: bool
+    chunk: int
+    offset: int
     id: str = ""
     sandbox_id: str = ""
     name: str = ""
@@ -127,17 +135,22 @@ class _View:
     state: int = 0
     created_at: int = 0
     uid: str = ""
+    pod_name: str = ""
+    pod_namespace: str = ""
 
 
-def _items(chunk: bytes, layout: _Layout, *, is_sandbox: bool) -> Iterator[_View]:
-    for entry in _fields(chunk, 0, len(chunk)):
-        if entry.number == 1:
-            _expect(entry, _BYTES)
-            yield _item(chunk, entry, layout, is_sandbox=is_sandbox)
+def _walk(chunks: Iterable[bytes], layout: _Layout, *, is_sandbox: bool) -> Iterator[_View]:
+    for number, chunk in enumerate(chunks):
+        try:
+            for entry in _fields(chunk, 0, len(chunk)):
+                if entry.number == 1:
+                    _expect(entry, _BYTES)
+                    yield _item(chunk, entry, layout, _View(is_sandbox, number, entry.start))
+        except _Fault as fault:
+            raise fault.located(is_sandbox, number) from None
 
 
-def _item(data: bytes, whole: _Field, layout: _Layout, *, is_sandbox: bool) -> _View:
-    view = _View(whole.start, is_sandbox)
+def _item(data: bytes, whole: _Field, layout: _Layout, view: _View) -> _View:
     for entry in _fields(data, whole.start, whole.end):
         if entry.number == layout.id:
             view.id = _text(data, entry)
@@ -148,7 +161,7 @@ def _item(data: bytes, whole: _Field, layout: _Layout, *, is_sandbox: bool) -> _
             _metadata(data, entry, layout, view)
         elif entry.number == layout.state:
             _expect(entry, _VARINT)
-            view.state = entry.value if entry.value <= layout.states_max else layout.state_default
+            view.state = min(entry.value & 0xFFFFFFFF, layout.state_max)  # an int32, however long its varint
         elif entry.number == layout.created_at:
             _expect(entry, _VARINT)
             view.created_at = entry.value - (1 << 64) if entry.value >= 1 << 63 else entry.value
@@ -186,8 +199,7 @@ def _label(data: bytes, whole: _Field, view: _View) -> None:
 # ---- records ----
 
 
-@dataclass
-class _Item:
+class _Item(NamedTuple):
     id: str
     name: str
     sandbox_id: str
@@ -228,26 +240,30 @@ class Relist:
 
     def __init__(self) -> None:
         self._now: dict[str, _Pod] = {}
-        self._before: dict[str, _Pod] = {}
+        self._before: dict[str, _Pod] = {}  # the record, of a pod that gives events when compared with it
+        self._strays = 0
 
     def observe(self, sandboxes: Sequence[bytes], containers: Sequence[bytes], reinspect: set[str]) -> list[RawChange]:
         """See ``core.relist.Relist.observe``."""
+        views = _listed(sandboxes, containers)
         by_uid: dict[str, list[_View]] = {uid: [] for uid in self._now}
-        for view in _listed(sandboxes, containers):
-            by_uid.setdefault(view.uid, []).append(view)
-        built = {uid: _build(views) for uid, views in by_uid.items()}
-        for uid, pod in built.items():
-            self._replace(uid, pod)
-        changes = [self._change(uid) for uid in sorted({*self._before, *reinspect})]
-        return [change for change in changes if change[3] or change[0] in reinspect]
+        for view in views:
+            if view.uid:
+                by_uid.setdefault(view.uid, []).append(view)
+        _refuse_repeated(views)
+        self._strays = sum(not view.uid for view in views)
+        for uid, of_pod in by_uid.items():
+            self._replace(uid, of_pod)
+        return [self._change(uid) for uid in sorted({*self._before, *reinspect}, key=str.encode)]
 
     def observe_pod(
         self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], force: bool
     ) -> RawChange | None:
         """See ``core.relist.Relist.observe_pod``."""
-        self._replace(uid, _build([view for view in _listed(sandboxes, containers) if view.uid == uid]))
-        change = self._change(uid)
-        return change if force or change[3] else None
+        views = [view for view in _listed(sandboxes, containers) if view.uid == uid]
+        _refuse_repeated(views)
+        self._replace(uid, views)
+        return self._change(uid) if force or uid in self._before else None
 
     def advance(self, uid: str) -> None:
         """See ``core.relist.Relist.advance``."""
@@ -257,87 +273,95 @@ class Relist:
 
     def pods(self) -> list[RawRecord]:
         """See ``core.relist.Relist.pods``."""
-        return [_raw_record(uid, pod) for uid, pod in sorted(self._now.items()) if pod]
+        return [_raw_record(uid, self._now[uid]) for uid in sorted(self._now, key=str.encode) if self._now[uid]]
 
     def pod(self, uid: str) -> RawRecord | None:
         """See ``core.relist.Relist.pod``."""
         pod = self._now.get(uid)
         return _raw_record(uid, pod) if pod else None
 
-    def counts(self) -> tuple[int, tuple[int, int, int, int]]:
+    def counts(self) -> tuple[int, tuple[int, int, int, int], int]:
         """See ``core.relist.Relist.counts``."""
         states = [container.state for pod in self._now.values() for container in pod.containers]
         running = sum(any(sandbox.state == 0 for sandbox in pod.sandboxes) for pod in self._now.values())
-        return running, (states.count(0), states.count(1), states.count(2), states.count(3))
+        return running, (states.count(0), states.count(1), states.count(2), states.count(3)), self._strays
 
-    def _replace(self, uid: str, pod: _Pod) -> None:
-        old = self._now.get(uid)
-        if old is None:
-            if not pod:
-                return
-            old = _Pod()
-        elif _same(old, pod):
+    def _replace(self, uid: str, views: list[_View]) -> None:
+        old = self._now.get(uid, _Pod())
+        fresh = [view for view in views if _kept(view) not in (old.sandboxes if view.is_sandbox else old.containers)]
+        if not fresh and len(views) == len(old.sandboxes) + len(old.containers):
             return
-        if not pod:
-            pod.name, pod.namespace = old.name, old.namespace
+        sandboxes = [_kept(view) for view in views if view.is_sandbox]
+        containers = [_kept(view) for view in views if not view.is_sandbox]
+        pod = _Pod(old.name, old.namespace, _newest_first(sandboxes), _newest_first(containers))
+        for view in fresh:
+            if not pod.name:  # a UID never changes its name: the first that was told stays
+                pod.name, pod.namespace = view.pod_name, view.pod_namespace
         self._now[uid] = pod
-        self._before.setdefault(uid, old)
-        if not pod and not self._before[uid]:
-            del self._now[uid], self._before[uid]
+        before = self._before.pop(uid, old)
+        if _compare(before, pod):
+            self._before[uid] = before
+        elif not pod:
+            del self._now[uid]
 
     def _change(self, uid: str) -> RawChange:
         now = self._now.get(uid, _Pod())
-        before = self._before.get(uid, now)
-        events = _compare(before.containers, now.containers, is_sandbox=False)
-        events += _compare(before.sandboxes, now.sandboxes, is_sandbox=True)
         return (
             uid,
             now.name,
             now.namespace,
-            events,
+            _compare(self._before.get(uid, now), now),
             [item.id for item in now.sandboxes],
             [item.id for item in now.containers],
         )
 
 
 def _listed(sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> list[_View]:
-    views = [view for chunk in sandboxes for view in _items(chunk, _SANDBOX, is_sandbox=True)]
-    views += [view for chunk in containers for view in _items(chunk, _CONTAINER, is_sandbox=False)]
+    views = [*_walk(sandboxes, _SANDBOX, is_sandbox=True), *_walk(containers, _CONTAINER, is_sandbox=False)]
     for view in views:
         view.uid = view.meta_uid or view.label_uid
+        view.pod_name, view.pod_namespace = view.label_name, view.label_namespace
+        if view.is_sandbox:  # its metadata names the pod; what it lacks is taken from the labels
+            view.pod_name, view.pod_namespace = (
+                view.name or view.label_name,
+                view.meta_namespace or view.label_namespace,
+            )
     owners = {view.id: view.uid for view in views if view.is_sandbox}
     for view in views:
         if not view.is_sandbox and not view.uid:
             view.uid = owners.get(view.sandbox_id, "")
-    return [view for view in views if view.uid]
+    return views
 
 
-def _build(views: list[_View]) -> _Pod:
-    pod = _Pod()
+def _refuse_repeated(views: Iterable[_View]) -> None:
+    seen = set()
     for view in views:
-        names = (view.name, view.meta_namespace) if view.is_sandbox else (view.label_name, view.label_namespace)
-        if not pod.name:
-            pod.name, pod.namespace = names
-        items = pod.sandboxes if view.is_sandbox else pod.containers
-        if any(item.id == view.id for item in items):
-            raise _fail(view.offset, f"id {view.id} stands twice in the list")
-        name = "" if view.is_sandbox else view.name
-        items.append(_Item(view.id, name, view.sandbox_id, view.attempt, view.state, view.created_at))
-    for items in (pod.sandboxes, pod.containers):
-        items.sort(key=lambda item: (-item.created_at, item.id))
-    return pod
+        identity = (view.is_sandbox, view.uid, view.id)
+        if view.uid and identity in seen:
+            raise _Fault(view.offset, f"id {view.id} stands twice in the list").located(view.is_sandbox, view.chunk)
+        seen.add(identity)
 
 
-def _same(old: _Pod, new: _Pod) -> bool:
-    """Whether nothing that counts differs: ids, states, attempts. What else a runtime may change is no news."""
-    return all(
-        {item.id: (item.state, item.attempt) for item in a} == {item.id: (item.state, item.attempt) for item in b}
-        for a, b in ((old.sandboxes, new.sandboxes), (old.containers, new.containers))
-    )
+def _kept(view: _View) -> _Item:
+    name = "" if view.is_sandbox else view.name
+    return _Item(view.id, name, view.sandbox_id, view.attempt, view.state, view.created_at)
 
 
-def _compare(old: list[_Item], new: list[_Item], *, is_sandbox: bool) -> list[RawEvent]:
-    seen = _sandbox_seen if is_sandbox else _container_seen
+def _newest_first(items: Iterable[_Item]) -> list[_Item]:
+    return sorted(items, key=lambda item: (-item.created_at, item.id.encode()))
+
+
+def _compare(old: _Pod, new: _Pod) -> list[RawEvent]:
+    """The events between two observations of a pod: containers by id, then sandboxes by id."""
+    return [
+        *_compare_items(old.containers, new.containers, _container_seen, is_sandbox=False),
+        *_compare_items(old.sandboxes, new.sandboxes, _sandbox_seen, is_sandbox=True),
+    ]
+
+
+def _compare_items(
+    old: list[_Item], new: list[_Item], seen: Callable[[int], str], *, is_sandbox: bool
+) -> list[RawEvent]:
     before, after = ({item.id: seen(item.state) for item in items} for items in (old, new))
     return [
         (kind, id_, is_sandbox)
