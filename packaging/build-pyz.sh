@@ -20,7 +20,8 @@ for version in ${TRIKUBELET_PYTHONS:-$(python -c 'import sys; print("%d.%d" % sy
     cp -rT "$work/one" "$work/site"
     rm -rf "$work/one"
 done
-rm -rf "$work/site/bin"
+# What pip notes about where a package came from names this build, and nothing reads it.
+rm -rf "$work/site/bin" "$work"/site/*.dist-info/{RECORD,direct_url.json,REQUESTED,INSTALLER,sboms}
 mkdir -p dist
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}
 shiv --site-packages "$work/site" --entry-point trikubelet.app.cli:main --python '/usr/bin/env python3' \
