@@ -27,11 +27,11 @@ def merge(reported: k8s.PodStatus, computed: k8s.PodStatus, *, could_run: bool, 
     once more with the same status changes nothing."""
     ends = computed.phase in TERMINAL and reported.phase not in TERMINAL
     conditions = [c for c in reported.conditions if c.type not in OWNED]
-    conditions += [c for c in computed.conditions if c.type in OWNED]
     if ends and not could_run:
         # Told together with the end, not before: what disrupts a pod is news only once the pod is gone.
         target = next((c for c in computed.conditions if c.type == DISRUPTION_TARGET), None)
         conditions = _with(conditions, target, now) if target is not None else conditions
+    conditions += [c for c in computed.conditions if c.type in OWNED]
     merged = replace(
         computed,
         conditions=tuple(conditions),

@@ -1,0 +1,243 @@
+"""What each container is shown as: its state, its last state, and what a status remembers for the runtime."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from core.podkit import container, created, exited, observe, pod, rule, running, sidecar, unknown
+from core.statuskit import by_name, runs, stopped, waits
+from trikubelet.core.pod_status.containers import (
+    NOT_FOUND_MESSAGE,
+    ContainerFacts,
+    container_statuses,
+    ephemeral_statuses,
+)
+from trikubelet.model import k8s
+from trikubelet.model.runtime import ContainerStatus
+
+STARTED, FINISHED = "1970-01-01T00:16:40Z", "1970-01-01T00:17:40Z"
+PLAIN = pod("a")
+NOTE = ("CrashLoopBackOff", "back-off 10s")
+
+
+def status_of(
+    it: k8s.Pod, *seen: ContainerStatus, facts: ContainerFacts | None = None, init: bool = False
+) -> k8s.ContainerStatus:
+    """The status of the pod's first container."""
+    containers = it.spec.init_containers if init else it.spec.containers
+    return container_statuses(it, containers, observe(it, *seen), facts or ContainerFacts(), init=init)[0]
+
+
+def state_words(state: k8s.ContainerState | None) -> str:
+    """A state in a word or two."""
+    if state is None:
+        return "-"
+    if state.running is not None:
+        return f"running since {state.running.started_at}"
+    if state.waiting is not None:
+        return f"waiting {state.waiting.reason}"
+    assert state.terminated is not None
+    return f"ended {state.terminated.exit_code} {state.terminated.reason}"
+
+
+class Case(NamedTuple):
+    id: str
+    state: str
+    seen: tuple[ContainerStatus, ...]
+    last: str = "-"
+    waiting: dict[str, tuple[str, str]] | None = None
+    pod: k8s.Pod = PLAIN
+
+
+NEVER, ON_FAILURE = pod("a", policy="Never"), pod("a", policy="OnFailure")
+NOTED = {"a": NOTE}
+
+CASES = [
+    Case("nothing was made yet", "waiting ContainerCreating", ()),
+    Case("nothing was made yet, init containers come first", "waiting PodInitializing", (), pod=pod("a", init=("i",))),
+    Case("nothing was made, and it is known why", "waiting ErrImagePull", (), waiting={"a": ("ErrImagePull", "no")}),
+    Case("made, not started", "waiting ContainerCreating", (created("a"),)),
+    Case("made, not started, and it is known why", "waiting CrashLoopBackOff", (created("a"),), waiting=NOTED),
+    Case("it runs", f"running since {STARTED}", (running("a"),)),
+    Case("it runs, a stale note says nothing", f"running since {STARTED}", (running("a"),), waiting=NOTED),
+    Case("it runs again", f"running since {STARTED}", (exited("a", 3), running("a", 1)), "ended 3 Error"),
+    Case("it succeeded", "ended 0 Completed", (exited("a"),), pod=NEVER),
+    Case("it failed", "ended 3 Error", (exited("a", 3),), pod=NEVER),
+    Case("the runtime knows why it ended", "ended 137 OOMKilled", (exited("a", 137, reason="OOMKilled"),), pod=NEVER),
+    Case("it failed and runs again soon", "ended 3 Error", (exited("a", 3),)),
+    Case("it failed and backs off", "waiting CrashLoopBackOff", (exited("a", 3),), "ended 3 Error", NOTED),
+    Case("a note does not bring back what is over", "ended 0 Completed", (exited("a"),), "-", NOTED, ON_FAILURE),
+    Case("it failed twice", "ended 4 Error", (exited("a", 3), exited("a", 4, 1)), "ended 3 Error"),
+    Case("unknown", "ended 137 ContainerStatusUnknown", (unknown("a"),)),
+    Case(
+        "between two ends something was made and never started", "ended 4 Error",
+        (exited("a", 3), created("a", 1), exited("a", 4, 2)), "ended 3 Error",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_state_and_last_state(case: Case) -> None:
+    shown = status_of(case.pod, *case.seen, facts=ContainerFacts(waiting=case.waiting or {}))
+    assert (case.state, case.last) == (state_words(shown.state), state_words(shown.last_state))
+
+
+def test_a_status_says_what_the_runtime_has() -> None:
+    seen = replace(running("a", 4), id="abc", image_ref="image@sha256:1", image_id="sha256:1")
+    shown = status_of(PLAIN, seen)
+    assert ("a", "image:1", "image@sha256:1", "containerd://abc", 4, True, True) == (
+        shown.name, shown.image, shown.image_id, shown.container_id, shown.restart_count, shown.ready, shown.started,
+    )  # fmt: skip
+
+
+def test_an_end_says_when_how_and_which() -> None:
+    shown = status_of(NEVER, exited("a", 3), facts=ContainerFacts("rt", messages={"a-0": "goodbye"}))
+    assert (
+        k8s.ContainerStateTerminated(
+            exit_code=3,
+            reason="Error",
+            message="goodbye",
+            started_at=STARTED,
+            finished_at=FINISHED,
+            container_id="rt://a-0",
+        )
+        == (shown.state or k8s.ContainerState()).terminated
+    )
+
+
+def test_statuses_are_in_the_order_of_the_spec() -> None:
+    it = pod("b", "a", "c")
+    found = container_statuses(it, it.spec.containers, observe(it, running("a")), ContainerFacts(), init=False)
+    assert ["b", "a", "c"] == [s.name for s in found]
+
+
+# ---- ready and started ----
+
+
+@pytest.mark.parametrize(
+    ("expected", "started", "ready"), [((True, True), 1, 1), ((True, False), 1, 0), ((False, False), 0, 1)]
+)
+def test_a_running_container_is_ready_when_both_its_probes_say_so(
+    expected: tuple[bool, bool], started: int, ready: int
+) -> None:
+    facts = ContainerFacts(is_started=lambda _: bool(started), is_ready=lambda _: bool(ready))
+    shown = status_of(PLAIN, running("a"), facts=facts)
+    assert expected == (shown.started, shown.ready)
+
+
+@pytest.mark.parametrize("seen", [created("a"), exited("a"), exited("a", 1), unknown("a")], ids=lambda s: s.state.name)
+def test_a_container_that_does_not_run_is_neither_started_nor_ready(seen: ContainerStatus) -> None:
+    shown = status_of(PLAIN, seen)
+    assert (False, False) == (shown.started, shown.ready)
+
+
+@pytest.mark.parametrize(("ready", "seen"), [(True, exited("i")), (False, exited("i", 1)), (False, running("i"))])
+def test_a_plain_init_container_is_ready_when_it_succeeded(ready: bool, seen: ContainerStatus) -> None:
+    assert ready == status_of(pod("a", init=("i",)), seen, init=True).ready
+
+
+@pytest.mark.parametrize(("ready", "seen"), [(True, running("i")), (False, exited("i"))])
+def test_a_sidecar_is_ready_while_it_serves(ready: bool, seen: ContainerStatus) -> None:
+    assert ready == status_of(pod("a", init=(sidecar("i"),)), seen, init=True).ready
+
+
+def test_an_init_container_that_is_done_never_waits_whatever_was_noted() -> None:
+    shown = status_of(pod("a", init=("i",)), exited("i"), facts=ContainerFacts(waiting={"i": NOTE}), init=True)
+    assert "ended 0 Completed" == state_words(shown.state)
+
+
+# ---- what the runtime has forgotten ----
+
+
+def remembering(previous: k8s.ContainerStatus, **waiting: tuple[str, str]) -> ContainerFacts:
+    return ContainerFacts(previous=by_name(previous), waiting=waiting)
+
+
+class Lost(NamedTuple):
+    id: str
+    state: str
+    last: str
+    restarts: int
+    previous: k8s.ContainerStatus
+    pod: k8s.Pod = PLAIN
+    waiting: dict[str, tuple[str, str]] | None = None
+
+
+DELETED = pod("a", meta={"deletion_timestamp": "2026-01-01T00:00:00Z"})
+ALL = rule("RestartAllContainers", "In", 42)
+UNKNOWN_END = "ended 137 ContainerStatusUnknown"
+
+LOST = [
+    Lost("it ran: ended unseen, and will be started again", "waiting ContainerCreating", UNKNOWN_END, 3,
+         runs("a", restart_count=2)),
+    Lost("it ran, the pod is being deleted: ended unseen, and that is all", "waiting ContainerCreating", UNKNOWN_END, 2,
+         runs("a", restart_count=2), DELETED),
+    Lost("it had ended: it has ended", "ended 0 ", "-", 2, stopped("a", restart_count=2), NEVER),
+    Lost("it had ended and backs off", "waiting CrashLoopBackOff", "ended 3 ", 2, stopped("a", 3, restart_count=2),
+         PLAIN, NOTED),
+    Lost("it waited and had ended before", "waiting ContainerCreating", "ended 3 ", 2, waits("a", 3, restart_count=2)),
+    Lost("it waited: it waits", "waiting ContainerCreating", "-", 0, waits("a")),
+    Lost("its end restarted all", "waiting RestartingAllContainers", "ended 42 ", 2,
+         stopped("a", 42, restart_count=2), pod(container("a", "Never", ALL))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LOST, ids=lambda case: case.id)
+def test_a_container_the_runtime_has_nothing_of(case: Lost) -> None:
+    shown = status_of(case.pod, facts=remembering(case.previous, **(case.waiting or {})))
+    found = (state_words(shown.state), state_words(shown.last_state), shown.restart_count)
+    assert (case.state, case.last, case.restarts) == found
+
+
+def test_an_end_nobody_saw_says_so() -> None:
+    last = status_of(PLAIN, facts=remembering(runs("a", container_id="containerd://x"))).last_state
+    assert last is not None
+    assert last.terminated is not None
+    assert (NOT_FOUND_MESSAGE, "containerd://x") == (last.terminated.message, last.terminated.container_id)
+
+
+def test_an_init_container_that_was_done_and_pruned_is_still_done() -> None:
+    done = stopped("i", ready=True, container_id="containerd://i-0")
+    kept = msgspec.structs.replace(done, started=False)
+    assert kept == status_of(pod("a", init=("i",)), facts=remembering(done), init=True)
+
+
+@pytest.mark.parametrize(
+    ("last", "previous"),
+    [
+        pytest.param("ended 3 ", stopped("a", 3, container_id="containerd://a-0"), id="an end of another container"),
+        pytest.param("ended 3 ", waits("a", 3, container_id="containerd://a-0"), id="an end it had waited after"),
+        pytest.param("ended 3 ", waits("a", 3, container_id="containerd://a-1"), id="an end of its predecessor"),
+        pytest.param("-", stopped("a", 3, container_id="containerd://a-1"), id="its own end is not its last"),
+    ],
+)
+def test_the_last_end_outlives_the_container_it_was_of(last: str, previous: k8s.ContainerStatus) -> None:
+    assert last == state_words(status_of(PLAIN, running("a", 1), facts=remembering(previous)).last_state)
+
+
+def test_while_all_restart_a_container_that_was_taken_away_says_why_it_waits() -> None:
+    it = pod("a", container("boss", "Never", ALL))
+    facts = ContainerFacts(previous=by_name(runs("a", restart_count=1)))
+    shown = container_statuses(it, it.spec.containers, observe(it, exited("boss", 42)), facts, init=False)[0]
+    assert ("waiting RestartingAllContainers", "ended 137 RestartingAllContainers", 2) == (
+        state_words(shown.state), state_words(shown.last_state), shown.restart_count,
+    )  # fmt: skip
+
+
+# ---- ephemeral ones ----
+
+
+@pytest.mark.parametrize(
+    ("expected", "seen"),
+    [
+        ("waiting ContainerCreating", ()),
+        (f"running since {STARTED}", (running("debug"),)),
+        ("ended 3 Error", (exited("debug", 3),)),
+    ],
+)
+def test_an_ephemeral_container_is_shown_and_never_ready(expected: str, seen: tuple[ContainerStatus, ...]) -> None:
+    it = pod(ephemeral=("debug",))
+    (shown,) = ephemeral_statuses(it, observe(it, *seen), ContainerFacts())
+    assert (expected, False) == (state_words(shown.state), shown.ready)

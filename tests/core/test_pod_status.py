@@ -1,0 +1,164 @@
+"""A pod's whole status: what it is put together from, and what of the one before it stays."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.podkit import BOX, DEAD_BOX, exited, observe, pod, running
+from core.statuskit import EARLIER, NOW, condition, runs, status, stopped
+from trikubelet.core.pod_status import StatusFacts, generate
+from trikubelet.core.pod_status.containers import ContainerFacts
+from trikubelet.model import k8s
+
+FACTS = StatusFacts(now=NOW, host_ips=("192.0.2.1", "2001:db8::1"))
+
+
+def facts(previous: k8s.PodStatus | None = None, **fields: Any) -> StatusFacts:
+    return StatusFacts(now=NOW, host_ips=("192.0.2.1",), previous=previous, **fields)
+
+
+def test_a_running_pod_has_addresses_a_class_a_start_and_a_generation() -> None:
+    it = pod("a", meta={"generation": 3})
+    shown = generate(it, observe(it, running("a")), FACTS)
+    assert ("Running", "192.0.2.1", "10.0.0.1", "BestEffort", NOW, 3) == (
+        shown.phase, shown.host_ip, shown.pod_ip, shown.qos_class, shown.start_time, shown.observed_generation,
+    )  # fmt: skip
+    assert [["192.0.2.1", "2001:db8::1"], ["10.0.0.1"]] == [
+        [address.ip for address in shown.host_ips], [address.ip for address in shown.pod_ips],
+    ]  # fmt: skip
+
+
+def test_a_pod_on_the_hosts_network_has_the_hosts_addresses_once_it_has_a_sandbox() -> None:
+    it = pod("a", host_network=True)
+    assert ["192.0.2.1", "2001:db8::1"] == [a.ip for a in generate(it, observe(it), FACTS).pod_ips]
+    assert "" == generate(it, observe(it, sandboxes=()), FACTS).pod_ip
+
+
+def test_a_pod_without_a_living_sandbox_keeps_the_addresses_it_was_last_seen_with() -> None:
+    it = pod("a")
+    observed = observe(it, sandboxes=(DEAD_BOX,), ips=("10.0.0.9",))
+    assert "10.0.0.9" == generate(it, observed, FACTS).pod_ip
+
+
+def test_there_is_a_status_for_every_container_of_the_spec() -> None:
+    it = pod("a", "b", init=("i",), ephemeral=("debug",))
+    shown = generate(it, observe(it), FACTS)
+    assert [["i"], ["a", "b"], ["debug"]] == [
+        [s.name for s in statuses]
+        for statuses in (shown.init_container_statuses, shown.container_statuses, shown.ephemeral_container_statuses)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("previous", "reported"),
+    [(status(start_time=EARLIER), None), (None, status(start_time=EARLIER)), (status(), status(start_time=EARLIER))],
+    ids=["we had computed it", "the server has it", "only the server has it"],
+)
+def test_the_start_time_is_set_once(previous: k8s.PodStatus | None, reported: k8s.PodStatus | None) -> None:
+    it = pod("a", status=reported)
+    assert EARLIER == generate(it, observe(it), facts(previous)).start_time
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed"])
+@pytest.mark.parametrize("who", ["we", "the server"])
+def test_a_terminal_phase_stays_with_its_reason_whoever_knows_of_it(who: str, end: str) -> None:
+    over = status(end, reason="Evicted", message="no memory")
+    it = pod("a", status=over if who == "the server" else status("Running"))
+    shown = generate(it, observe(it, running("a")), facts(over if who == "we" else status("Running")))
+    assert (end, "Evicted", "no memory") == (shown.phase, shown.reason, shown.message)
+    assert {"False"} == {c.status for c in shown.conditions if c.type in ("Ready", "ContainersReady")}
+
+
+def test_reason_and_message_stay_while_the_phase_does() -> None:
+    it = pod("a", "b")
+    shown = generate(it, observe(it, running("a")), facts(status("Pending", reason="Slow", message="very")))
+    assert ("Pending", "Slow", "very") == (shown.phase, shown.reason, shown.message)
+
+
+def test_reason_and_message_go_with_the_phase_they_were_for() -> None:
+    it = pod("a")
+    shown = generate(it, observe(it, running("a")), facts(status("Pending", reason="Slow", message="very")))
+    assert ("Running", "", "") == (shown.phase, shown.reason, shown.message)
+
+
+def test_running_can_go_back_to_pending() -> None:
+    it = pod("a", "b")
+    assert "Pending" == generate(it, observe(it, running("a")), facts(status("Running"))).phase
+
+
+def test_who_ends_the_pod_says_why() -> None:
+    it = pod("a", policy="Never")
+    shown = generate(it, observe(it, exited("a", 137)), facts(is_ending=True, reason="Evicted", message="no memory"))
+    assert ("Failed", "Evicted", "no memory") == (shown.phase, shown.reason, shown.message)
+
+
+def test_containers_that_ran_when_an_earlier_agent_looked_have_ended() -> None:
+    it = pod("a", status=status("Running", container_statuses=(runs("a", restart_count=1),)))
+    (shown,) = generate(it, observe(it), facts()).container_statuses
+    assert shown.last_state is not None
+    assert (2, 137) == (shown.restart_count, shown.last_state.terminated and shown.last_state.terminated.exit_code)
+
+
+def test_a_pod_that_lost_its_containers_still_runs() -> None:
+    it = pod("a", "b")
+    before = status("Running", container_statuses=(runs("a"), runs("b")))
+    assert "Running" == generate(it, observe(it), facts(before)).phase
+
+
+def test_a_never_pod_that_lost_its_containers_has_failed() -> None:
+    it = pod("a", "b", policy="Never")
+    before = status("Running", container_statuses=(runs("a"), stopped("b")))
+    assert "Failed" == generate(it, observe(it), facts(before)).phase
+
+
+# ---- conditions of others ----
+
+
+def gate(value: str) -> k8s.PodCondition:
+    return condition("gate", value)
+
+
+def gates_of(shown: k8s.PodStatus) -> list[str]:
+    return [c.status for c in shown.conditions if c.type == "gate"]
+
+
+def test_a_gate_is_read_from_what_the_server_told_last() -> None:
+    it = pod(
+        "a", status=status("Running", gate("True")), readiness_gates=(k8s.PodReadinessGate(condition_type="gate"),)
+    )
+    shown = generate(it, observe(it, running("a")), facts(status("Running", gate("False"))))
+    assert ["True"] == gates_of(shown)
+    assert ["True"] == [c.status for c in shown.conditions if c.type == "Ready"]
+
+
+def test_a_condition_the_server_has_not_any_more_is_gone() -> None:
+    it = pod("a", status=status("Running"))
+    assert [] == gates_of(generate(it, observe(it), facts(status("Running", gate("True")))))
+
+
+def test_without_a_server_conditions_of_others_are_kept() -> None:
+    it = pod("a")
+    assert ["True"] == gates_of(generate(it, observe(it), facts(status("Running", gate("True")))))
+
+
+def test_a_disruption_we_computed_is_not_lost_because_the_server_does_not_know_it() -> None:
+    it = pod("a", status=status("Running"))
+    shown = generate(it, observe(it), facts(status("Running", condition("DisruptionTarget"))))
+    assert "DisruptionTarget" in {c.type for c in shown.conditions}
+
+
+def test_our_own_conditions_keep_their_times_by_what_we_computed_not_by_what_the_server_has() -> None:
+    ours = condition("Ready", "True", last_transition_time=EARLIER)
+    stale = condition("Ready", "False", last_transition_time="2020-01-01T00:00:00Z")
+    it = pod("a", status=status("Running", stale))
+    shown = generate(it, observe(it, running("a")), facts(status("Running", ours)))
+    assert [("True", EARLIER)] == [(c.status, c.last_transition_time) for c in shown.conditions if c.type == "Ready"]
+
+
+def test_computing_again_from_the_same_facts_changes_nothing() -> None:
+    it = pod("a", "b", init=("i",))
+    observed = observe(it, exited("i"), running("a"), exited("b", 1), sandboxes=(BOX,))
+    backs_off = ContainerFacts(waiting={"b": ("CrashLoopBackOff", "")})
+    first = generate(it, observed, facts(containers=backs_off))
+    assert first == generate(it, observed, replace(facts(first, containers=backs_off), now="2027-01-01T00:00:00Z"))
