@@ -53,9 +53,10 @@ def read(text: str, source: str, documents: list[Document], faults: list[Fault])
             problem = f"this is not JSON: {wrong.problem}"
             faults.append(Fault(source, line_at(wrong.position), "", problem, "correct the syntax"))
             return
-        documents.append(Document(value, source, len(documents), reader.lines))
-        for place, first, again in reader.duplicates:
-            faults.append(duplicate_key(source, place, first, again))
+        doubles = [duplicate_key(source, *double) for double in reader.duplicates]
+        doubted = tuple(double.path for double in doubles)
+        documents.append(Document(value, source, len(documents), reader.lines, doubted))
+        faults += doubles
         position = _skip(text, position)
 
 

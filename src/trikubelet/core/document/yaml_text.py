@@ -61,9 +61,11 @@ def _read_document(
     first = next(events)
     value, _ = reader.value(first, ())
     next(events)  # the document's end: a syntax error after the value surfaces here, before the value is kept
+    doubles = [duplicate_key(source, *double) for double in reader.duplicates]
     if value is not None:
-        documents.append(Document(value, source, len(documents), reader.lines))
-    faults.extend(duplicate_key(source, *duplicate) for duplicate in reader.duplicates)
+        doubted = tuple(double.path for double in doubles)
+        documents.append(Document(value, source, len(documents), reader.lines, doubted))
+    faults += doubles
 
 
 def _syntax_fault(wrong: yaml.MarkedYAMLError, text: str, lines_before: int, source: str) -> Fault:

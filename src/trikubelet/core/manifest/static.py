@@ -1,0 +1,138 @@
+"""The identity of a static pod on its node, and what such a pod may not refer to.
+
+A static pod has no API server to name it. Its UID is a hash of what the manifest says and where it was found, so that
+the same file gives the same pod after a restart and a changed file gives another one (upstream: config/common.go). The
+hash is taken before defaults are filled in: a newer agent with another default does not restart every static pod.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from trikubelet.core.fnv import fnv1a_128
+from trikubelet.core.names import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
+from trikubelet.model import k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trikubelet.model.k8s import Container, EphemeralContainer, Pod, Volume
+
+LOCAL_ANNOTATIONS = frozenset({CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE})
+_STAY = k8s.Toleration(operator="Exists", effect="NoExecute")
+
+
+def is_url(source: str) -> bool:
+    """Whether a source is a URL; otherwise it is a file's path."""
+    return source.startswith(("http://", "https://"))
+
+
+def static_pod(pod: Pod, source: str, node_name: str, seen: str) -> Pod:
+    """The pod of a manifest from ``source`` as it is on the node. ``seen`` is when it was read, in RFC 3339.
+
+    A UID in the manifest is kept. Whatever the manifest says of the pod's status is not.
+    """
+    meta = pod.metadata
+    annotations = {key: value for key, value in meta.annotations.items() if key not in LOCAL_ANNOTATIONS}
+    uid = meta.uid or _uid(replace(pod, metadata=replace(meta, annotations=annotations)), source, node_name)
+    annotations |= {CONFIG_SOURCE: "http" if is_url(source) else "file", CONFIG_HASH: uid, CONFIG_SEEN: seen}
+    identity = replace(
+        meta,
+        name=f"{meta.name}-{node_name.lower()}",
+        namespace=meta.namespace or "default",
+        uid=uid,
+        annotations=annotations,
+    )
+    spec = replace(pod.spec, node_name=node_name)
+    if not is_url(source):
+        # Files on the node are the node's own will: no taint drives them out.
+        others = tuple(one for one in spec.tolerations if not _same_target(one, _STAY))
+        spec = replace(spec, tolerations=(*others, _STAY))
+    status = k8s.PodStatus(phase="Pending")
+    return replace(pod, api_version="v1", kind="Pod", metadata=identity, spec=spec, status=status)
+
+
+def _same_target(a: k8s.Toleration, b: k8s.Toleration) -> bool:
+    return (a.key, a.operator, a.value, a.effect) == (b.key, b.operator, b.value, b.effect)
+
+
+def _uid(pod: Pod, source: str, node_name: str) -> str:
+    said = msgspec.json.encode({"metadata": pod.metadata, "spec": pod.spec}, order="sorted")
+    where = f"url:{source}" if is_url(source) else f"host:{node_name}file:{source}"
+    return f"{fnv1a_128(said + where.encode()):032x}"
+
+
+def api_references(pod: Pod) -> list[str]:
+    """The field paths of everything in the pod that lives in an API server: Secrets, ConfigMaps, service accounts,
+    trust bundles, claims. Without one such a pod could never start; with one, a file on a node would reach for
+    objects nobody granted it (upstream: PreventStaticPodAPIReferences)."""
+    spec = pod.spec
+    paths = [f"spec.imagePullSecrets[{n}]" for n, ref in enumerate(spec.image_pull_secrets) if ref.name]
+    paths += [f"spec.{field}" for field in ("serviceAccountName", "serviceAccount") if _of_account(spec, field)][:1]
+    paths += [f"spec.resourceClaims[{n}]" for n in range(len(spec.resource_claims))]
+    lists: tuple[tuple[str, tuple[Container | EphemeralContainer, ...]], ...] = (
+        ("initContainers", spec.init_containers),
+        ("containers", spec.containers),
+        ("ephemeralContainers", spec.ephemeral_containers),
+    )
+    for field, containers in lists:
+        for n, container in enumerate(containers):
+            paths += _of_container(container, f"spec.{field}[{n}]")
+    for n, volume in enumerate(spec.volumes):
+        paths += _of_volume(volume, f"spec.volumes[{n}]")
+    return paths
+
+
+def _of_account(spec: k8s.PodSpec, field: str) -> bool:
+    return bool(spec.service_account_name if field == "serviceAccountName" else spec.service_account)
+
+
+def _of_container(container: Container | EphemeralContainer, path: str) -> Iterator[str]:
+    for n, variable in enumerate(container.env):
+        source = variable.value_from
+        if source is not None and source.config_map_key_ref is not None:
+            yield f"{path}.env[{n}].valueFrom.configMapKeyRef"
+        if source is not None and source.secret_key_ref is not None:
+            yield f"{path}.env[{n}].valueFrom.secretKeyRef"
+    for n, origin in enumerate(container.env_from):
+        if origin.config_map_ref is not None:
+            yield f"{path}.envFrom[{n}].configMapRef"
+        if origin.secret_ref is not None:
+            yield f"{path}.envFrom[{n}].secretRef"
+
+
+def _of_volume(volume: Volume, path: str) -> Iterator[str]:
+    held = {
+        "configMap": volume.config_map,
+        "secret": volume.secret,
+        "persistentVolumeClaim": volume.persistent_volume_claim,
+        "ephemeral": volume.ephemeral,
+    }
+    yield from (f"{path}.{field}" for field, source in held.items() if source is not None)
+    for n, projection in enumerate(volume.projected.sources if volume.projected else ()):
+        projected = {
+            "configMap": projection.config_map,
+            "secret": projection.secret,
+            "serviceAccountToken": projection.service_account_token,
+            "clusterTrustBundle": projection.cluster_trust_bundle,
+            "podCertificate": projection.pod_certificate,
+        }
+        yield from (f"{path}.projected.sources[{n}].{field}" for field, source in projected.items() if source)
+    for field in ("azureFile", "cephfs", "cinder", "csi", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos"):
+        if _secret_of_driver(volume, field):
+            yield f"{path}.{field}"
+
+
+_DRIVERS = {"azureFile": "azure_file", "flexVolume": "flex_volume", "scaleIO": "scale_io"}
+
+
+def _secret_of_driver(volume: Volume, field: str) -> bool:
+    """Whether a driver's volume needs a Secret."""
+    source = getattr(volume, _DRIVERS.get(field, field))
+    if source is None:
+        return False
+    secret = getattr(source, "secret_ref", None) or getattr(source, "node_publish_secret_ref", None)
+    return secret is not None or bool(getattr(source, "secret_name", ""))

@@ -1,0 +1,45 @@
+"""Does a pod make sense? Every problem of meaning at once, each with its field's path.
+
+``pod_problems`` is given a pod whose defaults are filled in and which is not yet a static pod: paths and names are
+those its author wrote. One module per subject:
+
+    metadata     names, labels, annotations
+    spec         what concerns the pod as a whole        network     host names, DNS, aliases
+    containers   a container's own fields                ports       ports and who takes which of the host's
+    probes       probes, hooks and their handlers        environment variables
+    mounts       what a container mounts                 volumes     what can be mounted
+    resources    requests, limits, claims                security    users, profiles, capabilities, namespaces
+
+The rules are the API's for a pod that is created (upstream: ValidatePodCreate), without what only a scheduler reads:
+affinity and topology spread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.manifest.validation.containers import container_problems
+from trikubelet.core.manifest.validation.metadata import metadata_problems
+from trikubelet.core.manifest.validation.network import network_problems
+from trikubelet.core.manifest.validation.resources import pod_resource_problems
+from trikubelet.core.manifest.validation.security import pod_security_problems
+from trikubelet.core.manifest.validation.spec import spec_problems
+from trikubelet.core.manifest.validation.volumes import volume_problems
+
+if TYPE_CHECKING:
+    from trikubelet.core.manifest.problem import Problems
+    from trikubelet.model.k8s import Pod
+
+__all__ = ["pod_problems"]
+
+
+def pod_problems(pod: Pod, node_name: str) -> Problems:
+    """Everything in the pod that the API would refuse. ``node_name`` becomes part of the pod's name."""
+    spec = pod.spec
+    yield from metadata_problems(pod.metadata, node_name)
+    yield from spec_problems(spec)
+    yield from network_problems(spec)
+    yield from pod_security_problems(spec)
+    yield from pod_resource_problems(spec)
+    yield from volume_problems(spec)
+    yield from container_problems(spec)

@@ -1,0 +1,125 @@
+"""Environment variables: their names, and the one place each value comes from."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from trikubelet.core.manifest.problem import invalid, named, required, unsupported
+from trikubelet.core.manifest.validation.rules import amount_problems, chosen, exactly_one
+from trikubelet.model import names
+
+if TYPE_CHECKING:
+    from trikubelet.core.manifest.problem import Problems
+    from trikubelet.model.k8s import (
+        Container,
+        EnvFromSource,
+        EnvVarSource,
+        FileKeySelector,
+        ObjectFieldSelector,
+        PodSpec,
+        ResourceFieldSelector,
+    )
+
+ENV_FIELDS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+"""And single labels and annotations, as ``metadata.labels['KEY']``."""
+VOLUME_FIELDS = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations")
+_KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
+_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+
+
+def environment_problems(path: str, container: Container, spec: PodSpec) -> Problems:
+    """Everything wrong with one container's variables."""
+    for n, variable in enumerate(container.env):
+        here = f"{path}.env[{n}]"
+        yield from named(f"{here}.name", variable.name, names.variable_problem(variable.name))
+        source = variable.value_from
+        if source is None:
+            continue
+        if variable.value:
+            yield invalid(f"{here}.valueFrom", source_shown(source), "may not stand beside a value that is not empty")
+        yield from _source(f"{here}.valueFrom", source, spec)
+    for n, origin in enumerate(container.env_from):
+        yield from _env_from(f"{path}.envFrom[{n}]", origin)
+
+
+def source_shown(source: EnvVarSource) -> str:
+    """The kind of a source, for a message."""
+    return ", ".join(chosen(source))
+
+
+def _source(path: str, source: EnvVarSource, spec: PodSpec) -> Problems:
+    yield from exactly_one(path, chosen(source), "one source of the value")
+    if source.field_ref is not None:
+        yield from field_problems(f"{path}.fieldRef", source.field_ref, ENV_FIELDS)
+    if source.resource_field_ref is not None:
+        yield from resource_field_problems(f"{path}.resourceFieldRef", source.resource_field_ref, spec)
+    if source.file_key_ref is not None:
+        yield from _file_key(f"{path}.fileKeyRef", source.file_key_ref, spec)
+    for kind, ref in (("configMapKeyRef", source.config_map_key_ref), ("secretKeyRef", source.secret_key_ref)):
+        if ref is not None:
+            yield from named(f"{path}.{kind}.name", ref.name, names.subdomain_problem(ref.name))
+            yield from named(f"{path}.{kind}.key", ref.key, names.config_key_problem(ref.key))
+
+
+def field_problems(path: str, ref: ObjectFieldSelector, known: tuple[str, ...]) -> Problems:
+    """A reference to a field of the pod; only some can be had."""
+    if ref.api_version not in ("", "v1"):
+        yield unsupported(f"{path}.apiVersion", ref.api_version, ("v1",))
+    here, field = f"{path}.fieldPath", ref.field_path
+    keyed = _KEYED.fullmatch(field)
+    if not field:
+        yield required(here)
+    elif keyed is None and field not in known:
+        yield unsupported(here, field, (*known, "metadata.labels['KEY']", "metadata.annotations['KEY']"))
+    elif keyed is not None and (problem := names.qualified_name_problem(keyed[2].lower())):
+        yield invalid(here, field, f"the key {problem}")
+
+
+def resource_field_problems(
+    path: str, ref: ResourceFieldSelector, spec: PodSpec, *, names_container: bool = False
+) -> Problems:
+    """A reference to a container's request or limit. A volume belongs to no container, so it ``names_container``."""
+    kind, _, resource = ref.resource.partition(".")
+    if not ref.resource:
+        yield required(f"{path}.resource")
+    elif kind not in ("limits", "requests") or not (resource in _RESOURCES or resource.startswith("hugepages-")):
+        yield unsupported(
+            f"{path}.resource", ref.resource, [f"{k}.{r}" for k in ("limits", "requests") for r in _RESOURCES]
+        )
+    containers = {container.name for container in (*spec.init_containers, *spec.containers)}
+    if names_container and not ref.container_name:
+        yield required(f"{path}.containerName")
+    elif ref.container_name and ref.container_name not in containers:
+        yield invalid(f"{path}.containerName", ref.container_name, "must be a container of this pod")
+    if ref.divisor is not None:
+        yield from amount_problems(f"{path}.divisor", ref.divisor)
+
+
+def _file_key(path: str, ref: FileKeySelector, spec: PodSpec) -> Problems:
+    volume = next((volume for volume in spec.volumes if volume.name == ref.volume_name), None)
+    if not ref.volume_name:
+        yield required(f"{path}.volumeName")
+    elif volume is None or volume.empty_dir is None:
+        yield invalid(f"{path}.volumeName", ref.volume_name, "must be an emptyDir volume of this pod")
+    yield from named(f"{path}.path", ref.path, names.path_in_volume_problem(ref.path))
+    yield from named(f"{path}.key", ref.key, names.variable_problem(ref.key))
+
+
+def _env_from(path: str, origin: EnvFromSource) -> Problems:
+    if origin.prefix and (problem := names.variable_problem(origin.prefix)):
+        yield invalid(f"{path}.prefix", origin.prefix, problem)
+    yield from exactly_one(path, chosen(origin, without=("prefix",)), "configMapRef or secretRef")
+    for kind, ref in (("configMapRef", origin.config_map_ref), ("secretRef", origin.secret_ref)):
+        if ref is not None:
+            yield from named(f"{path}.{kind}.name", ref.name, names.subdomain_problem(ref.name))

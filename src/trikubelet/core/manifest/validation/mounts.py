@@ -1,0 +1,86 @@
+"""What a container mounts: volumes that exist, each place once, and nothing that escapes its volume."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.document.shown import shown
+from trikubelet.core.manifest.problem import Problem, duplicate, forbidden, invalid, not_found, one_of, required
+from trikubelet.model import names
+
+if TYPE_CHECKING:
+    from trikubelet.core.manifest.problem import Problems
+    from trikubelet.model.k8s import Container, PodSpec, VolumeMount
+
+PROPAGATIONS = ("None", "HostToContainer", "Bidirectional")
+RECURSIVE = ("Disabled", "IfPossible", "Enabled")
+
+
+def mount_problems(path: str, container: Container, spec: PodSpec) -> Problems:
+    """Everything wrong with one container's mounts and block devices."""
+    places: set[str] = set()
+    for n, mount in enumerate(container.volume_mounts):
+        here = f"{path}.volumeMounts[{n}]"
+        yield from _volume_name(here, mount.name, spec)
+        yield from _place(f"{here}.mountPath", mount.mount_path, places)
+        yield from _sub_path(here, mount)
+        yield from _propagation(here, mount, container)
+    yield from _devices(path, container, spec, places)
+
+
+def _volume_name(path: str, name: str, spec: PodSpec) -> Problems:
+    volumes = [volume.name for volume in spec.volumes]
+    if not name:
+        yield required(f"{path}.name")
+    elif name not in volumes:
+        yield not_found(f"{path}.name", name, volumes, "the pod has no volume of that name", "add it to spec.volumes")
+
+
+def _place(path: str, place: str, taken: set[str]) -> Problems:
+    if not place:
+        yield required(path)
+    elif place in taken:
+        yield Problem(path, f"Invalid value: {shown(place)}: must be unique: something is mounted there already")
+    taken.add(place)
+
+
+def _sub_path(path: str, mount: VolumeMount) -> Problems:
+    for field, sub_path in (("subPath", mount.sub_path), ("subPathExpr", mount.sub_path_expr)):
+        if sub_path and (problem := names.path_in_volume_problem(sub_path)):
+            yield invalid(f"{path}.{field}", sub_path, problem)
+    if mount.sub_path and mount.sub_path_expr:
+        yield forbidden(f"{path}.subPathExpr", "may not stand beside subPath")
+
+
+def _propagation(path: str, mount: VolumeMount, container: Container) -> Problems:
+    propagation = mount.mount_propagation
+    yield from one_of(f"{path}.mountPropagation", propagation, PROPAGATIONS)
+    privileged = container.security_context is not None and container.security_context.privileged
+    if propagation == "Bidirectional" and not privileged:
+        yield forbidden(f"{path}.mountPropagation", "Bidirectional is only for privileged containers")
+    recursive = mount.recursive_read_only
+    yield from one_of(f"{path}.recursiveReadOnly", recursive, RECURSIVE)
+    if recursive in ("IfPossible", "Enabled") and not mount.read_only:
+        yield forbidden(f"{path}.recursiveReadOnly", "may only be set where readOnly is true")
+    if recursive in ("IfPossible", "Enabled") and propagation not in ("", "None"):
+        yield forbidden(f"{path}.recursiveReadOnly", "may only be set where mountPropagation is None")
+
+
+def _devices(path: str, container: Container, spec: PodSpec, places: set[str]) -> Problems:
+    mounted = {mount.name for mount in container.volume_mounts}
+    claimed = {v.name for v in spec.volumes if v.persistent_volume_claim is not None or v.ephemeral is not None}
+    known = {volume.name for volume in spec.volumes}
+    seen: set[str] = set()
+    for n, device in enumerate(container.volume_devices):
+        here = f"{path}.volumeDevices[{n}]"
+        yield from _volume_name(here, device.name, spec)
+        if device.name in mounted:
+            yield invalid(f"{here}.name", device.name, "must not be mounted as a file system too")
+        elif device.name in seen:
+            yield duplicate(f"{here}.name", device.name)
+        elif device.name in known and device.name not in claimed:
+            yield invalid(f"{here}.name", device.name, "must be a volume that is a persistent volume claim")
+        seen.add(device.name)
+        yield from _place(f"{here}.devicePath", device.device_path, places)
+        if problem := names.path_in_volume_problem(device.device_path.lstrip("/")):
+            yield invalid(f"{here}.devicePath", device.device_path, problem)

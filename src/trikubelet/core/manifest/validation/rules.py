@@ -1,0 +1,68 @@
+"""What several subjects need: which of several alternatives were chosen, and amounts that can be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trikubelet.core.manifest.problem import forbidden, invalid, required
+from trikubelet.model import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+    from trikubelet.core.manifest.problem import Problems
+    from trikubelet.model.k8s import Quantity
+
+FILE_MODE_MAX = 0o777
+INT32_MAX = 2**31 - 1
+
+
+def chosen(record: msgspec.Struct, among: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> list[str]:
+    """The fields of a record that are set, by their names in the API; of all but ``without``, or only of ``among``."""
+    return [
+        field.encode_name
+        for field in msgspec.structs.fields(record)
+        if getattr(record, field.name) is not None
+        and field.encode_name not in without
+        and (not among or field.encode_name in among)
+    ]
+
+
+def exactly_one(path: str, found: list[str], what: str) -> Problems:
+    """Of several alternatives one must be chosen. ``what`` is the article and noun of one: ``a handler type``."""
+    if not found:
+        yield required(path, f"must specify {what}")
+    for extra in found[1:]:
+        yield forbidden(f"{path}.{extra}", f"may not specify more than one: {found[0]} is given already")
+
+
+def amount(value: Quantity) -> Fraction | None:
+    """The exact amount, or None for what is no quantity; ``amount_problems`` says so."""
+    try:
+        return quantity.parse(value)
+    except ValueError:
+        return None
+
+
+def amount_problems(path: str, value: Quantity) -> Problems:
+    """A quantity of 0 or more."""
+    try:
+        if quantity.parse(value) < 0:
+            yield invalid(path, value, "must be 0 or more")
+    except ValueError:
+        yield invalid(path, value, "must be a quantity: a number with a suffix, such as 500m, 1Gi or 2e3")
+
+
+def amounts(values: Mapping[str, Quantity]) -> dict[str, Fraction]:
+    """The readable amounts of a map of resources."""
+    read = {name: amount(value) for name, value in values.items()}
+    return {name: value for name, value in read.items() if value is not None}
+
+
+def mode_problems(path: str, mode: int | None) -> Problems:
+    """The permission bits of a file."""
+    if mode is not None and not 0 <= mode <= FILE_MODE_MAX:
+        yield invalid(path, mode, "must be permission bits, from 0 to 0777 (octal; 0 to 511 in decimal, as in JSON)")

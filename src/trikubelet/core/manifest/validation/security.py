@@ -1,0 +1,109 @@
+"""Security contexts of pods and containers, and the node's namespaces a pod may share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.containers.sysctls import normal_name
+from trikubelet.core.manifest.problem import duplicate, forbidden, invalid, named, one_of, required
+from trikubelet.core.manifest.validation.rules import INT32_MAX
+from trikubelet.model import names
+
+if TYPE_CHECKING:
+    from trikubelet.core.manifest.problem import Problems
+    from trikubelet.model.k8s import (
+        AppArmorProfile,
+        Container,
+        PodSecurityContext,
+        PodSpec,
+        SeccompProfile,
+        SecurityContext,
+    )
+
+PROFILES = ("RuntimeDefault", "Localhost", "Unconfined")
+PROFILE_CHARS_MAX = 4095
+
+
+def pod_security_problems(spec: PodSpec) -> Problems:
+    """Everything wrong with the pod's own context and the namespaces it shares with the node."""
+    if spec.host_pid and spec.share_process_namespace:
+        yield invalid("spec.shareProcessNamespace", value=True, detail="may not be true where hostPID is")
+    if spec.host_users is False:
+        for field, shared in (
+            ("hostNetwork", spec.host_network),
+            ("hostPID", spec.host_pid),
+            ("hostIPC", spec.host_ipc),
+        ):
+            if shared:
+                yield forbidden(f"spec.{field}", "may not be true where hostUsers is false")
+    context = spec.security_context
+    if context is not None:
+        yield from _pod_context("spec.securityContext", context)
+
+
+def _pod_context(path: str, context: PodSecurityContext) -> Problems:
+    yield from _ids(path, context)
+    yield from _id(f"{path}.fsGroup", context.fs_group)
+    for n, group in enumerate(context.supplemental_groups):
+        yield from _id(f"{path}.supplementalGroups[{n}]", group)
+    yield from one_of(f"{path}.fsGroupChangePolicy", context.fs_group_change_policy, ("OnRootMismatch", "Always"))
+    yield from one_of(f"{path}.supplementalGroupsPolicy", context.supplemental_groups_policy, ("Merge", "Strict"))
+    yield from one_of(f"{path}.seLinuxChangePolicy", context.se_linux_change_policy, ("Recursive", "MountOption"))
+    seen: set[str] = set()
+    for n, sysctl in enumerate(context.sysctls):
+        here = f"{path}.sysctls[{n}].name"
+        yield from named(here, sysctl.name, names.sysctl_problem(sysctl.name))
+        if normal_name(sysctl.name) in seen:
+            yield duplicate(here, sysctl.name)
+        seen.add(normal_name(sysctl.name))
+
+
+def container_security_problems(path: str, container: Container, spec: PodSpec) -> Problems:
+    """Everything wrong with one container's context."""
+    context = container.security_context
+    if context is None:
+        return
+    path = f"{path}.securityContext"
+    yield from _ids(path, context)
+    yield from one_of(f"{path}.procMount", context.proc_mount, ("Default", "Unmasked"))
+    if context.proc_mount == "Unmasked" and spec.host_users is not False:
+        yield invalid(f"{path}.procMount", context.proc_mount, "needs hostUsers: false")
+    if context.allow_privilege_escalation is False:
+        where = f"{path}.allowPrivilegeEscalation"
+        if context.privileged:
+            yield invalid(where, value=False, detail="a privileged container has every privilege already")
+        if context.capabilities and {"SYS_ADMIN", "CAP_SYS_ADMIN"} & set(context.capabilities.add):
+            yield invalid(where, value=False, detail="the capability SYS_ADMIN allows escalation")
+
+
+def _ids(path: str, context: PodSecurityContext | SecurityContext) -> Problems:
+    """What a pod's context and a container's have in common."""
+    yield from _id(f"{path}.runAsUser", context.run_as_user)
+    yield from _id(f"{path}.runAsGroup", context.run_as_group)
+    for field, profile in (("seccompProfile", context.seccomp_profile), ("appArmorProfile", context.app_armor_profile)):
+        if profile is not None:
+            yield from _profile(f"{path}.{field}", profile, is_file=field == "seccompProfile")
+    if context.windows_options is not None:
+        yield forbidden(f"{path}.windowsOptions", "this node runs Linux")
+
+
+def _id(path: str, number: int | None) -> Problems:
+    if number is not None and not 0 <= number <= INT32_MAX:
+        yield invalid(path, number, f"must be between 0 and {INT32_MAX}")
+
+
+def _profile(path: str, profile: SeccompProfile | AppArmorProfile, *, is_file: bool) -> Problems:
+    local = profile.localhost_profile
+    where = f"{path}.localhostProfile"
+    if not profile.type:
+        yield required(f"{path}.type")
+    yield from one_of(f"{path}.type", profile.type, PROFILES)
+    if profile.type == "Localhost" and not local.strip():
+        yield required(where, "must be set where type is Localhost")
+    if profile.type != "Localhost" and local:
+        yield forbidden(where, "may only be set where type is Localhost")
+    if is_file and local and (problem := names.path_in_volume_problem(local)):
+        yield invalid(where, local, problem)
+    if not is_file and (local != local.strip() or len(local) > PROFILE_CHARS_MAX):
+        detail = f"must not begin or end with blanks and be no more than {PROFILE_CHARS_MAX} characters"
+        yield invalid(where, local, detail)

@@ -1,0 +1,167 @@
+"""Volumes: one name, one source each, and sources that say enough to be mounted.
+
+The sources that live on the node are checked in full. Of those that a driver or an API server brings, the structure's
+required fields are all this agent knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.manifest.problem import duplicate, forbidden, invalid, named, one_of, required
+from trikubelet.core.manifest.validation.containers import PULL_POLICIES
+from trikubelet.core.manifest.validation.environment import VOLUME_FIELDS, field_problems, resource_field_problems
+from trikubelet.core.manifest.validation.rules import amount_problems, chosen, exactly_one, mode_problems
+from trikubelet.model import names
+
+if TYPE_CHECKING:
+    from trikubelet.core.manifest.problem import Problems
+    from trikubelet.model.k8s import (
+        DownwardAPIVolumeFile,
+        EmptyDirVolumeSource,
+        HostPathVolumeSource,
+        KeyToPath,
+        PodSpec,
+        ProjectedVolumeSource,
+        Volume,
+        VolumeProjection,
+    )
+
+HOST_PATH_TYPES = (
+    "DirectoryOrCreate",
+    "Directory",
+    "FileOrCreate",
+    "File",
+    "Socket",
+    "CharDevice",
+    "BlockDevice",
+)
+TOKEN_SECONDS_MIN, TOKEN_SECONDS_MAX = 600, 1 << 32
+
+
+def volume_problems(spec: PodSpec) -> Problems:
+    """Everything wrong with a pod's volumes."""
+    seen: set[str] = set()
+    for n, volume in enumerate(spec.volumes):
+        path = f"spec.volumes[{n}]"
+        yield from named(f"{path}.name", volume.name, names.label_problem(volume.name))
+        if volume.name and volume.name in seen:
+            yield duplicate(f"{path}.name", volume.name)
+        seen.add(volume.name)
+        # None at all means an empty directory, which the defaults have filled in.
+        yield from exactly_one(path, chosen(volume, without=("name",)), "a volume type")
+        yield from _source(path, volume, spec)
+
+
+def _source(path: str, volume: Volume, spec: PodSpec) -> Problems:
+    if volume.host_path is not None:
+        yield from _host_path(f"{path}.hostPath", volume.host_path)
+    if volume.empty_dir is not None:
+        yield from _empty_dir(f"{path}.emptyDir", volume.empty_dir)
+    if volume.image is not None:
+        if not volume.image.reference:
+            yield required(f"{path}.image.reference")
+        yield from one_of(f"{path}.image.pullPolicy", volume.image.pull_policy, PULL_POLICIES)
+    if volume.nfs is not None and not volume.nfs.path.startswith("/"):
+        yield invalid(f"{path}.nfs.path", volume.nfs.path, "must be an absolute path")
+    if volume.projected is not None:
+        yield from _projected(f"{path}.projected", volume.projected, spec)
+    if volume.downward_api is not None:
+        yield from mode_problems(f"{path}.downwardAPI.defaultMode", volume.downward_api.default_mode)
+        yield from _downward(f"{path}.downwardAPI", volume.downward_api.items, spec, set())
+    yield from _objects(path, volume)
+
+
+def _host_path(path: str, source: HostPathVolumeSource) -> Problems:
+    if not source.path:
+        yield required(f"{path}.path")
+    elif ".." in source.path.split("/"):
+        yield invalid(f"{path}.path", source.path, "must not contain '..'")
+    yield from one_of(f"{path}.type", source.type, HOST_PATH_TYPES)
+
+
+def _empty_dir(path: str, source: EmptyDirVolumeSource) -> Problems:
+    if source.size_limit is not None:
+        yield from amount_problems(f"{path}.sizeLimit", source.size_limit)
+    if not source.medium.startswith("HugePages-"):
+        yield from one_of(f"{path}.medium", source.medium, ("Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"))
+
+
+def _objects(path: str, volume: Volume) -> Problems:
+    """Volumes made of the API's objects."""
+    if (config := volume.config_map) is not None:
+        yield from named(f"{path}.configMap.name", config.name, names.subdomain_problem(config.name))
+        yield from mode_problems(f"{path}.configMap.defaultMode", config.default_mode)
+        yield from _items(f"{path}.configMap", config.items, set())
+    if (secret := volume.secret) is not None:
+        yield from named(f"{path}.secret.secretName", secret.secret_name, names.subdomain_problem(secret.secret_name))
+        yield from mode_problems(f"{path}.secret.defaultMode", secret.default_mode)
+        yield from _items(f"{path}.secret", secret.items, set())
+    if (claim := volume.persistent_volume_claim) is not None:
+        where = f"{path}.persistentVolumeClaim.claimName"
+        yield from named(where, claim.claim_name, names.subdomain_problem(claim.claim_name))
+    if (driver := volume.csi) is not None:
+        yield from named(f"{path}.csi.driver", driver.driver, names.subdomain_problem(driver.driver.lower()))
+    if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is None:
+        yield required(f"{path}.ephemeral.volumeClaimTemplate")
+
+
+def _items(path: str, items: tuple[KeyToPath, ...], taken: set[str]) -> Problems:
+    for n, item in enumerate(items):
+        here = f"{path}.items[{n}]"
+        yield from named(f"{here}.key", item.key, names.config_key_problem(item.key))
+        yield from _file(f"{here}.path", item.path, taken)
+        yield from mode_problems(f"{here}.mode", item.mode)
+
+
+def _file(path: str, file: str, taken: set[str]) -> Problems:
+    """A file in a volume that several files share."""
+    yield from named(path, file, names.path_in_volume_problem(file))
+    if file and file.startswith(".."):
+        yield invalid(path, file, "must not begin with '..'")
+    if file in taken:
+        yield duplicate(path, file)
+    taken.add(file)
+
+
+def _downward(path: str, items: tuple[DownwardAPIVolumeFile, ...], spec: PodSpec, taken: set[str]) -> Problems:
+    for n, item in enumerate(items):
+        here = f"{path}.items[{n}]"
+        yield from _file(f"{here}.path", item.path, taken)
+        yield from mode_problems(f"{here}.mode", item.mode)
+        yield from exactly_one(here, chosen(item, ("fieldRef", "resourceFieldRef")), "fieldRef or resourceFieldRef")
+        if item.field_ref is not None:
+            yield from field_problems(f"{here}.fieldRef", item.field_ref, VOLUME_FIELDS)
+        if item.resource_field_ref is not None:
+            ref = item.resource_field_ref
+            yield from resource_field_problems(f"{here}.resourceFieldRef", ref, spec, names_container=True)
+
+
+def _projected(path: str, source: ProjectedVolumeSource, spec: PodSpec) -> Problems:
+    yield from mode_problems(f"{path}.defaultMode", source.default_mode)
+    taken: set[str] = set()
+    for n, projection in enumerate(source.sources):
+        here = f"{path}.sources[{n}]"
+        yield from exactly_one(here, chosen(projection), "a source")
+        yield from _projection(here, projection, spec, taken)
+
+
+def _projection(path: str, projection: VolumeProjection, spec: PodSpec, taken: set[str]) -> Problems:
+    for field, objects in (("configMap", projection.config_map), ("secret", projection.secret)):
+        if objects is not None:
+            yield from named(f"{path}.{field}.name", objects.name, names.subdomain_problem(objects.name))
+            yield from _items(f"{path}.{field}", objects.items, taken)
+    if projection.downward_api is not None:
+        yield from _downward(f"{path}.downwardAPI", projection.downward_api.items, spec, taken)
+    if (token := projection.service_account_token) is not None:
+        seconds = token.expiration_seconds
+        if seconds is not None and not TOKEN_SECONDS_MIN <= seconds <= TOKEN_SECONDS_MAX:
+            detail = f"must be between {TOKEN_SECONDS_MIN} and {TOKEN_SECONDS_MAX}"
+            yield invalid(f"{path}.serviceAccountToken.expirationSeconds", seconds, detail)
+        yield from _file(f"{path}.serviceAccountToken.path", token.path, taken)
+    if (bundle := projection.cluster_trust_bundle) is not None:
+        if bool(bundle.name) == bool(bundle.signer_name):
+            yield invalid(f"{path}.clusterTrustBundle", {}, "must have either name or signerName")
+        if bundle.name and bundle.label_selector is not None:
+            yield forbidden(f"{path}.clusterTrustBundle.labelSelector", "goes with signerName only")
+        yield from _file(f"{path}.clusterTrustBundle.path", bundle.path, taken)
