@@ -33,8 +33,9 @@ WIDE_COLUMNS = {
 class Table:
     """Owns the widths of the columns printed so far."""
 
-    def __init__(self, headings: Sequence[str], *, show_headings: bool = True) -> None:
+    def __init__(self, headings: Sequence[str], *, show_headings: bool = True, gap: int = GAP) -> None:
         self._headings = tuple(headings)
+        self._gap = gap
         self._widths = [len(heading) if show_headings else 0 for heading in headings]
         self._due = show_headings
 
@@ -49,7 +50,7 @@ class Table:
         return [self._line(row) for row in shown]
 
     def _line(self, row: Sequence[str]) -> str:
-        cells = (cell.ljust(width + GAP) for cell, width in zip(row, self._widths, strict=True))
+        cells = (cell.ljust(width + self._gap) for cell, width in zip(row, self._widths, strict=True))
         return "".join(cells).rstrip()
 
 

@@ -1,0 +1,9 @@
+"""How a verb says that it cannot do what was asked. Apart, so that telling needs nothing that asking needs."""
+
+from __future__ import annotations
+
+
+class CommandFailed(Exception):
+    """A verb cannot do what was asked. The message is for the person who asked; ``exit_code`` for the shell."""
+
+    exit_code = 1

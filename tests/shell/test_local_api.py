@@ -1,0 +1,192 @@
+"""The local API over a real Unix socket, asked with the commands' own client."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+import trio
+
+from shell.localkit import NOW, FakeView, StoppedClock, event, pod, served
+from trikubelet.app.client import Agent, AgentObjects, NoAgent, NotAllowed
+from trikubelet.model.errors import StartFailed
+from trikubelet.server.local_api import serve_local_api
+from trikubelet.server.node_view import ManifestFault, PodWork
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_pods_come_as_a_pod_list_with_their_statuses(tmp_path: Path) -> None:
+    async with served(FakeView([pod()]), tmp_path) as agent:
+        said = json.loads(await agent.get("/pods"))
+
+    assert ("v1", "PodList") == (said["apiVersion"], said["kind"])
+    assert ("web-n1", "Running") == (said["items"][0]["metadata"]["name"], said["items"][0]["status"]["phase"])
+
+
+async def test_events_faults_and_work_are_told(tmp_path: Path) -> None:
+    view = FakeView([pod()], [event(pod(), "Started", "it did")])
+    view.wrong = [ManifestFault("/m/web.yaml", "unknown field", 3, "spec.x", running=("default/web-n1",))]
+    view.worked = [PodWork("uid-web-n1", "Syncing", 3, 1, "no network", 0.5)]
+    async with served(view, tmp_path) as agent:
+        events, faults, work = [json.loads(await agent.get(path)) for path in ("/events", "/faults", "/work")]
+        assert b"ok\n" == await agent.get("/healthz")
+
+    assert "Started" == events["items"][0]["reason"]
+    assert {
+        "source": "/m/web.yaml",
+        "line": 3,
+        "path": "spec.x",
+        "problem": "unknown field",
+        "running": ["default/web-n1"],
+    } == faults["faults"][0]
+    assert ("no network", 0.5) == (work["pods"][0]["lastError"], work["pods"][0]["busySeconds"])
+
+
+async def test_a_watch_tells_what_is_there_and_then_only_what_changes(tmp_path: Path, autojump_clock) -> None:
+    view = FakeView([pod("a"), pod("b")])
+    async with served(view, tmp_path) as agent, agent.stream("/pods", {"watch": "1"}) as parts:
+
+        async def changes() -> list[tuple[str, str]]:
+            lines = (await anext(parts)).splitlines()
+            return [(c["type"], c["object"]["metadata"]["name"]) for c in map(json.loads, lines)]
+
+        assert [("ADDED", "a"), ("ADDED", "b")] == await changes()
+        await trio.sleep(10)
+        view.shown = [msgspec.structs.replace(pod("b"), kind="Changed"), pod("c")]
+        assert [("DELETED", "a"), ("MODIFIED", "b"), ("ADDED", "c")] == await changes()
+        view.shown = [*view.shown, pod("d")]
+        assert [("ADDED", "d")] == await changes()
+
+
+async def test_a_log_is_read_with_all_that_was_asked(tmp_path: Path) -> None:
+    log = tmp_path / "0.log"
+    log.write_text(
+        "2026-11-21T11:58:00Z stdout F one\n2026-11-21T11:59:50Z stdout F two\n2026-11-21T11:59:51Z stderr F three\n"
+    )
+    view = FakeView([pod()], logs={("default", "web-n1", "app", False): str(log)})
+
+    async with served(view, tmp_path) as agent:
+
+        async def read(**query: str) -> bytes:
+            return await agent.get("/logs/default/web-n1/app", query)
+
+        assert b"one\ntwo\nthree\n" == await read()
+        assert b"three\n" == await read(tailLines="1")
+        assert b"two\nthree\n" == await read(sinceSeconds="60")
+        assert b"two\nthree\n" == await read(sinceTime="2026-11-21T11:59:00Z")
+        assert b"one\nt" == await read(limitBytes="5")
+        assert b"three\n" == await read(stream="stderr")
+        assert b"2026-11-21T11:59:51Z three\n" == await read(timestamps="true", tailLines="1")
+        with pytest.raises(AgentObjects, match="app has no log"):
+            await read(previous="true")
+
+
+async def test_a_followed_log_goes_on_until_the_container_is_over(tmp_path: Path, autojump_clock) -> None:
+    log = tmp_path / "0.log"
+    log.write_text(f"{NOW} stdout F one\n")
+    view = FakeView([pod()], logs={("default", "web-n1", "app", False): str(log)}, over=False)
+    async with served(view, tmp_path) as agent:
+        async with agent.stream("/logs/default/web-n1/app", {"follow": "true"}) as parts:
+            assert b"one\n" == await anext(parts)
+            await trio.sleep(100)
+            with log.open("a") as file:
+                file.write(f"{NOW} stdout F two\n")
+            assert b"two\n" == await anext(parts)
+            view.over = True
+            assert [] == [part async for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "path", "query"),
+    [
+        (404, "nothing is at /nonsense; there are /healthz, /pods", "/nonsense", {}),
+        (404, "no nobody", "/logs/default/nobody/app", {}),
+        (400, "app has no log", "/logs/default/web-n1/app", {}),
+        (400, "tailLines=-1: write a whole number, 0 or more", "/logs/default/web-n1/app", {"tailLines": "-1"}),
+        (400, "sinceSeconds=0: write", "/logs/default/web-n1/app", {"sinceSeconds": "0"}),
+        (400, "limitBytes=9", "/logs/default/web-n1/app", {"limitBytes": "9" * 30}),
+        (400, "sinceTime=noon: write a time such as", "/logs/default/web-n1/app", {"sinceTime": "noon"}),
+        (400, "give one of them", "/logs/default/web-n1/app", {"sinceTime": NOW, "sinceSeconds": "1"}),
+        (400, "follow=perhaps: write true or false", "/logs/default/web-n1/app", {"follow": "perhaps"}),
+        (400, "stream=both: write stdout, stderr or all", "/logs/default/web-n1/app", {"stream": "both"}),
+    ],
+)
+async def test_what_is_wrong_with_a_request_is_said(
+    tmp_path: Path, status: int, said: str, path: str, query: dict[str, str]
+) -> None:
+    async with served(FakeView([pod()]), tmp_path) as agent:
+        with pytest.raises(AgentObjects) as caught:
+            await agent.get(path, query)
+
+    assert status == caught.value.status
+    assert str(caught.value).startswith(said) or said in str(caught.value)
+
+
+async def test_nothing_can_be_changed(tmp_path: Path) -> None:
+    async with served(FakeView(), tmp_path) as agent, await trio.open_unix_socket(agent.socket_path) as stream:
+        await stream.send_all(b"DELETE /pods HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        said = b"".join([bytes(part) async for part in stream])
+
+    assert said.startswith(b"HTTP/1.1 405 ")
+
+
+async def test_only_the_owner_may_open_the_socket_and_it_goes_with_the_agent(tmp_path: Path) -> None:
+    async with served(FakeView(), tmp_path) as agent:
+        assert 0o600 == stat.S_IMODE(os.stat(agent.socket_path).st_mode)
+
+    assert [] == os.listdir(tmp_path)
+    with pytest.raises(NoAgent, match=r"no trikubelet answers at .*: is the agent running\? \(start it with"):
+        await agent.get("/pods")
+
+
+async def test_a_socket_left_by_an_earlier_life_is_replaced(tmp_path: Path) -> None:
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(tmp_path / "trikubelet.sock"))
+    left.close()
+
+    async with served(FakeView(), tmp_path) as agent:
+        assert b"ok\n" == await agent.get("/healthz")
+
+
+@pytest.mark.parametrize(
+    ("why", "place"),
+    [
+        ("is too long for the path of a socket", "x" * 200),
+        ("exists and is no socket", "file"),
+        ("there can be no", "file/x"),
+    ],
+)
+async def test_a_place_that_cannot_have_a_socket_is_refused_with_the_reason(
+    tmp_path: Path, why: str, place: str
+) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StartFailed, match=why):
+        await serve_local_api(FakeView(), StoppedClock(), str(tmp_path / place))
+
+
+async def test_who_may_ask_is_named_to_those_who_may_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async def refused(_path: str) -> trio.SocketStream:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(trio, "open_unix_socket", refused)
+    monkeypatch.setattr(os, "stat", lambda _path: os.stat_result((0,) * 10))
+
+    with pytest.raises(NotAllowed, match=r"only root may ask the trikubelet at /x: use sudo"):
+        await Agent("/x").get("/pods")
+
+
+async def test_an_agent_that_takes_the_connection_and_says_nothing_is_given_up(tmp_path: Path, autojump_clock) -> None:
+    mute = trio.socket.socket(socket.AF_UNIX)
+    with mute:
+        await mute.bind(str(tmp_path / "mute.sock"))
+        mute.listen()
+        with pytest.raises(NoAgent, match="does not answer: 30 seconds of silence"):
+            await Agent(str(tmp_path / "mute.sock")).get("/pods")
