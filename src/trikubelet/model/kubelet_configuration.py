@@ -8,6 +8,7 @@ that are None when absent have no default upstream either.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -344,6 +345,7 @@ ZERO_IS_A_VALUE: Final = frozenset(
 Go structs cannot tell a zero from an absent field unless the field is a pointer. These are its pointers."""
 
 
+@cache
 def fields_of(type_: Any) -> dict[str, Any]:
     """A record's fields by their names in a file, for those who walk over them."""
     return {field.encode_name: field for field in msgspec.structs.fields(type_)}

@@ -1,0 +1,114 @@
+"""The effective configuration, from what a file, its drop-ins and the flags say.
+
+    file ─► drop-in ─► drop-in ─► flags           each laid over those before it (layers)
+    └────────────── one document, which remembers where every value came from
+                    └─► types ─► defaults ─► ranges ─► Effective, or every fault there is (here)
+
+Nothing is read here: ``app.settings`` brings the documents, ``app.flags`` the flags. What has no effect in this agent
+yet is in ``effect``, the one registry of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trikubelet.core.configuration.checks import problems
+from trikubelet.core.configuration.effect import without_effect
+from trikubelet.core.configuration.layers import FieldSetting, Merged, merge, without_zeros
+from trikubelet.core.document import Document
+from trikubelet.core.document.record import place_of
+from trikubelet.core.document.shown import shown
+from trikubelet.core.manifest.problem import Problem
+from trikubelet.core.structure import examine
+from trikubelet.model.faults import Fault
+from trikubelet.model.feature_gates import FeatureGates, gate_problem
+from trikubelet.model.kubelet_configuration import API_VERSION, KIND, KubeletConfiguration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trikubelet.core.manifest.problem import Problems
+
+__all__ = ["Effective", "FieldSetting", "combine"]
+
+_IDENTITY = {"apiVersion": API_VERSION, "kind": KIND}
+_DEFAULTS = KubeletConfiguration()
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """What holds on this node. ``provenance`` says of every field that was given where it was (``flag --v``,
+    ``/etc/kubelet.yaml:12``); the others have their defaults. ``without_effect`` names given fields that change
+    nothing yet."""
+
+    configuration: KubeletConfiguration
+    gates: FeatureGates
+    provenance: Mapping[str, str]
+    without_effect: tuple[str, ...]
+
+
+def combine(documents: Sequence[Document], flags: Sequence[FieldSetting] = ()) -> tuple[Effective | None, list[Fault]]:
+    """The effective configuration of documents, later ones over earlier ones, under flags; or None and all faults.
+
+    The shape of every document is judged on its own, so that a fault is found even where a later layer covers it;
+    ranges are those of the values that hold. Raises nothing.
+    """
+    faults: list[Fault] = []
+    layers = []
+    for document in documents:
+        faults += _identity_faults(document)
+        if isinstance(document.value, dict) and document.value.get("kind") in (None, KIND):
+            layer = without_zeros(document, KubeletConfiguration)
+            faults += [fault for fault in examine(layer, KubeletConfiguration).faults if fault.path not in _IDENTITY]
+            layers.append(layer)
+    merged = merge(layers, flags)
+    examined = examine(Document(merged.value, "", 0), KubeletConfiguration)
+    # Those of files were found above; here are the flags'.
+    faults += [placed for fault in examined.faults if (placed := merged.placed(fault)).line is None]
+    configuration = _with_defaults(examined.value, merged)
+    broken = [place_of(fault.path) for fault in examined.faults]
+    for problem in (*problems(configuration), *_gate_problems(configuration)):
+        place = place_of(problem.path)
+        if not any(place[: len(other)] == other for other in broken):
+            faults.append(merged.placed(Fault("", None, problem.path, problem.text, problem.remedy)))
+    if faults:
+        return None, list(dict.fromkeys(faults))
+    gates = FeatureGates(configuration.feature_gates)
+    return Effective(configuration, gates, merged.provenance(), without_effect(merged.given())), []
+
+
+def _identity_faults(document: Document) -> list[Fault]:
+    """What keeps a document from being a KubeletConfiguration at all."""
+    source = document.source
+    if not isinstance(document.value, dict):
+        return [Fault(source, document.line(""), "", f"{shown(document.value)} where a {KIND} should stand")]
+    faults = []
+    for path, wanted in _IDENTITY.items():
+        given = document.value.get(path)
+        if given != wanted:
+            problem = "Required value" if given is None else f"Unsupported value: {shown(given)}"
+            faults.append(Fault(source, document.line(path), path, problem, f'write "{path}: {wanted}"'))
+    return faults
+
+
+def _with_defaults(configuration: KubeletConfiguration, merged: Merged) -> KubeletConfiguration:
+    """The defaults that depend on other fields, as upstream has them."""
+    given = {place[0] for place in merged.given()}
+    if "nodeStatusUpdateFrequency" in given and "nodeStatusReportFrequency" not in given:
+        configuration = msgspec.structs.replace(
+            configuration, node_status_report_frequency=configuration.node_status_update_frequency
+        )
+    if configuration.merge_default_eviction_settings:
+        hard = {**_DEFAULTS.eviction_hard, **configuration.eviction_hard}
+        configuration = msgspec.structs.replace(configuration, eviction_hard=hard)
+    return configuration
+
+
+def _gate_problems(configuration: KubeletConfiguration) -> Problems:
+    for name, value in configuration.feature_gates.items():
+        text, remedy = gate_problem(name, value)
+        if text:
+            yield Problem(f"featureGates[{name}]", text, remedy)
