@@ -345,7 +345,11 @@ ZERO_IS_A_VALUE: Final = frozenset(
 Go structs cannot tell a zero from an absent field unless the field is a pointer. These are its pointers."""
 
 
-@cache
 def fields_of(type_: Any) -> dict[str, Any]:
     """A record's fields by their names in a file, for those who walk over them."""
+    return _fields_of(type_)
+
+
+@cache
+def _fields_of(type_: Any) -> dict[str, Any]:
     return {field.encode_name: field for field in msgspec.structs.fields(type_)}
