@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
 
 LEVEL = 2
+_SHORT = {"nfs", "csi", "fc", "rbd", "iscsi"}
 
 
 def describe_volume(out: Layout, volume: k8s.Volume) -> None:
@@ -76,4 +77,4 @@ def _other(out: Layout, volume: k8s.Volume) -> None:
 
 
 def _kind(name: str) -> str:
-    return name[:1].upper() + name[1:]
+    return name.upper() if name in _SHORT else name[:1].upper() + name[1:]

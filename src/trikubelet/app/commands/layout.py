@@ -1,6 +1,7 @@
 """The layout of ``describe``: labels and values, indented two blanks a level, aligned as long as lines follow on.
 
-A line without a value (``Containers:``) ends an alignment, so each block finds its own width.
+A line without a value (``Containers:``) ends an alignment, and so does the way back to the margin: each block finds
+its own width.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Layout:
 
     def field(self, level: int, label: str, value: object) -> None:
         """``label: value``, aligned with its neighbours."""
+        if level == 0 and self._block and self._block[-1][0].startswith(INDENT):
+            self._end_block()
         self._block.append((f"{INDENT * level}{label}:", str(value)))
 
     def fields(self, level: int, label: str, values: Iterable[str]) -> None:
