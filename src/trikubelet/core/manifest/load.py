@@ -78,10 +78,9 @@ class _Part:
     def is_doubted(self) -> bool:
         """Whether a key of this pod, or of what it stands in, was given twice."""
         mine = place_of(self.prefix)
-        return any(place[: len(mine)] == mine or place[:1] != ("items",) for place in self._doubted())
-
-    def _doubted(self) -> list[tuple[str, ...]]:
-        return [place_of(path) for path in self.document.doubted]
+        others = [place for place in map(place_of, self.document.doubted) if place[: len(mine)] != mine]
+        in_siblings = [place for place in others if place[:1] == mine[:1] and len(place) > 1]
+        return len(in_siblings) < len(self.document.doubted)
 
 
 def _parts(document: Document, faults: list[Fault]) -> Iterator[_Part]:

@@ -70,6 +70,5 @@ def _search(path: str, search: str) -> Problems:
     """A search path may end in a dot, may be the root, and its parts may hold underscores."""
     if search == ".":
         return
-    name = search.removesuffix(".").replace("_", "-")
-    problem = names.subdomain_problem(name)
-    yield from named(path, search, problem.replace("'-'", "'-', '_'", 1) if "_" in search else problem)
+    name = search.removesuffix(".").replace("_", "u")
+    yield from named(path, search, names.subdomain_problem(name))

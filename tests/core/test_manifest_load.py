@@ -1,0 +1,226 @@
+"""Whole manifests: lists and documents, a fault costs its own pod only, and everything wrong is said with its line."""
+
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trikubelet.core.manifest import load_manifest
+from trikubelet.core.manifest.load import Loaded
+
+POD = "{{apiVersion: v1, kind: Pod, metadata: {{name: {}}}, spec: {{containers: [{{name: main, image: a:1}}]}}}}"
+
+
+def load(text: str | bytes) -> Loaded:
+    return load_manifest(text, "f.yaml", "node", "2026-11-21T09:00:00Z")
+
+
+def names(loaded: Loaded) -> list[str]:
+    return [pod.metadata.name.removesuffix("-node") for pod in loaded.pods]
+
+
+def faults(text: str) -> list[str]:
+    return [str(fault) for fault in load(text).faults]
+
+
+def a(name: str) -> str:
+    return POD.format(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("# nothing yet\n", []),
+        (a("one"), ["one"]),
+        (f"---\n{a('one')}\n---\n# nothing\n---\n{a('two')}\n", ["one", "two"]),
+        (f"kind: PodList\napiVersion: v1\nitems:\n- {a('one')}\n- {a('two')}\n", ["one", "two"]),
+        (f"kind: List\napiVersion: v1\nmetadata: {{}}\nitems: [{a('one')}]", ["one"]),
+        ("kind: PodList\napiVersion: v1\nitems: [{metadata: {name: bare}, spec: {containers: [{name: a, image: b}]}}]",
+         ["bare"]),
+        ("kind: PodList\napiVersion: v1\nitems: []", []),
+        (json.dumps(yaml.safe_load(a("one"))), ["one"]),
+        (json.dumps(yaml.safe_load(a("one"))) + json.dumps(yaml.safe_load(a("two"))), ["one", "two"]),
+    ],
+)  # fmt: skip
+def test_pods_come_one_by_one_in_lists_and_in_documents(text: str, expected: list[str]) -> None:
+    loaded = load(text)
+
+    assert () == loaded.faults
+    assert expected == names(loaded)
+
+
+def test_a_loaded_pod_is_ready_to_run() -> None:
+    (pod,) = load(a("one")).pods
+
+    assert ("one-node", "default", "node") == (pod.metadata.name, pod.metadata.namespace, pod.spec.node_name)
+    assert ("Always", "IfNotPresent") == (pod.spec.restart_policy, pod.spec.containers[0].image_pull_policy)
+    assert pod.metadata.uid
+
+
+def test_what_is_filled_in_does_not_make_another_pod() -> None:
+    """A later version with another default must not restart every static pod of a node."""
+    (plain,) = load(a("one")).pods
+    written = yaml.safe_load(a("one"))
+    written["spec"]["restartPolicy"] = "Always"
+    (spelt_out,) = load(yaml.safe_dump(written)).pods
+
+    assert plain.spec == spelt_out.spec
+    assert plain.metadata.uid != spelt_out.metadata.uid  # the hash is of what was written
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "kind: [",
+        "kind: Service\napiVersion: v1",
+        "just words",
+        a("Bad_Name"),
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: 3}",
+        a("one"),
+    ],
+)
+def test_a_bad_document_takes_no_other_with_it(bad: str) -> None:
+    loaded = load(f"{a('one')}\n---\n{bad}\n---\n{a('two')}")
+
+    assert ["one", "two"] == names(loaded)
+    assert 1 <= len(loaded.faults)
+    assert all(fault.line is not None and 3 <= fault.line <= 6 for fault in loaded.faults)
+
+
+def test_a_bad_item_takes_no_other_with_it() -> None:
+    items = "\n".join(f"- {item}" for item in (a("one"), "7", "{kind: Secret, apiVersion: v1}", a("Two"), a("three")))
+    loaded = load(f"kind: PodList\napiVersion: v1\nitems:\n{items}")
+
+    assert ["one", "three"] == names(loaded)
+    assert ["items[1]", "items[2].kind", "items[3].metadata.name"] == [fault.path for fault in loaded.faults]
+    assert [5, 6, 7] == [fault.line for fault in loaded.faults]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("apiVersion: v1\nmetadata: {}", 'f.yaml:1: kind: Required value (write "kind: Pod")'),
+        ("kind: Pod\nmetadata: {}", 'f.yaml:1: apiVersion: Required value (write "apiVersion: v1")'),
+        ("apiVersion: v2\nkind: Pod",
+         'f.yaml:1: apiVersion: Unsupported value: "v2": must be v1 (write "apiVersion: v1")'),
+        ("apiVersion: v1\nkind: pod",
+         'f.yaml:2: kind: Unsupported value: "pod": must be Pod or PodList or List (did you mean "Pod"?)'),
+        ("apiVersion: apps/v1\nkind: Deployment",
+         'f.yaml:2: kind: Unsupported value: "Deployment": must be Pod or PodList or List '
+         "(only pods can be run from a manifest; take it out)"),
+        ("- a", 'f.yaml:1: a list where a Pod should stand (begin with "apiVersion: v1")'),
+        ("kind: PodList\napiVersion: v1", "f.yaml:1: items: Required value: must be a list of pods"),
+        (f"{a('one')}\n---\n{a('one')}",
+         'f.yaml:3: metadata.name: Duplicate value: "one": an earlier pod of this file has the same name and namespace '
+         "(rename one of the two)"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - name: a\n    imag: a\n"
+         "    image: b\n",
+         'f.yaml:7: spec.containers[0].imag: unknown field (did you mean "image"?)'),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - {name: a, image: z}\n  volumes:\n"
+         "  - name: s\n    secret: {secretName: t}\n",
+         "f.yaml:9: spec.volumes[0].secret: Forbidden: it lives in an API server, and a pod from a manifest must start "
+         "without one"),
+    ],
+)  # fmt: skip
+def test_a_fault_names_file_line_field_and_remedy(text: str, expected: str) -> None:
+    assert [expected] == faults(text)
+
+
+def test_the_same_name_in_another_namespace_is_another_pod() -> None:
+    other = yaml.safe_load(a("one"))
+    other["metadata"]["namespace"] = "other"
+
+    assert ["one", "one"] == names(load(f"{a('one')}\n---\n{yaml.safe_dump(other)}"))
+
+
+def test_all_faults_of_shape_and_sense_are_told_at_once_and_none_twice() -> None:
+    text = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: Web}
+spec:
+  restartPolicy: always
+  hostNetwork: "yes"
+  containers:
+  - name: a
+    image: 3
+    ports: [{containerPort: eighty}]
+    resources: {limits: {cpu: lots, gpu: 1}, requests: {memory: -1}}
+"""
+    assert [
+        (3, "metadata.name"),
+        (5, "spec.restartPolicy"),
+        (6, "spec.hostNetwork"),
+        (9, "spec.containers[0].image"),
+        (10, "spec.containers[0].ports[0].containerPort"),
+        (11, "spec.containers[0].resources.limits[cpu]"),
+        (11, "spec.containers[0].resources.limits[gpu]"),
+        (11, "spec.containers[0].resources.requests[memory]"),
+    ] == sorted((fault.line or 0, fault.path) for fault in load(text).faults)
+
+
+def test_a_misspelt_list_of_volumes_is_not_blamed_on_the_mounts() -> None:
+    text = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - {name: a, image: b, volumeMounts: [{name: data, mountPath: /a}]}
+  volumess: [{name: data}]
+"""
+    assert ['f.yaml:7: spec.volumess: unknown field (did you mean "volumes"?)'] == faults(text)
+
+
+@pytest.mark.parametrize("which", ["image: b:1, image: b:2", "image: b:2, image: b:1"])
+def test_a_pod_with_a_key_given_twice_does_not_run_with_either(which: str) -> None:
+    doubted = f"{{apiVersion: v1, kind: Pod, metadata: {{name: two}}, spec: {{containers: [{{name: a, {which}}}]}}}}"
+    listed = f"kind: List\napiVersion: v1\nitems:\n- {a('three')}\n- {doubted}"
+    loaded = load(f"{a('one')}\n---\n{doubted}\n---\n{listed}")
+
+    assert ["one", "three"] == names(loaded)
+    assert ["spec.containers[0].image", "items[1].spec.containers[0].image"] == [f.path for f in loaded.faults]
+
+
+def test_a_list_with_two_lists_of_items_gives_no_pod() -> None:
+    loaded = load(f"kind: List\napiVersion: v1\nitems: [{a('one')}]\nitems: [{a('two')}]")
+
+    assert [] == names(loaded)
+    assert ["items"] == [fault.path for fault in loaded.faults]
+
+
+@given(st.one_of(st.text(max_size=200), st.binary(max_size=200)))
+def test_no_text_at_all_raises(text: str | bytes) -> None:
+    load(text)
+
+
+_JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+_FIELDS = ["metadata", "spec", "containers", "volumes", "name", "image", "ports", "env", "resources", "limits", "items"]
+
+
+@given(st.data())
+def test_no_shape_raises_wherever_the_junk_is_put(data: st.DataObject) -> None:
+    value = yaml.safe_load(a("one"))
+    value["spec"] |= {"volumes": [{"name": "v", "emptyDir": {}}], "resources": {"limits": {"cpu": 1}}}
+    value["spec"]["containers"][0] |= {"ports": [{"containerPort": 1}], "env": [{"name": "A", "value": "b"}]}
+    place = value
+    for _ in range(data.draw(st.integers(0, 4))):
+        steps = list(place) if isinstance(place, dict) else list(range(len(place))) if isinstance(place, list) else []
+        inner = [step for step in steps if isinstance(place[step], (dict, list)) and place[step]]
+        if not inner:
+            break
+        place = place[data.draw(st.sampled_from(inner))]
+    if isinstance(place, dict):
+        place[data.draw(st.sampled_from([*place, *_FIELDS]))] = data.draw(_JUNK)
+    else:
+        place.append(data.draw(_JUNK))
+
+    loaded = load(json.dumps(value))
+    assert len(loaded.pods) + bool(loaded.faults) >= 1
