@@ -1,0 +1,84 @@
+"""Which files are manifests, and what a faulty one keeps running."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.podkit import pod
+from trikubelet.core.file_source import FileState, fold_file, why_ignored
+from trikubelet.core.names import full_name
+from trikubelet.model import k8s
+from trikubelet.model.faults import Fault
+
+FAULT = Fault("/etc/pods/a.yaml", 3, "spec", "is missing")
+
+
+def named(name: str, image: str = "image:1") -> k8s.Pod:
+    return pod(k8s.Container(name="a", image=image), meta={"name": name, "uid": f"{name}-{image}"})
+
+
+A, B, A2 = named("a"), named("b"), named("a", "image:2")
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.json", "a", "a.yaml.txt", "#a", "tmp"])
+def test_a_manifest_may_have_any_name_that_nobody_uses_for_leftovers(name: str) -> None:
+    assert why_ignored(name) is None
+
+
+@pytest.mark.parametrize(
+    ("why", "name"),
+    [
+        ("a hidden file", ".a.yaml"),
+        ("a hidden file", ".a.yaml.swp"),
+        ("an editor's autosave", "#a.yaml#"),
+        ("an editor's backup", "a.yaml~"),
+        ("an editor's swap file", "a.yaml.swp"),
+        ("a backup", "a.yaml.bak"),
+        ("a temporary file", "a.yaml.tmp"),
+        ("a package's leftover", "a.yaml.dpkg-new"),
+        ("a package's leftover", "a.yaml.rpmsave"),
+    ],
+)
+def test_leftovers_are_ignored_and_told_by_their_kind(why: str, name: str) -> None:
+    assert why == why_ignored(name)
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "pods", "faults"),
+    [
+        pytest.param((A,), None, (A,), (), id="seen for the first time"),
+        pytest.param((A,), None, (A,), (FAULT,), id="faulty at first sight: its good documents count"),
+        pytest.param((), None, (), (FAULT,), id="faulty at first sight, nothing good in it"),
+        pytest.param((A2,), (A, B), (A2,), (), id="without faults it means what it says"),
+        pytest.param((), (A, B), (), (), id="emptied without a fault: all its pods go"),
+        pytest.param((A, B), (A, B), (), (FAULT,), id="broken: what it had keeps running"),
+        pytest.param((A2, B), (A, B), (A2,), (FAULT,), id="one document broken: the good one counts, the other stays"),
+    ],
+)
+def test_folding_a_file(
+    expected: tuple[k8s.Pod, ...],
+    before: tuple[k8s.Pod, ...] | None,
+    pods: tuple[k8s.Pod, ...],
+    faults: tuple[Fault, ...],
+) -> None:
+    state = None if before is None else FileState(before)
+    assert FileState(expected, faults) == fold_file(state, pods, faults)
+
+
+def test_a_file_that_was_mended_forgets_its_faults_and_what_it_kept_for_them() -> None:
+    broken = fold_file(FileState((A, B)), (), (FAULT,))
+    assert FileState((A2,)) == fold_file(broken, (A2,), ())
+
+
+FILES = st.lists(st.sampled_from([A, B, A2, named("c")]), max_size=3, unique_by=full_name).map(tuple)
+
+
+@given(FILES, FILES)
+def test_a_faulty_file_takes_no_pod_away_and_names_none_twice(
+    before: tuple[k8s.Pod, ...], pods: tuple[k8s.Pod, ...]
+) -> None:
+    folded = fold_file(FileState(before), pods, (FAULT,)).pods
+    after = [full_name(p) for p in folded]
+    assert {full_name(p) for p in (*before, *pods)} == set(after)
+    assert len(after) == len(set(after))
+    assert all(p in folded for p in pods), "what the file says well it means"
