@@ -1,0 +1,113 @@
+"""The first word decides: verbs, the agent, help; and what a verb may load."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trikubelet import __version__
+from trikubelet.app.cli import VERBS, main
+from trikubelet.app.commands import version
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What the agent was started with, each time."""
+    started: list[list[str]] = []
+    module = ModuleType("trikubelet.app.agent")
+
+    def run_agent(argv: list[str]) -> int:
+        started.append(list(argv))
+        return 7
+
+    module.run_agent = run_agent  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "trikubelet.app.agent", module)
+    return started
+
+
+@pytest.mark.parametrize("words", [[], ["--standalone", "--v=4"], ["-v", "4"]])
+def test_flags_alone_or_nothing_is_the_agent(agent: list[list[str]], words: list[str]) -> None:
+    assert 7 == main(words)
+    assert [words] == agent
+
+
+def test_the_version_is_told_either_way(agent: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert (0, 0) == (main(["version"]), main(["--version"]))
+    assert f"trikubelet {__version__}\n" * 2 == capsys.readouterr().out
+    assert [] == agent
+
+
+@pytest.mark.parametrize("word", ["help", "-h", "--help"])
+def test_help_names_every_verb(agent: list[list[str]], capsys: pytest.CaptureFixture[str], word: str) -> None:
+    main([word])
+    said = capsys.readouterr().out
+
+    assert all(f"\n  {verb} " in said for verb in VERBS)
+    assert [["--help"]] * (word == "--help") == agent
+
+
+def test_help_of_one_thing_is_its_own(agent: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["help", "logs"])
+    assert capsys.readouterr().out.startswith("usage: trikubelet logs ")
+    main(["help", "agent"])
+    assert [["--help"]] == agent
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ('error: "gte" is no verb of trikubelet (did you mean "get"?)\n', "gte"),
+        ('error: "zzz" is no verb of trikubelet (`trikubelet help` lists the verbs)\n', "zzz"),
+    ],
+)
+def test_a_misspelt_verb_is_not_taken_for_an_agent(
+    agent: list[list[str]], capsys: pytest.CaptureFixture[str], said: str, word: str
+) -> None:
+    assert 1 == main([word])
+    assert (said, []) == (capsys.readouterr().err, agent)
+
+
+def test_wrong_words_for_a_verb_are_its_usage_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 2 == main(["get", "nodes"])
+    assert capsys.readouterr().err.startswith("usage: trikubelet get ")
+
+
+def test_an_interrupted_verb_ends_as_the_shell_expects(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_argv: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(version, "run", interrupted)
+
+    assert 130 == main(["version"])
+
+
+def test_a_reader_who_leaves_is_no_traceback() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "trikubelet", "version"], stdout=closed, stderr=subprocess.PIPE, check=False
+        )
+
+    assert (1, b"") == (done.returncode, done.stderr)
+
+
+def test_get_pods_loads_nothing_that_only_the_agent_needs(tmp_path: Path) -> None:
+    heavy = ["httpx", "h2", "grpclib", "google", "yaml", "inotify_simple", "trikubelet.pods", "trikubelet.cri"]
+    script = (
+        "import sys; from trikubelet.app.cli import main\n"
+        f"code = main(['get', 'pods', '--root-dir={tmp_path}'])\n"
+        f"print(code, [name for name in {heavy} if name in sys.modules])"
+    )
+
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert "1 []\n" == said.stdout

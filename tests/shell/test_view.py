@@ -1,0 +1,161 @@
+"""What the servers see of a whole node in memory, while its pods come, crash and go."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from shell.test_node_in_memory import Bench, until
+from trikubelet.app.commands.pod_row import pod_row
+from trikubelet.app.view import View
+from trikubelet.core.file_source import FileState
+from trikubelet.core.timestamps import parse_rfc3339
+from trikubelet.model.faults import Fault
+from trikubelet.server.node_view import NoSuchPod, NotShown
+from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_host import VirtualClock
+from trikubelet.testing.world import wall_ns
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from trio.testing import MockClock
+
+    from trikubelet.app.node import Node
+    from trikubelet.model.k8s import Pod
+
+
+@asynccontextmanager
+async def seen(bench: Bench, *pods: Pod, logs: str = "/logs") -> AsyncIterator[tuple[Node, View]]:
+    """An agent and the view of it."""
+    async with bench.agent(*pods) as node:
+        yield node, View(node, VirtualClock(), "n", logs, dict)
+
+
+def words(view: View) -> list[tuple[str, str, str]]:
+    """Name, READY and STATUS of each pod."""
+    rows = [pod_row(pod, wall_ns()) for pod in view.pods()]
+    return [(row.name, row.ready, row.status) for row in rows]
+
+
+async def test_a_pod_is_seen_from_its_manifest_to_its_last_breath(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with seen(bench, pod("web", container(command=["stubborn"]), grace=20)) as (node, view):
+        await until(lambda: words(view) == [("web", "1/1", "Running")])
+        await trio.sleep(30)
+        born = parse_rfc3339(view.pods()[0].metadata.creation_timestamp)
+        assert 30 <= (wall_ns() - born) // 10**9 <= 32
+
+        node.slots["file"].put(())
+        await until(lambda: words(view) == [("web", "1/1", "Terminating")])
+        first = view.pods()[0].metadata.deletion_timestamp
+        await trio.sleep(10)
+        assert first == view.pods()[0].metadata.deletion_timestamp
+        await until(lambda: words(view) == [])
+
+
+async def test_an_age_survives_a_restart_of_the_agent(autojump_clock: MockClock) -> None:
+    bench, web = Bench(), pod("web")
+    async with seen(bench, web) as (_, view):
+        await until(lambda: words(view) == [("web", "1/1", "Running")])
+        born = view.pods()[0].metadata.creation_timestamp
+    await trio.sleep(1000)
+    async with seen(bench, web) as (_, view):
+        await until(lambda: words(view) == [("web", "1/1", "Running")])
+
+        assert born == view.pods()[0].metadata.creation_timestamp
+
+
+async def test_an_unchanged_pod_is_the_same_object(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with seen(bench, pod("a"), pod("b", container(command=["exit", "1", "40"]))) as (_, view):
+        await until(lambda: {"Running"} == {word for _, _, word in words(view)})
+        await trio.sleep(5)
+        before = {shown.metadata.name: shown for shown in view.pods()}
+        await trio.sleep(15)
+        assert all(before[shown.metadata.name] is shown for shown in view.pods())
+        await trio.sleep(30)
+        after = {shown.metadata.name: shown for shown in view.pods()}
+
+    assert before["a"] is after["a"]
+    assert before["b"] is not after["b"]
+
+
+async def test_events_and_work_are_those_of_the_node(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with seen(bench, pod("web")) as (_, view):
+        await until(lambda: words(view) == [("web", "1/1", "Running")])
+        events, (work,) = view.events(), view.work()
+
+    assert {("Pod", "web", "uid-web")} == {
+        (event.involved_object.kind, event.involved_object.name, event.involved_object.uid) for event in events
+    }
+    assert {"Pulled", "Created", "Started"} <= {event.reason for event in events}
+    assert ("uid-web", "Syncing", "") == (work.uid, work.state, work.last_error)
+
+
+async def test_a_log_is_that_of_the_run_that_is_meant(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    crash = pod("crash", container(command=["exit", "1", "1"]))
+    async with seen(bench, crash, pod("web")) as (_, view):
+        await until(lambda: ("web", "1/1", "Running") in words(view))
+        assert "/logs/main/0.log" == view.log("default", "web", "main", previous=False).path
+        with pytest.raises(NotShown, match='container "main" of pod "web" has no earlier run on this node'):
+            view.log("default", "web", "main", previous=True)
+
+        await until(lambda: ("crash", "0/1", "CrashLoopBackOff") in words(view))
+        waits = view.log("default", "crash", "main", previous=False)
+        assert waits.path == view.log("default", "crash", "main", previous=True).path
+        assert waits.is_over()
+        number = int(waits.path.rsplit("/", 1)[1].removesuffix(".log"))
+
+        await until(lambda: ("crash", "1/1", "Running") in words(view))
+        runs = view.log("default", "crash", "main", previous=False)
+        assert f"/logs/main/{number + 1}.log" == runs.path
+        assert waits.path == view.log("default", "crash", "main", previous=True).path
+        assert not runs.is_over()
+        await trio.sleep(3)
+        assert runs.is_over()
+
+
+async def test_what_has_no_log_is_told_why(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with seen(bench, pod("web", container(image="missing:1", image_pull_policy="Never"))) as (_, view):
+        await until(lambda: ("web", "0/1", "ErrImageNeverPull") in words(view))
+        with pytest.raises(NoSuchPod, match=r'pod "x" is not on this node \(namespace "default"\)'):
+            view.log("default", "x", "main", previous=False)
+        with pytest.raises(NotShown, match='pod "web" has no container "x"; it has main'):
+            view.log("default", "web", "x", previous=False)
+        with pytest.raises(NotShown, match='container "main" of pod "web" has not started: ErrImageNeverPull'):
+            view.log("default", "web", "main", previous=False)
+
+
+async def test_a_log_whose_container_is_gone_is_found_on_the_disk(tmp_path: Path, autojump_clock: MockClock) -> None:
+    directory = tmp_path / "default_web_uid-web" / "main"
+    directory.mkdir(parents=True)
+    for name in ("2.log", "10.log", "10.log.20261121-070102", "x"):
+        (directory / name).touch()
+    bench = Bench()
+    never = pod("web", container(image="missing:1", image_pull_policy="Never"))
+    async with seen(bench, never, logs=str(tmp_path)) as (_, view):
+        await until(lambda: ("web", "0/1", "ErrImageNeverPull") in words(view))
+
+        assert str(directory / "10.log") == view.log("default", "web", "main", previous=False).path
+        assert str(directory / "2.log") == view.log("default", "web", "main", previous=True).path
+
+
+async def test_faults_name_the_pods_that_go_on_running(autojump_clock: MockClock) -> None:
+    files = {
+        "/m/b.yaml": FileState((), (Fault("/m/b.yaml", 1, "", "is no YAML"),)),
+        "/m/a.yaml": FileState((pod("web"),), (Fault("/m/a.yaml", 3, "spec.x", "unknown field", "remove it"),)),
+        "/m/c.yaml": FileState((pod("good"),), ()),
+    }
+    async with Bench().agent() as node:
+        faults = View(node, VirtualClock(), "n", "/logs", lambda: files).faults()
+
+    assert ["/m/a.yaml:3: spec.x: unknown field (remove it)", "/m/b.yaml:1: is no YAML"] == list(map(str, faults))
+    assert [("default/web",), ()] == [fault.running for fault in faults]
