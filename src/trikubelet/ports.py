@@ -147,6 +147,10 @@ class RuntimePods(Protocol):
         """Every pod of which a sandbox or a container exists, wanted or not."""
         ...
 
+    def may_have(self, uid: str) -> bool:
+        """Whether anything of the pod exists, as far as is known; true for every pod before the first list."""
+        ...
+
 
 class Relister(Protocol):
     """The PLEG's side door for those who just changed something."""

@@ -128,7 +128,7 @@ def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str
         network_trouble=runtime_state.network_trouble,
         bounds=bounds,
     )
-    workers = PodWorkers(attempts, bounds, chance)
+    workers = PodWorkers(attempts, pleg, bounds, chance)
     desired = DesiredPods(sources)
     slots: dict[str, Slot[tuple[Pod, ...]]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodChange](bounds.changes_waiting_max)

@@ -177,15 +177,14 @@ def _on_stop(state: State, stop: Stop, graces: Graces) -> Step:
             grace = effective_grace(state.grace_seconds, graces, stop.grace_override)
             shrank = grace < state.grace_seconds
             deleted = state.deleted or gone
-            # Removed again after it had come back: the newest wish counts.
-            restart = state.restart and not gone
+            # Removed or deleted again after it had come back: the newest wish counts.
+            restart = state.restart and not (gone or stop.reason is StopReason.DELETED)
             stopping = replace(state, grace_seconds=grace, deleted=deleted, restart=restart)
             return Step(stopping, interrupt=shrank, wake=shrank)
-        case Terminated():
-            ended = replace(state, deleted=state.deleted or gone, restart=state.restart and not gone)
-            return Step(ended, wake=ended != state)
-        case Finished():
-            return Step(replace(state, deleted=state.deleted or gone, restart=state.restart and not gone))
+        case Terminated() | Finished():
+            restart = state.restart and not (gone or stop.reason is StopReason.DELETED)
+            ended = replace(state, deleted=state.deleted or gone, restart=restart)
+            return Step(ended, wake=isinstance(ended, Terminated) and ended != state)
 
 
 def on_begin(state: State) -> State:

@@ -30,6 +30,8 @@ async def settle(settle_seconds_max: float, call: Callable[[], Awaitable[T]]) ->
     over = trio.Event()
 
     async def run_shielded() -> None:
+        # Cancelled before the call began: it must not begin at all.
+        await trio.lowlevel.checkpoint_if_cancelled()
         with shield:
             try:
                 results.append(await call())

@@ -85,6 +85,10 @@ class Pleg:
         """Every pod the runtime has, as last listed."""
         return self._relist.pods()
 
+    def may_have(self, uid: str) -> bool:
+        """Whether anything of the pod exists, as last listed; true for every pod before the first list."""
+        return not self.has_listed or self._relist.pod(uid) is not None
+
     def counts(self) -> Counts:
         """How many pods and containers there are, by state."""
         return self._relist.counts()

@@ -17,7 +17,8 @@ from trikubelet.core.actions import Verdicts, plan
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import generate
-from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
+from trikubelet.core.pod_status import terminate as last_word
+from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.kit.instant import instant
 from trikubelet.model.errors import NetworkNotReady, PodSyncError, VolumeFailed
 from trikubelet.model.runtime import SandboxState
@@ -77,7 +78,7 @@ class PodAttempts:
         uid = pod.metadata.uid
         observed = await self._cache.newer_than(uid, since)
         status = self._publish(pod, observed, is_ending=False)
-        if status.phase in (SUCCEEDED, FAILED):
+        if status.phase in TERMINAL:
             log.info("Pod %s ended: %s", object_ref(pod), status.phase)
             return Outcome.DONE
         self._check_network(pod)
@@ -134,6 +135,8 @@ class PodAttempts:
     def _publish(self, pod: k8s.Pod, observed: PodObservation, *, is_ending: bool) -> k8s.PodStatus:
         facts = self._facts.status_facts(pod, observed, self._statuses.get(pod.metadata.uid), is_ending=is_ending)
         status = generate(pod, observed, facts)
+        if is_ending:
+            status = last_word(pod, status, facts.now)
         self._statuses.publish(pod.metadata.uid, pod, status)
         return status
 

@@ -142,12 +142,11 @@ class ContainerStarter:
             del self._backoffs[next(iter(self._backoffs))]
 
     def _attempt(self, pod: Pod, container: Container, observed: PodObservation) -> int:
-        """The restart count of the next container: one more than the last; after a clean-up, than the last log."""
+        """The restart count of the next container: one more than the last. The logs remember attempts whose containers
+        are gone."""
         latest = observed.latest(container.name)
-        if latest is not None:
-            return latest.attempt + 1
-        highest = self._files.highest_log_attempt(self._configs.log_directory(pod), container.name)
-        return 0 if highest is None else highest + 1
+        logged = self._files.highest_log_attempt(self._configs.log_directory(pod), container.name)
+        return max(-1 if latest is None else latest.attempt, -1 if logged is None else logged) + 1
 
     async def _call(
         self, reason: str, pod: Pod, container: Container, call: Callable[[], Awaitable[str | None]]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core import lifecycle
-from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Terminating
+from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminating
 from trikubelet.core.names import full_name, is_static, object_ref
 from trikubelet.pods.worker import PodWorker
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
     from trikubelet.pods.worker import Attempts
+    from trikubelet.ports import RuntimePods
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +36,9 @@ log = logging.getLogger(__name__)
 class PodWorkers:
     """Owns which UIDs have a worker, and whose turn it is among static pods of one name."""
 
-    def __init__(self, attempts: Attempts, bounds: Bounds, chance: random.Random) -> None:
+    def __init__(self, attempts: Attempts, runtime_pods: RuntimePods, bounds: Bounds, chance: random.Random) -> None:
         self._attempts = attempts
+        self._runtime_pods = runtime_pods
         self._bounds = bounds
         self._chance = chance
         self._workers: dict[str, PodWorker] = {}
@@ -57,7 +59,8 @@ class PodWorkers:
         uid = pod.metadata.uid
         worker = self._workers.get(uid)
         if worker is None:
-            self._begin(pod, lifecycle.first_state(already_ended=False, anything_in_runtime=False))
+            # Where something of it exists, an earlier agent started it: it can only end by being stopped.
+            self._begin(pod, Syncing() if self._runtime_pods.may_have(uid) else Starting())
         else:
             worker.ask(Sync(create=create), pod)
 
@@ -104,7 +107,7 @@ class PodWorkers:
         worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance)
         self._workers[pod.metadata.uid] = worker
         turn = trio.Event()
-        if is_static(pod) and isinstance(state, Starting):
+        if is_static(pod) and isinstance(state, Starting | Syncing):
             self._turns.setdefault(full_name(pod), deque()).append((worker, turn))
             self._offer_turns(full_name(pod))
         else:
@@ -126,12 +129,12 @@ class PodWorkers:
             return
         self._end_turn(ended)
         self._attempts.forget(uid)
-        self._begin(ended.pod, Starting())
+        self._begin(ended.pod, Starting())  # nothing of it runs
 
     def _offer_turns(self, name: str) -> None:
-        """Let the first in line go, and everyone in line who has nothing left to do."""
+        """Let the first in line go, and everyone in line who will start nothing any more."""
         for place, (worker, turn) in enumerate(self._turns.get(name, ())):
-            if place == 0 or isinstance(worker.state, Finished):
+            if place == 0 or not isinstance(worker.state, Starting | Syncing):
                 turn.set()
 
     def _end_turn(self, worker: PodWorker) -> None:

@@ -9,25 +9,46 @@ import logging
 from typing import TYPE_CHECKING
 
 from trikubelet.core.names import object_ref
+from trikubelet.core.pod_status import equal, illegal_transitions, normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from trikubelet.model import k8s
+
+    Watcher = Callable[[str, k8s.Pod, k8s.PodStatus, int], None]
 
 log = logging.getLogger(__name__)
 
 
 class PodStatuses:
-    """Owns the newest status of each pod (``ports.Statuses``)."""
+    """Owns the newest status of each pod and its version (``ports.Statuses``).
+
+    ``watchers`` are told of every change: UID, pod, status and the status' version, which grows by one per change.
+    They must not block."""
 
     def __init__(self) -> None:
         self._statuses: dict[str, tuple[k8s.Pod, k8s.PodStatus]] = {}
+        self._versions: dict[str, int] = {}
+        self.watchers: list[Watcher] = []
 
     def publish(self, uid: str, pod: k8s.Pod, status: k8s.PodStatus) -> None:
-        """Set the pod's status."""
+        """Set the pod's status, in the form the API server keeps. One that says the same as the last is no change; one
+        that tells of a container come back from its end is a mistake, said loudly and not kept."""
         held = self._statuses.get(uid)
+        status = normalize(pod, status)
+        if held is not None:
+            if equal(held[1], status):
+                self._statuses[uid] = (pod, held[1])
+                return
+            impossible = illegal_transitions(pod, held[1], status)
+            if impossible:
+                log.error("Pod %s: a status was dropped: %s", object_ref(pod), "; ".join(impossible))
+                return
         self._statuses[uid] = (pod, status)
+        version = self._versions[uid] = self._versions.get(uid, 0) + 1
+        for watcher in self.watchers:
+            watcher(uid, pod, status, version)
         if held is None or _headline(held[1]) != _headline(status):
             phase, ready = _headline(status)
             log.info("Pod %s is %s%s", object_ref(pod), phase, " and ready" if ready else "")
@@ -40,6 +61,7 @@ class PodStatuses:
     def forget(self, uid: str) -> None:
         """The pod is finished."""
         self._statuses.pop(uid, None)
+        self._versions.pop(uid, None)
 
     def __iter__(self) -> Iterator[tuple[k8s.Pod, k8s.PodStatus]]:
         return iter(list(self._statuses.values()))

@@ -28,7 +28,7 @@ from trikubelet.testing.chance import Troubles
 from trikubelet.testing.world import SIGKILL_CODE, SIGTERM_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
     from trikubelet.model.runtime import ContainerStatus, SandboxStatus
     from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
@@ -38,22 +38,37 @@ EVENTS_WAITING_MAX = 1000
 
 
 class MemoryRuntime:
-    """One agent's connection to a world. A new agent makes a new one; the world stays."""
+    """One agent's connection to a world. A new agent makes a new one; the world stays.
 
-    def __init__(self, world: World, troubles: Troubles | None = None, chance: random.Random | None = None) -> None:
+    ``watcher`` is told of every call as it comes in, before anything is done: its CRI name and whom it is about."""
+
+    def __init__(
+        self,
+        world: World,
+        troubles: Troubles | None = None,
+        chance: random.Random | None = None,
+        watcher: Callable[[str, str], None] | None = None,
+    ) -> None:
         self._world = world
         self._troubles = troubles or Troubles()
+        self._watcher = watcher
         self._chance = chance or random.Random(0)  # noqa: S311 - a simulation's seed
+
+    async def _come(self, call: str, subject: str = "") -> None:
+        self._world.note(f"{call} {subject}")
+        if self._watcher is not None:
+            self._watcher(call, subject)
+        await self._troubles.before(call)
 
     async def info(self) -> RuntimeInfo:
         """Always well, when it answers."""
-        await self._troubles.before("Status")
+        await self._come("Status")
         conditions = (RuntimeCondition("RuntimeReady", True), RuntimeCondition("NetworkReady", True))
         return RuntimeInfo("memory", "1", "v1", conditions)
 
     async def list_sandboxes(self, pod_uid: str | None = None) -> Sequence[bytes]:
         """Every sandbox, in one chunk."""
-        await self._troubles.before("ListPodSandbox")
+        await self._come("ListPodSandbox", pod_uid or "")
         listed = [s for s in self._world.sandboxes.values() if pod_uid in (None, s.uid)]
         items = [
             pb.PodSandbox(
@@ -69,7 +84,7 @@ class MemoryRuntime:
 
     async def list_containers(self, pod_uid: str | None = None) -> Sequence[bytes]:
         """Every container, in one chunk."""
-        await self._troubles.before("ListContainers")
+        await self._come("ListContainers", pod_uid or "")
         listed = [c for c in self._world.all_containers() if pod_uid in (None, c.labels.get(POD_UID))]
         items = [
             pb.Container(
@@ -89,51 +104,51 @@ class MemoryRuntime:
 
     async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
         """One sandbox. Raises NotFound."""
-        await self._troubles.before("PodSandboxStatus")
+        await self._come("PodSandboxStatus", sandbox_id)
         return self._world.sandbox(sandbox_id)
 
     async def container_status(self, container_id: str) -> ContainerStatus:
         """One container. Raises NotFound."""
-        await self._troubles.before("ContainerStatus")
+        await self._come("ContainerStatus", container_id)
         return self._world.container(container_id)
 
     async def run_sandbox(self, config: SandboxConfig) -> str:
         """Create and start a sandbox; its id."""
-        await self._troubles.before("RunPodSandbox")
+        await self._come("RunPodSandbox", config.uid)
         made = self._world.run_sandbox(config)
         await self._troubles.after("RunPodSandbox")
         return made
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
         """Stop a sandbox and its containers."""
-        await self._troubles.before("StopPodSandbox")
+        await self._come("StopPodSandbox", sandbox_id)
         self._world.stop_sandbox(sandbox_id)
         await self._troubles.after("StopPodSandbox")
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
         """Remove a sandbox and its containers."""
-        await self._troubles.before("RemovePodSandbox")
+        await self._come("RemovePodSandbox", sandbox_id)
         self._world.remove_sandbox(sandbox_id)
         await self._troubles.after("RemovePodSandbox")
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
         """Create a container; its id."""
-        await self._troubles.before("CreateContainer")
+        await self._come("CreateContainer", sandbox_id)
         made = self._world.create_container(sandbox_id, config)
         await self._troubles.after("CreateContainer")
         return made
 
     async def start_container(self, container_id: str) -> None:
         """Start a created container."""
-        await self._troubles.before("StartContainer")
+        await self._come("StartContainer", container_id)
         self._world.start_container(container_id)
         await self._troubles.after("StartContainer")
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:
         """Stop signal, then SIGKILL after the grace."""
-        await self._troubles.before("StopContainer")
+        await self._come("StopContainer", container_id)
         status = self._world.container(container_id)
-        if status.state is ContainerState.RUNNING:
+        if status.state in (ContainerState.RUNNING, ContainerState.UNKNOWN):
             seconds = self._world.stop_seconds(container_id, grace_seconds)
             await trio.sleep(seconds)
             self._world.end(container_id, SIGKILL_CODE if math.isclose(seconds, grace_seconds) else SIGTERM_CODE)
@@ -141,14 +156,14 @@ class MemoryRuntime:
 
     async def remove_container(self, container_id: str) -> None:
         """Remove a container; a running one is killed."""
-        await self._troubles.before("RemoveContainer")
+        await self._come("RemoveContainer", container_id)
         self._world.end(container_id, SIGKILL_CODE)
         self._world.remove_container(container_id)
         await self._troubles.after("RemoveContainer")
 
     async def exec_sync(self, container_id: str, command: Sequence[str], limit_seconds: int) -> ExecResult:
         """Answer ``echo`` as a shell would, and fail the rest with 127."""
-        await self._troubles.before("ExecSync")
+        await self._come("ExecSync", container_id)
         if self._world.container(container_id).state is not ContainerState.RUNNING:
             raise RuntimeFailure(f"container {container_id} is not running")
         if command[:1] == ["echo"]:
@@ -157,14 +172,14 @@ class MemoryRuntime:
 
     async def reopen_log(self, container_id: str) -> None:
         """There are no log files; the container must exist and run."""
-        await self._troubles.before("ReopenContainerLog")
+        await self._come("ReopenContainerLog", container_id)
         if self._world.container(container_id).state is not ContainerState.RUNNING:
             raise RuntimeFailure(f"container {container_id} is not running")
 
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncIterator[ContainerEvent], None]:
         """What happens in the world from now on; dropped when nobody takes it."""
-        await self._troubles.before("GetContainerEvents")
+        await self._come("GetContainerEvents")
         send, receive = trio.open_memory_channel[ContainerEvent](EVENTS_WAITING_MAX)
 
         def tell(uid: str, id_: str) -> None:

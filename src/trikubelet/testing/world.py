@@ -51,13 +51,15 @@ class World:
     containers: dict[str, _Container] = field(default_factory=dict)
     trace: list[str] = field(default_factory=list)
     watchers: list[Callable[[str, str], None]] = field(default_factory=list)
-    may_start: Callable[[str, str], str | None] = lambda _uid, _name: None
-    """Asked with pod UID and container name before a start: why it must not be, or None."""
+    keeps_trace: bool = True
+    uids: dict[str, str] = field(default_factory=dict)
+    """The pod UID of everything there ever was, by id."""
     _made: int = 0
 
     def note(self, text: str) -> None:
         """One line of the trace."""
-        self.trace.append(f"{trio.current_time():9.3f} {text}")
+        if self.keeps_trace:
+            self.trace.append(f"{trio.current_time():9.3f} {text}")
 
     def _id(self, kind: str) -> str:
         self._made += 1
@@ -74,6 +76,7 @@ class World:
             raise InvariantBroken(f"pod {config.name} gets a second live sandbox beside {alive}")
         host_network = config.security.namespaces.network is NamespaceMode.NODE
         sandbox_id = self._id("s")
+        self.uids[sandbox_id] = config.uid
         self.sandboxes[sandbox_id] = SandboxStatus(
             id=sandbox_id,
             uid=config.uid,
@@ -130,7 +133,13 @@ class World:
             raise RuntimeFailure(f"sandbox {sandbox_id} is not running")
         if config.command[:1] == ("unmakeable",):
             raise InvalidArgument("this container cannot be made")
+        if any(
+            c.status.sandbox_id == sandbox_id and c.status.name == config.name and c.status.attempt == config.attempt
+            for c in self.containers.values()
+        ):
+            raise RuntimeFailure(f'name "{config.name}_{config.attempt}" is reserved')
         container_id = self._id("c")
+        self.uids[container_id] = sandbox.uid
         status = ContainerStatus(
             id=container_id,
             name=config.name,
@@ -156,9 +165,9 @@ class World:
         if container.status.state is not ContainerState.CREATED:
             raise RuntimeFailure(f"container {container_id} is {container.status.state.name}")
         sandbox = self.sandbox(container.status.sandbox_id)
-        why_not = self.may_start(sandbox.uid, container.status.name)
-        if why_not:
-            raise InvariantBroken(f"container {sandbox.name}/{container.status.name} is started: {why_not}")
+        twins = [c.id for c in self.running_of(sandbox.uid) if c.name == container.status.name]
+        if twins:
+            raise InvariantBroken(f"container {sandbox.name}/{container.status.name} runs already, as {twins[0]}")
         command = container.config.command or ("run",)
         if command[0] == "unstartable":
             container.status = replace(
@@ -185,16 +194,29 @@ class World:
     def end(self, container_id: str, exit_code: int) -> None:
         """The container ends now, if it runs."""
         container = self.containers.get(container_id)
-        if container is None or container.status.state is not ContainerState.RUNNING:
+        if container is None or container.status.state not in (ContainerState.RUNNING, ContainerState.UNKNOWN):
             return
         self._finish(container, exit_code, wall_ns())
+
+    def lose_track(self, container_id: str) -> None:
+        """The runtime no longer knows whether the container runs. It does not."""
+        container = self.containers[container_id]
+        container.status = replace(container.status, state=ContainerState.UNKNOWN)
+        self.note(f"{container_id} {container.status.name} is in unknown state")
+        self._tell(self.uids[container.status.id], container_id)
+
+    def reboot(self) -> None:
+        """The machine went down and came back: everything is there and nothing runs."""
+        self.note("the machine reboots")
+        for sandbox_id in list(self.sandboxes):
+            self.stop_sandbox(sandbox_id)
 
     def remove_container(self, container_id: str) -> None:
         """Remove a container."""
         container = self.containers.pop(container_id, None)
         if container is not None:
             self.note(f"remove {container_id} {container.status.name}")
-            self._tell(self._uid(container), container_id)
+            self._tell(self.uids[container.status.id], container_id)
 
     def container(self, container_id: str) -> ContainerStatus:
         """One container as it is now. Raises NotFound."""
@@ -206,7 +228,7 @@ class World:
 
     def running_of(self, uid: str) -> list[ContainerStatus]:
         """The running containers of a pod."""
-        found = (c for c in self.containers.values() if self._uid(c) == uid)
+        found = (c for c in self.containers.values() if self.uids[c.status.id] == uid)
         return [c.status for c in map(self._look, found) if c.status.state is ContainerState.RUNNING]
 
     def _container(self, container_id: str) -> _Container:
@@ -230,11 +252,7 @@ class World:
             reason="Completed" if exit_code == 0 else "Error",
         )
         self.note(f"{container.status.id} {container.status.name} ended with {exit_code}")
-        self._tell(self._uid(container), container.status.id)
-
-    def _uid(self, container: _Container) -> str:
-        sandbox = self.sandboxes.get(container.status.sandbox_id)
-        return sandbox.uid if sandbox else ""
+        self._tell(self.uids[container.status.id], container.status.id)
 
     def _tell(self, uid: str, id_: str) -> None:
         for watcher in self.watchers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.actions.records import PodActions
-from trikubelet.core.restarts import NEVER, allows_restart, policy
+from trikubelet.core.restarts import NEVER, allows_restart, is_sidecar, policy
 from trikubelet.model.runtime import ContainerState, SandboxState
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def plan_new_sandbox(pod: Pod, observed: PodObservation, need: SandboxNeed) -> P
     """What to do when the sandbox must go. It is not made anew for a pod that has nothing left to run."""
     end = PodActions(kill_pod=True, attempt=need.attempt, sandbox_id=need.sandbox_id)
     names = {container.name for container in pod.spec.containers}
-    if need.attempt != 0 and observed.containers and _never_restarts(pod):
+    if need.attempt != 0 and observed.containers and _never_restarts(pod) and not _has_unrun(pod, observed):
         return end
     to_start = tuple(
         index for index, container in enumerate(pod.spec.containers) if not _has_ended(pod, observed, container)
@@ -57,6 +57,19 @@ def plan_new_sandbox(pod: Pod, observed: PodObservation, need: SandboxNeed) -> P
 
 def _never_restarts(pod: Pod) -> bool:
     return not any(_is_restartable(pod, container) for container in pod.spec.containers)
+
+
+def _has_unrun(pod: Pod, observed: PodObservation) -> bool:
+    """Whether a regular container still waits for its one run, and no init container forbids it. To end such a pod
+    would leave it Pending for ever: it never ran, so it cannot have failed (upstream leaves it)."""
+    for container in pod.spec.init_containers:
+        status = observed.latest(container.name)
+        if status is None or is_sidecar(container) or status.state is ContainerState.CREATED:
+            continue
+        if status.state is not ContainerState.EXITED or status.exit_code != 0:
+            return False
+    latest = [observed.latest(container.name) for container in pod.spec.containers]
+    return any(status is None or status.state is ContainerState.CREATED for status in latest)
 
 
 def _is_restartable(pod: Pod, container: Container) -> bool:

@@ -184,6 +184,9 @@ def _assemble(
 ) -> k8s.ContainerStatus:
     newest = history[0] if history else None
     running = newest is not None and newest.state is ContainerState.RUNNING
+    shown = facts.previous.get(name)
+    # The count never goes back, though the newest container may have been removed behind our back.
+    restarts = max(newest.attempt if newest else 0, shown.restart_count if shown else 0)
     return k8s.ContainerStatus(
         name=name,
         image=newest.image or image if newest else image,
@@ -191,7 +194,7 @@ def _assemble(
         container_id=_full_id(newest.id, facts) if newest else "",
         ready=ready,
         started=running and newest is not None and facts.is_started(newest.id),
-        restart_count=newest.attempt if newest else 0,
+        restart_count=restarts,
         state=state,
         last_state=last,
     )

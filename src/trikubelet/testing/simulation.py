@@ -1,0 +1,314 @@
+"""A whole node from a seed: an agent in a world in memory, on virtual time, with everything going wrong.
+
+    play     pods come, change and go; containers and sandboxes die; calls are slow, fail, lose their answers or hang;
+             the agent is stopped, killed and started again, the machine reboots
+    calm     nothing goes wrong any more
+    settle   within a bounded time the world must be what the manifests want, and stay so
+
+``run_node(seed)`` is one such life. The same seed is the same life, to the last step, in any process: the order in
+which Trio runs tasks, the troubles and the story are all drawn from it. So a seed is a full bug report; asked for its
+trace, it tells one line per decision and call.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import trio
+import trio.testing
+
+from trikubelet.app.node import Outside, Rules, join
+from trikubelet.app.node import run_node as run_agent
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.lifecycle import Finished
+from trikubelet.core.restarts import BackoffLimits
+from trikubelet.model.bounds import Bounds
+from trikubelet.testing import truth
+from trikubelet.testing.chance import NO_TROUBLE, Odds, Troubles
+from trikubelet.testing.memory_host import MemoryPodFiles, MemoryVolumes, VirtualClock
+from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
+from trikubelet.testing.scenario import SOURCES, Scenario, Wanted
+from trikubelet.testing.witness import Observer, Witness
+from trikubelet.testing.world import World
+
+if TYPE_CHECKING:
+    from trikubelet.app.node import Node
+
+BOUNDS = Bounds(
+    runtime_call_seconds_max=6.0,
+    settle_seconds_max=1.0,
+    resync_seconds=20.0,
+    retry_seconds=2.0,
+    garbage_period_seconds=10.0,
+    changes_waiting_max=2,
+    inspections_max=2,
+    events_kept_max=40,
+)
+"""As in production, but short of everything, so that a life is short and every bound is met."""
+LIMITS = BackoffLimits(first_seconds=1.0, seconds_max=4.0)
+CONVERGE_SECONDS_MAX = 90.0
+"""From calm to order: a hung call, an image back-off of 20 s, a grace, a garbage pass, and some retries in between."""
+STAYS_SECONDS = 3.0
+NOTICES_SECONDS_MAX = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a simulated life ended. ``violations`` is empty when every rule held; ``trace`` is filled when asked for."""
+
+    seed: int
+    violations: tuple[str, ...]
+    lived_seconds: float
+    steps: int
+    trace: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """Whether every rule held."""
+        return not self.violations
+
+
+def run_node(seed: int, *, trace: bool = False) -> Outcome:
+    """Live the life of that seed; with ``trace``, keep one line per decision and call. Never raises for what the agent
+    did wrong: that is the outcome."""
+    # Trio runs the tasks that are ready in an order it draws itself. Both are what Trio's own pytest plugin sets for
+    # reproducible runs; there is no public way.
+    trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]  # Final for all but these
+    trio._core._run._r.seed(seed)
+    life = _Life(seed, trace=trace)
+    handler = _BugReports(life)
+    logger = logging.getLogger("trikubelet")
+    level, spreads = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if trace else logging.ERROR)
+    logger.propagate = False
+    try:
+        return trio.run(life.live, clock=trio.testing.MockClock(autojump_threshold=0), instruments=[life])
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = spreads
+
+
+class _BugReports(logging.Handler):
+    """An agent that logs an error has met a bug of its own; in a trace every line it logs is kept."""
+
+    def __init__(self, life: _Life) -> None:
+        super().__init__()
+        self._life = life
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._life.world.note(f"   {record.getMessage()}")
+        if record.levelno >= logging.ERROR:
+            cause = record.exc_info[1] if record.exc_info else None
+            self._life.witness.blame(f"{record.getMessage()}: {cause!r}")
+
+
+class _Life(trio.abc.Instrument):
+    """Owns one life: its world, its disk, what is wanted, and which agent lives."""
+
+    def __init__(self, seed: int, *, trace: bool) -> None:
+        self.seed = seed
+        self.world = World(keeps_trace=trace)
+        self.wanted = Wanted()
+        self.files = MemoryPodFiles()
+        self.volumes = MemoryVolumes()
+        self.chance = random.Random(f"story {seed}")  # noqa: S311 - a simulation's seed
+        self.scenario = Scenario(self.chance, self.wanted, self.world)
+        troubles = random.Random(f"troubles {seed}")  # noqa: S311 - a simulation's seed
+        self.runtime_troubles = Troubles(NO_TROUBLE, troubles)
+        self.image_troubles = Troubles(NO_TROUBLE, troubles)
+        self.images = MemoryImages(["app:1", "app:2"], ["web:2"], self.image_troubles)
+        self.node: Node | None = None
+        self.observer: Observer | None = None
+        self.agent_scope = trio.CancelScope()
+        self.kill_downtime = 0.0
+        self.steps = 0
+
+    # ---- instrument ----
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.steps += 1
+        if self.observer is not None:
+            self.observer.look()
+
+    # ---- the life ----
+
+    async def live(self) -> Outcome:
+        self.witness = Witness(self.world, self.wanted)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._end_when_broken, nursery.cancel_scope)
+                nursery.start_soon(self._keep_an_agent)
+                await self._play()
+                await self._calm()
+                await self._settle()
+                nursery.cancel_scope.cancel()
+        except* Exception as group:
+            for error in _leaves(group):
+                self.witness.blame(f"{type(error).__name__}: {error}")
+        return Outcome(
+            self.seed,
+            tuple(self.witness.violations),
+            trio.current_time(),
+            self.steps,
+            tuple(self.world.trace),
+        )
+
+    async def _end_when_broken(self, scope: trio.CancelScope) -> None:
+        await self.witness.broken.wait()
+        scope.cancel()
+
+    async def _keep_an_agent(self) -> None:
+        """systemd: an agent that ends is started again."""
+        tasks = _count_tasks()
+        while True:
+            await self._one_agent()
+            if _count_tasks() != tasks:
+                self.witness.blame(f"an agent left {_count_tasks() - tasks} tasks behind")
+            await trio.sleep(self.kill_downtime)
+
+    async def _one_agent(self) -> None:
+        observer = Observer(self.witness, self.world, self.wanted)
+        runtime = MemoryRuntime(self.world, self.runtime_troubles, self.chance, observer.on_call)
+        outside = Outside(runtime, self.images, self.files, self.volumes, VirtualClock())
+        facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
+        chance = random.Random(self.chance.random())  # noqa: S311 - a simulation's seed
+        node = join(outside, facts, Rules(BOUNDS, LIMITS, pulls_max=2), SOURCES, chance)
+        observer.follow(node)
+        self.witness.forget_tampered()
+        self.world.note("== an agent starts")
+        self.node, self.observer = node, observer
+        with trio.CancelScope() as self.agent_scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._speak_at_first, node)
+                await run_agent(node)
+        self.world.note("== the agent has ended")
+
+    async def _speak_at_first(self, node: Node) -> None:
+        """Sources speak when they are ready, in any order."""
+        for source in self.chance.sample(SOURCES, len(SOURCES)):
+            if self.chance.random() < 0.5:
+                await trio.sleep(self.chance.uniform(0, 4))
+            node.slots[source].put(self.wanted.snapshot(source))
+
+    # ---- what happens ----
+
+    async def _play(self) -> None:
+        chance = self.chance
+        for _ in range(chance.randint(5, 20)):
+            await trio.sleep(chance.expovariate(1 / 1.5))
+            if self.observer is not None:
+                self.observer.check_bounds()
+            draw = chance.random()
+            if draw < 0.12:
+                self._end_agent()
+            elif draw < 0.15:
+                self._end_agent()
+                self.world.reboot()
+            elif draw < 0.35:
+                self._new_weather()
+            else:
+                self._publish(self.scenario.happen())
+            self._let_deleted_go()
+
+    def _new_weather(self) -> None:
+        """What calls have to suffer for a while."""
+        slow = self.chance.choice((0.001, 0.01, 0.1, 0.4))
+        weather = self.chance.choice(
+            (
+                Odds(slow),
+                Odds(slow, error=0.1, lost_answer=0.1),
+                Odds(slow, error=0.05, lost_answer=0.05, hang=0.03),
+                Odds(slow, error=1.0),
+            )
+        )
+        self.world.note(f"** weather: {weather}")
+        self.runtime_troubles.odds = weather
+        self.image_troubles.odds = Odds(slow, error=min(weather.error, 0.2))
+
+    def _end_agent(self) -> None:
+        if self.observer is not None:
+            self.observer.end()
+        self.world.note("** the agent is told to end")
+        self.kill_downtime = self.chance.choice((0.0, 0.5, 3.0))
+        self.agent_scope.cancel()
+
+    def _publish(self, source: str | None) -> None:
+        if source is not None and self.node is not None:
+            self.node.slots[source].put(self.wanted.snapshot(source))
+
+    def _let_deleted_go(self) -> None:
+        """The API server: a pod whose deletion was asked for goes once its node has finished with it."""
+        for source, pod in self.wanted.all():
+            worker = self.node.workers.worker(pod.metadata.uid) if self.node else None
+            if pod.metadata.deletion_timestamp and worker and isinstance(worker.state, Finished):
+                self.wanted.drop(source, pod)
+                self._publish(source)
+
+    async def _calm(self) -> None:
+        self.world.note("** from now on nothing goes wrong")
+        self.runtime_troubles.odds = self.image_troubles.odds = Odds(0.001)
+
+    # ---- the end ----
+
+    async def _settle(self) -> None:
+        if not await self._becomes_right(CONVERGE_SECONDS_MAX):
+            self.witness.blame(f"{CONVERGE_SECONDS_MAX:.0f} s after the last trouble: {self._wrong()}")
+            return
+        await trio.sleep(STAYS_SECONDS)
+        if not await self._becomes_right(NOTICES_SECONDS_MAX):  # containers end by themselves even now
+            self.witness.blame(f"order was reached and lost: {self._wrong()}")
+
+    async def _becomes_right(self, seconds_max: float) -> bool:
+        with trio.move_on_after(seconds_max):
+            while self._wrong():
+                await trio.sleep(1.0)
+                self._let_deleted_go()
+        return self._wrong() is None
+
+    def _wrong(self) -> str | None:
+        """The first thing that is not yet as it must be."""
+        assert self.node is not None
+        wanted = [pod for _, pod in self.wanted.all()]
+        uids = frozenset(pod.metadata.uid for pod in wanted)
+        left = truth.unwanted_left(self.world, uids)
+        if left:
+            return left
+        for pod in wanted:
+            if pod.metadata.deletion_timestamp:
+                return f"pod {pod.metadata.name} was to be deleted and is still there"
+            unlike = truth.unlike(self.world, pod, tampered=pod.metadata.uid in self.wanted.tampered)
+            if unlike:
+                return unlike
+        for what, found in {
+            "pod directories": self.files.pods_on_disk(),
+            "volumes": frozenset(self.volumes.mounted),
+            "workers": frozenset(worker.pod.metadata.uid for worker in self.node.workers),
+            "statuses": frozenset(pod.metadata.uid for pod, _ in self.node.statuses),
+        }.items():
+            if found - uids:
+                return f"{what} of pods that nobody wants are left: {', '.join(sorted(found - uids))}"
+        return None
+
+
+def _count_tasks() -> int:
+    root = trio.lowlevel.current_root_task()
+    assert root is not None
+    waiting, count = [root], 0
+    while waiting:
+        task = waiting.pop()
+        count += 1
+        for nursery in task.child_nurseries:
+            waiting.extend(nursery.child_tasks)
+    return count
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found

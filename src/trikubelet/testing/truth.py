@@ -1,0 +1,105 @@
+"""What the world must look like once nothing disturbs it any more: the oracle of a simulation's last question.
+
+It knows the wanted pods and the world and nothing of the agent, and it shares no code with the agent's decisions, so
+that a wrong decision cannot excuse itself. Each function names the first thing that is not as it must be, or None.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.container_hash import container_hash
+from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.testing.world import World
+
+RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
+LOST_CODE = 137
+
+
+def may_run_again(pod: Pod, container: Container, code: int) -> bool:
+    """Whether a container that ended with ``code`` is to be started again."""
+    wish = container.restart_policy or pod.spec.restart_policy
+    return wish == "Always" or (wish == "OnFailure" and code != 0)
+
+
+def newest(world: World, uid: str, name: str) -> ContainerStatus | None:
+    """The container of that name made last."""
+    found = [c for c in world.all_containers() if world.uids[c.id] == uid and c.name == name]
+    return max(found, key=lambda c: c.created_at, default=None)
+
+
+def is_over(world: World, pod: Pod) -> bool:
+    """Whether the pod has come to its own end: every regular container, or one init container, ended for good."""
+    for container in pod.spec.init_containers:
+        code = _exit_code(newest(world, pod.metadata.uid, container.name))
+        if code not in (None, 0) and not may_run_again(pod, container, code or 0):
+            return True
+    for container in pod.spec.containers:
+        code = _exit_code(newest(world, pod.metadata.uid, container.name))
+        if code is None or may_run_again(pod, container, code):
+            return False
+    return True
+
+
+def _exit_code(status: ContainerStatus | None) -> int | None:
+    """How a container ended, if it did; one the runtime lost track of counts as killed."""
+    if status is None or status.state not in (EXITED, ContainerState.UNKNOWN):
+        return None
+    return status.exit_code if status.state is EXITED else LOST_CODE
+
+
+def unwanted_left(world: World, wanted: frozenset[str]) -> str | None:
+    """Nothing may be left of a pod that is not wanted."""
+    left = sorted({s.uid for s in world.sandboxes.values()} - wanted)
+    return f"sandboxes of pods that nobody wants are left: {', '.join(left)}" if left else None
+
+
+def unlike(world: World, pod: Pod, *, tampered: bool = False) -> str | None:
+    """How a wanted pod differs from what it should be by now. One that was ``tampered`` with may have been over when
+    its containers were taken away, or not: to be at rest is right as well."""
+    uid, name = pod.metadata.uid, pod.metadata.name
+    ready = [s for s in world.sandboxes.values() if s.uid == uid and s.state is SandboxState.READY]
+    running = world.running_of(uid)
+    if pod.metadata.deletion_timestamp or is_over(world, pod):
+        if running or ready:
+            return f"pod {name} is over, and {len(running)} containers and {len(ready)} sandboxes of it still run"
+        return None
+    if tampered and not running and not ready:
+        return None
+    if len(ready) != 1:
+        return f"pod {name} has {len(ready)} ready sandboxes"
+    for container in pod.spec.init_containers:
+        status = newest(world, uid, container.name)
+        if container.restart_policy == "Always":
+            problem = _should_run(pod, container, status)
+        elif status is None:
+            # Its body may have been collected, or taken away by an operator; the regular ones prove that it ran.
+            problem = None if any(newest(world, uid, c.name) for c in pod.spec.containers) else "was never made"
+        elif status.state is RUNNING or (status.state is EXITED and status.exit_code != 0):
+            return None  # it fails and is tried again, and nothing after it may run
+        else:
+            problem = None
+        if problem:
+            return f"container {name}/{container.name} {problem}"
+    for container in pod.spec.containers:
+        problem = _should_run(pod, container, newest(world, uid, container.name))
+        if problem:
+            return f"container {name}/{container.name} {problem}"
+    return None
+
+
+def _should_run(pod: Pod, container: Container, status: ContainerStatus | None) -> str | None:
+    if status is None:
+        return "was never made"
+    if status.state is EXITED:
+        crashes = container.command[0] == "exit"
+        ended = not may_run_again(pod, container, status.exit_code)
+        return None if crashes or ended else "ended and was not started again"
+    if status.state is not RUNNING:
+        return f"is in state {status.state.name}"
+    if status.hash != container_hash(container):
+        return "runs as it was before an edit"
+    return None
