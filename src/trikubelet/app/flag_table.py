@@ -1,0 +1,234 @@
+"""Every flag the agent takes: its name, its form, where its value goes, and what its help says.
+
+The names are upstream's. A flag with a ``field`` sets that field of the configuration and beats every file; a file is
+the better place for most of them, and ``--help`` lists them last. A flag without ``effect`` is taken, because units
+and kubeadm pass it, and named in the warning at start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Form(Enum):
+    """How a flag's value is written. The value is the placeholder in the help."""
+
+    TEXT = "TEXT"
+    BOOL = "true|false"
+    INT = "N"
+    FLOAT = "N.N"
+    DURATION = "1m30s"
+    LIST = "A,B"
+    MAP = "K=V,K=V"
+    THRESHOLDS = "SIGNAL<AMOUNT,…"
+    HEADERS = "NAME:VALUE,…"
+    TAINTS = "KEY=VALUE:EFFECT,…"
+    MODULES = "PATTERN=N,…"
+    MEMORY = "NODE:TYPE=AMOUNT,…;…"
+    GATES = "NAME=true|false,…"
+
+
+class Group(Enum):
+    """The sections of the help, in order."""
+
+    PODS = "what to run"
+    NODE = "the node"
+    RUNTIME = "the container runtime"
+    API = "the API server"
+    PLACES = "files and directories"
+    LOGS = "logging"
+    PROCESS = "the process"
+    FIELDS = "fields of the configuration as flags (a file is the better place)"
+    IGNORED = "taken for compatibility, without effect"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag. ``field`` is the field of KubeletConfiguration it sets, empty for what only flags can say."""
+
+    name: str
+    form: Form
+    group: Group
+    help: str
+    field: str = ""
+
+    @property
+    def effect(self) -> bool:
+        """Whether it is more than tolerated. Of those with a field, the field decides."""
+        return self.group is not Group.IGNORED
+
+
+def _own() -> list[Flag]:
+    t, b, i, ls = Form.TEXT, Form.BOOL, Form.INT, Form.LIST
+    g = Group
+    return [
+        Flag("pod-manifest-path", t, g.PODS, "directory or file of static pods", "staticPodPath"),
+        Flag("manifest-url", t, g.PODS, "URL of static pods", "staticPodURL"),
+        Flag("manifest-url-header", Form.HEADERS, g.PODS, "headers for it; may be repeated", "staticPodURLHeader"),
+        Flag("standalone", b, g.PODS, "no API server is wanted: static pods only; refused beside --kubeconfig"),
+        Flag("hostname-override", t, g.NODE, "the node's name (default: the host's, in lower case)"),
+        Flag("node-ip", ls, g.NODE, "the node's address, or one of each family (default: what the routes say)"),
+        Flag("cluster-dns", ls, g.NODE, "name servers of pods", "clusterDNS"),
+        Flag("cluster-domain", t, g.NODE, "DNS domain of the cluster", "clusterDomain"),
+        Flag("resolv-conf", t, g.NODE, "the resolv.conf pods inherit; empty for none", "resolvConf"),
+        Flag("cgroup-driver", t, g.NODE, "cgroupfs or systemd", "cgroupDriver"),
+        Flag(
+            "container-runtime-endpoint",
+            t,
+            g.RUNTIME,
+            "unix:///path/to.sock, or embedded: for the one inside the agent",
+            "containerRuntimeEndpoint",
+        ),
+        Flag(
+            "image-service-endpoint", t, g.RUNTIME, "the same for images (default: the runtime)", "imageServiceEndpoint"
+        ),
+        Flag("runtime-request-timeout", Form.DURATION, g.RUNTIME, "longest call to it", "runtimeRequestTimeout"),
+        Flag("kubeconfig", t, g.API, "how to reach the API server; without it the agent runs standalone"),
+        Flag("config", t, g.PLACES, "KubeletConfiguration file"),
+        Flag("config-dir", t, g.PLACES, "drop-ins (*.conf), laid over it in the order of their names"),
+        Flag("root-dir", t, g.PLACES, "state of the agent and its pods"),
+        Flag("cert-dir", t, g.PLACES, "certificates (default: pki in the root directory)"),
+        Flag("v", i, g.LOGS, "verbosity: 2 tells an operator what matters, 4 what it is made of", "logging.verbosity"),
+        Flag("vmodule", Form.MODULES, g.LOGS, "verbosity of source files by pattern", "logging.vmodule"),
+        Flag("logging-format", t, g.LOGS, "text or json", "logging.format"),
+        Flag("feature-gates", Form.GATES, g.PROCESS, "switch features; adds to those in files", "featureGates"),
+        Flag("healthz-port", i, g.PROCESS, "port of /healthz; 0 turns it off", "healthzPort"),
+        Flag("healthz-bind-address", t, g.PROCESS, "address of /healthz", "healthzBindAddress"),
+        Flag("lock-file", t, g.PROCESS, "wait for this lock before starting, besides the root directory's own"),
+        Flag("exit-on-lock-contention", b, g.PROCESS, "end when somebody else opens --lock-file"),
+        Flag("version", b, g.PROCESS, "print the version and end"),
+        Flag("help", b, g.PROCESS, "print this and end"),
+    ]
+
+
+_FIELDS: Final = """
+address TEXT address
+allowed-unsafe-sysctls LIST allowedUnsafeSysctls
+anonymous-auth BOOL authentication.anonymous.enabled
+authentication-token-webhook BOOL authentication.webhook.enabled
+authentication-token-webhook-cache-ttl DURATION authentication.webhook.cacheTTL
+authorization-mode TEXT authorization.mode
+authorization-webhook-cache-authorized-ttl DURATION authorization.webhook.cacheAuthorizedTTL
+authorization-webhook-cache-unauthorized-ttl DURATION authorization.webhook.cacheUnauthorizedTTL
+cgroup-root TEXT cgroupRoot
+cgroups-per-qos BOOL cgroupsPerQOS
+client-ca-file TEXT authentication.x509.clientCAFile
+container-log-max-files INT containerLogMaxFiles
+container-log-max-size TEXT containerLogMaxSize
+contention-profiling BOOL enableContentionProfiling
+cpu-cfs-quota BOOL cpuCFSQuota
+cpu-cfs-quota-period DURATION cpuCFSQuotaPeriod
+cpu-manager-policy TEXT cpuManagerPolicy
+cpu-manager-policy-options MAP cpuManagerPolicyOptions
+cpu-manager-reconcile-period DURATION cpuManagerReconcilePeriod
+enable-controller-attach-detach BOOL enableControllerAttachDetach
+enable-debugging-handlers BOOL enableDebuggingHandlers
+enable-server BOOL enableServer
+enforce-node-allocatable LIST enforceNodeAllocatable
+event-burst INT eventBurst
+event-qps INT eventRecordQPS
+eviction-hard THRESHOLDS evictionHard
+eviction-max-pod-grace-period INT evictionMaxPodGracePeriod
+eviction-minimum-reclaim MAP evictionMinimumReclaim
+eviction-pressure-transition-period DURATION evictionPressureTransitionPeriod
+eviction-soft THRESHOLDS evictionSoft
+eviction-soft-grace-period MAP evictionSoftGracePeriod
+fail-swap-on BOOL failSwapOn
+file-check-frequency DURATION fileCheckFrequency
+hairpin-mode TEXT hairpinMode
+http-check-frequency DURATION httpCheckFrequency
+image-gc-high-threshold INT imageGCHighThresholdPercent
+image-gc-low-threshold INT imageGCLowThresholdPercent
+iptables-drop-bit INT iptablesDropBit
+iptables-masquerade-bit INT iptablesMasqueradeBit
+kernel-memcg-notification BOOL kernelMemcgNotification
+kube-api-burst INT kubeAPIBurst
+kube-api-content-type TEXT contentType
+kube-api-qps INT kubeAPIQPS
+kube-reserved MAP kubeReserved
+kube-reserved-cgroup TEXT kubeReservedCgroup
+kubelet-cgroups TEXT kubeletCgroups
+local-storage-capacity-isolation BOOL localStorageCapacityIsolation
+log-flush-frequency DURATION logging.flushFrequency
+log-json-info-buffer-size TEXT logging.options.json.infoBufferSize
+log-json-split-stream BOOL logging.options.json.splitStream
+log-text-info-buffer-size TEXT logging.options.text.infoBufferSize
+log-text-split-stream BOOL logging.options.text.splitStream
+make-iptables-util-chains BOOL makeIPTablesUtilChains
+max-open-files INT maxOpenFiles
+max-pods INT maxPods
+memory-manager-policy TEXT memoryManagerPolicy
+minimum-image-ttl-duration DURATION imageMinimumGCAge
+node-status-max-images INT nodeStatusMaxImages
+node-status-update-frequency DURATION nodeStatusUpdateFrequency
+oom-score-adj INT oomScoreAdj
+pod-cidr TEXT podCIDR
+pod-max-pids INT podPidsLimit
+pods-per-core INT podsPerCore
+port INT port
+protect-kernel-defaults BOOL protectKernelDefaults
+provider-id TEXT providerID
+qos-reserved MAP qosReserved
+read-only-port INT readOnlyPort
+register-node BOOL registerNode
+register-with-taints TAINTS registerWithTaints
+registry-burst INT registryBurst
+registry-qps INT registryPullQPS
+reserved-cpus TEXT reservedSystemCPUs
+reserved-memory MEMORY reservedMemory
+rotate-certificates BOOL rotateCertificates
+rotate-server-certificates BOOL serverTLSBootstrap
+runonce BOOL runOnce
+seccomp-default BOOL seccompDefault
+serialize-image-pulls BOOL serializeImagePulls
+show-hidden-metrics-for-version TEXT showHiddenMetricsForVersion
+streaming-connection-idle-timeout DURATION streamingConnectionIdleTimeout
+sync-frequency DURATION syncFrequency
+system-cgroups TEXT systemCgroups
+system-reserved MAP systemReserved
+system-reserved-cgroup TEXT systemReservedCgroup
+tls-cert-file TEXT tlsCertFile
+tls-cipher-suites LIST tlsCipherSuites
+tls-min-version TEXT tlsMinVersion
+tls-private-key-file TEXT tlsPrivateKeyFile
+topology-manager-policy TEXT topologyManagerPolicy
+topology-manager-policy-options MAP topologyManagerPolicyOptions
+topology-manager-scope TEXT topologyManagerScope
+volume-plugin-dir TEXT volumePluginDir
+volume-stats-agg-period DURATION volumeStatsAggPeriod
+"""
+
+_IGNORED: Final = """
+bootstrap-kubeconfig TEXT
+cloud-config TEXT
+cloud-provider TEXT
+experimental-allocatable-ignore-eviction BOOL
+experimental-mounter-path TEXT
+image-credential-provider-bin-dir TEXT
+image-credential-provider-config TEXT
+keep-terminated-pod-volumes BOOL
+maximum-dead-containers INT
+maximum-dead-containers-per-container INT
+minimum-container-ttl-duration DURATION
+node-labels MAP
+pod-infra-container-image TEXT
+register-schedulable BOOL
+runtime-cgroups TEXT
+"""
+
+
+def _table() -> dict[str, Flag]:
+    flags = _own()
+    for line in _FIELDS.split("\n")[1:-1]:
+        name, form, field = line.split()
+        flags.append(Flag(name, Form[form], Group.FIELDS, f"the field {field}", field))
+    for line in _IGNORED.split("\n")[1:-1]:
+        name, form = line.split()
+        flags.append(Flag(name, Form[form], Group.IGNORED, "taken, without effect"))
+    return {flag.name: flag for flag in flags}
+
+
+FLAGS: Final = _table()
+"""Every flag by its name, without dashes."""

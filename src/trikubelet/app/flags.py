@@ -1,0 +1,153 @@
+"""The agent's flags: read, checked for their form, and told apart from what they mean.
+
+    argv ─► words (--name=value, --name value, --bool, -v N) ─► texts by flag ─► values ─► AgentFlags
+
+Go's rules, which units and scripts rely on: ``--register-node=false`` but never ``--register-node false``, a value may
+begin with a dash, underscores are dashes, a repeated list grows. argparse knows other rules and stops at the first
+fault, so it writes the help here and does not read. What the values mean, and whether they may be, is for
+``app.settings`` and ``core.configuration``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from trikubelet.app.flag_table import FLAGS, Flag, Form, Group
+from trikubelet.app.flag_values import read
+from trikubelet.core.configuration import FieldSetting
+from trikubelet.core.document.record import place_of
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.faults import Fault, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SHORT = {"-v": "v", "-h": "help"}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFlags:
+    """What was said on the command line. Empty texts are as good as not given. ``settings`` are the fields of the
+    configuration that flags set; ``without_effect`` the flags that are only tolerated, with their dashes."""
+
+    config: str = ""
+    config_dir: str = ""
+    kubeconfig: str = ""
+    bootstrap_kubeconfig: str = ""
+    standalone: bool = False
+    hostname_override: str = ""
+    node_ip: tuple[str, ...] = ()
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    root_dir: str = ""
+    cert_dir: str = ""
+    lock_file: str = ""
+    exit_on_lock_contention: bool = False
+    settings: tuple[FieldSetting, ...] = ()
+    without_effect: tuple[str, ...] = ()
+    show: Literal["help", "version"] | None = None
+
+
+def parse_agent_flags(argv: Sequence[str]) -> AgentFlags:
+    """The flags of an agent's command line, without the program's name. Raises StartFailed with one line per fault."""
+    faults: list[Fault] = []
+    texts = _texts(argv, faults)
+    values: dict[str, object] = {}
+    for name, given in texts.items():
+        try:
+            values[name] = read(FLAGS[name].form, given)
+        except ValueError as wrong:
+            faults.append(Fault(f"--{name}", None, "", str(wrong), f"write --{name}={FLAGS[name].form.value}"))
+    if values.get("help"):
+        return AgentFlags(show="help")
+    if values.get("version") and not faults:
+        return AgentFlags(show="version")
+    if faults:
+        raise StartFailed("\n".join(map(str, faults)))
+    return _flags(values)
+
+
+def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
+    """Each flag's texts, in the order they were given."""
+    texts: dict[str, list[str]] = {}
+    words = iter(argv)
+    for word in words:
+        if word == "--" or not word.startswith("-") or word == "-":
+            stray = [word, *words] if word != "--" else list(words)
+            faults += [Fault(one, None, "", "unknown argument", "the agent takes only flags") for one in stray]
+            break
+        name, equals, text = _name_of(word).partition("=")
+        flag = FLAGS.get(name)
+        if flag is None:
+            shown = word.partition("=")[0]
+            remedy = nearest(f"--{name}", [f"--{known}" for known in FLAGS]) or "`trikubelet help agent` lists them"
+            faults.append(Fault(shown, None, "", "unknown flag", remedy))
+            continue
+        if not equals:
+            if flag.form is Form.BOOL:
+                text = "true"
+            elif (following := next(words, None)) is None:
+                faults.append(Fault(f"--{name}", None, "", "needs a value", f"write --{name}={flag.form.value}"))
+                continue
+            else:
+                text = following
+        texts.setdefault(name, []).append(text)
+    return texts
+
+
+def _name_of(word: str) -> str:
+    """A word's flag, with its value if there is one: ``name=value``."""
+    for short, name in _SHORT.items():
+        rest = word.removeprefix(short)
+        if rest != word and (not rest or rest[0] == "=" or rest.isdigit()):
+            return f"{name}={rest.removeprefix('=')}" if rest else name
+    name, equals, text = word.lstrip("-").partition("=")
+    if not word.startswith("--"):
+        return f"-{name}{equals}{text}"  # no flag has such a name
+    return f"{name.replace('_', '-')}{equals}{text}"
+
+
+def _flags(values: Mapping[str, object]) -> AgentFlags:
+    own: dict[str, object] = {}
+    settings: list[FieldSetting] = []
+    for name, value in values.items():
+        flag = FLAGS[name]
+        if flag.field:
+            settings += _settings(flag, value)
+        elif (attribute := name.replace("-", "_")) in AgentFlags.__dataclass_fields__:
+            own[attribute] = tuple(value) if isinstance(value, list) else value
+    ignored = tuple(f"--{name}" for name in values if not FLAGS[name].effect)
+    return AgentFlags(**own, settings=tuple(settings), without_effect=ignored)  # type: ignore[arg-type]  # by the table
+
+
+def _settings(flag: Flag, value: object) -> list[FieldSetting]:
+    said = f"--{flag.name}"
+    if flag.form is Form.GATES:
+        assert isinstance(value, dict)
+        return [FieldSetting((flag.field, gate), on, said) for gate, on in value.items()]
+    return [FieldSetting(place_of(flag.field), value, said)]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The flags as argparse has them: for the help, completions and the manual page, not for reading."""
+    parser = argparse.ArgumentParser(
+        prog="trikubelet",
+        usage="trikubelet [flags]",
+        description="Run the pods of this machine. Flags beat drop-ins, these beat the file, and the file beats defaults.",
+        epilog="Write --flag=value or --flag value; switches are --flag or --flag=false.",
+        add_help=False,
+        allow_abbrev=False,
+    )
+    for group in Group:
+        section = parser.add_argument_group(group.value)
+        for flag in FLAGS.values():
+            if flag.group is group:
+                names = [*(short for short, name in _SHORT.items() if name == flag.name), f"--{flag.name}"]
+                section.add_argument(*names, metavar=flag.form.value, help=flag.help.replace("%", "%%"))
+    return parser
+
+
+def help_text() -> str:
+    """What ``--help`` prints."""
+    return build_parser().format_help()
