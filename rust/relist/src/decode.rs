@@ -4,7 +4,7 @@
 //! Fields of no interest are skipped without looking inside. As protobuf has it, the last of a repeated scalar wins and
 //! a message that stands twice is merged. Nothing recurses, and nothing is allocated.
 
-use crate::error::{DecodeError, Fault, Problem};
+use crate::error::{DecodeError, Fault, Malformed, Problem};
 use crate::record::{Facts, Kind, PodName};
 
 /// Where a kind of item has its fields. A number of 0 stands for "has no such field".
@@ -106,16 +106,26 @@ impl<'a> Walker<'a> {
         Walker { bytes, at: 0, base }
     }
 
-    fn fail<T>(&self, problem: Problem) -> Result<T, Fault> {
+    fn fail<T>(&self, problem: Malformed) -> Result<T, Fault> {
         Err(Fault { offset: self.base + self.at, problem })
     }
 
-    #[inline]
+    #[inline(always)]
     fn varint(&mut self) -> Result<u64, Fault> {
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Fault> {
         let mut value = 0u64;
         for index in 0..10 {
             let Some(&byte) = self.bytes.get(self.at + index) else {
-                return self.fail(Problem::Truncated);
+                return self.fail(Malformed::Truncated);
             };
             value |= u64::from(byte & 0x7f) << (7 * index).min(63);
             if byte < 0x80 {
@@ -123,9 +133,10 @@ impl<'a> Walker<'a> {
                 return Ok(value);
             }
         }
-        self.fail(Problem::Overlong)
+        self.fail(Malformed::Overlong)
     }
 
+    #[inline(always)]
     fn take(&mut self, length: u64) -> Result<&'a [u8], Fault> {
         let left = self.bytes.len() - self.at;
         match usize::try_from(length) {
@@ -134,12 +145,12 @@ impl<'a> Walker<'a> {
                 self.at += length;
                 Ok(taken)
             }
-            _ => self.fail(Problem::Truncated),
+            _ => self.fail(Malformed::Truncated),
         }
     }
 
     /// The next field, or None at the end. A wire type that cannot be skipped is an error.
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Fault> {
         if self.at == self.bytes.len() {
             return Ok(None);
@@ -147,7 +158,7 @@ impl<'a> Walker<'a> {
         let tag = self.varint()?;
         let number = match u32::try_from(tag >> 3) {
             Ok(number) if number > 0 && number < (1 << 29) => number,
-            _ => return self.fail(Problem::FieldNumber),
+            _ => return self.fail(Malformed::FieldNumber),
         };
         let value = match tag & 7 {
             0 => Value::Number(self.varint()?),
@@ -164,7 +175,7 @@ impl<'a> Walker<'a> {
                 self.take(4)?;
                 Value::Skipped
             }
-            _ => return self.fail(Problem::WireType),
+            _ => return self.fail(Malformed::WireType),
         };
         Ok(Some((number, value)))
     }
@@ -172,23 +183,23 @@ impl<'a> Walker<'a> {
     fn message(&self, value: Value<'a>) -> Result<Walker<'a>, Fault> {
         match value {
             Value::Bytes(bytes, start) => Ok(Walker::new(bytes, start)),
-            _ => self.fail(Problem::WireType),
+            _ => self.fail(Malformed::WireType),
         }
     }
 
     fn text(&self, value: Value<'a>) -> Result<&'a str, Fault> {
         match value {
             Value::Bytes(bytes, start) => {
-                std::str::from_utf8(bytes).map_err(|_| Fault { offset: start, problem: Problem::Utf8 })
+                std::str::from_utf8(bytes).map_err(|_| Fault { offset: start, problem: Malformed::Utf8 })
             }
-            _ => self.fail(Problem::WireType),
+            _ => self.fail(Malformed::WireType),
         }
     }
 
     fn number(&self, value: &Value<'a>) -> Result<u64, Fault> {
         match value {
             Value::Number(number) => Ok(*number),
-            _ => self.fail(Problem::WireType),
+            _ => self.fail(Malformed::WireType),
         }
     }
 }
@@ -273,7 +284,7 @@ fn label<'a>(mut walker: Walker<'a>, draft: &mut Draft<'a>) -> Result<(), Fault>
     while let Some((number, value)) = walker.next()? {
         match (number, &value) {
             (1, Value::Bytes(bytes, _)) => key = bytes,
-            (1, _) => return walker.fail(Problem::WireType),
+            (1, _) => return walker.fail(Malformed::WireType),
             (2, _) => held = Some(value),
             _ => {}
         }

@@ -69,8 +69,8 @@ impl<'a, 'c> Lists<'a, 'c> {
 #[derive(Debug, Default)]
 struct Entry {
     now: Pod,
-    /// The record events are counted from; only while that gives any.
-    before: Option<Pod>,
+    /// The record events are counted from; only while that gives any. Boxed, since most pods have none.
+    before: Option<Box<Pod>>,
 }
 
 /// Owns the last observation of every pod on the node.
@@ -175,7 +175,9 @@ impl Relist {
     pub fn heap_bytes(&self) -> usize {
         let mut bytes = self.pods.capacity() * std::mem::size_of::<(Box<str>, Entry)>();
         for (uid, Entry { now, before }) in &self.pods {
-            bytes += uid.len() + now.heap_bytes() + before.as_ref().map_or(0, Pod::heap_bytes);
+            bytes += uid.len()
+                + now.heap_bytes()
+                + before.as_ref().map_or(0, |before| std::mem::size_of::<Pod>() + before.heap_bytes());
         }
         bytes
     }
@@ -268,14 +270,14 @@ impl Relist {
         // A UID never changes its name: the first that was told stays.
         let told = fresh.iter().map(|(_, view)| view.pod).find(|pod| !pod.name.is_empty());
         let called = known.map(Pod::called).filter(|pod| !pod.name.is_empty()).or(told).unwrap_or_default();
-        Pod::pack(called, gather(Kind::Sandbox)?, gather(Kind::Container)?, self.pass).ok_or(Trouble::TooLarge)
+        Pod::pack(called, gather(Kind::Sandbox)?, gather(Kind::Container)?).ok_or(Trouble::TooLarge)
     }
 
     /// The third step.
     fn replace(&mut self, uid: Box<str>, pod: Pod) {
         let entry = self.pods.entry(uid.clone()).or_default();
         let old = std::mem::replace(&mut entry.now, pod);
-        let before = entry.before.take().unwrap_or(old);
+        let before = entry.before.take().unwrap_or_else(|| Box::new(old));
         if compare(&before, &entry.now).next().is_some() {
             entry.before = Some(before);
         } else if entry.now.is_empty() {

@@ -20,25 +20,25 @@ pub struct DecodeError {
     pub problem: Problem,
 }
 
-/// A problem and its place in a chunk whose number is not known yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is malformed, and its place in a chunk whose number is not known yet. Small, since it is in every result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// Where in the chunk the trouble begins, in bytes.
     pub offset: usize,
     /// What is wrong there.
-    pub problem: Problem,
+    pub problem: Malformed,
 }
 
 impl Fault {
     /// The same fault, told with the list and the chunk it is in.
     pub fn located(self, list: Kind, chunk: usize) -> DecodeError {
-        DecodeError { list, chunk, offset: self.offset, problem: self.problem }
+        DecodeError { list, chunk, offset: self.offset, problem: Problem::Malformed(self.problem) }
     }
 }
 
-/// The kinds of trouble.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
+/// What protobuf does not allow, or our messages do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Malformed {
     /// The bytes end inside a field.
     Truncated,
     /// A variable-length integer of more than ten bytes.
@@ -49,20 +49,35 @@ pub enum Problem {
     FieldNumber,
     /// A string that is not UTF-8.
     Utf8,
+}
+
+/// The kinds of trouble.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// Bytes that are no such message.
+    Malformed(Malformed),
     /// An id that stands twice in one list.
     Duplicate(String),
     /// A pod with more than 4 GiB of ids and names.
     TooLarge,
 }
 
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Malformed::Truncated => "the reply ends inside a field",
+            Malformed::Overlong => "an integer is longer than ten bytes",
+            Malformed::WireType => "a field has the wrong wire type",
+            Malformed::FieldNumber => "a field number is out of range",
+            Malformed::Utf8 => "a string is not UTF-8",
+        })
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Truncated => f.write_str("the reply ends inside a field"),
-            Problem::Overlong => f.write_str("an integer is longer than ten bytes"),
-            Problem::WireType => f.write_str("a field has the wrong wire type"),
-            Problem::FieldNumber => f.write_str("a field number is out of range"),
-            Problem::Utf8 => f.write_str("a string is not UTF-8"),
+            Problem::Malformed(malformed) => malformed.fmt(f),
             Problem::Duplicate(id) => write!(f, "id {id} stands twice in the list"),
             Problem::TooLarge => f.write_str("the ids and names of one pod exceed 4 GiB"),
         }

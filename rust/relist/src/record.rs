@@ -117,6 +117,9 @@ pub struct Pod {
     /// Sandboxes by id, then containers by id.
     items: Box<[Item]>,
     sandboxes: u32,
+    /// The last pass that found an item unchanged, and how many it found so.
+    pass: u32,
+    met: u32,
 }
 
 /// The name and namespace of a pod.
@@ -129,13 +132,8 @@ pub struct PodName<'a> {
 }
 
 impl Pod {
-    /// Pack a pod; `pass` is the pass that saw its items. None when its text exceeds what 32 bits can point into.
-    pub fn pack(
-        called: PodName<'_>,
-        mut sandboxes: Vec<Facts<'_>>,
-        mut containers: Vec<Facts<'_>>,
-        pass: u32,
-    ) -> Option<Pod> {
+    /// Pack a pod. None when its text exceeds what 32 bits can point into.
+    pub fn pack(called: PodName<'_>, mut sandboxes: Vec<Facts<'_>>, mut containers: Vec<Facts<'_>>) -> Option<Pod> {
         sandboxes.sort_unstable_by_key(|facts| facts.id);
         containers.sort_unstable_by_key(|facts| facts.id);
         let mut text = String::new();
@@ -154,12 +152,13 @@ impl Pod {
                 name: push(&mut text, facts.name)?,
                 sandbox_id,
                 attempt: facts.attempt,
-                pass,
+                pass: 0,
                 state: facts.state,
             });
         }
         let sandboxes = u32::try_from(sandboxes.len()).ok()?;
-        Some(Pod { text: text.into_boxed_str(), name, namespace, items: items.into_boxed_slice(), sandboxes })
+        let (text, items) = (text.into_boxed_str(), items.into_boxed_slice());
+        Some(Pod { text, name, namespace, items, sandboxes, pass: 0, met: 0 })
     }
 
     /// Name and namespace.
@@ -202,6 +201,8 @@ impl Pod {
             Met::Twice
         } else if self.facts(&self.items[place]) == *seen {
             self.items[place].pass = pass;
+            self.met = if self.pass == pass { self.met + 1 } else { 1 };
+            self.pass = pass;
             Met::Same
         } else {
             Met::New
@@ -215,11 +216,13 @@ impl Pod {
 
     /// Whether an item was not found unchanged in `pass`.
     pub fn has_unmet(&self, pass: u32) -> bool {
-        self.items.iter().any(|item| item.pass != pass)
+        let met = if self.pass == pass { self.met as usize } else { 0 };
+        met != self.items.len()
     }
 
     /// Forget in which pass each item was seen, so that passes can be counted from 1 again.
     pub fn forget_passes(&mut self) {
+        self.pass = 0;
         self.items.iter_mut().for_each(|item| item.pass = 0);
     }
 
