@@ -5,6 +5,7 @@ defaults (``defaults``), gives each pod its identity on this node (``static``) a
 """
 
 from trikubelet.core.manifest.load import Loaded, load_manifest
+from trikubelet.core.manifest.origin import Origin
 from trikubelet.core.manifest.static import api_references
 
-__all__ = ["Loaded", "api_references", "load_manifest"]
+__all__ = ["Loaded", "Origin", "api_references", "load_manifest"]

@@ -9,22 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trikubelet.core.document import Document, parse_documents
+from trikubelet.core.document import parse_documents
 from trikubelet.core.document.record import place_of
 from trikubelet.core.document.shown import shown
 from trikubelet.core.manifest.defaults import with_defaults
+from trikubelet.core.manifest.origin import Origin
 from trikubelet.core.manifest.problem import NOT_FOUND, forbidden
 from trikubelet.core.manifest.static import api_references, static_pod
 from trikubelet.core.manifest.validation import pod_problems
 from trikubelet.core.names import full_name
 from trikubelet.core.structure import examine
 from trikubelet.model import k8s
-from trikubelet.model.faults import Fault, nearest
+from trikubelet.model.faults import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from trikubelet.core.document import Document
     from trikubelet.core.manifest.problem import Problem, Problems
+    from trikubelet.model.faults import Fault
     from trikubelet.model.k8s import Pod
 
 _LISTS = ("PodList", "List")
@@ -34,10 +37,12 @@ _NO_API = "it lives in an API server, and a pod from a manifest must start witho
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The good pods of a text, in order, and everything wrong with the others."""
+    """The good pods of a text, in order, everything wrong with the others, and by full name (``core.names``) where
+    each good pod stands."""
 
     pods: tuple[Pod, ...]
     faults: tuple[Fault, ...]
+    origins: Mapping[str, Origin]
 
 
 def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> Loaded:
@@ -48,6 +53,7 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
     """
     documents, faults = parse_documents(text, source)
     pods: dict[str, Pod] = {}
+    origins: dict[str, Origin] = {}
     for document in documents:
         for part in _parts(document, faults):
             pod, found = _pod(part, node_name, seen)
@@ -55,37 +61,14 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
                 found = [_second(part)]
             elif pod is not None and not part.is_doubted:
                 pods[full_name(pod)] = pod
+                origins[full_name(pod)] = part
             faults += found
-    return Loaded(tuple(pods.values()), tuple(sorted(faults, key=lambda fault: fault.line or 0)))
+    return Loaded(tuple(pods.values()), tuple(sorted(faults, key=lambda fault: fault.line or 0)), origins)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Where one pod should stand: the document itself (no ``prefix``), or an item of its list."""
-
-    document: Document
-    value: object
-    prefix: str = ""
-
-    def path(self, path: str) -> str:
-        return f"{self.prefix}.{path}" if self.prefix and path else self.prefix or path
-
-    def fault(self, path: str, problem: str, remedy: str = "") -> Fault:
-        whole = self.path(path)
-        return Fault(self.document.source, self.document.line(whole), whole, problem, remedy)
-
-    @property
-    def is_doubted(self) -> bool:
-        """Whether a key of this pod, or of what it stands in, was given twice."""
-        mine = place_of(self.prefix)
-        others = [place for place in map(place_of, self.document.doubted) if place[: len(mine)] != mine]
-        in_siblings = [place for place in others if place[:1] == mine[:1] and len(place) > 1]
-        return len(in_siblings) < len(self.document.doubted)
-
-
-def _parts(document: Document, faults: list[Fault]) -> Iterator[_Part]:
+def _parts(document: Document, faults: list[Fault]) -> Iterator[Origin]:
     """Where the document's pods are. What keeps it from having any is added to ``faults``."""
-    whole = _Part(document, document.value)
+    whole = Origin(document, document.value)
     wrong = _kind_fault(whole, _KINDS)
     if wrong is not None:
         faults.append(wrong)
@@ -104,10 +87,10 @@ def _parts(document: Document, faults: list[Fault]) -> Iterator[_Part]:
     # Items of a typed list need not repeat what they are.
     told: dict[str, object] = {"apiVersion": "v1", "kind": "Pod"} if value["kind"] == "PodList" else {}
     for n, item in enumerate(items):
-        yield _Part(document, told | item if isinstance(item, dict) else item, f"items[{n}]")
+        yield Origin(document, told | item if isinstance(item, dict) else item, f"items[{n}]")
 
 
-def _kind_fault(part: _Part, kinds: tuple[str, ...]) -> Fault | None:
+def _kind_fault(part: Origin, kinds: tuple[str, ...]) -> Fault | None:
     """What keeps a value from being a pod or a list of them, judging by what it says it is."""
     if not isinstance(part.value, dict):
         return part.fault("", f"{shown(part.value)} where a Pod should stand", 'begin with "apiVersion: v1"')
@@ -123,7 +106,7 @@ def _kind_fault(part: _Part, kinds: tuple[str, ...]) -> Fault | None:
     return None
 
 
-def _pod(part: _Part, node_name: str, seen: str) -> tuple[Pod | None, list[Fault]]:
+def _pod(part: Origin, node_name: str, seen: str) -> tuple[Pod | None, list[Fault]]:
     """The pod of a part, or None and everything wrong with it."""
     wrong = _kind_fault(part, ("Pod",))
     if wrong is not None:
@@ -157,14 +140,11 @@ def _is_echo(problem: Problem, shapeless: set[tuple[str, ...]]) -> bool:
     return problem.text.startswith(NOT_FOUND) and may_be_there
 
 
-def _is_derived(part: _Part, problem: Problem) -> bool:
+def _is_derived(part: Origin, problem: Problem) -> bool:
     """Whether a request nobody wrote is complained about: it was derived from a limit, which has the same problem."""
-    place = place_of(part.path(problem.path))
-    return "requests" in place[-2:-1] and place not in part.document.lines
+    return "requests" in place_of(problem.path)[-2:-1] and not part.says(problem.path)
 
 
-def _second(part: _Part) -> Fault:
-    assert isinstance(part.value, dict)  # it has a name
-    name = part.value["metadata"]["name"]
-    problem = f"Duplicate value: {shown(name)}: an earlier pod of this file has the same name and namespace"
+def _second(part: Origin) -> Fault:
+    problem = f"Duplicate value: {shown(part.name)}: an earlier pod of this file has the same name and namespace"
     return part.fault("metadata.name", problem, "rename one of the two")

@@ -1,0 +1,53 @@
+"""Where one pod stands in a manifest: the whole of a document, or an item of its list.
+
+``load`` makes one for every place where a pod should be. It turns a field's path within the pod into the path and line
+that the author of the file knows, for faults and for what else there is to say about a field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trikubelet.core.document.record import place_of
+from trikubelet.model.faults import Fault
+
+if TYPE_CHECKING:
+    from trikubelet.core.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One place: its document, the value there, and the path to it (``prefix``; empty for the whole document)."""
+
+    document: Document
+    value: object
+    prefix: str = ""
+
+    def path(self, path: str) -> str:
+        """A path within the pod as one within the document."""
+        return f"{self.prefix}.{path}" if self.prefix and path else self.prefix or path
+
+    def fault(self, path: str, problem: str, remedy: str = "") -> Fault:
+        """Something to say about a field of the pod."""
+        whole = self.path(path)
+        return Fault(self.document.source, self.document.line(whole), whole, problem, remedy)
+
+    def says(self, path: str) -> bool:
+        """Whether the author wrote this field."""
+        return place_of(self.path(path)) in self.document.lines
+
+    @property
+    def name(self) -> str:
+        """The pod's name as its author wrote it; empty where there is none."""
+        meta = self.value.get("metadata") if isinstance(self.value, dict) else None
+        name = meta.get("name") if isinstance(meta, dict) else None
+        return name if isinstance(name, str) else ""
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether a key of this pod, or of what it stands in, was given twice."""
+        mine = place_of(self.prefix)
+        others = [place for place in map(place_of, self.document.doubted) if place[: len(mine)] != mine]
+        in_siblings = [place for place in others if place[:1] == mine[:1] and len(place) > 1]
+        return len(in_siblings) < len(self.document.doubted)

@@ -1,0 +1,110 @@
+"""``trikubelet validate`` on real files: every fault in one go, and warnings that fail nothing."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from trikubelet.app.validate import validate_files
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "manifests"
+GOOD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {}\nspec:\n  containers:\n  - {{name: main, image: a}}\n"
+
+
+def validate(*paths: Path | str) -> tuple[list[str], int]:
+    return validate_files([str(path) for path in paths], "node")
+
+
+def test_a_good_file_has_nothing_to_say(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(GOOD.format("web"))
+
+    assert ([], 0) == validate(file)
+
+
+def test_every_fault_of_every_file_is_a_line_with_its_place(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text(GOOD.format("Web").replace("image: a", "imag: a"))
+    two.write_text("kind: [")
+
+    lines, code = validate(one, two)
+
+    assert 1 == code
+    assert [
+        (f"{one}:4", "metadata.name"),
+        (f"{one}:7", "spec.containers[0].imag"),
+        (f"{one}:7", "spec.containers[0].image"),
+        (f"{two}:1", "this is not YAML"),
+    ] == [tuple(line.split(": ")[:2]) for line in lines]
+
+
+def test_the_examples_have_no_fault() -> None:
+    lines, code = validate(*sorted(EXAMPLES.glob("*/")))
+
+    assert 0 == code
+    assert all(": warning: " in line for line in lines)
+
+
+def test_a_field_without_effect_is_a_warning_and_no_fault(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(GOOD.format("web") + "  nodeSelector: {disk: ssd}\n  activeDeadlineSeconds: 3\n")
+
+    lines, code = validate(file)
+
+    assert 0 == code
+    assert [f"{file}:8: spec.nodeSelector", f"{file}:9: spec.activeDeadlineSeconds"] == [
+        line.partition(": warning: ")[0] for line in lines
+    ]
+
+
+def test_one_name_in_two_files_is_a_fault_of_the_second(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text(GOOD.format("web"))
+    two.write_text(f"# a copy\n{GOOD.format('web')}")
+
+    duplicate = f'Duplicate value: "web": {one}:4 has a pod of that name already (rename one of the two)'
+    assert ([f"{two}:5: metadata.name: {duplicate}"], 1) == validate(one, two)
+
+
+def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(GOOD.format("web"))
+
+    assert ([], 0) == validate(file, tmp_path, tmp_path / "." / "web.yaml")
+
+
+def test_a_directory_stands_for_the_manifests_an_agent_would_find(tmp_path: Path) -> None:
+    (tmp_path / "deeper").mkdir()
+    for name in (".hidden", "web.yaml~", "web.yaml.bak", "deeper/web.yaml"):
+        (tmp_path / name).write_text("nonsense")
+    (tmp_path / "b").write_text("nonsense")
+
+    lines, code = validate(tmp_path)
+
+    assert 1 == code
+    assert [str(tmp_path / "b")] == [line.partition(":")[0] for line in lines]
+
+
+def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin:
+        buffer = io.BytesIO(GOOD.format("Web").encode())
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+
+    lines, code = validate("-")
+
+    assert 1 == code
+    assert ["<stdin>:4: metadata.name"] == [line.partition(": Inv")[0] for line in lines]
+
+
+def test_what_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
+    huge = tmp_path / "huge"
+    with huge.open("wb") as file:
+        file.truncate(5 * 1024 * 1024)
+
+    lines, code = validate(tmp_path / "missing", huge)
+
+    assert 1 == code
+    assert f"{tmp_path / 'missing'}: cannot be read: No such file or directory" == lines[0]
+    assert lines[1].startswith(f"{huge}: larger than 4194304 bytes")
