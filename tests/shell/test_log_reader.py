@@ -11,6 +11,7 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trio.testing import MockClock
 
 from trikubelet.server import log_tail
 from trikubelet.server.log_reader import LogQuery, read_log
@@ -116,6 +117,15 @@ async def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert b"" == await read(tmp_path / "0.log", LogQuery(tail_lines=3, follow=True))
 
 
+async def test_a_part_that_is_being_compressed_is_read_once(tmp_path: Path) -> None:
+    rotated = raw(0, Record("stdout", True, "once"))
+    (tmp_path / "0.log.20231114-221300").write_bytes(rotated)
+    (tmp_path / "0.log.20231114-221300.gz").write_bytes(gzip.compress(rotated)[:10])  # half of it is written
+    (tmp_path / "0.log").write_bytes(raw(1, Record("stdout", True, "again")))
+
+    assert b"once\nagain\n" == await read(tmp_path / "0.log", LogQuery())
+
+
 async def test_lines_that_are_no_records_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(b"garbage\n\n" + raw(0, Record("stdout", True, "x")) + b"more garbage of some length\n")
@@ -211,6 +221,33 @@ async def test_following_crosses_several_rotations_between_two_looks(
         writer.over = True
 
     assert b"old\none\ntwo\nthree\nfour\nfive\n" == b"".join(said)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(["write", "part", "rotate", "pack", "wait"]), max_size=30))
+def test_following_misses_nothing_and_repeats_nothing_whatever_happens_to_the_files(
+    tmp_path_factory: pytest.TempPathFactory, deeds: list[str]
+) -> None:
+    writer, said = Writer(tmp_path_factory.mktemp("log") / "0.log"), []
+    writer.path.touch()
+
+    async def live() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(follow, writer, said)
+            for number, deed in enumerate(deeds):
+                match deed:
+                    case "write" | "part":
+                        writer.write(f"<{number}>", ends=deed == "write")
+                    case "rotate" | "pack":
+                        writer.rotate(f"20231114-{221300 + number}", packed=deed == "pack")
+                    case "wait":
+                        await trio.sleep(1)
+            writer.over = True
+
+    trio.run(live, clock=MockClock(autojump_threshold=0))
+    texts = (f"<{number}>" + "\n" * (deed == "write") for number, deed in enumerate(deeds) if deed in ("write", "part"))
+
+    assert "".join(texts).encode() == b"".join(said)
 
 
 async def test_following_a_tail_of_nothing_shows_only_what_comes(tmp_path: Path, autojump_clock) -> None:

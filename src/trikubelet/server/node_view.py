@@ -39,7 +39,7 @@ class ManifestFault(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the agent is doing about one pod. ``state`` is the worker's (Syncing, Terminating, …), ``attempts`` counts
-    those begun, ``failures`` those that failed in a row, ``busy_seconds`` how long the one under way has taken."""
+    those begun, ``failures`` those that failed, ``busy_seconds`` how long the one under way has taken."""
 
     uid: str
     state: str
