@@ -28,7 +28,6 @@ UP = (running("side1"), running("side2"), running("side3"))
 STARTED = Verdicts(startup={"side2-0": Verdict.SUCCESS})
 ALL = (0, 1, 2)
 ANEW = {"kill_pod": True, "create": True, "attempt": 1}
-END = {"kill_pod": True, "attempt": 1}
 REPLACE_3 = {"kill": {"side3"}, "init": (2,)}
 
 
@@ -83,7 +82,11 @@ CASES = [
         "only the first ended: it starts, and so do the regular ones", {"init": (0,), "start": ALL},
         (exited("side1"), *UP[1:]),
     ),
-    Case("a dead sandbox, one crashed, Never: the end", END, crashed(), policy="Never", sandboxes=(DEAD_BOX,)),
+    # Upstream ends here, and the pod is Pending for ever: its regular containers never had their one run.
+    Case(
+        "a dead sandbox, one crashed, Never, no regular one ever ran: anew", {**ANEW, "init": (0,)}, crashed(),
+        policy="Never", sandboxes=(DEAD_BOX,),
+    ),
     Case(
         "a dead sandbox, one crashed, OnFailure: anew", {**ANEW, "init": (0,)}, crashed(), policy="OnFailure",
         sandboxes=(DEAD_BOX,),

@@ -92,11 +92,11 @@ def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str
     """Join the parts of a node. Nothing runs yet."""
     bounds = rules.bounds
     wakes: Gather[str] = Gather()
-    died: Gather[str] = Gather()
+    leftovers: Gather[str] = Gather()
     events = EventRecorder(outside.clock, bounds.events_kept_max)
     statuses = PodStatuses()
     cache = PodCache()
-    pleg = Pleg(outside.runtime, cache, wakes, died, bounds)
+    pleg = Pleg(outside.runtime, cache, wakes, leftovers, bounds)
     runtime_state = RuntimeState(outside.runtime, bounds)
     notes = FactFinder(outside.clock, outside.files, facts.host_ips, lambda: runtime_state.name)
     configs = Configs(outside.files, facts, rules.node_hosts, events)
@@ -128,7 +128,7 @@ def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str
         network_trouble=runtime_state.network_trouble,
         bounds=bounds,
     )
-    workers = PodWorkers(attempts, pleg, bounds, chance)
+    workers = PodWorkers(attempts, pleg, leftovers, bounds, chance)
     desired = DesiredPods(sources)
     slots: dict[str, Slot[tuple[Pod, ...]]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodChange](bounds.changes_waiting_max)
@@ -144,7 +144,7 @@ def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str
         sync_loop=SyncLoop(changes_out, wakes, workers, events, bounds),
         mux=Mux(slots, desired, changes_in, events),
         housekeeping=Housekeeping(desired, workers, pleg, outside.files, outside.volumes, bounds),
-        garbage=GarbageCollection(outside.runtime, pleg, desired, workers, outside.files, died, bounds),
+        garbage=GarbageCollection(outside.runtime, pleg, desired, workers, outside.files, leftovers, bounds),
         bounds=bounds,
         chance=chance,
     )

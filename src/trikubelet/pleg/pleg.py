@@ -57,7 +57,8 @@ class Pleg:
         self._reinspect: set[str] = set()  # what is known of them may be wrong: inspect with the next list
         self._asked: Gather[str] = Gather()
         self._asked_at: dict[str, float] = {}
-        self._asked_again: set[str] = set()  # asked for while under inspection
+        self._asked_again: set[str] = set()  # asked for while being listed or inspected
+        self._listing: set[str] = set()  # one by one, on demand
         self._limit = trio.CapacityLimiter(bounds.inspections_max)
         self._listing_since = -math.inf
         self._listed_alone: set[str] = set()  # by a list that began after the full one now under way, if any
@@ -167,29 +168,40 @@ class Pleg:
                 nursery.start_soon(self._answer, uid, self._asked_at.pop(uid), nursery)
 
     async def _answer(self, uid: str, asked_at: float, nursery: trio.Nursery) -> None:
+        # Two lists of one pod at a time could end in the wrong order, and the older one have the last word.
+        if uid in self._inspecting or uid in self._listing:
+            self._asked_again.add(uid)
+            return
+        self._listing.add(uid)
         try:
             async with self._limit:
                 await self._list_one(uid, asked_at, nursery)
         except (RuntimeCallError, ValueError, trio.TooSlowError) as error:
             log.debug("On-demand relist of pod %s failed: %s", uid, _told(error))  # the next list will see it
+        finally:
+            self._listing.discard(uid)
+            self._ask_again(uid)
 
     async def _list_one(self, uid: str, asked_at: float, nursery: trio.Nursery) -> None:
-        if uid in self._inspecting:
-            self._asked_again.add(uid)
-            return
         if self._listed_at is not None and self._listed_at > asked_at:
             return  # everything was listed since: the request is answered
         began = instant()
         with trio.fail_after(self._bounds.runtime_call_seconds_max):
             sandboxes, containers = await self._lists(uid)
         if uid in self._inspecting or (self._listed_at is not None and self._listed_at > began):
-            self.look_at(uid)  # a full list overtook this one, which may be older than what is known by now
+            self._asked_again.add(uid)  # a full list overtook this one, which may be older than what is known by now
             return
         change = self._relist.observe_pod(uid, sandboxes, containers, force=True)
         if began > self._listing_since:
             self._listed_alone.add(uid)
         if change is not None:
             self._begin(change, began, nursery)
+
+    def _ask_again(self, uid: str) -> None:
+        """Renew a request that came at a bad moment, once the moment is over."""
+        if uid in self._asked_again and uid not in self._inspecting and uid not in self._listing:
+            self._asked_again.discard(uid)
+            self.look_at(uid)
 
     # ---- one pod ----
 
@@ -211,11 +223,9 @@ class Pleg:
             return  # its events come again with the inspection that succeeds
         finally:
             self._inspecting.discard(uid)
-            if uid in self._asked_again:
-                self._asked_again.discard(uid)
-                self.look_at(uid)
+            self._ask_again(uid)
         # A list that came meanwhile may have seen what the inspection, made of an older one, did not ask for.
-        is_newest = self._relist.pod(uid) == listed
+        is_newest = self._relist.pod(uid) == listed and began >= self._cache.get(uid).observed_at
         if is_newest:
             self._relist.advance(uid)
         else:

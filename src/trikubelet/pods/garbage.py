@@ -39,7 +39,7 @@ class GarbageCollection:
         desired: DesiredPods,
         workers: PodWorkers,
         files: PodFiles,
-        died: Gather[str],
+        leftovers: Gather[str],
         bounds: Bounds,
     ) -> None:
         self._runtime = runtime
@@ -47,13 +47,13 @@ class GarbageCollection:
         self._desired = desired
         self._workers = workers
         self._files = files
-        self._died = died
+        self._leftovers = leftovers
         self._bounds = bounds
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Collect until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._collect_where_something_died)
+            nursery.start_soon(self._collect_leftovers)
             task_status.started()
             async for _ in Every(self._bounds.garbage_period_seconds):
                 if self._may_collect:
@@ -63,10 +63,11 @@ class GarbageCollection:
     def _may_collect(self) -> bool:
         return self._desired.all_ready and self._runtime_pods.has_listed
 
-    async def _collect_where_something_died(self) -> None:
-        """A crashing container leaves one body per restart; a minute of them is too many."""
+    async def _collect_leftovers(self) -> None:
+        """A crashing container leaves one body per restart, and a removed pod all of them; a minute of that is too
+        much."""
         while True:
-            uids = frozenset(await self._died.collect())
+            uids = frozenset(await self._leftovers.collect())
             if self._may_collect:
                 await self._collect_from([record for record in self._runtime_pods.pods() if record.uid in uids])
 

@@ -1,9 +1,9 @@
 """The pod workers: one task per UID, and the rules between pods.
 
 Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier life still ends
-gets a new worker when that life is over. And static pods that share a full name run one after another: a manifest that
-was edited has a new UID but the same name, and must not start before the older pod has ended (upstream:
-allowStaticPodStart; there the waiting pod polls, here it waits its turn).
+gets a new worker when that life is over and nothing is left of it. And static pods that share a full name run one after
+another: a manifest that was edited has a new UID but the same name, and must not start before the older pod has ended
+(upstream: allowStaticPodStart; there the waiting pod polls, here it waits its turn).
 
 Everything that asks is synchronous and never blocks; the tasks live in the pods nursery handed to ``run``.
 """
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Collection, Iterator
 
+    from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
     from trikubelet.pods.worker import Attempts
@@ -36,9 +37,17 @@ log = logging.getLogger(__name__)
 class PodWorkers:
     """Owns which UIDs have a worker, and whose turn it is among static pods of one name."""
 
-    def __init__(self, attempts: Attempts, runtime_pods: RuntimePods, bounds: Bounds, chance: random.Random) -> None:
+    def __init__(
+        self,
+        attempts: Attempts,
+        runtime_pods: RuntimePods,
+        leftovers: Gather[str],
+        bounds: Bounds,
+        chance: random.Random,
+    ) -> None:
         self._attempts = attempts
         self._runtime_pods = runtime_pods
+        self._leftovers = leftovers
         self._bounds = bounds
         self._chance = chance
         self._workers: dict[str, PodWorker] = {}
@@ -93,7 +102,9 @@ class PodWorkers:
         for uid, worker in list(self._workers.items()):
             match worker.state:
                 case Finished(restart=True) if uid in desired:
-                    self._begin_again(worker)
+                    # Not among the remains of its earlier life: what ended there must not count here.
+                    if not self._runtime_pods.may_have(uid):
+                        self._begin_again(worker)
                 case Finished() if uid not in desired:
                     del self._workers[uid]
                     self._attempts.forget(uid)
@@ -119,17 +130,13 @@ class PodWorkers:
         await worker.run()
         assert isinstance(worker.state, Finished)
         self._end_turn(worker)
-        if worker.state.restart:
-            self._begin_again(worker)
+        self._leftovers.add(worker.pod.metadata.uid)
 
     def _begin_again(self, ended: PodWorker) -> None:
         """The same UID is wanted again: a new life, which knows nothing of the one before."""
-        uid = ended.pod.metadata.uid
-        if self._workers.get(uid) is not ended:
-            return
         self._end_turn(ended)
-        self._attempts.forget(uid)
-        self._begin(ended.pod, Starting())  # nothing of it runs
+        self._attempts.forget(ended.pod.metadata.uid)
+        self._begin(ended.pod, Starting())
 
     def _offer_turns(self, name: str) -> None:
         """Let the first in line go, and everyone in line who will start nothing any more."""
