@@ -223,10 +223,10 @@ def _table() -> dict[str, Flag]:
     flags = _own()
     for line in _FIELDS.split("\n")[1:-1]:
         name, form, field = line.split()
-        flags.append(Flag(name, Form[form], Group.FIELDS, f"the field {field}", field))
+        flags.append(Flag(name, Form[form], Group.FIELDS, field, field))
     for line in _IGNORED.split("\n")[1:-1]:
         name, form = line.split()
-        flags.append(Flag(name, Form[form], Group.IGNORED, "taken, without effect"))
+        flags.append(Flag(name, Form[form], Group.IGNORED, ""))
     return {flag.name: flag for flag in flags}
 
 

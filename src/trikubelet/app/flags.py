@@ -24,6 +24,7 @@ from trikubelet.model.faults import Fault, nearest
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_QUESTIONS = ("help", "version")
 _SHORT = {"-v": "v", "-h": "help"}
 
 
@@ -134,7 +135,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="trikubelet",
         usage="trikubelet [flags]",
-        description="Run the pods of this machine. Flags beat drop-ins, these beat the file, and the file beats defaults.",
+        description="Run the pods of this machine. Flags beat drop-ins, those beat the file, the file beats defaults.",
         epilog="Write --flag=value or --flag value; switches are --flag or --flag=false.",
         add_help=False,
         allow_abbrev=False,
@@ -144,7 +145,12 @@ def build_parser() -> argparse.ArgumentParser:
         for flag in FLAGS.values():
             if flag.group is group:
                 names = [*(short for short, name in _SHORT.items() if name == flag.name), f"--{flag.name}"]
-                section.add_argument(*names, metavar=flag.form.value, help=flag.help.replace("%", "%%"))
+                text = flag.help.replace("%", "%%")
+                if flag.name in _QUESTIONS:
+                    section.add_argument(*names, action="store_true", help=text)
+                else:
+                    count = "?" if flag.form is Form.BOOL else None
+                    section.add_argument(*names, metavar=flag.form.value, nargs=count, help=text)
     return parser
 
 

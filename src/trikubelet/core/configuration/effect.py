@@ -35,6 +35,7 @@ HONOURED: Final = frozenset(
         "healthzPort",
         "httpCheckFrequency",
         "imageServiceEndpoint",
+        "kubeReserved",
         "logging.format",
         "logging.verbosity",
         "logging.vmodule",
@@ -48,11 +49,14 @@ HONOURED: Final = frozenset(
         "staticPodURL",
         "staticPodURLHeader",
         "syncFrequency",
+        "systemReserved",
     }
 )
 """Field paths that have an effect."""
 
-HONOURED_GATES: Final = frozenset({"AllAlpha", "AllBeta"})
+HONOURED_GATES: Final = frozenset(
+    {"AllAlpha", "AllBeta", "KubeletCrashLoopBackOffMax", "ReduceDefaultCrashLoopBackOffDecay"}
+)
 """Feature gates that have an effect. The groups only speak for others, which are named themselves where it matters."""
 
 

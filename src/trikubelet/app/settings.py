@@ -1,0 +1,248 @@
+"""From flags and files to ``Settings``: everything the composition root needs to know, decided and typed.
+
+    --config file ─┐
+    --config-dir ──┼─► documents ─► core.configuration ─► Effective ─┐
+    flags ─────────┘                                                 ├─► Settings
+    user, environment, host name ────────────────────────────────────┘
+
+Read once, before anything runs. Whatever is wrong is told together, as one StartFailed with a line per fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trikubelet.app.paths import Places, places_for
+from trikubelet.core.configuration import Effective, combine
+from trikubelet.core.document import Document, parse_documents
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.faults import Fault
+from trikubelet.model.names import ip_problem, subdomain_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.app.flags import AgentFlags
+    from trikubelet.model.kubelet_configuration import KubeletConfiguration
+
+_PATHS = (
+    ("staticPodPath",),
+    ("tlsCertFile",),
+    ("tlsPrivateKeyFile",),
+    ("authentication", "x509", "clientCAFile"),
+)
+"""Fields that hold a path, which is relative to the file it stands in."""
+
+_UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104  # means "any address of this family", see _node_ips
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the process finds itself in: its user, its environment, the host's name."""
+
+    uid: int
+    environment: Mapping[str, str]
+    hostname: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The agent's settings, from start to end.
+
+    ``endpoint`` and ``image_endpoint`` are what was configured, or empty. ``manifest_path`` is a directory or file of
+    static pods, or None. ``run_dir`` is for sockets. ``provenance`` says of each given field (``maxPods``) and flag
+    (``--root-dir``) where it was given. ``warnings`` and ``notes`` are lines to log at start.
+    """
+
+    node_name: str
+    node_ips: tuple[str, ...]
+    node_labels: Mapping[str, str]
+    standalone: bool
+    kubeconfig: str
+    bootstrap_kubeconfig: str
+    endpoint: str
+    image_endpoint: str
+    root_dir: Path
+    pod_logs_dir: Path
+    container_logs_dir: Path
+    cert_dir: Path
+    run_dir: Path
+    manifest_path: str | None
+    manifest_url: str
+    manifest_url_headers: Mapping[str, tuple[str, ...]]
+    lock_file: Path | None
+    exit_on_lock_contention: bool
+    effective: Effective
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def configuration(self) -> KubeletConfiguration:
+        """The effective configuration."""
+        return self.effective.configuration
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Field path → where its value was given; what is not here has its default."""
+        return self.effective.provenance
+
+    @property
+    def verbosity(self) -> int:
+        """The level of ``-v``."""
+        return self.configuration.logging.verbosity
+
+    @property
+    def log_format(self) -> str:
+        """``text`` or ``json``."""
+        return self.configuration.logging.format
+
+    def gate(self, name: str) -> bool:
+        """Whether a feature is on. Raises KeyError for a name that is none."""
+        return self.effective.gates.enabled(name)
+
+
+def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
+    """Read what the flags name and decide what holds. Raises StartFailed, one line per fault, all of them."""
+    faults: list[Fault] = []
+    notes: list[str] = []
+    documents = [_with_absolute_paths(one) for one in _documents(flags, faults, notes)]
+    effective, wrong = combine(documents, flags.settings)
+    faults += wrong
+    faults += _conflicts(flags)
+    node_name = (flags.hostname_override.strip() or surroundings.hostname.strip()).lower()
+    if problem := subdomain_problem(node_name):
+        source = "--hostname-override" if flags.hostname_override else "the host's name"
+        faults.append(Fault(source, None, "", f"{node_name!r} {problem}", "give the node a name: --hostname-override"))
+    for address in flags.node_ip:
+        if problem := ip_problem(address):
+            faults.append(Fault("--node-ip", None, "", f"{address!r} {problem}"))
+    if effective is None or faults:
+        raise StartFailed("\n".join(map(str, faults)))
+    places = places_for(surroundings.uid, surroundings.environment, flags.root_dir and _absolute(flags.root_dir))
+    return _settings(flags, effective, places, node_name, notes)
+
+
+def _settings(flags: AgentFlags, effective: Effective, places: Places, node_name: str, notes: list[str]) -> Settings:
+    configuration = effective.configuration
+    logs = Path(configuration.pod_logs_dir) if "podLogsDir" in effective.provenance else places.pod_logs_dir
+    standalone = flags.standalone or not flags.kubeconfig
+    if standalone and not flags.standalone:
+        notes.append("No --kubeconfig is given: running standalone, with static pods only")
+    manifests = configuration.static_pod_path or None
+    if manifests is not None:
+        manifests = _absolute(manifests)
+    elif standalone and not configuration.static_pod_url:
+        manifests = str(places.manifests)
+        notes.append(f"Neither staticPodPath nor staticPodURL is given: static pods are looked for in {manifests}")
+    return Settings(
+        node_name=node_name,
+        node_ips=tuple(address for address in flags.node_ip if address not in _UNSPECIFIED),
+        node_labels=flags.node_labels,
+        standalone=standalone,
+        kubeconfig=flags.kubeconfig,
+        bootstrap_kubeconfig=flags.bootstrap_kubeconfig,
+        endpoint=configuration.container_runtime_endpoint,
+        image_endpoint=configuration.image_service_endpoint,
+        root_dir=places.root_dir,
+        pod_logs_dir=logs,
+        container_logs_dir=places.container_logs_dir,
+        cert_dir=Path(_absolute(flags.cert_dir)) if flags.cert_dir else places.root_dir / "pki",
+        run_dir=places.run_dir,
+        manifest_path=manifests,
+        manifest_url=configuration.static_pod_url,
+        manifest_url_headers=configuration.static_pod_url_header,
+        lock_file=Path(_absolute(flags.lock_file)) if flags.lock_file else None,
+        exit_on_lock_contention=flags.exit_on_lock_contention,
+        effective=effective,
+        warnings=_warnings(flags, effective),
+        notes=tuple(notes),
+    )
+
+
+def _documents(flags: AgentFlags, faults: list[Fault], notes: list[str]) -> list[Document]:
+    """The configuration file and its drop-ins, in order."""
+    paths = [Path(_absolute(flags.config))] if flags.config else []
+    if flags.config_dir:
+        paths += _drop_ins(Path(_absolute(flags.config_dir)), faults, notes)
+    documents = []
+    for path in paths:
+        try:
+            found, wrong = parse_documents(path.read_bytes(), str(path))
+        except OSError as error:
+            faults.append(Fault(str(path), None, "", f"cannot be read: {error.strerror}"))
+            continue
+        if not found and not wrong:
+            wrong = [
+                Fault(str(path), 1, "", "there is nothing in the file", "write a KubeletConfiguration or remove it")
+            ]
+        wrong += [
+            Fault(str(path), more.line(""), "", "a second document", "put one KubeletConfiguration into one file")
+            for more in found[1:]
+        ]
+        faults += wrong
+        documents += found[:1]
+    return documents
+
+
+def _drop_ins(directory: Path, faults: list[Fault], notes: list[str]) -> list[Path]:
+    """The ``*.conf`` files below a directory, in lexical order."""
+    try:
+        found = sorted(directory.iterdir())
+    except OSError as error:
+        faults.append(Fault("--config-dir", None, "", f"{directory} cannot be read: {error.strerror}"))
+        return []
+    paths = []
+    for path in found:
+        if path.is_dir():
+            paths += _drop_ins(path, faults, notes)
+        elif path.suffix == ".conf":
+            paths.append(path)
+        else:
+            notes.append(f"{path} is not a drop-in, whose name would end in .conf: left alone")
+    return paths
+
+
+def _conflicts(flags: AgentFlags) -> list[Fault]:
+    """Flags that exclude each other."""
+    faults = []
+    if flags.standalone and (flags.kubeconfig or flags.bootstrap_kubeconfig):
+        remedy = "leave one of the two out"
+        faults.append(Fault("--standalone", None, "", "no API server is wanted, and --kubeconfig names one", remedy))
+    if flags.bootstrap_kubeconfig and not flags.kubeconfig:
+        faults.append(Fault("--bootstrap-kubeconfig", None, "", "needs --kubeconfig, where its outcome is written"))
+    if flags.exit_on_lock_contention and not flags.lock_file:
+        faults.append(Fault("--exit-on-lock-contention", None, "", "needs --lock-file"))
+    return faults
+
+
+def _warnings(flags: AgentFlags, effective: Effective) -> tuple[str, ...]:
+    """The one warning about what was given and does nothing."""
+    idle = (*flags.without_effect, *effective.without_effect)
+    if not idle:
+        return ()
+    places = [f"{name} ({effective.provenance[name]})" if name in effective.provenance else name for name in idle]
+    return (f"These settings have no effect in this version of the agent: {', '.join(places)}",)
+
+
+def _with_absolute_paths(document: Document) -> Document:
+    """The document with its relative paths made absolute, as seen from the file's directory."""
+    value: Any = document.value
+    for place in _PATHS:
+        value = _resolved(value, place, Path(document.source).parent)
+    return replace(document, value=value)
+
+
+def _resolved(value: Any, place: tuple[str, ...], directory: Path) -> Any:
+    name, *rest = place
+    if not isinstance(value, dict) or name not in value:
+        return value
+    inner = value[name]
+    if rest:
+        return {**value, name: _resolved(inner, tuple(rest), directory)}
+    return {**value, name: str(directory / inner)} if isinstance(inner, str) and inner else value
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())

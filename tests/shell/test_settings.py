@@ -1,0 +1,202 @@
+"""Settings: what flags, files and surroundings make of an agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.paths import places_for
+from trikubelet.app.settings import Settings, Surroundings, load_settings
+from trikubelet.model.errors import StartFailed
+
+HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+ROOT = Surroundings(0, {}, "Node-1")
+USER = Surroundings(1000, {"HOME": "/home/ann", "XDG_RUNTIME_DIR": "/run/user/1000"}, "laptop")
+
+
+def settings(*argv: str, surroundings: Surroundings = ROOT) -> Settings:
+    return load_settings(parse_agent_flags(argv), surroundings)
+
+
+def faults_of(*argv: str, surroundings: Surroundings = ROOT) -> list[str]:
+    with pytest.raises(StartFailed) as failed:
+        settings(*argv, surroundings=surroundings)
+    return str(failed.value).split("\n")
+
+
+def test_root_has_upstreams_places() -> None:
+    made = settings("--standalone")
+
+    assert (
+        Path("/var/lib/kubelet"),
+        Path("/var/log/pods"),
+        Path("/var/log/containers"),
+        Path("/var/lib/kubelet/pki"),
+        "/etc/kubernetes/manifests",
+    ) == (made.root_dir, made.pod_logs_dir, made.container_logs_dir, made.cert_dir, made.manifest_path)
+
+
+def test_an_ordinary_user_has_the_xdg_places() -> None:
+    made = settings("--standalone", surroundings=USER)
+
+    assert (
+        Path("/home/ann/.local/state/trikubelet"),
+        Path("/home/ann/.local/state/trikubelet/logs/pods"),
+        Path("/home/ann/.local/state/trikubelet/logs/containers"),
+        Path("/run/user/1000/trikubelet"),
+        "/home/ann/.config/trikubelet/manifests",
+    ) == (made.root_dir, made.pod_logs_dir, made.container_logs_dir, made.run_dir, made.manifest_path)
+
+
+def test_xdg_variables_are_followed_when_they_are_absolute() -> None:
+    places = places_for(1000, {"HOME": "/home/ann", "XDG_STATE_HOME": "/s", "XDG_CONFIG_HOME": "relative"})
+
+    assert Path("/s/trikubelet") == places.root_dir
+    assert Path("/home/ann/.config/trikubelet/manifests") == places.manifests
+    assert Path("/s/trikubelet/run") == places.run_dir
+
+
+def test_a_users_agent_keeps_everything_below_the_root_directory_it_was_given(tmp_path: Path) -> None:
+    made = settings(f"--root-dir={tmp_path}", surroundings=USER)
+
+    assert (tmp_path, tmp_path / "logs/pods", tmp_path / "run") == (made.root_dir, made.pod_logs_dir, made.run_dir)
+
+
+def test_without_a_home_the_user_is_told_what_is_missing() -> None:
+    assert ["neither XDG_STATE_HOME nor HOME says where an ordinary user's files go; set HOME"] == faults_of(
+        surroundings=Surroundings(1000, {}, "n")
+    )
+
+
+def test_the_configured_log_directory_beats_the_users(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(f"{HEAD}podLogsDir: /logs\n")
+
+    assert Path("/logs") == settings(f"--config={config}", surroundings=USER).pod_logs_dir
+
+
+def test_the_nodes_name_is_the_hosts_in_lower_case_or_the_override() -> None:
+    assert "node-1" == settings().node_name
+    assert "other" == settings("--hostname-override= Other ").node_name
+    [fault] = faults_of("--hostname-override=a_b")
+    assert fault.startswith("--hostname-override: 'a_b' must be lower case letters")
+
+
+def test_without_kubeconfig_the_agent_is_standalone_and_says_so() -> None:
+    made = settings()
+
+    assert made.standalone
+    assert "No --kubeconfig is given: running standalone, with static pods only" in made.notes
+    assert not settings("--kubeconfig=/k").standalone
+    assert settings("--kubeconfig=/k").manifest_path is None
+
+
+def test_standalone_beside_a_kubeconfig_is_refused() -> None:
+    assert [
+        "--standalone: no API server is wanted, and --kubeconfig names one (leave one of the two out)"
+    ] == faults_of("--standalone", "--kubeconfig=/k")
+
+
+def test_the_manifests_are_where_the_configuration_says_and_the_default_is_said(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(f"{HEAD}staticPodPath: manifests\n")
+
+    assert f"{tmp_path}/manifests" == settings(f"--config={config}").manifest_path
+    assert "/flag" == settings(f"--config={config}", "--pod-manifest-path=/flag").manifest_path
+    assert settings("--manifest-url=http://x/").manifest_path is None
+    assert any("/etc/kubernetes/manifests" in note for note in settings().notes)
+
+
+def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(f"{HEAD}maxPods: 1\nport: 1\npodsPerCore: 1\n")
+    drop_ins = tmp_path / "d"
+    (drop_ins / "15-sub").mkdir(parents=True)
+    (drop_ins / "10-a.conf").write_text(f"{HEAD}maxPods: 2\nport: 2\n")
+    (drop_ins / "15-sub/x.conf").write_text(f"{HEAD}port: 3\n")
+    (drop_ins / "20-b.conf").write_text(f"{HEAD}maxPods: 4\n")
+    (drop_ins / "README").write_text("not one")
+
+    made = settings(f"--config={tmp_path}/c.yaml", f"--config-dir={drop_ins}", "--pods-per-core=9")
+
+    assert (4, 3, 9) == (made.configuration.max_pods, made.configuration.port, made.configuration.pods_per_core)
+    assert {
+        "maxPods": f"{drop_ins}/20-b.conf:3",
+        "port": f"{drop_ins}/15-sub/x.conf:3",
+        "podsPerCore": "flag --pods-per-core",
+    } == made.provenance
+    assert any("README is not a drop-in" in note for note in made.notes)
+
+
+def test_everything_wrong_is_told_together(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(f"{HEAD}maxPod: 1\n")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/1.conf").write_text("")
+    (tmp_path / "d/2.conf").write_text(f"{HEAD}---\n{HEAD}")
+    (tmp_path / "d/3.conf").write_text("a: [")
+
+    faults = faults_of(
+        f"--config={tmp_path}/c.yaml",
+        f"--config-dir={tmp_path}/d",
+        "--max-pods=-1",
+        "--node-ip=x",
+        "--exit-on-lock-contention",
+        "--bootstrap-kubeconfig=/b",
+    )
+
+    assert [
+        f"{tmp_path}/d/1.conf:1: there is nothing in the file (write a KubeletConfiguration or remove it)",
+        f"{tmp_path}/d/2.conf:4: a second document (put one KubeletConfiguration into one file)",
+        f'{tmp_path}/c.yaml:3: maxPod: unknown field (did you mean "maxPods"?)',
+        "--max-pods: Invalid value: -1: must be 0 or more",
+        "--bootstrap-kubeconfig: needs --kubeconfig, where its outcome is written",
+        "--exit-on-lock-contention: needs --lock-file",
+        "--node-ip: 'x' must be an IP address, such as 10.9.8.7 or 2001:db8::ffff",
+    ] == [fault for fault in faults if "3.conf" not in fault]
+    assert 1 == len([fault for fault in faults if "3.conf" in fault])
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    assert [
+        f"--config-dir: {tmp_path}/e cannot be read: No such file or directory",
+        f"{tmp_path}/d: cannot be read: No such file or directory",
+    ] == faults_of(f"--config={tmp_path}/d", f"--config-dir={tmp_path}/e")
+
+
+def test_settings_without_effect_are_one_warning_with_their_places(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(f"{HEAD}maxOpenFiles: 5\nlogging: {{verbosity: 2}}\n")
+    made = settings(f"--config={config}", "--cloud-provider=external", "--oom-score-adj=-1")
+
+    assert (
+        "These settings have no effect in this version of the agent: --cloud-provider, "
+        f"maxOpenFiles ({config}:3), oomScoreAdj (flag --oom-score-adj)",
+    ) == made.warnings
+    assert () == settings("--v=2").warnings
+
+
+def test_an_unspecified_node_ip_leaves_the_choice_to_the_routes() -> None:
+    assert () == settings("--node-ip=0.0.0.0").node_ips
+    assert ("10.0.0.1", "fd00::1") == settings("--node-ip=10.0.0.1,fd00::1").node_ips
+
+
+def test_endpoints_locks_and_gates_are_carried() -> None:
+    made = settings(
+        "--container-runtime-endpoint=unix:///a",
+        "--image-service-endpoint=unix:///b",
+        "--lock-file=/l",
+        "--exit-on-lock-contention",
+        "--feature-gates=EventedPLEG=true",
+        "--v=3",
+        "--logging-format=json",
+    )
+
+    assert ("unix:///a", "unix:///b", Path("/l"), True) == (
+        made.endpoint,
+        made.image_endpoint,
+        made.lock_file,
+        made.exit_on_lock_contention,
+    )
+    assert made.gate("EventedPLEG")
+    assert (3, "json") == (made.verbosity, made.log_format)
