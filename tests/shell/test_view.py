@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 import trio
@@ -12,21 +13,28 @@ from shell.test_node_in_memory import Bench, until
 from trikubelet.app.commands.pod_row import pod_row
 from trikubelet.app.view import View
 from trikubelet.core.file_source import FileState
+from trikubelet.core.lifecycle import Finished, StopReason, Terminating
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model.faults import Fault
+from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
+from trikubelet.pleg.cache import PodCache
 from trikubelet.server.node_view import NoSuchPod, NotShown
+from trikubelet.status.memory import PodStatuses
+from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import VirtualClock
 from trikubelet.testing.world import wall_ns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from trio.testing import MockClock
 
     from trikubelet.app.node import Node
+    from trikubelet.core.lifecycle import State
     from trikubelet.model.k8s import Pod
+    from trikubelet.pods.worker import PodWorker
 
 
 @asynccontextmanager
@@ -146,6 +154,73 @@ async def test_a_log_whose_container_is_gone_is_found_on_the_disk(tmp_path: Path
 
         assert str(directory / "10.log") == view.log("default", "web", "main", previous=False).path
         assert str(directory / "2.log") == view.log("default", "web", "main", previous=True).path
+
+
+class Parts:
+    """The parts of a node that the view looks at, each set by hand."""
+
+    def __init__(self, *pods: Pod) -> None:
+        self.desired = list(pods)
+        self.workers: list[PodWorker] = []
+        self.cache = PodCache()
+        self.statuses = PodStatuses()
+        self.events = EventRecorder(VirtualClock(), 10)
+
+    def view(self) -> View:
+        return View(cast("Node", self), VirtualClock(), "n", "/logs", dict)
+
+    def observe(self, uid: str, *sandboxes: int, containers: Sequence[str] = ()) -> None:
+        """Let the runtime have sandboxes made at these seconds, and containers."""
+        self.cache.put(
+            PodObservation(
+                uid,
+                sandboxes=tuple(
+                    SandboxStatus(str(at), uid, "web", "default", 0, SandboxState.READY, at * 10**9) for at in sandboxes
+                ),
+                containers=tuple(
+                    ContainerStatus(name, name, 0, ContainerState.EXITED, 10**9, log_path=f"/l/{uid}/{name}.log")
+                    for name in containers
+                ),
+            )
+        )
+
+    def worker(self, pod: Pod, state: State) -> None:
+        self.workers.append(cast("PodWorker", SimpleNamespace(pod=pod, state=state)))
+
+
+async def test_a_pod_is_as_old_as_the_oldest_thing_ever_seen_of_it(autojump_clock: MockClock) -> None:
+    parts = Parts(pod("web"))
+    view = parts.view()
+    ages = []
+    for sandboxes in ((), (300,), (300, 200), (400,)):
+        parts.observe("uid-web", *sandboxes)
+        ages.append(view.pods()[0].metadata.creation_timestamp)
+
+    assert ["", "1970-01-01T00:05:00Z", "1970-01-01T00:03:20Z", "1970-01-01T00:03:20Z"] == ages
+
+
+async def test_a_pod_that_ended_by_itself_is_not_going(autojump_clock: MockClock) -> None:
+    parts = Parts(pod("web"), pod("api"))
+    parts.worker(parts.desired[0], Terminating(30, StopReason.COMPLETED))
+    parts.worker(parts.desired[1], Terminating(30, StopReason.REMOVED, deleted=True))
+
+    assert [False, True] == [bool(shown.metadata.deletion_timestamp) for shown in parts.view().pods()]
+
+
+async def test_a_finished_pod_is_shown_as_long_as_its_source_wants_it(autojump_clock: MockClock) -> None:
+    parts = Parts(pod("web"))
+    for name in ("web", "api"):
+        parts.worker(pod(name), Finished(StopReason.COMPLETED))
+
+    assert ["web"] == [shown.metadata.name for shown in parts.view().pods()]
+
+
+async def test_of_two_lives_of_a_name_the_one_that_ran_has_the_log(autojump_clock: MockClock) -> None:
+    parts = Parts(pod("web", container(), uid="new"))
+    parts.worker(pod("web", container(), uid="old"), Terminating(30, StopReason.REMOVED, deleted=True))
+    parts.observe("old", 100, containers=["main"])
+
+    assert "/l/old/main.log" == parts.view().log("default", "web", "main", previous=False).path
 
 
 async def test_faults_name_the_pods_that_go_on_running(autojump_clock: MockClock) -> None:
