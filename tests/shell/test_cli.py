@@ -111,3 +111,23 @@ def test_get_pods_loads_nothing_that_only_the_agent_needs(tmp_path: Path) -> Non
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert "1 []\n" == said.stdout
+
+
+def test_validate_names_every_fault_and_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = tmp_path / "web.yaml"
+    manifest.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  contaners: []\n")
+
+    assert 1 == main(["validate", str(manifest)])
+    assert f'{manifest}:5: spec.contaners: unknown field (did you mean "containers"?)' in capsys.readouterr().out
+
+
+def test_validate_says_nothing_about_a_manifest_without_a_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "web.yaml"
+    manifest.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: app, image: app:1}]}\n"
+    )
+
+    assert 0 == main(["validate", str(manifest)])
+    assert "" == capsys.readouterr().out
