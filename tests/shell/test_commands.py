@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 async def say(view: FakeView, directory: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of one command."""
     async with served(view, directory):
-        code = await trio.to_thread.run_sync(main, [*words, f"--root-dir={directory}"])
+        code = await trio.to_thread.run_sync(main, [*words, f"--socket={directory}/trikubelet.sock"])
     said = capsys.readouterr()
     return code, said.out, said.err
 
@@ -198,7 +198,7 @@ async def test_a_pod_can_say_whose_log_is_meant(tmp_path: Path, capsys: pytest.C
 def test_every_verb_says_that_there_is_no_agent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
-    assert 1 == main([*words, f"--root-dir={tmp_path}"])
+    assert 1 == main([*words, f"--socket={tmp_path}/trikubelet.sock"])
     said = capsys.readouterr()
     assert "" == said.out
     assert said.err.startswith(f"error: no trikubelet answers at {tmp_path}/trikubelet.sock: is the agent running?")
@@ -299,14 +299,26 @@ def whole_pod() -> k8s.Pod:
     return msgspec.structs.replace(made, metadata=meta, status=status)
 
 
-def test_the_words_that_find_the_agent_are_root_dir_and_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_is_looked_for_where_one_of_this_user_would_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(**given: str) -> str:
         return asking.socket_path(argparse.Namespace(**{"socket": None, "root_dir": None, **given}))
 
-    monkeypatch.setenv("XDG_STATE_HOME", "/home/me/state")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "/home/me/state/trikubelet/trikubelet.sock" == found()
+    assert "/run/user/1000/trikubelet/trikubelet.sock" == found()
+    assert "/r/run/trikubelet.sock" == found(root_dir="/r")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert "/var/lib/kubelet/trikubelet.sock" == found()
     assert "/r/trikubelet.sock" == found(root_dir="/r")
     assert "/s" == found(root_dir="/r", socket="/s")
+
+
+def test_a_user_without_a_home_is_told_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    for name in ("HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert 1 == main(["get", "pods"])
+    assert capsys.readouterr().err.startswith("error: neither XDG_STATE_HOME nor HOME says")

@@ -96,9 +96,10 @@ class Agent:
 
 def no_agent(socket_path: str) -> str:
     """What to say when nobody answers."""
+    roots = "" if os.geteuid() == 0 else ", ask root's with sudo"
     return (
         f"no trikubelet answers at {socket_path}: is the agent running?"
-        " (start it with `trikubelet`, or say where it keeps its files with --root-dir or --socket)"
+        f" (start it with `trikubelet`{roots}, or say where it keeps its files with --root-dir or --socket)"
     )
 
 

@@ -10,6 +10,8 @@ import msgspec
 
 from trikubelet.app.commands.failed import CommandFailed
 from trikubelet.app.commands.pod_row import in_order
+from trikubelet.app.paths import places_for
+from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import nearest
 from trikubelet.model.k8s import Event, Pod
 from trikubelet.server.node_view import SOCKET_NAME, ManifestFault, PodWork
@@ -51,7 +53,7 @@ def add_agent_options(parser: argparse.ArgumentParser) -> None:
     """``--root-dir`` and ``--socket``."""
     group = parser.add_argument_group("finding the agent")
     group.add_argument("--root-dir", metavar="DIR", help="the agent's root directory (default: what it would use)")
-    group.add_argument("--socket", metavar="PATH", help=f"its socket (default: {SOCKET_NAME} in the root directory)")
+    group.add_argument("--socket", metavar="PATH", help="its socket (default: where that agent would listen)")
 
 
 def add_namespace_option(parser: argparse.ArgumentParser) -> None:
@@ -60,17 +62,15 @@ def add_namespace_option(parser: argparse.ArgumentParser) -> None:
 
 
 def socket_path(args: argparse.Namespace) -> str:
-    """Where the agent is to be asked."""
-    return str(args.socket or os.path.join(args.root_dir or default_root_dir(), SOCKET_NAME))
-
-
-def default_root_dir() -> str:
-    """Where an agent of this user keeps its files when it was not told: upstream's place for root, below the XDG state
-    directory for anybody else."""
-    if os.geteuid() == 0:
-        return "/var/lib/kubelet"
-    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(state, "trikubelet")
+    """Where the agent is to be asked: where an agent of this user, given the same root directory, would listen.
+    Raises CommandFailed."""
+    if args.socket:
+        return str(args.socket)
+    try:
+        places = places_for(os.geteuid(), os.environ, args.root_dir or "")
+    except StartFailed as error:
+        raise CommandFailed(str(error)) from error
+    return str(places.run_dir / SOCKET_NAME)
 
 
 def now_ns() -> int:
