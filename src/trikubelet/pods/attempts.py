@@ -1,6 +1,6 @@
 """What a pod worker can try: sync, terminate, clean up.
 
-Each is one pass from facts to actions: wait for an observation newer than the last attempt, compute and publish the
+Each is one pass from facts to actions: from an observation newer than the last attempt, compute and publish the
 status, plan, carry out. Whoever acted asks for an on-demand relist of the pod, so the next pass sees the result without
 waiting for the clock. Nothing is remembered between attempts but the reasons why containers wait (``Reasons``) and the
 crash back-offs, both of which a restart of the agent may lose.
@@ -70,13 +70,19 @@ class PodAttempts:
         self._network_trouble = network_trouble
         self._bounds = bounds
 
-    async def sync(self, pod: k8s.Pod, since: float) -> Outcome:
+    async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
+        """What the runtime has of the pod, seen after ``since`` (an instant); ``soon``: ask for it rather than wait for
+        the next list. Raises the RuntimeCallError or TooSlowError of the pod's inspection."""
+        if soon:
+            self._relister.look_at(uid)
+        return await self._cache.newer_than(uid, since)
+
+    async def sync(self, pod: k8s.Pod, observed: PodObservation) -> Outcome:
         """Bring the pod closer to its configuration. DONE: its phase is terminal.
 
         Raises PodSyncError or RuntimeCallError when something is left to try again.
         """
         uid = pod.metadata.uid
-        observed = await self._cache.newer_than(uid, since)
         status = self._publish(pod, observed, is_ending=False)
         if status.phase in TERMINAL:
             log.info("Pod %s ended: %s", object_ref(pod), status.phase)
@@ -94,17 +100,13 @@ class PodAttempts:
             self._publish(pod, observed, is_ending=False)
         return Outcome.AGAIN
 
-    async def terminate(self, pod: k8s.Pod, state: Terminating, since: float) -> Outcome:
+    async def terminate(self, pod: k8s.Pod, state: Terminating, before: PodObservation) -> Outcome:
         """Stop every container and sandbox within the grace. DONE: none runs any more.
 
         Raises RuntimeCallError when the pod could not be inspected or a container not be stopped, PodSyncError when
         something runs after all was stopped.
         """
         uid = pod.metadata.uid
-        # An attempt that was interrupted may have made containers which the newest observation does not show. Stopping
-        # their sandbox would kill them without grace, so they must be seen first.
-        self._relister.look_at(uid)
-        before = await self._cache.newer_than(uid, since)
         self._publish(pod, before, is_ending=False)
         try:
             await self._stopper.stop_pod(pod, before, state.grace_seconds)

@@ -11,6 +11,7 @@ neighbours do not notice. A broken invariant is let through and ends the process
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,19 +29,24 @@ if TYPE_CHECKING:
 
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
+    from trikubelet.model.runtime import PodObservation
 
 log = logging.getLogger(__name__)
 
 
 class Attempts(Protocol):
-    """What a worker can try. Each is given the newest configuration; ``since`` is the instant at which the attempt
-    before it ended: what was observed earlier does not show all that it did."""
+    """What a worker can try. What it acts on is observed first and given with the newest configuration: while a worker
+    waits for an observation, what is wanted may change."""
 
-    async def sync(self, pod: Pod, since: float) -> Outcome:
+    async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
+        """What the runtime has of the pod, seen after ``since``; ``soon``: ask for it rather than wait for it."""
+        ...
+
+    async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
         """Bring the pod closer to its configuration. DONE: it has ended for good."""
         ...
 
-    async def terminate(self, pod: Pod, state: Terminating, since: float) -> Outcome:
+    async def terminate(self, pod: Pod, state: Terminating, observed: PodObservation) -> Outcome:
         """Stop its containers. DONE: none runs."""
         ...
 
@@ -73,7 +79,14 @@ class PodWorker:
     """Owns the lifecycle state of one pod. Its only writers are ``ask`` and its own task."""
 
     def __init__(
-        self, pod: Pod, state: lifecycle.State, attempts: Attempts, bounds: Bounds, chance: random.Random
+        self,
+        pod: Pod,
+        state: lifecycle.State,
+        attempts: Attempts,
+        bounds: Bounds,
+        chance: random.Random,
+        *,
+        since: float = -math.inf,
     ) -> None:
         self.pod = pod
         self.state = state
@@ -83,7 +96,7 @@ class PodWorker:
         self._woken = trio.Event()
         self._attempt: trio.CancelScope | None = None
         self._due = trio.current_time()
-        self._since = float("-inf")
+        self._since = since  # the end of the last attempt: an earlier observation does not show all that it did
         self._count = 0
         self._failures = 0
         self._last_error = ""
@@ -156,11 +169,16 @@ class PodWorker:
             return self._failed(error, self._jittered(self._bounds.retry_seconds))
 
     async def _try(self) -> Outcome:
+        uid = self.pod.metadata.uid
         match self.state:
             case Starting() | Syncing():
-                return await self._attempts.sync(self.pod, self._since)
+                observed = await self._attempts.observe(uid, self._since)
+                return await self._attempts.sync(self.pod, observed)
             case Terminating() as state:
-                return await self._attempts.terminate(self.pod, state, self._since)
+                # An attempt that was interrupted may have made containers which the newest observation does not show.
+                # Stopping their sandbox would kill them without grace, so they must be seen first.
+                observed = await self._attempts.observe(uid, self._since, soon=True)
+                return await self._attempts.terminate(self.pod, state, observed)
             case Terminated() as state:
                 return await self._attempts.clean_up(self.pod, state)
             case Finished():

@@ -11,6 +11,7 @@ Everything that asks is synchronous and never blocks; the tasks live in the pods
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ import trio
 from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminating
 from trikubelet.core.names import full_name, is_static, object_ref
+from trikubelet.kit.instant import instant
 from trikubelet.pods.worker import PodWorker
 
 if TYPE_CHECKING:
@@ -68,7 +70,6 @@ class PodWorkers:
         uid = pod.metadata.uid
         worker = self._workers.get(uid)
         if worker is None:
-            # Where something of it exists, an earlier agent started it: it can only end by being stopped.
             self._begin(pod, Syncing() if self._runtime_pods.may_have(uid) else Starting())
         else:
             worker.ask(Sync(create=create), pod)
@@ -79,6 +80,8 @@ class PodWorkers:
         if worker is None:
             return
         worker.ask(Stop(reason, grace_override))
+        if isinstance(worker.state, Finished):
+            self._leftovers.add(uid)
         self._offer_turns(full_name(worker.pod))
 
     def kill_orphan(self, pod: Pod) -> None:
@@ -105,17 +108,23 @@ class PodWorkers:
                     # Not among the remains of its earlier life: what ended there must not count here.
                     if not self._runtime_pods.may_have(uid):
                         self._begin_again(worker)
-                case Finished() if uid not in desired:
-                    del self._workers[uid]
-                    self._attempts.forget(uid)
-                case _ if uid not in desired:
+                case _ if uid in desired:
+                    continue
+                case Finished(deleted=True):
+                    if not self._runtime_pods.may_have(uid):
+                        del self._workers[uid]
+                        self._attempts.forget(uid)
+                case _:
                     self.stop(uid, StopReason.REMOVED)
 
     # ---- the tasks ----
 
     def _begin(self, pod: Pod, state: lifecycle.State) -> None:
         assert self._nursery is not None, "a pod before the pods nursery is open"
-        worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance)
+        # Where something of it exists, an earlier agent started it. It can only end by being stopped, and what is there
+        # must be seen as it is now.
+        since = instant() if isinstance(state, Syncing) else -math.inf
+        worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance, since=since)
         self._workers[pod.metadata.uid] = worker
         turn = trio.Event()
         if is_static(pod) and isinstance(state, Starting | Syncing):

@@ -141,6 +141,9 @@ class Observer:
         if held is not None and ended and held[1].phase != status.phase:
             self._witness.blame(f"status of {uid}: the phase went from {held[1].phase} to {status.phase}")
         self._versions[uid] = (version, status)
+        assert self._node is not None
+        if self._node.workers.is_termination_requested(uid):
+            return  # it may have come back, but what it shows is of the life before
         for shown in (*status.init_container_statuses, *status.container_statuses):
             self._witness.restarts_of(uid, shown.name, shown.restart_count)
 
