@@ -1,0 +1,22 @@
+"""The embedded runtime: a CRI v1 server of our own, for machines without containerd and for first steps.
+
+Its pods are processes of this machine, started by ``keeper``, which sees to it that they end with the agent. The agent
+talks to it over a Unix socket with the client it would use for any other runtime. ``runtime`` joins the parts; nothing
+of it is loaded before it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import trio
+
+
+async def run_embedded(socket_path: str, state_dir: Path, *, task_status: trio.TaskStatus[None]) -> None:
+    """See ``runtime.run_embedded``."""
+    from trikubelet.embedded import runtime  # noqa: PLC0415 - an agent on containerd does not pay for it
+
+    await runtime.run_embedded(socket_path, state_dir, task_status=task_status)

@@ -1,0 +1,175 @@
+"""The agent's end of the keeper: starts it, has it start commands, learns how they end.
+
+``spawn`` returns once the command runs or it is certain that it does not; ``ended`` once it is over. The protocol is
+described in ``keeper.main``. The keeper dies with this process, whatever it dies of; should the keeper die first, all
+containers are dead with it, and ``run`` fails: the agent is meant to fall and be started anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from trikubelet.model.runtime_errors import RuntimeFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HELLO_SECONDS_MAX: Final = 10.0
+_PACKET_BYTES_MAX: Final = 4096
+_STATUS_BYTES_MAX: Final = 65536
+_BOOT: Final = (
+    "import sys; sys.path.insert(0, sys.argv.pop()); from trikubelet.embedded.keeper.main import main; main()"
+)
+
+
+class KeeperDied(Exception):
+    """The keeper has ended, and every container with it."""
+
+
+class StartFailed(RuntimeFailure):
+    """The command could not be started; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What the machine lets us do: ``kind`` is ``root`` (namespaces, any user), ``user namespace`` (namespaces, one
+    user) or ``none``, with the ``reason``."""
+
+    kind: str
+    reason: str
+
+    @property
+    def namespaces(self) -> bool:
+        """Whether containers have mount and process namespaces."""
+        return self.kind != "none"
+
+
+class Command:
+    """Owns how one command that was spawned ends. ``pid`` is the machine's number for it."""
+
+    def __init__(self, id_: str) -> None:
+        self.id = id_
+        self.pid = 0
+        self._over = trio.Event()
+        self._code = 0
+
+    def on_ended(self, code: int) -> None:
+        """For the link alone."""
+        self._code = code
+        self._over.set()
+
+    async def ended(self) -> int:
+        """Wait for its end; the exit code, 128 and the number for a signal."""
+        await self._over.wait()
+        return self._code
+
+
+class KeeperLink:
+    """Owns the keeper process and which commands it was asked for."""
+
+    def __init__(self, control: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        self._control = trio.socket.from_stdlib_socket(control)
+        self._process = process
+        self._spawned: dict[str, Command] = {}
+        self.isolation = Isolation("none", "not asked yet")
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen to the keeper until cancelled; then end it. Raises KeeperDied."""
+        try:
+            with trio.fail_after(HELLO_SECONDS_MAX):
+                hello = await self._hear()
+            self.isolation = Isolation(hello["isolation"], hello["reason"])
+            task_status.started()
+            while True:
+                news = await self._hear()
+                self._spawned.pop(news["ended"]).on_ended(news["code"])
+        finally:
+            self._control.close()
+            self._process.kill()
+            self._process.wait()  # of a killed process: it does not wait
+
+    async def _hear(self) -> dict[str, Any]:
+        packet = await self._control.recv(_PACKET_BYTES_MAX)
+        if not packet:
+            raise KeeperDied("the process that keeps the embedded runtime's containers has died")
+        news: dict[str, Any] = json.loads(packet)
+        return news
+
+    async def spawn(self, id_: str, spec: dict[str, Any], stdout: int, stderr: int, join: str | None = None) -> Command:
+        """Start what ``spec`` describes, in the namespaces of ``join`` when given. Takes the two descriptors over.
+        Raises StartFailed."""
+        command = self._spawned[id_] = Command(id_)
+        with ExitStack() as ours:
+            for fd in (stdout, stderr):
+                ours.callback(os.close, fd)
+            read, write = os.pipe()
+            status = trio.lowlevel.FdStream(read)
+            ours.callback(os.close, write)
+            fds = [_memory_file(spec), write, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), stdout, stderr]
+            ours.callback(os.close, fds[0])
+            ours.callback(os.close, fds[2])
+            await self._send({"spawn": id_, "join": join}, fds)
+        async with status:
+            said = await _read_all(status)
+        for line in said.splitlines():
+            word = json.loads(line)
+            if "error" in word:
+                await command.ended()
+                raise StartFailed(word["error"])
+            command.pid = word["pid"]
+        return command
+
+    async def signal(self, id_: str, number: int, *, group: bool = False) -> None:
+        """Signal a command, or its process group. Nothing happens when it has ended."""
+        await self._send({"id": id_, "signal": number, "group": group})
+
+    async def _send(self, what: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds))]
+        try:
+            await self._control.sendmsg([json.dumps(what).encode()], rights if fds else ())
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise RuntimeFailure("the embedded runtime is going down", "UNAVAILABLE") from error
+
+
+def _memory_file(spec: dict[str, Any]) -> int:
+    fd = os.memfd_create("spec", os.MFD_CLOEXEC)
+    with os.fdopen(fd, "wb", closefd=False) as file:
+        file.write(json.dumps(spec).encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+async def _read_all(stream: trio.lowlevel.FdStream) -> bytes:
+    said = b""
+    while len(said) < _STATUS_BYTES_MAX and (chunk := await stream.receive_some(_STATUS_BYTES_MAX)):
+        said += chunk
+    return said
+
+
+def start_keeper(staging: Path) -> KeeperLink:
+    """Start the keeper. ``staging``: an empty directory of ours. Call it in the thread that lives as long as the agent:
+    the kernel ends the keeper with the thread that started it. Raises OSError."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own words
+            [
+                *(sys.executable, "-I", "-S", "-c", _BOOT),
+                *(str(its.fileno()), str(os.getpid()), str(staging), str(Path(__file__).parents[2])),
+            ],
+            pass_fds=[its.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+    return KeeperLink(ours, process)

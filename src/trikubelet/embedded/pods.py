@@ -1,0 +1,349 @@
+"""Owns every sandbox and container of the embedded runtime; ``service`` calls it for each method of the CRI.
+
+State changes in synchronous pieces; what waits (a command that starts, one that ends) waits between them. Each running
+container has one task, ``_attend``: it copies what the container writes into its log and notes how it ended.
+
+Nothing is kept on disk. When the agent ends, the containers end (``keeper``), and the next agent starts with none: it
+finds the pods' logs and volumes, and makes sandboxes anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import uuid
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import trio
+
+from trikubelet.cri.v1 import api_pb2 as pb
+from trikubelet.embedded import spec
+from trikubelet.embedded.log import ContainerLog
+from trikubelet.embedded.records import Container, Sandbox
+from trikubelet.model.runtime_errors import InvalidArgument, NotFound, ResourceExhausted, RuntimeFailure, RuntimeTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.embedded.events import EventBoard
+    from trikubelet.embedded.link import Command, Isolation, KeeperLink
+    from trikubelet.ports import Clock
+
+log = logging.getLogger(__name__)
+
+START_SECONDS_MAX: Final = 60.0
+"""From the request to the command's execve; a start under way is not given up for a caller that goes away."""
+
+KILL_SECONDS_MAX: Final = 10.0
+"""From SIGKILL to the end; a process that takes longer hangs in the kernel."""
+
+DRAIN_SECONDS_MAX: Final = 1.0
+"""For what is still in the pipes of a container that has ended."""
+
+READ_BYTES: Final = 65536
+EXEC_OUTPUT_BYTES_MAX: Final = 8 * 2**20
+"""Of each stream of one ExecSync; the rest is thrown away. Together they stay within a message."""
+
+START_ERROR_CODE: Final = 128
+
+T = TypeVar("T")
+
+
+class Pods:
+    """The runtime's whole state. ``nursery`` holds the containers' tasks."""
+
+    def __init__(
+        self,
+        link: KeeperLink,
+        machine: spec.Machine,
+        events: EventBoard,
+        clock: Clock,
+        nursery: trio.Nursery,
+        addresses: tuple[str, ...],
+    ) -> None:
+        self._link = link
+        self._machine = machine
+        self._events = events
+        self._clock = clock
+        self._nursery = nursery
+        self._addresses = addresses
+        self.sandboxes: dict[str, Sandbox] = {}
+        self.containers: dict[str, Container] = {}
+
+    # ---- sandboxes ----
+
+    def run_sandbox(self, config: pb.PodSandboxConfig, handler: str) -> Sandbox:
+        """A new sandbox, ready. Raises InvalidArgument, and RuntimeFailure when its name is taken."""
+        if handler:
+            raise InvalidArgument(f"runtime handler {handler}: the embedded runtime has none")
+        if config.linux.sysctls:
+            raise InvalidArgument(
+                f"sysctls {', '.join(config.linux.sysctls)}: pods of the embedded runtime share the machine's network "
+                "and must not change its settings; use containerd for this pod"
+            )
+        about = config.metadata
+        for other in self.sandboxes.values():
+            if other.config.metadata == about:
+                name = f"{about.name}_{about.namespace}_{about.uid}_{about.attempt}"
+                raise RuntimeFailure(f'name "{name}" is reserved for "{other.id}"')
+        host_network = config.linux.security_context.namespace_options.network == pb.NODE
+        # The pod shares the machine's network in any case. One that asked for a network of its own is told the
+        # machine's addresses as its own, under which its servers are in fact reached.
+        ips = () if host_network else self._addresses
+        sandbox = Sandbox(_new_id(), config, self._clock.now_ns(), handler, ips)
+        self.sandboxes[sandbox.id] = sandbox
+        self._tell(sandbox, sandbox.id, pb.CONTAINER_CREATED_EVENT)
+        self._tell(sandbox, sandbox.id, pb.CONTAINER_STARTED_EVENT)
+        return sandbox
+
+    def sandbox(self, id_: str) -> Sandbox:
+        """One sandbox. Raises NotFound."""
+        return _find(self.sandboxes, id_, "sandbox")
+
+    async def stop_sandbox(self, id_: str) -> None:
+        """Kill what runs in a sandbox; it is not ready any more. Raises NotFound, RuntimeTimeout."""
+        sandbox = self.sandbox(id_)
+        was_ready, sandbox.ready = sandbox.ready, False  # before the first wait: nothing is started in it from here on
+        for container in self.of_sandbox(id_):
+            await self._kill(container)
+        if was_ready:
+            self._tell(sandbox, sandbox.id, pb.CONTAINER_STOPPED_EVENT)
+
+    async def remove_sandbox(self, id_: str) -> None:
+        """Remove a sandbox with its containers. Nothing happens when there is none. Raises RuntimeTimeout."""
+        try:
+            sandbox = self.sandbox(id_)
+        except NotFound:
+            return
+        await self.stop_sandbox(sandbox.id)
+        for container in self.of_sandbox(sandbox.id):
+            self._forget(container)
+        if self.sandboxes.pop(sandbox.id, None):
+            self._tell(sandbox, sandbox.id, pb.CONTAINER_DELETED_EVENT)
+
+    def of_sandbox(self, id_: str) -> list[Container]:
+        """The containers of one sandbox."""
+        return [c for c in self.containers.values() if c.sandbox.id == id_]
+
+    # ---- containers ----
+
+    def create_container(self, sandbox_id: str, config: pb.ContainerConfig, within: pb.PodSandboxConfig) -> Container:
+        """A new container, not started. Raises NotFound, InvalidArgument, and RuntimeFailure when it has a namesake."""
+        sandbox = self.sandbox(sandbox_id)
+        if not sandbox.ready:
+            raise RuntimeFailure(f"sandbox {sandbox.id} is not ready")
+        about = config.metadata
+        for other in self.of_sandbox(sandbox.id):
+            if other.config.metadata == about:
+                raise RuntimeFailure(f'name "{about.name}_{about.attempt}" is reserved for "{other.id}"')
+        directory = within.log_directory or sandbox.config.log_directory
+        container = Container(
+            id=_new_id(),
+            sandbox=sandbox,
+            config=config,
+            spec=spec.describe(config, sandbox.config, self._machine),
+            image=config.image.image,
+            stop_signal=spec.stop_signal(config),
+            log_path=os.path.join(directory, config.log_path) if directory and config.log_path else "",
+            created_at=self._clock.now_ns(),
+        )
+        self.containers[container.id] = container
+        self._tell(sandbox, container.id, pb.CONTAINER_CREATED_EVENT)
+        return container
+
+    def container(self, id_: str) -> Container:
+        """One container. Raises NotFound."""
+        return _find(self.containers, id_, "container")
+
+    async def start_container(self, id_: str) -> None:
+        """Run a created container's command. Raises NotFound, and RuntimeFailure when it cannot be run: the container
+        has then exited, with code 128 and the reason StartError."""
+        container = self.container(id_)
+        if container.state != pb.CONTAINER_CREATED or container.starting:
+            raise RuntimeFailure(f"container {container.id} has been started already")
+        if not container.sandbox.ready:
+            raise RuntimeFailure(f"sandbox {container.sandbox.id} is not ready")
+        container.starting = True
+        with trio.CancelScope(deadline=trio.current_time() + START_SECONDS_MAX, shield=True):
+            await self._start(container)
+            return
+        self._failed(container, f"not started within {START_SECONDS_MAX:g} s")
+        await self._link.signal(container.id, signal.SIGKILL)
+        raise RuntimeTimeout(f"container {container.id} did not start within {START_SECONDS_MAX:g} s")
+
+    async def _start(self, container: Container) -> None:
+        try:
+            container.log = ContainerLog(container.log_path, self._clock)
+            command, streams = await self._spawn(container.id, container.spec)
+        except (OSError, RuntimeFailure, ResourceExhausted) as error:
+            self._failed(container, str(error))
+            raise RuntimeFailure(f"container {container.config.metadata.name}: {error}") from error
+        container.command = command
+        container.settled.set()
+        container.state, container.started_at = pb.CONTAINER_RUNNING, self._clock.now_ns()
+        self._tell(container.sandbox, container.id, pb.CONTAINER_STARTED_EVENT)
+        self._nursery.start_soon(self._attend, container, command, streams)
+
+    def _failed(self, container: Container, message: str) -> None:
+        now = self._clock.now_ns()
+        container.state, container.exit_code, container.reason = pb.CONTAINER_EXITED, START_ERROR_CODE, "StartError"
+        container.message, container.started_at, container.finished_at = message, now, now
+        container.settled.set()
+        self._close(container)
+
+    async def _attend(self, container: Container, command: Command, streams: Sequence[trio.lowlevel.FdStream]) -> None:
+        assert container.log is not None
+        async with trio.open_nursery() as nursery:
+            for name, stream in zip(("stdout", "stderr"), streams, strict=True):
+                nursery.start_soon(_pump, container.log, name, stream)
+            code = await command.ended()
+            # Its descriptors may have been handed to somebody who lives on.
+            nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
+        container.state, container.exit_code = pb.CONTAINER_EXITED, code
+        container.reason = "Completed" if code == 0 else "Error"
+        container.finished_at = self._clock.now_ns()
+        self._close(container)
+
+    def _close(self, container: Container) -> None:
+        if container.log is not None:
+            container.log.close()
+        container.ended.set()
+        self._tell(container.sandbox, container.id, pb.CONTAINER_STOPPED_EVENT)
+
+    async def stop_container(self, id_: str, grace_seconds: int) -> None:
+        """The stop signal, then SIGKILL after the grace. Nothing happens to one that does not run. Raises NotFound,
+        RuntimeTimeout."""
+        container = self.container(id_)
+        if container.state == pb.CONTAINER_RUNNING and grace_seconds > 0:
+            await self._link.signal(container.id, container.stop_signal)
+            with trio.move_on_after(grace_seconds):
+                await container.ended.wait()
+        await self._kill(container)
+
+    async def _kill(self, container: Container) -> None:
+        if container.starting:
+            await container.settled.wait()
+        if container.state != pb.CONTAINER_RUNNING:
+            return
+        await self._link.signal(container.id, signal.SIGKILL)
+        with trio.move_on_after(KILL_SECONDS_MAX):
+            await container.ended.wait()
+            return
+        raise RuntimeTimeout(f"container {container.id} was killed and does not end: it hangs in the kernel")
+
+    async def remove_container(self, id_: str) -> None:
+        """Remove a container, killing it when it runs. Nothing happens when there is none. Raises RuntimeTimeout."""
+        try:
+            container = self.container(id_)
+        except NotFound:
+            return
+        await self._kill(container)
+        self._forget(container)
+
+    def _forget(self, container: Container) -> None:
+        if self.containers.pop(container.id, None):
+            self._tell(container.sandbox, container.id, pb.CONTAINER_DELETED_EVENT)
+
+    def reopen_log(self, id_: str) -> None:
+        """Go on in a new file at the log's path. Raises NotFound and RuntimeFailure."""
+        container = self.container(id_)
+        if container.state != pb.CONTAINER_RUNNING or container.log is None:
+            raise RuntimeFailure(f"container {container.id} is not running")
+        try:
+            container.log.reopen()
+        except OSError as error:
+            raise RuntimeFailure(f"cannot reopen {container.log_path}: {error.strerror}") from error
+
+    # ---- commands in containers ----
+
+    async def execute(self, id_: str, argv: list[str], seconds_max: int) -> tuple[int, bytes, bytes]:
+        """Run a command in a container to its end: exit code, stdout and stderr. 0 seconds are no limit. Raises
+        NotFound, RuntimeFailure when it cannot be run, RuntimeTimeout when it was killed at the limit."""
+        container = self.container(id_)
+        if container.state != pb.CONTAINER_RUNNING:
+            raise RuntimeFailure(f"container {container.id} is not running")
+        exec_id = _new_id()
+        join = container.id if self._machine.isolation.namespaces else None
+        wanted = spec.for_exec(container.spec, argv)
+        with trio.CancelScope(deadline=trio.current_time() + START_SECONDS_MAX, shield=True):
+            command, (stdout, stderr) = await self._spawn(exec_id, wanted, join)
+        said: list[bytearray] = [bytearray(), bytearray()]
+        code: int | None = None
+        try:
+            with trio.move_on_after(seconds_max or float("inf")):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_collect, stdout, said[0])
+                    nursery.start_soon(_collect, stderr, said[1])
+                    code = await command.ended()
+                    nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
+        finally:
+            with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
+                if code is None:
+                    await self._link.signal(exec_id, signal.SIGKILL, group=True)
+                    await command.ended()
+        if code is None:
+            raise RuntimeTimeout(f"the command was killed: it took longer than {seconds_max} s")
+        return code, bytes(said[0]), bytes(said[1])
+
+    async def _spawn(
+        self, id_: str, wanted: dict[str, Any], join: str | None = None
+    ) -> tuple[Command, tuple[trio.lowlevel.FdStream, trio.lowlevel.FdStream]]:
+        out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
+        streams = trio.lowlevel.FdStream(out_read), trio.lowlevel.FdStream(err_read)
+        try:
+            command = await self._link.spawn(id_, wanted, out_write, err_write, join)
+        except BaseException:
+            for stream in streams:
+                await trio.aclose_forcefully(stream)
+            raise
+        return command, streams
+
+    # ---- the end ----
+
+    async def farewell(self) -> None:
+        """Ask every container to stop, and wait until all have. The caller gives up when it likes: the keeper's end is
+        theirs."""
+        running = [c for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING]
+        for container in running:
+            await self._link.signal(container.id, container.stop_signal)
+        for container in running:
+            await container.ended.wait()
+
+    @property
+    def isolation(self) -> Isolation:
+        """What keeps containers apart here."""
+        return self._machine.isolation
+
+    def _tell(self, sandbox: Sandbox, id_: str, kind: pb.ContainerEventType) -> None:
+        self._events.tell(id_, kind, sandbox, self.of_sandbox(sandbox.id), self._clock.now_ns())
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex * 2
+
+
+def _find(found: dict[str, T], id_: str, kind: str) -> T:
+    """By the whole id, or by the beginning of one, as operators type them."""
+    if id_ in found:
+        return found[id_]
+    matches = [value for key, value in found.items() if id_ and key.startswith(id_)]
+    if len(matches) != 1:
+        raise NotFound(f'{kind} "{id_}": {"several begin so" if matches else "not found"}')
+    return matches[0]
+
+
+async def _pump(into: ContainerLog, name: str, stream: trio.lowlevel.FdStream) -> None:
+    try:
+        async with stream:
+            while data := await stream.receive_some(READ_BYTES):
+                into.feed(name, data)
+    finally:
+        into.finish(name)
+
+
+async def _collect(stream: trio.lowlevel.FdStream, into: bytearray) -> None:
+    async with stream:
+        while data := await stream.receive_some(READ_BYTES):
+            into += data[: EXEC_OUTPUT_BYTES_MAX - len(into)]

@@ -1,0 +1,97 @@
+"""The embedded runtime as one service: the keeper, the pods, and a CRI server on a Unix socket.
+
+    run_embedded
+    ├── link     to the keeper process; its death is ours
+    ├── pods     one task per running container
+    └── serve    the socket, which goes first: nobody asks while the containers say farewell
+
+Cancelled, it asks the containers to stop, gives them ``FAREWELL_SECONDS_MAX``, and ends them with the keeper. When the
+agent is killed there is no farewell, and the kernel does the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.cri.server import serve
+from trikubelet.embedded.events import EventBoard
+from trikubelet.embedded.images import HostImages
+from trikubelet.embedded.link import start_keeper
+from trikubelet.embedded.pods import Pods
+from trikubelet.embedded.service import EmbeddedRuntime
+from trikubelet.embedded.spec import Machine, User
+from trikubelet.host.clock import SystemClock
+from trikubelet.host.node import default_addresses
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trikubelet.cri.server import Servable
+    from trikubelet.embedded.link import KeeperLink
+
+log = logging.getLogger(__name__)
+
+FAREWELL_SECONDS_MAX: Final = 2.0
+
+
+async def run_embedded(
+    socket_path: str, state_dir: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve the CRI at ``socket_path`` until cancelled; ``started`` means that clients can connect. ``state_dir`` is
+    made when it does not exist. Call it in the process's main thread: the kernel ends the containers with the thread
+    that started their keeper.
+
+    Raises OSError where it cannot listen or write, and ``link.KeeperDied`` when the containers are lost.
+    """
+    staging = state_dir / "root"
+    staging.mkdir(mode=0o700, parents=True, exist_ok=True)
+    link = start_keeper(staging)
+    clock, events = SystemClock(), EventBoard()
+    async with trio.open_nursery() as nursery:
+        scope = await nursery.start(_run_shielded, link)
+        try:
+            _say(link.isolation.kind, link.isolation.reason)
+            machine = Machine(link.isolation, os.geteuid(), os.getegid(), str(staging), find_user)
+            addresses = default_addresses() or ("127.0.0.1",)
+            pods = Pods(link, machine, events, clock, scope.nursery, addresses)
+            services: list[Servable] = [EmbeddedRuntime(pods, events, clock), HostImages(state_dir, clock)]
+            try:
+                await serve(services, socket_path, task_status=task_status)
+            finally:
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + FAREWELL_SECONDS_MAX):
+                    await pods.farewell()
+        finally:
+            scope.cancel()
+
+
+class _Outliving:
+    """The nursery of the link and the containers' tasks, shielded: they outlive the server, for the farewell."""
+
+    def __init__(self, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
+        self.nursery = nursery
+        self.cancel = scope.cancel
+
+
+async def _run_shielded(link: KeeperLink, *, task_status: trio.TaskStatus[_Outliving]) -> None:
+    with trio.CancelScope(shield=True) as scope:  # its owner is run_embedded, which always cancels it
+        async with trio.open_nursery() as nursery:
+            await nursery.start(link.run)
+            task_status.started(_Outliving(nursery, scope))
+
+
+def _say(kind: str, reason: str) -> None:
+    if kind == "none":
+        log.warning("embedded runtime: containers share this machine's processes and mounts (%s)", reason)
+    else:
+        log.info("embedded runtime: containers have process and mount namespaces (as %s)", kind)
+
+
+def find_user(wanted: int | str) -> User:
+    """A user by uid or name. Raises KeyError."""
+    found = pwd.getpwnam(wanted) if isinstance(wanted, str) else pwd.getpwuid(wanted)
+    return User(found.pw_uid, found.pw_gid, tuple(os.getgrouplist(found.pw_name, found.pw_gid)), found.pw_dir)
