@@ -1,0 +1,164 @@
+"""Log lines as Kubernetes' components write them, from Python's own ``logging``.
+
+    I1121 07:01:02.123456    1234 pleg.py:152] Relist failed: …              text, klog's header
+    {"ts":1763708462123.456,"caller":"pleg/pleg.py:152","msg":"…","v":0}     json, as component-base has it
+
+``-v`` N lets records of verbosity N and below through. Verbosities stand between Python's levels: INFO is 0 and DEBUG
+is 4, so ``log.info`` is for what an operator should see and ``log.debug`` for what it is made of; ``level(n)`` gives
+the others. ``--vmodule`` sets N for source files by pattern. What the libraries say below a warning is let through from
+verbosity 8 on.
+
+A line is a line: control characters in a message are escaped, so that no container's output can forge one. Only the
+traceback of an exception follows on lines of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final, Literal, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LEVELS: Final = (logging.INFO, 18, 16, 13, logging.DEBUG, 9, 8, 7, 6, 5, 4)
+"""The Python level of each verbosity."""
+_LIBRARIES_FROM: Final = 8
+_OWN: Final = "trikubelet"
+_CHARS_MAX: Final = 16 * 1024
+"""Of one message; nobody reads a longer one, and a log collector cuts it anyway."""
+_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\t", 10: "\\n", 13: "\\r"}
+_ESCAPES_OF_TRACEBACKS: Final = {code: text for code, text in _ESCAPES.items() if code != 10}
+
+
+def level(verbosity: int) -> int:
+    """The Python level of a verbosity; those above 10 are as 10."""
+    return _LEVELS[max(0, min(verbosity, len(_LEVELS) - 1))]
+
+
+def verbosity_of(levelno: int) -> int:
+    """The verbosity of a Python level; 0 for INFO and everything more serious."""
+    return next((n for n, threshold in enumerate(_LEVELS) if threshold <= levelno), len(_LEVELS) - 1)
+
+
+class Verbosity:
+    """Decides which records are let through. ``modules``: patterns of source files and their verbosity, of which the
+    first that fits counts. A pattern with a slash is for the path (``pods/*``), any other for the file's name without
+    its ending (``pleg*``)."""
+
+    def __init__(self, verbosity: int = 0, modules: Sequence[tuple[str, int]] = ()) -> None:
+        self._verbosity = verbosity
+        self._modules = tuple(modules)
+
+    @property
+    def lowest_level(self) -> int:
+        """The lowest Python level that can pass: what the root logger is set to."""
+        return level(max([self._verbosity, *(verbosity for _, verbosity in self._modules)]))
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        """Whether the record passes."""
+        if record.levelno >= logging.WARNING:
+            return True
+        allowed = self._allowed(record)
+        if record.name.split(".", 1)[0] != _OWN and allowed < _LIBRARIES_FROM:
+            return False
+        return verbosity_of(record.levelno) <= allowed
+
+    def _allowed(self, record: logging.LogRecord) -> int:
+        path = record.pathname.removesuffix(".py")
+        for pattern, verbosity in self._modules:
+            if "/" in pattern:
+                if fnmatchcase(path, pattern) or fnmatchcase(path, f"*/{pattern}"):
+                    return verbosity
+            elif fnmatchcase(record.module, pattern):
+                return verbosity
+        return self._verbosity
+
+
+class TextFormat(logging.Formatter):
+    """klog's text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, and the traceback if there is one."""
+        letter = _letter(record.levelno)
+        when = datetime.fromtimestamp(record.created).strftime("%m%d %H:%M:%S.%f")  # local time, as klog
+        line = f"{letter}{when} {os.getpid():7d} {record.filename}:{record.lineno}] {_message(record)}"
+        traceback = self._traceback(record)
+        return f"{line}\n{traceback.translate(_ESCAPES_OF_TRACEBACKS)}" if traceback else line
+
+    def _traceback(self, record: logging.LogRecord) -> str:
+        return self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
+
+
+class JsonFormat(logging.Formatter):
+    """component-base's JSON: ``ts`` in milliseconds since the epoch; ``v`` for what is no error; ``err`` and ``stack``
+    where there is an exception. Warnings, which upstream cannot tell from the rest, have ``"severity":"warning"``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one JSON object."""
+        folder = os.path.basename(os.path.dirname(record.pathname))
+        entry: dict[str, object] = {
+            "ts": round(record.created * 1000, 3),
+            "caller": f"{folder}/{record.filename}:{record.lineno}",
+            "msg": _message(record, escape=False),
+        }
+        if record.levelno < logging.ERROR:
+            entry["v"] = verbosity_of(record.levelno)
+        if record.levelno == logging.WARNING:
+            entry["severity"] = "warning"
+        if record.exc_info and (error := record.exc_info[1]) is not None:
+            entry["err"] = f"{type(error).__name__}: {error}"
+            entry["stack"] = self.formatException(record.exc_info)
+        elif record.levelno >= logging.ERROR:
+            entry["err"] = None
+        return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+
+
+class LogHandler(logging.StreamHandler[TextIO]):
+    """Owns whether lines still reach their stream; ``trouble`` is what the health check of the log asks."""
+
+    def __init__(
+        self, verbosity: Verbosity, form: Literal["text", "json"] = "text", stream: TextIO | None = None
+    ) -> None:
+        super().__init__(sys.stderr if stream is None else stream)
+        self.trouble: str | None = None
+        """Why the last line could not be written, or None."""
+        self.verbosity = verbosity
+        self.setFormatter(TextFormat() if form == "text" else JsonFormat())
+        self.addFilter(verbosity)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record's line. Raises nothing."""
+        self.trouble = None
+        super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's name
+        """Remember it; there is nowhere left to complain."""
+        error = sys.exc_info()[1]
+        self.trouble = f"a line could not be written: {error}"
+
+
+def install(handler: LogHandler) -> None:
+    """Make the handler the process's only one."""
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(handler.verbosity.lowest_level)
+
+
+def _letter(levelno: int) -> str:
+    if levelno >= logging.CRITICAL:
+        return "F"
+    if levelno >= logging.ERROR:
+        return "E"
+    return "W" if levelno >= logging.WARNING else "I"
+
+
+def _message(record: logging.LogRecord, *, escape: bool = True) -> str:
+    message = record.getMessage()
+    if len(message) > _CHARS_MAX:
+        message = f"{message[:_CHARS_MAX]}… ({len(message) - _CHARS_MAX} more characters)"
+    return message.translate(_ESCAPES) if escape else message

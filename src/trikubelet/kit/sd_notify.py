@@ -1,0 +1,76 @@
+"""Telling systemd how it is: readiness, a status line, the end, and that the watchdog need not bite.
+
+The protocol is a datagram of ``KEY=VALUE`` lines to the socket named by NOTIFY_SOCKET. Without systemd there is no such
+variable, and everything here does nothing. Nothing here raises, waits or is async: an agent must not fail because its
+service manager does not listen.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+log = logging.getLogger(__name__)
+
+_SOCKET: Final = "NOTIFY_SOCKET"
+_WATCHDOG: Final = ("WATCHDOG_USEC", "WATCHDOG_PID")
+_STATUS_CHARS_MAX: Final = 500
+
+
+class Notifier:
+    """The way to the service manager. ``address`` is its socket, empty for none; ``watchdog_seconds`` is how long it
+    waits for a sign of life before it kills the process, None when it does not."""
+
+    def __init__(self, address: str = "", watchdog_seconds: float | None = None) -> None:
+        self.watchdog_seconds = watchdog_seconds
+        # "@" stands for the zero byte of Linux' abstract addresses.
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self._failed = False
+
+    @classmethod
+    def take_from(cls, environment: MutableMapping[str, str]) -> Notifier:
+        """What an environment says, and out of it, so that no child believes itself to be the service."""
+        address = environment.pop(_SOCKET, "")
+        period, pid = (environment.pop(name, "") for name in _WATCHDOG)
+        ours = not pid or pid == str(os.getpid())
+        seconds = int(period) / 1e6 if address and ours and period.isdecimal() and int(period) > 0 else None
+        return cls(address if address.startswith(("/", "@")) else "", seconds)
+
+    def ready(self, status: str) -> None:
+        """The agent does its work from now on."""
+        self._send("READY=1", _status(status))
+
+    def status(self, status: str) -> None:
+        """One line for ``systemctl status``."""
+        self._send(_status(status))
+
+    def stopping(self, status: str) -> None:
+        """The agent is going down."""
+        self._send("STOPPING=1", _status(status))
+
+    def alive(self) -> None:
+        """A sign of life for the watchdog."""
+        self._send("WATCHDOG=1")
+
+    def _send(self, *lines: str) -> None:
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as way:
+                way.setblocking(False)
+                way.sendto("\n".join(lines).encode(), self._address)
+        except OSError as error:
+            if not self._failed:
+                log.warning("Cannot tell systemd (%s): %s", lines[0], error)
+            self._failed = True
+        else:
+            self._failed = False
+
+
+def _status(text: str) -> str:
+    return f"STATUS={' '.join(text.split())[:_STATUS_CHARS_MAX]}"
