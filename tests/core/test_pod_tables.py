@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trikubelet.app.commands.ages import human_duration, since
+from trikubelet.app.commands.layout import Layout
 from trikubelet.app.commands.pod_row import in_order, pod_row
 from trikubelet.app.commands.tables import PodTable, Table
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
@@ -239,6 +240,14 @@ def test_a_watch_prints_headings_once_and_keeps_its_columns() -> None:
     assert [] == table.lines([])
     assert ["NAME          AGE", "a-long-name   5m"] == table.lines([("a-long-name", "5m")])
     assert ["b             1s"] == table.lines([("b", "1s")])
+
+
+def test_what_a_container_says_cannot_move_the_cursor() -> None:
+    assert ["a^[[2Kb c^?\\x9b   d"] == Table(["X", "Y"], show_headings=False).lines([("a\x1b[2Kb\nc\x7f\x9b\n", "d")])
+
+    layout = Layout()
+    layout.field(0, "Message", "one\rtwo")
+    assert ["Message:  one^Mtwo"] == layout.lines()
 
 
 def test_pods_are_listed_by_namespace_and_name_and_the_older_life_first() -> None:

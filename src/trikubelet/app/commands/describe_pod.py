@@ -161,7 +161,7 @@ def _events(out: Layout, events: Sequence[k8s.Event], now_ns: int) -> None:
             event.reason,
             event_age(event, now_ns),
             event.source.component if event.source else "",
-            event.message.strip(),
+            event.message,
         )
         for event in events
     ]

@@ -18,6 +18,7 @@ from trikubelet.app.commands import asking
 from trikubelet.app.commands.ages import since
 from trikubelet.app.commands.objects import TABLE, WIDE, as_list, show
 from trikubelet.app.commands.pod_row import pod_row
+from trikubelet.app.commands.printable import in_a_cell
 from trikubelet.app.commands.tables import PodTable, Table
 from trikubelet.model.k8s import Pod
 
@@ -108,7 +109,7 @@ def _print_rows(table: PodTable, pods: Iterable[Pod]) -> None:
 def _print_faults(faults: Iterable[ManifestFault]) -> None:
     for fault in faults:
         kept = f" [{', '.join(fault.running)}: the last good version keeps running]" if fault.running else ""
-        print(f"{fault}{kept}", file=sys.stderr)
+        print(in_a_cell(f"{fault}{kept}"), file=sys.stderr)
 
 
 async def _watch(agent: Agent, args: argparse.Namespace, known: dict[str, Pod], table: PodTable | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.app.commands.printable import in_lines
 from trikubelet.app.commands.tables import Table
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Layout:
     def lines(self) -> list[str]:
         """Everything so far."""
         self._end_block()
-        return self._done
+        return [in_lines(line) for line in self._done]
 
     def _end_block(self) -> None:
         width = max((len(label) for label, _ in self._block), default=0) + GAP

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.app.commands.printable import in_a_cell
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -41,7 +43,7 @@ class Table:
 
     def lines(self, rows: Iterable[Sequence[str]]) -> list[str]:
         """The rows as lines; before the first of all the headings, unless they were not wanted."""
-        rows = list(rows)
+        rows = [tuple(map(in_a_cell, row)) for row in rows]
         for row in rows:
             assert len(row) == len(self._widths)
             self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
