@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from core.podkit import BOX, STARTED_AT
 from trikubelet.core.actions import PodActions, Verdict, Verdicts
 from trikubelet.core.container_hash import container_hash
-from trikubelet.core.restarts import allows_restart
 from trikubelet.core.termination import kill_stages
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
@@ -51,14 +50,7 @@ class PodWorld:
             self._end([newest], code)
 
     def lose(self, name: str) -> None:
-        """Somebody removes every container of that name behind our back. Not where the newest ended for good: that
-        record is all that says so, the garbage rules keep it, and without it the container would be run again."""
-        spec = self.pod.spec
-        for container in (*spec.init_containers, *spec.containers):
-            newest = next((c for c in reversed(self.containers) if c.name == container.name == name), None)
-            ended = newest is not None and newest.state is ContainerState.EXITED
-            if ended and newest and not allows_restart(self.pod, container, newest.exit_code):
-                return
+        """Somebody removes every container of that name behind our back."""
         self.containers = [c for c in self.containers if c.name != name]
 
     def reboot(self) -> None:

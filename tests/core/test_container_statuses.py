@@ -175,6 +175,8 @@ LOST = [
     Lost("it ran, the pod is being deleted: ended unseen, and that is all", "waiting ContainerCreating", UNKNOWN_END, 2,
          runs("a", restart_count=2), DELETED),
     Lost("it had ended: it has ended", "ended 0 ", "-", 2, stopped("a", restart_count=2), NEVER),
+    Lost("it had ended for good, whatever was noted", "ended 3 ", "-", 2, stopped("a", 3, restart_count=2), NEVER,
+         NOTED),
     Lost("it had ended and backs off", "waiting CrashLoopBackOff", "ended 3 ", 2, stopped("a", 3, restart_count=2),
          PLAIN, NOTED),
     Lost("it waited and had ended before", "waiting ContainerCreating", "ended 3 ", 2, waits("a", 3, restart_count=2)),
@@ -224,6 +226,13 @@ def test_while_all_restart_a_container_that_was_taken_away_says_why_it_waits() -
     assert ("waiting RestartingAllContainers", "ended 137 RestartingAllContainers", 2) == (
         state_words(shown.state), state_words(shown.last_state), shown.restart_count,
     )  # fmt: skip
+
+
+def test_after_the_cause_of_a_restart_of_all_was_taken_away_nothing_is_over_any_more() -> None:
+    it = pod(container("a", "Never"), container("boss", "Never", ALL))
+    facts = ContainerFacts(previous=by_name(stopped("a"), stopped("boss", 42)))
+    shown = container_statuses(it, it.spec.containers, observe(it), facts, init=False)
+    assert ["waiting RestartingAllContainers"] * 2 == [state_words(s.state) for s in shown]
 
 
 # ---- ephemeral ones ----

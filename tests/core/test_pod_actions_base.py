@@ -19,6 +19,7 @@ from core.podkit import (
     summary,
     unknown,
 )
+from core.statuskit import runs, stopped, waits
 from trikubelet.core.actions import Kill, KillReason, Verdict, Verdicts, plan
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerStatus, SandboxStatus
@@ -233,6 +234,39 @@ def test_a_failed_probe_obeys_the_policy_and_no_rule(own: str, pods: str, starte
     it = pod(container("foo1", own, rule("Restart", "NotIn", 0)), "foo2", policy=pods)
     actions = plan(it, observe(it, *all_running(it)), Verdicts(liveness={"foo1-0": Verdict.FAILURE}))
     assert (started, ["foo1"]) == (actions.to_start, [kill.status.name for kill in actions.to_kill])
+
+
+SHOWN = k8s.PodStatus(container_statuses=(stopped("foo1", 1), stopped("foo2"), runs("foo3")))
+ONE_UP = (running("foo3"),)
+
+
+@pytest.mark.parametrize(
+    ("expected", "policy", "seen", "sandboxes"),
+    [
+        pytest.param({}, "Never", ONE_UP, (BOX,), id="Never: they stay what they were"),
+        pytest.param({"start": (0,)}, "OnFailure", ONE_UP, (BOX,), id="OnFailure: the one that failed runs again"),
+        pytest.param({"start": (0, 1)}, "Always", ONE_UP, (BOX,), id="Always: both run again"),
+        pytest.param({"kill_pod": True}, "Never", (exited("foo3"),), (BOX,), id="Never: the pod is over with the last"),
+        pytest.param(
+            {"kill_pod": True, "attempt": 1}, "Never", ONE_UP, dead(), id="Never, a dead sandbox: not made for them"
+        ),
+        pytest.param(
+            {**ANEW, "attempt": 1, "start": (0, 2)}, "OnFailure", ONE_UP, dead(),
+            id="OnFailure, a dead sandbox: without the one that succeeded",
+        ),
+    ],
+)  # fmt: skip
+def test_an_end_that_was_shown_counts_when_the_runtime_has_lost_its_record(
+    expected: dict[str, Any], policy: str, seen: tuple[ContainerStatus, ...], sandboxes: tuple[SandboxStatus, ...]
+) -> None:
+    it = pod(policy=policy)
+    assert expected == summary(plan(it, observe(it, *seen, sandboxes=sandboxes), shown=SHOWN))
+
+
+def test_a_container_that_was_shown_running_and_is_lost_is_started_even_under_never() -> None:
+    it = pod(policy="Never")
+    shown = k8s.PodStatus(container_statuses=(runs("foo1"), waits("foo2"), runs("foo3")))
+    assert {"start": (0, 1)} == summary(plan(it, observe(it, *ONE_UP), shown=shown))
 
 
 def test_kill_is_a_record_of_the_observed_container() -> None:

@@ -264,7 +264,7 @@ def test_statuses_never_go_backwards(life: tuple[k8s.Pod, list[tuple[str, str, i
         before = after
         if after.phase in TERMINAL:
             break  # the worker stops syncing and stops the pod
-        world.perform(plan(it, world.observe(), world.verdicts()))
+        world.perform(plan(it, world.observe(), world.verdicts(), shown=after))
         happen(world, what, name, code)
     assert before is not None
     if delete or before.phase in TERMINAL:

@@ -253,7 +253,8 @@ STEPS = [
     Step("an end nobody saw may be taken back", 0, pod("a", policy="Never"),
          shown("a", ended(137, reason="ContainerStatusUnknown")), runs("a")),
     Step("a sidecar may always run again", 0, SIDECAR, stopped("s"), runs("s")),
-    Step("an init container that is done may not", 1, SIDECAR, stopped("i"), runs("i")),
+    Step("an init container that is done runs again in a new sandbox", 0, SIDECAR, stopped("i"), runs("i")),
+    Step("an init container that failed for good may not", 1, SIDECAR, stopped("i", 1), runs("i")),
 ]  # fmt: skip
 
 

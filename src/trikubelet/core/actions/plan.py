@@ -10,14 +10,19 @@ from trikubelet.core.actions.records import Kill, KillReason, PodActions, Reset,
 from trikubelet.core.actions.regular import are_over, plan_ephemeral, plan_regular
 from trikubelet.core.actions.restart_all import plan_resets, sources
 from trikubelet.core.actions.sandbox import plan_new_sandbox, sandbox_need
+from trikubelet.core.restarts import allows_restart
+from trikubelet.model.runtime import ContainerState, ContainerStatus
 
 if TYPE_CHECKING:
-    from trikubelet.model.k8s import Pod
+    from trikubelet.model.k8s import Pod, PodStatus
     from trikubelet.model.runtime import PodObservation
 
 
-def plan(pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None) -> PodActions:
-    """What to do so that the pod becomes what it should be. An empty plan means: nothing."""
+def plan(
+    pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None, *, shown: PodStatus | None = None
+) -> PodActions:
+    """What to do so that the pod becomes what it should be. An empty plan means: nothing. ``shown`` is the status last
+    computed: it remembers which containers ended for good when the runtime has lost their records."""
     verdicts = verdicts or Verdicts()
     need = sandbox_need(pod, observed)
     resetting = sources(pod, observed)
@@ -25,6 +30,8 @@ def plan(pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None) -
         # Before the sandbox: a source left behind in a dead one would reset the pod once more in the new one.
         resets = plan_resets(pod, observed, resetting)
         return PodActions(sandbox_id=need.sandbox_id, attempt=need.attempt, to_reset=resets)
+    if shown is not None:
+        observed = _with_ends(pod, observed, shown)
     if need.anew:
         return plan_new_sandbox(pod, observed, need)
 
@@ -57,6 +64,24 @@ def plan(pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None) -
         init_to_start=present.init_to_start,
         to_start=regular.to_start,
     )
+
+
+def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObservation:
+    """With an end for each regular container of which the runtime has nothing and which was shown to have ended for
+    good: a record that somebody removed must not make a container run that its policy forbids to run again."""
+    named = {container.name: container for container in pod.spec.containers}
+    lost = []
+    for status in shown.container_statuses:
+        ended = status.state.terminated if status.state is not None else None
+        if ended is None or status.name not in named or observed.latest(status.name) is not None:
+            continue
+        if not allows_restart(pod, named[status.name], ended.exit_code):
+            lost.append(
+                ContainerStatus(
+                    "", status.name, status.restart_count, ContainerState.EXITED, 0, exit_code=ended.exit_code
+                )
+            )
+    return replace(observed, containers=(*observed.containers, *lost)) if lost else observed
 
 
 def _in_sandbox(observed: PodObservation, sandbox_id: str) -> PodObservation:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trikubelet.core.actions.restart_all import sources
-from trikubelet.core.restarts import RESTART_ALL, is_sidecar, rule_action, should_restart
+from trikubelet.core.names import all_containers
+from trikubelet.core.restarts import RESTART_ALL, allows_restart, is_sidecar, rule_action, should_restart
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
@@ -54,7 +55,7 @@ def container_statuses(
 ) -> tuple[k8s.ContainerStatus, ...]:
     """The statuses of regular (or, with ``init``, of init) containers, in the spec's order."""
     default = "PodInitializing" if not init and pod.spec.init_containers else "ContainerCreating"
-    resetting = bool(sources(pod, observed))
+    resetting = bool(sources(pod, observed)) or _was_reset(pod, observed, facts)
     return tuple(
         _seen(pod, container, observed, facts, init=init, default=default)
         if observed.latest(container.name) is not None
@@ -74,6 +75,17 @@ def ephemeral_statuses(
         state = _state(history[0], facts) if history else waiting
         found.append(_assemble(container.name, container.image, history, state, None, facts, ready=False))
     return tuple(found)
+
+
+def _was_reset(pod: k8s.Pod, observed: PodObservation, facts: ContainerFacts) -> bool:
+    """Whether the container that asked for a restart of all was taken away since we last looked: it goes last."""
+    for container in all_containers(pod):
+        previous = facts.previous.get(container.name)
+        ended = previous.state.terminated if previous is not None and previous.state is not None else None
+        asked = ended is not None and rule_action(container, ended.exit_code) == RESTART_ALL
+        if asked and observed.latest(container.name) is None:
+            return True
+    return False
 
 
 def _seen(
@@ -146,9 +158,9 @@ def _unseen(
         return _absent(container, facts, shown, restarts, k8s.ContainerState(terminated=lost))
     if ended is None:
         return _absent(container, facts, default, previous.restart_count, previous.last_state)
-    if resetting or rule_action(container, ended.exit_code) == RESTART_ALL:
+    if resetting:
         return _absent(container, facts, RESTARTING_ALL, previous.restart_count, previous.state)
-    if container.name in facts.waiting:
+    if container.name in facts.waiting and allows_restart(pod, container, ended.exit_code):
         return _absent(container, facts, default, previous.restart_count, previous.state)
     return msgspec.structs.replace(previous, started=False)
 
