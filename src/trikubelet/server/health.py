@@ -1,0 +1,99 @@
+"""/healthz: is the agent well? Asked by people, load balancers and monitoring on 127.0.0.1:10248.
+
+    GET /healthz             200 "ok", or 500 with every check that failed and why
+    GET /healthz?verbose     the same with a line per check; ?exclude=NAME leaves one out
+    GET /healthz/NAME        one check
+
+A check is a callable that answers with what is wrong, or None; it must not wait. The same checks decide whether systemd
+is given a sign of life, see ``app.supervise``. Unlike upstream the reasons are told: who may ask may know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.model.errors import StartFailed
+from trikubelet.server.http import HttpLimits, Request, Response, serve_http, text
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+Check = Callable[[], str | None]
+"""What is wrong, or None. Raises nothing; a check that does counts as failed."""
+Checks = Mapping[str, Check]
+
+PATH: Final = "/healthz"
+LIMITS: Final = HttpLimits(connections_max=32, header_bytes_max=16 * 1024, body_bytes_max=4096, idle_seconds_max=30.0)
+
+
+def troubles(checks: Checks) -> dict[str, str]:
+    """The checks that fail, with what is wrong."""
+    found = {}
+    for name, check in checks.items():
+        try:
+            wrong = check()
+        except Exception as error:  # that it cannot tell is no good sign
+            wrong = f"the check failed: {error!r}"
+        if wrong is not None:
+            found[name] = wrong
+    return found
+
+
+def health_handler(checks: Checks) -> Callable[[Request], Awaitable[Response]]:
+    """The handler of ``/healthz`` and what is below it, for any server."""
+    known = {"ping": _nothing_wrong, **checks}
+
+    async def handle(request: Request) -> Response:
+        await trio.lowlevel.checkpoint()
+        if request.path != PATH and not request.path.startswith(f"{PATH}/"):
+            return text("404 page not found", HTTPStatus.NOT_FOUND)
+        if request.method not in ("GET", "HEAD"):
+            return text("method not allowed", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET, HEAD"})
+        name = request.path[len(PATH) :].strip("/")
+        if name and name not in known:
+            return text(f"no check is called {name}; there are {', '.join(known)}", HTTPStatus.NOT_FOUND)
+        if name:
+            return _one(troubles({name: known[name]}).get(name))
+        return _all({key: check for key, check in known.items() if key != request.query.get("exclude")}, request.query)
+
+    return handle
+
+
+async def serve_health(
+    checks: Checks, address: str, port: int, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve ``/healthz`` over TCP until cancelled. Started, with the port (which is chosen when 0 is asked for):
+    it can be asked. Raises StartFailed when the address cannot be had."""
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=address)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StartFailed(
+            f"cannot serve {PATH} on {address} port {port}: {why} (set healthzPort or healthzBindAddress)"
+        ) from error
+    chosen: int = listeners[0].socket.getsockname()[1]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(serve_http, health_handler(checks), listeners, limits=LIMITS))
+        task_status.started(chosen)
+
+
+def _one(wrong: str | None) -> Response:
+    return text("ok") if wrong is None else text(wrong, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _all(checks: Checks, query: Mapping[str, str]) -> Response:
+    failed = troubles(checks)
+    if not failed and "verbose" not in query:
+        return text("ok")
+    lines = [f"[-]{name} failed: {failed[name]}" if name in failed else f"[+]{name} ok" for name in checks]
+    lines.append("healthz check failed" if failed else "healthz check passed")
+    return text("\n".join(lines), HTTPStatus.INTERNAL_SERVER_ERROR if failed else HTTPStatus.OK)
+
+
+def _nothing_wrong() -> None:
+    return None
