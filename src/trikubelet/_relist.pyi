@@ -7,7 +7,8 @@ _Event = tuple[int, str, bool]
 _Change = tuple[str, str, str, list[_Event], list[str], list[str]]
 _Record = tuple[str, str, str, list[tuple[str, int, int]], list[tuple[str, str, int, int, str]]]
 
-class RelistDecodeError(ValueError): ...
+class RelistDecodeError(ValueError):
+    offset: int
 
 @final
 class Relist:

@@ -189,7 +189,7 @@ def answer(relist: Relist, step: tuple, lists: tuple[list[bytes], list[bytes]]) 
     try:
         found = relist.observe_pod(only, *lists) if only else relist.observe(*lists, reinspect=reinspect)
     except ValueError as error:
-        found = error.args
+        found = str(error), error.offset
     for uid in sorted(advanced):
         relist.advance(uid)
     return found, relist.pods(), relist.counts()

@@ -25,8 +25,12 @@ struct PyRelist {
     inner: Relist,
 }
 
-fn raise(error: DecodeError) -> PyErr {
-    RelistDecodeError::new_err((error.to_string(), error.offset))
+fn raise(py: Python<'_>, error: DecodeError) -> PyErr {
+    let raised = RelistDecodeError::new_err(error.to_string());
+    match raised.value(py).setattr("offset", error.offset) {
+        Ok(()) => raised,
+        Err(failed) => failed,
+    }
 }
 
 fn slices(chunks: &[PyBackedBytes]) -> Vec<&[u8]> {
@@ -63,7 +67,7 @@ impl PyRelist {
         let (inner, reinspect) = (&mut self.inner, &reinspect);
         let (sandboxes, containers) = (slices(&sandboxes), slices(&containers));
         let lists = Lists { sandboxes: &sandboxes, containers: &containers };
-        let changes = py.detach(|| inner.observe(lists, reinspect)).map_err(raise)?;
+        let changes = py.detach(|| inner.observe(lists, reinspect)).map_err(|error| raise(py, error))?;
         changes.into_iter().map(change_tuple).collect::<Vec<_>>().into_pyobject(py)
     }
 
@@ -78,7 +82,7 @@ impl PyRelist {
         let inner = &mut self.inner;
         let (sandboxes, containers) = (slices(&sandboxes), slices(&containers));
         let lists = Lists { sandboxes: &sandboxes, containers: &containers };
-        let change = py.detach(|| inner.observe_pod(uid, lists, force)).map_err(raise)?;
+        let change = py.detach(|| inner.observe_pod(uid, lists, force)).map_err(|error| raise(py, error))?;
         change.map(|change| Ok(change_tuple(change).into_pyobject(py)?.into_any())).transpose()
     }
 

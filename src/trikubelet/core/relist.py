@@ -113,7 +113,8 @@ class Relist:
         self, sandboxes: Sequence[bytes], containers: Sequence[bytes], reinspect: Collection[str] = ()
     ) -> list[PodChange]:
         """Apply full lists, in any number of chunks. Returns the pods that differ from their records, and those in
-        ``reinspect``, by UID. Raises DecodeError with the offset; then nothing has changed. Releases the GIL."""
+        ``reinspect``, by UID. Raises DecodeError, with the ``offset`` in bytes; then nothing has changed. Releases the
+        GIL."""
         return [_change(change) for change in self._inner.observe(sandboxes, containers, set(reinspect))]
 
     def observe_pod(

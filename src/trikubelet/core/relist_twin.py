@@ -21,7 +21,11 @@ RUNNING, EXITED, UNKNOWN, ABSENT = "running", "exited", "unknown", "absent"
 
 
 class TwinDecodeError(ValueError):
-    """A list reply that cannot be read; ``args`` are the message and the offset in its chunk, in bytes."""
+    """A list reply that cannot be read; ``offset`` is where in its chunk, in bytes."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
 
 
 class _Fault(Exception):
@@ -260,7 +264,7 @@ class Relist:
         self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], force: bool
     ) -> RawChange | None:
         """See ``core.relist.Relist.observe_pod``."""
-        views = [view for view in _listed(sandboxes, containers) if view.uid == uid]
+        views = [view for view in _listed(sandboxes, containers) if view.uid and view.uid == uid]
         _refuse_repeated(views)
         self._replace(uid, views)
         return self._change(uid) if force or uid in self._before else None
@@ -295,7 +299,7 @@ class Relist:
         containers = [_kept(view) for view in views if not view.is_sandbox]
         pod = _Pod(old.name, old.namespace, _newest_first(sandboxes), _newest_first(containers))
         for view in fresh:
-            if not pod.name:  # a UID never changes its name: the first that was told stays
+            if not pod.name and view.pod_name:  # a UID never changes its name: the first that was told stays
                 pod.name, pod.namespace = view.pod_name, view.pod_namespace
         self._now[uid] = pod
         before = self._before.pop(uid, old)
