@@ -34,7 +34,7 @@ class Choice:
 
 
 def choose_endpoint(named: str, *, standalone: bool, root: Path = Path("/")) -> Choice:
-    """The runtime to use. ``named``: what flag or file say, empty for nothing; ``root``: where sockets are looked for."""
+    """The runtime to use. ``named``: what flags or files say, or empty; ``root``: where sockets are looked for."""
     if named:
         return Choice(EMBEDDED if named.rstrip("/") == EMBEDDED else named, f"{named}, as configured")
     if not standalone:

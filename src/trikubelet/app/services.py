@@ -1,0 +1,58 @@
+"""The services nursery: what outlives the work, so that farewells can be said.
+
+    open_services ──► start(name, run) … ──► the block: the work ──► end of the block: services are ended
+
+Services do not hear the caller's cancellation; the work inside the block does, ends first, and may still use them.
+A service that ends by itself is a broken promise and ends the process.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from trikubelet.model.errors import InvariantBroken
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+
+class Services:
+    """Owns the services' nursery and the scope that ends it."""
+
+    def __init__(self, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
+        self._nursery = nursery
+        self._scope = scope
+
+    async def start(self, name: str, run: Callable[..., Awaitable[None]]) -> Any:
+        """Start one and wait until it can be used; what it told when it started. Raises what it raises until then."""
+
+        async def kept(*, task_status: trio.TaskStatus[Any]) -> None:
+            await run(task_status=task_status)
+            raise InvariantBroken(f"the {name} has ended by itself")
+
+        return await self._nursery.start(kept)
+
+    def end(self) -> None:
+        """Cancel them all. A service that needs a farewell shields it itself, with a deadline."""
+        self._scope.cancel()
+
+
+@asynccontextmanager
+async def open_services() -> AsyncGenerator[Services, None]:
+    """Services for the length of the block, which they outlive."""
+
+    async def shielded(*, task_status: trio.TaskStatus[Services]) -> None:
+        with trio.CancelScope(shield=True) as scope:  # its owner is the block below, which always ends it
+            async with trio.open_nursery() as nursery:
+                task_status.started(Services(nursery, scope))
+                await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        services: Services = await nursery.start(shielded)
+        try:
+            yield services
+        finally:
+            services.end()

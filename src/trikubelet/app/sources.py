@@ -1,0 +1,61 @@
+"""Where this agent's pods come from: the manifest directory, the manifest URL, or both.
+
+Built by the composition root from settings; each source writes into the slot of its name, which the mux reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.host.manifests import DiskManifests
+from trikubelet.host.watch import InotifyWatcher
+from trikubelet.kube.manifest_url import ManifestUrl
+from trikubelet.pods.file_source import FileSource
+from trikubelet.pods.http_source import UrlSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.app.settings import Settings
+    from trikubelet.core.file_source import FileState
+    from trikubelet.kit.slot import Slot
+    from trikubelet.kit.threads import ThreadPool
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Pod
+    from trikubelet.ports import Clock
+
+FILE: Final = "file"
+URL: Final = "http"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The sources there are."""
+
+    all: tuple[FileSource | UrlSource, ...]
+
+    def files(self) -> Mapping[str, FileState]:
+        """What every file and URL contributes, and what is wrong with it."""
+        return {place: state for source in self.all for place, state in source.files().items()}
+
+
+def source_names(settings: Settings) -> tuple[str, ...]:
+    """The names of the sources these settings ask for."""
+    return tuple(name for name, asked in ((FILE, settings.manifest_path), (URL, settings.manifest_url)) if asked)
+
+
+def build_sources(
+    settings: Settings, slots: Mapping[str, Slot[tuple[Pod, ...]]], clock: Clock, threads: ThreadPool, bounds: Bounds
+) -> Sources:
+    """The sources, each with its slot."""
+    found: list[FileSource | UrlSource] = []
+    node = settings.node_name
+    if settings.manifest_path:
+        disk = DiskManifests(settings.manifest_path, bounds.manifest_bytes_max, threads)
+        watcher = InotifyWatcher(threads)
+        found.append(FileSource(settings.manifest_path, node, disk, watcher, threads, clock, slots[FILE], bounds))
+    if settings.manifest_url:
+        fetch = ManifestUrl(settings.manifest_url, settings.manifest_url_headers, bounds.manifest_bytes_max)
+        found.append(UrlSource(settings.manifest_url, node, fetch, threads, clock, slots[URL], bounds))
+    return Sources(tuple(found))
