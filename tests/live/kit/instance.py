@@ -27,8 +27,9 @@ from . import network, places
 BASE = Path(tempfile.gettempdir()) / "trikubelet-live"
 NUMBERS = range(200)
 
-# Directories that get a tmpfs of the instance's own: shim sockets and runc's state, and the network plugins' results.
-HIDDEN = (Path("/run/containerd"), Path("/var/lib/cni"))
+# Directories that get a tmpfs of the instance's own: shim sockets and runc's state, the network plugins' results, and
+# the links that an agent keeps to its containers' logs.
+HIDDEN = (Path("/run/containerd"), Path("/var/lib/cni"), Path("/var/log/containers"))
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _KILL_SECONDS_MAX = 20.0

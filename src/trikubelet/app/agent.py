@@ -1,0 +1,106 @@
+"""``trikubelet [flags]``: from the command line to the exit code.
+
+    flags ─► settings ─► log ─► root lock ─► supervise( compose.run ) ─► exit code
+
+Whatever is wrong with flags or files is told before anything is touched, all of it at once. From the lock on this
+process is the only agent of its root directory; from ``supervise`` on, see there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet import __version__
+from trikubelet.app import compose, supervise
+from trikubelet.app.flags import build_parser, parse_agent_flags
+from trikubelet.app.lock import LockFile, RootLock
+from trikubelet.app.settings import Surroundings, load_settings
+from trikubelet.kit import klog
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.app.compose import Agent
+    from trikubelet.app.settings import Settings
+    from trikubelet.server.health import Check, Checks
+
+log = logging.getLogger(__name__)
+
+
+def run_agent(argv: Sequence[str]) -> int:
+    """Be the agent these flags ask for; the exit code. The reason of a failure is the last line on standard error."""
+    try:
+        flags = parse_agent_flags(argv)
+        if flags.show == "help":
+            print(build_parser().format_help())
+            return supervise.EXIT_GOOD
+        if flags.show == "version":
+            print(f"trikubelet {__version__}")
+            return supervise.EXIT_GOOD
+        settings = load_settings(flags, Surroundings(os.geteuid(), os.environ, socket.gethostname()))
+        handler = _start_log(settings)
+        with RootLock(settings.root_dir):
+            _say_settings(settings)
+            main = partial(_main, settings, lambda: handler.trouble)
+            return supervise.run(main, checks=_vital, status=_status)
+    except StartFailed as error:
+        return supervise.last_words(error, sys.stderr)
+
+
+async def _main(settings: Settings, log_trouble: Check, *, task_status: trio.TaskStatus[Agent]) -> None:
+    """The agent under ``--lock-file``, if there is one: it waits for the file, and ends when another wants it."""
+    lock_file = LockFile(settings.lock_file) if settings.lock_file else None
+    if lock_file is None:
+        await _run(settings, log_trouble, task_status=task_status)
+        return
+    await lock_file.acquire()
+    try:
+        async with trio.open_nursery() as nursery:
+            task_status.started(await nursery.start(_run, settings, log_trouble))
+            if settings.exit_on_lock_contention:
+                await lock_file.contended()
+                log.info("Going down: another agent wants %s", settings.lock_file)
+                nursery.cancel_scope.cancel()
+    finally:
+        lock_file.release()
+
+
+async def _run(settings: Settings, log_trouble: Check, *, task_status: trio.TaskStatus[Agent]) -> None:
+    await compose.run(settings, log_trouble, task_status=task_status)
+
+
+def _start_log(settings: Settings) -> klog.LogHandler:
+    logging_ = settings.configuration.logging
+    modules = [(one.file_pattern, one.verbosity) for one in logging_.vmodule]
+    handler = klog.LogHandler(klog.Verbosity(logging_.verbosity, modules), logging_.format)
+    klog.install(handler)
+    return handler
+
+
+def _say_settings(settings: Settings) -> None:
+    """The lines an operator looks for first."""
+    log.info("trikubelet %s, node %s, root directory %s", __version__, settings.node_name, settings.root_dir)
+    for note in settings.notes:
+        log.info("%s", note)
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+
+
+def _vital(agent: Agent) -> Checks:
+    """The checks behind systemd's watchdog: what a restart of the agent would mend. A runtime that is away is not."""
+    return {name: agent.checks[name] for name in ("log", "syncloop")}
+
+
+def _status(agent: Agent) -> str:
+    """One line for ``systemctl status`` and the log."""
+    running = agent.node.pleg.counts().running_pods
+    trouble = agent.node.runtime_state.unhealthy() or f"container runtime {agent.node.runtime_state.name}"
+    return f"{len(agent.node.desired)} pods wanted, {running} with a sandbox; {trouble}"
