@@ -1,0 +1,229 @@
+"""From the first line to the last: signals, systemd, the order of going down, the exit code.
+
+    start ─► main started ─► READY ─► signs of life while the checks pass
+      │           │
+      │           ├ SIGTERM, SIGINT ─► STOPPING ─► main is cancelled ─► it ends in time ─► exit 0
+      │           │                                     ├ it does not ─────────────────► exit 1
+      │           │                                     └ a second signal ─────────────► at once
+      │           └ main ends by itself ───────────────────────────────────────────────► exit 0
+      └ an exception, whenever ────────────────────────────────────────────────────────► exit 1, the reason last
+
+Nothing is restarted in here: the service manager does that, and everything is found again from the runtime and the
+manifests. A signal is of interest once. After it both are given back to the kernel, so that the second one ends the
+process even if Trio's loop is stuck.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TextIO, TypeVar
+
+import trio
+
+from trikubelet.kit.every import Every
+from trikubelet.kit.sd_notify import Notifier
+from trikubelet.model.errors import StartFailed
+from trikubelet.server.health import troubles
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from trikubelet.server.health import Checks
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+EXIT_GOOD, EXIT_FAILED = 0, 1
+WATCHDOG_SECONDS_MIN: Final = 2.0
+_ILL_RETRY_SECONDS: Final = 1.0
+_STATUS_SECONDS: Final = 10.0
+
+
+class Main(Protocol[T_co]):
+    """What is supervised. It runs until cancelled and calls ``started`` when it does its work."""
+
+    async def __call__(self, *, task_status: trio.TaskStatus[T_co]) -> None:
+        """Be the agent."""
+
+
+class Supervisor(Generic[T]):
+    """Owns where the process stands between its start and its end.
+
+    ``checks`` and ``status`` are asked with what main gave to ``started``: the checks behind the watchdog, and one line
+    for ``systemctl status``. ``end_now`` ends the process without another word; ``last_signal`` gives the signals back
+    to the kernel.
+    """
+
+    def __init__(
+        self,
+        notifier: Notifier,
+        *,
+        checks: Callable[[T], Checks],
+        status: Callable[[T], str],
+        stop_seconds_max: float,
+        end_now: Callable[[int], None],
+        last_signal: Callable[[], None],
+    ) -> None:
+        self._notifier = notifier
+        self._checks = checks
+        self._status = status
+        self._stop_seconds_max = stop_seconds_max
+        self._end_now = end_now
+        self._last_signal = last_signal
+
+    async def run(self, main: Main[T], signals: AsyncIterator[int]) -> None:
+        """Run main until it ends or a signal comes. Raises what main raises, in groups, and StartFailed."""
+        watchdog = self._notifier.watchdog_seconds
+        if watchdog is not None and watchdog < WATCHDOG_SECONDS_MIN:
+            raise StartFailed(
+                f"WatchdogSec={watchdog:g} is too short; give the unit at least {WATCHDOG_SECONDS_MIN:g}s"
+            )
+        async with trio.open_nursery() as beside:
+            work_scope = trio.CancelScope()
+            beside.start_soon(self._listen, signals, work_scope)
+            with work_scope:
+                async with trio.open_nursery() as work:
+                    started = await work.start(main)
+                    status = self._status(started)
+                    log.info("Started: %s", status)
+                    self._notifier.ready(status)
+                    beside.start_soon(self._report, started, status)
+                    if watchdog is not None:
+                        beside.start_soon(self._feed_watchdog, self._checks(started), watchdog)
+            beside.cancel_scope.cancel()
+
+    async def _listen(self, signals: AsyncIterator[int], work: trio.CancelScope) -> None:
+        """Cancel the work at the first signal; end the process at the second, or when the work takes too long."""
+        came = await anext(signals)
+        name = signal.Signals(came).name
+        log.info("Going down: %s", name)
+        self._notifier.stopping(f"going down: {name}")
+        self._last_signal()
+        work.cancel()
+        with trio.move_on_after(self._stop_seconds_max):
+            came = await anext(signals)
+            log.error("Ended at once: %s came while going down", signal.Signals(came).name)
+            self._end_now(EXIT_FAILED)
+            return
+        log.error("Ended at once: going down took more than %g seconds", self._stop_seconds_max)
+        self._end_now(EXIT_FAILED)
+
+    async def _report(self, started: T, said: str) -> None:
+        """Keep systemd's status line up to date."""
+        async for _ in Every(_STATUS_SECONDS):
+            status = self._status(started)
+            if status != said:
+                self._notifier.status(status)
+                said = status
+
+    async def _feed_watchdog(self, checks: Checks, watchdog_seconds: float) -> None:
+        """Give a sign of life twice per watchdog period, but none while a check fails."""
+        async for _ in Every(watchdog_seconds / 2):
+            told: dict[str, str] | None = None
+            while found := troubles(checks):
+                if told is None or found.keys() != told.keys():
+                    words = "; ".join(f"{name}: {wrong}" for name, wrong in found.items())
+                    log.error("No sign of life to systemd, which will kill the agent if this lasts: %s", words)
+                told = found
+                await trio.sleep(_ILL_RETRY_SECONDS)
+            self._notifier.alive()
+
+
+def run(
+    main: Main[T],
+    *,
+    checks: Callable[[T], Checks],
+    status: Callable[[T], str],
+    stop_seconds_max: float,
+    notifier: Notifier | None = None,
+    stderr: TextIO | None = None,
+) -> int:
+    """Run the agent to its end; the exit code. On failure the reason is the last line on ``stderr``. Raises nothing.
+
+    ``notifier`` is the way to systemd, by default what the environment says. See ``Supervisor`` for the others.
+    """
+    telling = Notifier.take_from(os.environ) if notifier is None else notifier
+
+    async def supervised() -> None:
+        with trio.open_signal_receiver(*SIGNALS) as signals:
+            supervisor = Supervisor(
+                telling,
+                checks=checks,
+                status=status,
+                stop_seconds_max=stop_seconds_max,
+                end_now=_end_now,
+                last_signal=_give_signals_back,
+            )
+            await supervisor.run(main, signals)
+
+    with _signals_kept():
+        try:
+            trio.run(supervised)
+        except BaseException as error:
+            telling.stopping(f"failed: {reason_of(error)}")
+            return last_words(error, sys.stderr if stderr is None else stderr)
+    log.info("Ended")
+    return EXIT_GOOD
+
+
+def last_words(error: BaseException, stderr: TextIO) -> int:
+    """Say why the process ends, the reason last; the exit code. A fault of the operator's is said without a traceback,
+    one line per fault."""
+    leaves = _leaves(error)
+    if not all(isinstance(leaf, (StartFailed, KeyboardInterrupt)) for leaf in leaves):
+        log.critical("The agent ends", exc_info=error)
+    lines = [line for leaf in leaves for line in _said(leaf).split("\n")]
+    for line in dict.fromkeys(lines):
+        print(f"error: {line}", file=stderr)
+    stderr.flush()
+    return EXIT_FAILED
+
+
+def reason_of(error: BaseException) -> str:
+    """Why, in one line: every exception at the root of it, each once."""
+    return "; ".join(dict.fromkeys(" ".join(_said(leaf).split()) for leaf in _leaves(error)))
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """The exceptions in a group, without those that only say that something was cancelled."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    leaves = [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [leaf for leaf in leaves if not isinstance(leaf, trio.Cancelled)] or leaves
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, StartFailed):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _end_now(code: int) -> None:
+    logging.shutdown()
+    os._exit(code)
+
+
+def _give_signals_back() -> None:
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Leave the process's signal handlers as they were found."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
