@@ -22,6 +22,7 @@ from trikubelet.app import compose, supervise
 from trikubelet.app.flags import build_parser, parse_agent_flags
 from trikubelet.app.lock import LockFile, RootLock
 from trikubelet.app.settings import Surroundings, load_settings
+from trikubelet.app.translate import bounds_of
 from trikubelet.kit import klog
 from trikubelet.model.errors import StartFailed
 
@@ -50,7 +51,8 @@ def run_agent(argv: Sequence[str]) -> int:
         with RootLock(settings.root_dir):
             _say_settings(settings)
             main = partial(_main, settings, lambda: handler.trouble)
-            return supervise.run(main, checks=_vital, status=_status)
+            seconds_max = bounds_of(settings.configuration).stop_seconds_max
+            return supervise.run(main, checks=_vital, status=_status, stop_seconds_max=seconds_max)
     except StartFailed as error:
         return supervise.last_words(error, sys.stderr)
 

@@ -58,7 +58,6 @@ class Agent:
             "staticPodPath": str(self.manifests),
             "podLogsDir": str(self.pod_logs),
             "healthzPort": free_port(),
-            "registerNode": False,
         }
 
     # ---- the process ----
