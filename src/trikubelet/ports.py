@@ -180,6 +180,25 @@ class Volumes(Protocol):
         ...
 
 
+class PodCgroups(Protocol):
+    """The cgroups of this node's pods: one per pod below its class's, so that its limits hold for all its containers
+    together. The kernel answers at once, so these calls are synchronous."""
+
+    def ensure(self, pod: k8s.Pod) -> None:
+        """Make the pod's cgroup and bring its values up to date. Idempotent; before the sandbox is made, and whenever
+        the pod changed. Raises ``model.errors.CgroupFailed``."""
+        ...
+
+    def remove(self, uid: str) -> None:
+        """Remove the pod's cgroup, killing what is left in it: only once none of its containers should run. Idempotent.
+        Raises ``model.errors.CgroupFailed`` while something in it has not ended yet; try again."""
+        ...
+
+    def leftovers(self) -> frozenset[str]:
+        """UIDs of pods that have a cgroup, wanted or not."""
+        ...
+
+
 class PodFiles(Protocol):
     """The pod directories and log files of this node: upstream's layout under the root directory and the log
     directory. Local disk only, so these calls are synchronous; what can hang belongs to ``Volumes``."""

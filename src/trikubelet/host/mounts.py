@@ -17,12 +17,14 @@ MOUNT_SECONDS_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class MountPoint:
-    """One line of mountinfo."""
+    """One line of mountinfo. ``options`` are the mount's own, ``fs_options`` those of the file system behind it, as a
+    cgroup hierarchy's controllers are."""
 
     path: str
     fs_type: str
     source: str
     options: str
+    fs_options: str = ""
 
 
 def parse_mountinfo(text: str) -> tuple[MountPoint, ...]:
@@ -33,7 +35,8 @@ def parse_mountinfo(text: str) -> tuple[MountPoint, ...]:
         fields, tail = left.split(), right.split()
         if not dash or len(fields) < 6 or len(tail) < 2:
             continue
-        found.append(MountPoint(_unescaped(fields[4]), tail[0], _unescaped(tail[1]), fields[5]))
+        fs_options = tail[2] if len(tail) > 2 else ""
+        found.append(MountPoint(_unescaped(fields[4]), tail[0], _unescaped(tail[1]), fields[5], fs_options))
     return tuple(found)
 
 

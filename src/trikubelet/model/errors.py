@@ -34,6 +34,10 @@ class VolumeFailed(PodSyncError):
     """A volume cannot be set up or taken down now (event reason FailedMount)."""
 
 
+class CgroupFailed(PodSyncError):
+    """A pod's cgroup cannot be made or removed now (event reason FailedCreatePodContainer or FailedKillPod)."""
+
+
 class StillMounted(Exception):
     """A pod's directory cannot be removed: something below it is a mount point (named in the message)."""
 

@@ -1,9 +1,10 @@
-"""A host in memory: pod directories, volumes and a clock without a disk and without threads."""
+"""A host in memory: pod directories, volumes, cgroups and a clock without a disk and without threads."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.model.errors import CgroupFailed
 from trikubelet.testing.world import wall_ns
 
 if TYPE_CHECKING:
@@ -97,3 +98,26 @@ class MemoryVolumes:
     async def tear_down(self, uid: str) -> None:
         """Every volume is gone at once."""
         self.mounted.discard(uid)
+
+
+class MemoryPodCgroups:
+    """Pod cgroups as names (``ports.PodCgroups``). Outlives the agent, as the kernel's do."""
+
+    def __init__(self) -> None:
+        self.pods: set[str] = set()
+        self.busy: set[str] = set()
+        """Pods with a process that does not end; a test writes it."""
+
+    def ensure(self, pod: Pod) -> None:
+        """The pod has a cgroup."""
+        self.pods.add(pod.metadata.uid)
+
+    def remove(self, uid: str) -> None:
+        """The pod has none. Raises CgroupFailed for a busy one."""
+        if uid in self.busy & self.pods:
+            raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: busy")
+        self.pods.discard(uid)
+
+    def leftovers(self) -> frozenset[str]:
+        """Every pod that has one."""
+        return frozenset(self.pods)

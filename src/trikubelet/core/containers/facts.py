@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 class NodeFacts:
     """One node. ``host_ips`` has the primary address first; ``memory_bytes`` is the capacity; ``allocatable`` maps
     resource names to whole numbers (bytes; millicores under ``cpu``). ``cgroups_managed``: pod cgroups are ours to
-    name, else the runtime's defaults hold; ``cgroup_version`` is 1, 2 or 0 for unknown. ``huge_page_sizes`` are in
-    bytes. ``recursive_read_only``: the runtime can make a mount read-only with all that is mounted below it.
-    ``allowed_sysctls`` are the unsafe ones the operator lets through, as names or prefixes ending in ``*``."""
+    name, else the runtime's defaults hold; ``cgroup_version`` is 1, 2 or 0 for unknown. ``allocatable_enforced``: all
+    pods together may use no more than that; ``pod_pids_max``: processes in one pod, 0 for no limit.
+    ``huge_page_sizes`` are in bytes. ``recursive_read_only``: the runtime can make a mount read-only with all that is
+    mounted below it. ``allowed_sysctls`` are the unsafe ones the operator lets through, as names or prefixes ending in
+    ``*``."""
 
     node_name: str
     host_ips: tuple[str, ...] = ()
@@ -39,6 +41,8 @@ class NodeFacts:
     cgroup_driver: str = "cgroupfs"
     cgroup_root: str = "/"
     cgroup_version: int = 0
+    allocatable_enforced: bool = True
+    pod_pids_max: int = 0
     huge_page_sizes: tuple[int, ...] = ()
     recursive_read_only: bool = False
     allowed_sysctls: tuple[str, ...] = ()
