@@ -1,4 +1,4 @@
-"""What a manifest directory means: which files count, and what a faulty file keeps running.
+"""What a manifest directory means: which files count, what a faulty file keeps running, and who owns a pod's name.
 
 One rule stands above the rest: a bad manifest never takes a good pod down. A file without faults says exactly what it
 says. A file with faults updates the pods whose documents are good and keeps every pod it had before, because the
@@ -7,14 +7,20 @@ faulty document may be theirs. Only a file that is gone, or says so without a fa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from trikubelet.core.document.shown import shown
 from trikubelet.core.names import full_name
+from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
-    from trikubelet.model.faults import Fault
+    from collections.abc import Mapping
+
     from trikubelet.model.k8s import Pod
+
+SETTLED_SECONDS = 1.0
+"""A file that did not change for this long is as its author wants it."""
 
 _LEFTOVERS = {
     "~": "an editor's backup",
@@ -33,10 +39,12 @@ _LEFTOVERS = {
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What one manifest file contributes now, and what is wrong with it."""
+    """What one manifest file contributes now, and what is wrong with it. ``lines``: where in the file the names of its
+    pods stand, by full name; a pod kept from an earlier reading has none."""
 
     pods: tuple[Pod, ...] = ()
     faults: tuple[Fault, ...] = ()
+    lines: Mapping[str, int | None] = field(default_factory=dict)
 
 
 def why_ignored(name: str) -> str | None:
@@ -56,3 +64,51 @@ def fold_file(before: FileState | None, pods: tuple[Pod, ...], faults: tuple[Fau
     good = {full_name(pod) for pod in pods}
     kept = tuple(pod for pod in before.pods if full_name(pod) not in good)
     return FileState(pods + kept, faults)
+
+
+def may_be_half_written(before: FileState | None, now: FileState, age_seconds: float) -> bool:
+    """Whether a file that changed ``age_seconds`` ago is better read again before it is believed: it has faults, or
+    it lost a pod, as an empty file has that somebody is just writing. A time in the future says nothing."""
+    if not 0 <= age_seconds < SETTLED_SECONDS:
+        return False
+    lost = {full_name(pod) for pod in before.pods} - {full_name(pod) for pod in now.pods} if before else set()
+    return bool(now.faults or lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Every file's pods without those that another file has already; those are faults now. ``owners`` is the file of
+    each pod, by full name."""
+
+    states: Mapping[str, FileState]
+    owners: Mapping[str, str]
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods, file by file."""
+        return tuple(pod for state in self.states.values() for pod in state.pods)
+
+
+def claim(states: Mapping[str, FileState], owners: Mapping[str, str]) -> Claims:
+    """Settle who has a name that several files give. The file that had it keeps it for as long as it gives the pod;
+    among new ones the first in the order of their names. ``owners`` is what was settled before."""
+    givers: dict[str, list[str]] = {}
+    for path in sorted(states):
+        for pod in states[path].pods:
+            givers.setdefault(full_name(pod), []).append(path)
+    now = {name: owners[name] if owners.get(name) in paths else paths[0] for name, paths in givers.items()}
+    return Claims({path: _own(path, states[path], now) for path in sorted(states)}, now)
+
+
+def _own(path: str, state: FileState, owners: Mapping[str, str]) -> FileState:
+    others = [pod for pod in state.pods if owners[full_name(pod)] != path]
+    if not others:
+        return state
+    faults = tuple(_taken(path, pod, state.lines.get(full_name(pod)), owners[full_name(pod)]) for pod in others)
+    return replace(state, pods=tuple(pod for pod in state.pods if pod not in others), faults=state.faults + faults)
+
+
+def _taken(path: str, pod: Pod, line: int | None, owner: str) -> Fault:
+    name = pod.metadata.name.removesuffix(f"-{pod.spec.node_name.lower()}")
+    problem = f"Duplicate value: {shown(name)}: {owner} has a pod of that name, which runs"
+    return Fault(path, line, "metadata.name", problem, "rename one of the two or remove one of the files")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -185,7 +186,7 @@ class FileSource:
         for path in self._states.keys() - {entry.path for entry in wanted}:
             self._drop(path)
         for entry in wanted:
-            if self._stamps.get(entry.path) != entry.stamp or entry.path in self._unsettled:
+            if self._stamps.get(entry.path) != entry.stamp:
                 self._take(entry, await self._read(entry))
         self._publish()
 
@@ -241,7 +242,7 @@ class FileSource:
             self._unsettled[path] = trio.current_time() + SETTLED_SECONDS - age_seconds
             return
         self._unsettled.pop(path, None)
-        self._states[path] = fold_file(before, now)
+        self._states[path] = replace(fold_file(before, now.pods, now.faults), lines=now.lines)
         # A file that could not be read may be readable without having changed.
         unread = bool(now.faults) and not now.pods and all(fault.line is None for fault in now.faults)
         self._stamps[path] = NO_STAMP if unread else entry.stamp

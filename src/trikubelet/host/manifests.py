@@ -1,0 +1,71 @@
+"""Manifest files on the real disk: names, stamps and contents (``pods.file_source.ManifestFiles``).
+
+Every call works in a thread, because a manifest directory may lie on a file system that hangs. Whoever asks holds the
+deadline; a path whose thread was given up is refused until that thread ends (``kit.threads``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from functools import partial
+from typing import TYPE_CHECKING
+
+from trikubelet.model.manifest_files import Entry, EntryKind, Stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.kit.threads import ThreadPool
+
+
+class DiskManifests:
+    """A directory of manifests, or a single one; which of the two is found out anew each time."""
+
+    def __init__(self, path: str, bytes_max: int, threads: ThreadPool) -> None:
+        self._path = path
+        self._bytes_max = bytes_max
+        self._threads = threads
+
+    async def entries(self) -> Sequence[Entry]:
+        """Every name in the directory in order, or the one file. Raises OSError; FileNotFoundError for neither."""
+        return await self._threads.run(partial(_entries, self._path), key=f"list {self._path}")
+
+    async def read(self, path: str) -> bytes:
+        """A file's content. Raises OSError; EFBIG for a file beyond the bound, EINVAL for what is no file."""
+        return await self._threads.run(partial(_read, path, self._bytes_max), key=f"read {path}")
+
+
+def _entries(path: str) -> list[Entry]:
+    if not stat.S_ISDIR(os.stat(path).st_mode):
+        return [_entry(path)]
+    entries = []
+    for name in sorted(os.listdir(path)):
+        entry = _entry(os.path.join(path, name))
+        if entry.kind is not EntryKind.LOST or os.path.islink(entry.path):
+            entries.append(entry)  # else it went away between the two calls
+    return entries
+
+
+def _entry(path: str) -> Entry:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return Entry(path, EntryKind.LOST)
+    changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+    stamp = Stamp(changed_ns, found.st_size, found.st_ino, found.st_dev)
+    if stat.S_ISREG(found.st_mode):
+        return Entry(path, EntryKind.FILE, stamp)
+    return Entry(path, EntryKind.DIRECTORY if stat.S_ISDIR(found.st_mode) else EntryKind.OTHER, stamp)
+
+
+def _read(path: str, bytes_max: int) -> bytes:
+    # Not blocking: a named pipe put in a file's place must not hold the thread for ever.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        octets = file.read(bytes_max + 1)
+    if len(octets) > bytes_max:
+        raise OSError(errno.EFBIG, f"larger than {bytes_max} bytes, which no manifest is")
+    return octets

@@ -1,0 +1,42 @@
+"""What a manifest directory holds, as the host sees it: names and stamps, no content.
+
+``host.manifests`` makes these records and ``pods.file_source`` compares them. A file whose stamp did not change is not
+read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class EntryKind(Enum):
+    """What stands behind a name, links followed. LOST is a link to nothing."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    OTHER = "neither file nor directory"
+    LOST = "link to nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """One state of a file. ``changed_ns`` is the later of its two times of change, in nanoseconds since the epoch; a
+    copy may bring an old modification time along, but never the time of the change itself."""
+
+    changed_ns: int
+    bytes: int
+    inode: int
+    device: int
+
+
+NO_STAMP = Stamp(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in the directory, as a whole path."""
+
+    path: str
+    kind: EntryKind
+    stamp: Stamp = NO_STAMP

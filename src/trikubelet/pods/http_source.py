@@ -1,0 +1,138 @@
+"""The http source: static pods from a URL (``staticPodURL``, ``--manifest-url``).
+
+Asked every ``http_check_seconds``. A body that did not change is not read again. A server that cannot be reached, says
+anything but 200 or sends nothing changes nothing: its last good answer counts on, and until the first one this source
+has not spoken. A body with faults is treated as a faulty file is, by ``core.file_source``.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+import trio
+
+from trikubelet.core.file_source import FileState, fold_file
+from trikubelet.core.manifest import load_manifest
+from trikubelet.core.timestamps import rfc3339
+from trikubelet.kit.every import Every
+from trikubelet.model.faults import Fault
+from trikubelet.pods.fault_log import FaultLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.kit.slot import Slot
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Pod
+    from trikubelet.pods.file_source import Threads
+    from trikubelet.ports import Clock
+
+log = logging.getLogger(__name__)
+
+FETCH_SECONDS_MAX = 10.0
+"""One request and its whole answer (upstream: 10 s)."""
+FAILURES_LOUD = 3
+"""Failures in a row that are worth a warning; the others only speak to who listens for details (upstream: 3)."""
+OK = 200
+
+
+class ManifestFetch(Protocol):
+    """One GET of the manifest URL."""
+
+    async def fetch(self) -> tuple[int, bytes]:
+        """Status and body of the answer. Raises OSError when there is none, or one too large."""
+        ...
+
+
+class UrlSource:
+    """Owns what the manifest URL says, and how often in a row it did not. Its only writer is its own task."""
+
+    def __init__(
+        self,
+        url: str,
+        node_name: str,
+        fetch: ManifestFetch,
+        threads: Threads,
+        clock: Clock,
+        slot: Slot[tuple[Pod, ...]],
+        bounds: Bounds,
+    ) -> None:
+        self._url = without_password(url)
+        self._node_name = node_name
+        self._fetch = fetch
+        self._threads = threads
+        self._clock = clock
+        self._slot = slot
+        self._bounds = bounds
+        self._body = b""
+        self._state = FileState()
+        self._trouble: tuple[Fault, ...] = ()
+        self._failures = 0
+        self._fault_log = FaultLog()
+
+    def files(self) -> Mapping[str, FileState]:
+        """What the URL contributes and what is wrong with it."""
+        return {self._url: FileState(self._state.pods, (*self._trouble, *self._state.faults))}
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Everything that is wrong now."""
+        return (*self._trouble, *self._state.faults)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Follow the URL until cancelled. Started at once: a server may take its time."""
+        task_status.started()
+        async for _ in Every(self._bounds.http_check_seconds):
+            body = await self._ask()
+            if isinstance(body, Fault):
+                self._note_failure(body)
+                continue
+            self._note_success()
+            if body != self._body:
+                await self._read(body)
+
+    async def _ask(self) -> bytes | Fault:
+        try:
+            with trio.fail_after(FETCH_SECONDS_MAX):
+                status, body = await self._fetch.fetch()
+        except OSError as error:
+            return self._fault(f"cannot be fetched: {error.strerror or error}")
+        except trio.TooSlowError:
+            return self._fault(f"cannot be fetched: no answer within {FETCH_SECONDS_MAX:g} s")
+        if status != OK:
+            return self._fault(f"cannot be fetched: the server says {status} where 200 is expected")
+        return body or self._fault("cannot be fetched: the server sent nothing", "for no pods send an empty PodList")
+
+    def _fault(self, problem: str, remedy: str = "") -> Fault:
+        return Fault(self._url, None, "", problem, remedy)
+
+    async def _read(self, body: bytes) -> None:
+        seen = rfc3339(self._clock.now_ns())
+        loaded = await self._threads.run(partial(load_manifest, body, self._url, self._node_name, seen))
+        self._body = body
+        self._state = fold_file(self._state, loaded.pods, loaded.faults)
+        self._fault_log.tell(self._state.faults)
+        self._slot.put(self._state.pods)
+
+    def _note_failure(self, fault: Fault) -> None:
+        self._failures += 1
+        self._trouble = (fault,)
+        level = logging.WARNING if self._failures <= FAILURES_LOUD else logging.DEBUG
+        log.log(level, "Manifest URL: %s (attempt %d without success)", fault, self._failures)
+
+    def _note_success(self) -> None:
+        if self._failures:
+            log.info("Manifest URL %s answers again after %d failures", self._url, self._failures)
+        self._failures, self._trouble = 0, ()
+
+    def __repr__(self) -> str:
+        return f"<UrlSource {self._url}: {len(self._state.pods)} pods, {self._failures} failures in a row>"
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown, and as it names the pods: a password in it is nobody's business, and changing it
+    must not replace every pod."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,0 +1,214 @@
+"""Real files, real inotify, a real HTTP server on loopback: the adapters behind the manifest sources."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import h11
+import pytest
+import trio
+
+from shell.pods.sourcekit import Snapshots, manifest
+from trikubelet.host.clock import SystemClock
+from trikubelet.host.manifests import DiskManifests
+from trikubelet.host.watch import InotifyWatcher
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.kube.manifest_url import ManifestUrl
+from trikubelet.model.bounds import Bounds
+from trikubelet.model.manifest_files import EntryKind
+from trikubelet.pods.file_source import FileSource
+
+BYTES_MAX = 10_000
+
+
+def disk(path: Path) -> DiskManifests:
+    return DiskManifests(str(path), BYTES_MAX, ThreadPool("manifests", 2))
+
+
+def source(path: Path, snapshots: Snapshots) -> FileSource:
+    threads = ThreadPool("manifests", 4)
+    files = DiskManifests(str(path), BYTES_MAX, threads)
+    # A regular look would come after the test has failed.
+    bounds = Bounds(file_check_seconds=1000)
+    return FileSource(str(path), "node", files, InotifyWatcher(threads), threads, SystemClock(), snapshots.slot, bounds)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """As careful editors and package tools do."""
+    beside = path.with_name(".beside")
+    beside.write_text(text)
+    beside.rename(path)
+
+
+async def next_with(snapshots: Snapshots, expected: dict[str, str]) -> None:
+    """Wait for a snapshot; earlier ones may show the way there."""
+    with trio.fail_after(30):
+        while await snapshots.next() != expected:
+            pass
+
+
+async def test_inotify_tells_of_new_changed_replaced_and_removed_manifests(tmp_path: Path) -> None:
+    snapshots = Snapshots()
+    file = tmp_path / "a.yaml"
+    async with trio.open_nursery() as nursery:
+        await nursery.start(source(tmp_path, snapshots).run)
+        await next_with(snapshots, {})
+        file.write_text(manifest("one"))
+        await next_with(snapshots, {"one": "app:1"})
+        file.write_text(manifest("one", "app:2"))
+        await next_with(snapshots, {"one": "app:2"})
+        replace_file(file, manifest("one", "app:3"))
+        await next_with(snapshots, {"one": "app:3"})
+        os.link(file, tmp_path / "b.yaml")
+        file.unlink()
+        await next_with(snapshots, {"one": "app:3"})
+        (tmp_path / "b.yaml").unlink()
+        await next_with(snapshots, {})
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_single_file_is_followed_through_being_replaced(tmp_path: Path) -> None:
+    snapshots = Snapshots()
+    file = tmp_path / "pods"
+    file.write_text(manifest("one"))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(source(file, snapshots).run)
+        await next_with(snapshots, {"one": "app:1"})
+        (tmp_path / "other").write_text("not ours")
+        replace_file(file, manifest("one", "app:2"))
+        await next_with(snapshots, {"one": "app:2"})
+        replace_file(file, manifest("one", "app:3"))
+        await next_with(snapshots, {"one": "app:3"})
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_watch_ends_when_its_directory_goes(tmp_path: Path) -> None:
+    path = tmp_path / "manifests"
+    path.mkdir()
+    async with InotifyWatcher(ThreadPool("manifests", 1)).watch(str(path)) as changes:
+        path.rmdir()
+        with trio.fail_after(30), pytest.raises(OSError, match="removed or replaced"):
+            async for _ in changes:
+                pass
+
+
+async def test_what_does_not_exist_cannot_be_watched(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        async with InotifyWatcher(ThreadPool("manifests", 1)).watch(str(tmp_path / "missing")):
+            pass
+
+
+async def test_entries_are_told_apart_by_what_stands_behind_their_links(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-file").symlink_to("file")
+    (tmp_path / "to-nothing").symlink_to("nothing")
+
+    entries = {Path(entry.path).name: entry for entry in await disk(tmp_path).entries()}
+
+    assert {
+        "directory": EntryKind.DIRECTORY,
+        "file": EntryKind.FILE,
+        "pipe": EntryKind.OTHER,
+        "to-file": EntryKind.FILE,
+        "to-nothing": EntryKind.LOST,
+    } == {name: entry.kind for name, entry in entries.items()}
+    assert entries["file"].stamp == entries["to-file"].stamp
+
+
+async def test_a_file_with_an_old_time_but_new_content_has_another_stamp(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("one")
+    os.utime(file, ns=(0, 0))
+    (before,) = await disk(file).entries()
+    file.write_text("two")
+    os.utime(file, ns=(0, 0))
+    (after,) = await disk(file).entries()
+
+    assert before.stamp.changed_ns > 0
+    assert before.stamp != after.stamp
+
+
+async def test_a_file_is_read_up_to_the_bound_and_nothing_but_files_are(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(b"x" * BYTES_MAX)
+    assert BYTES_MAX == len(await disk(tmp_path).read(str(file)))
+    file.write_bytes(b"x" * (BYTES_MAX + 1))
+    with pytest.raises(OSError, match="larger than") as too_large:
+        await disk(tmp_path).read(str(file))
+    assert errno.EFBIG == too_large.value.errno
+    os.mkfifo(tmp_path / "pipe")
+    with trio.fail_after(30), pytest.raises(OSError, match="not a regular file"):
+        await disk(tmp_path).read(str(tmp_path / "pipe"))
+    with pytest.raises(FileNotFoundError):
+        await disk(tmp_path / "missing").entries()
+
+
+@asynccontextmanager
+async def http_server(
+    status: int, body: bytes, requests: list[h11.Request], headers: tuple[tuple[str, str], ...] = ()
+) -> AsyncGenerator[str, None]:
+    """A server that gives one answer to everybody; its address."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        connection = h11.Connection(h11.SERVER)
+        async with stream:
+            while not isinstance(event := connection.next_event(), h11.EndOfMessage):
+                if event is h11.NEED_DATA:
+                    connection.receive_data(await stream.receive_some())
+                elif isinstance(event, h11.Request):
+                    requests.append(event)
+            length = [("content-length", str(len(body)))]
+            answer = h11.Response(status_code=status, headers=[*length, *headers])
+            for part in (answer, h11.Data(data=body), h11.EndOfMessage()):
+                try:
+                    await stream.send_all(connection.send(part) or b"")
+                except trio.BrokenResourceError:  # the reader had enough
+                    return
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        yield f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/pods"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_url_is_fetched_with_its_headers_each_time() -> None:
+    requests: list[h11.Request] = []
+    async with http_server(200, b"body", requests) as url:
+        fetch = ManifestUrl(url, {"X-Node": ["a", "b"]}, BYTES_MAX)
+        with trio.fail_after(30):
+            assert (200, b"body") == await fetch.fetch()
+            assert (200, b"body") == await fetch.fetch()
+    assert 2 == len(requests)
+    assert [b"a", b"b"] == [value for name, value in requests[1].headers if name == b"x-node"]
+
+
+async def test_any_status_is_an_answer() -> None:
+    async with http_server(404, b"no", []) as url:
+        with trio.fail_after(30):
+            assert (404, b"no") == await ManifestUrl(url, {}, BYTES_MAX).fetch()
+
+
+async def test_a_redirect_is_followed() -> None:
+    async with http_server(200, b"body", []) as url, http_server(302, b"", [], (("location", url),)) as old:
+        with trio.fail_after(30):
+            assert (200, b"body") == await ManifestUrl(old, {}, BYTES_MAX).fetch()
+
+
+async def test_an_answer_beyond_the_bound_is_an_error() -> None:
+    async with http_server(200, b"x" * (BYTES_MAX + 1), []) as url:
+        with trio.fail_after(30), pytest.raises(OSError, match="larger than") as too_large:
+            await ManifestUrl(url, {}, BYTES_MAX).fetch()
+    assert errno.EFBIG == too_large.value.errno
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "nonsense", "http://127.0.0.1:99999999/"])
+async def test_no_answer_at_all_is_an_error_of_the_operating_system_too(url: str) -> None:
+    with trio.fail_after(30), pytest.raises(ConnectionError):
+        await ManifestUrl(url, {}, BYTES_MAX).fetch()
