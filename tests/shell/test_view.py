@@ -226,7 +226,11 @@ async def test_of_two_lives_of_a_name_the_one_that_ran_has_the_log(autojump_cloc
 async def test_faults_name_the_pods_that_go_on_running(autojump_clock: MockClock) -> None:
     files = {
         "/m/b.yaml": FileState((), (Fault("/m/b.yaml", 1, "", "is no YAML"),)),
-        "/m/a.yaml": FileState((pod("web"),), (Fault("/m/a.yaml", 3, "spec.x", "unknown field", "remove it"),)),
+        "/m/a.yaml": FileState(
+            (pod("web"), pod("fresh")),
+            (Fault("/m/a.yaml", 3, "spec.x", "unknown field", "remove it"),),
+            {"fresh_default": 9},
+        ),
         "/m/c.yaml": FileState((pod("good"),), ()),
     }
     async with Bench().agent() as node:

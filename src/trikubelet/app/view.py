@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from trikubelet.core.lifecycle import Finished, Terminated, Terminating
-from trikubelet.core.names import CONFIG_SEEN, all_containers, log_directory_name
+from trikubelet.core.names import CONFIG_SEEN, all_containers, full_name, log_directory_name
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
@@ -60,7 +60,8 @@ class View:
         pod_logs: str,
         manifests: Callable[[], Mapping[str, FileState]],
     ) -> None:
-        """``pod_logs``: the directory of the pods' log directories; ``manifests``: what each manifest file says now."""
+        """``pod_logs``: the directory of the pods' log directories; ``manifests``: what each manifest file says now; a
+        pod without a line in it was kept from an earlier reading."""
         self._node = node
         self._clock = clock
         self._node_name = node_name
@@ -144,7 +145,8 @@ class View:
         """What is wrong with the manifests now."""
         found = []
         for _, state in sorted(self._manifests().items()):
-            running = tuple(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in state.pods)
+            kept = [pod.metadata for pod in state.pods if full_name(pod) not in state.lines]
+            running = tuple(f"{meta.namespace}/{meta.name}" for meta in kept)
             found += [
                 ManifestFault(fault.source, fault.problem, fault.line, fault.path, fault.remedy, running)
                 for fault in state.faults

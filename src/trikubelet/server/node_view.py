@@ -22,7 +22,7 @@ SOCKET_NAME = "trikubelet.sock"
 
 class ManifestFault(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One thing wrong with one manifest (``model.faults.Fault``). ``running`` names, as ``namespace/name``, the pods
-    this file brought that go on running as it last stood there without a fault."""
+    of this file that are not as it says now, but as it said when it last had no fault."""
 
     source: str
     problem: str
