@@ -50,9 +50,9 @@ class ContainerLog:
         self._write(records)
 
     def finish(self, stream: str) -> None:
-        """The stream has ended, perhaps amid a line."""
+        """The stream has ended, perhaps amid a line, which then stays a part, as with containerd."""
         if rest := self._unfinished.pop(stream, b""):
-            self._write([_record(_stamp(self._clock.now_ns()), stream, b"F", rest)])
+            self._write([_record(_stamp(self._clock.now_ns()), stream, b"P", rest)])
 
     def reopen(self) -> None:
         """Go on in a new file at the same path. Raises OSError, and then goes on in the old one."""

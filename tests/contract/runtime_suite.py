@@ -1,0 +1,390 @@
+"""One contract for any container runtime behind ``ports.Runtime`` and ``ports.Images``: what the agent relies on.
+
+In scope: the life of sandboxes and containers, names and labels, exits, errors by class, commands in containers, logs,
+images. Out of scope: what only some runtimes can do (isolation, limits, networks). A test file makes a `Subject` in a
+fixture ``subject`` and lets a class inherit from ``RuntimeContract``, and from ``LogContract`` where containers write
+log files. ``clock`` is an autojump clock where time is virtual, and nothing in particular where it is not.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from trikubelet.core.names import POD_UID
+from trikubelet.cri.v1 import api_pb2 as pb
+from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState
+from trikubelet.model.runtime_config import ContainerConfig, NamespaceMode, Namespaces, SandboxConfig, Security
+from trikubelet.model.runtime_errors import NotFound, RuntimeCallError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from trikubelet.ports import Images, Runtime
+
+WAIT_SECONDS_MAX = 30
+POLL_SECONDS = 0.02  # not every runtime has events
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A runtime under test and how its programs are called. ``stoppable`` runs until the stop signal and ends then with
+    143; ``stubborn`` ignores the signal; both write ``ready`` when signals may come, where there are logs;
+    ``exits`` ends at once; ``impossible`` cannot be started."""
+
+    runtime: Runtime
+    images: Images
+    image: str
+    absent_image: str
+    stoppable: tuple[str, ...]
+    stubborn: tuple[str, ...]
+    exits: Callable[[int], tuple[str, ...]]
+    impossible: tuple[str, ...]
+    log_directory: Path | None = None
+    cgroup_parent: str = ""
+    made: list[str] = field(default_factory=list)
+
+    def sandbox_config(self, uid: str = "uid-1", attempt: int = 0) -> SandboxConfig:
+        """A sandbox of pod ``uid``, on the machine's network: the contract is not about networks."""
+        return SandboxConfig(
+            uid=uid,
+            name=f"pod-{uid}",
+            namespace="contract",
+            attempt=attempt,
+            log_directory=str(self.log_directory) if self.log_directory else "",
+            labels={POD_UID: uid, "tier": "test"},
+            annotations={"note": "kept"},
+            cgroup_parent=self.cgroup_parent,
+            security=Security(namespaces=Namespaces(network=NamespaceMode.NODE)),
+        )
+
+    def container_config(self, command: tuple[str, ...], name: str = "main", attempt: int = 0) -> ContainerConfig:
+        """A container that runs ``command``."""
+        return ContainerConfig(
+            name=name,
+            attempt=attempt,
+            image=self.image,
+            user_specified_image=self.image,
+            command=command,
+            log_path=f"{name}-{attempt}.log",
+            labels={POD_UID: "uid-1", "tier": "test"},
+            annotations={"note": "kept"},
+        )
+
+    async def sandbox(self, uid: str = "uid-1") -> str:
+        """A running sandbox."""
+        return await self.runtime.run_sandbox(self.sandbox_config(uid))
+
+    async def created(self, sandbox_id: str, command: tuple[str, ...], name: str = "main", attempt: int = 0) -> str:
+        """A container that has not started."""
+        config = self.container_config(command, name, attempt)
+        return await self.runtime.create_container(sandbox_id, config, self.sandbox_config())
+
+    async def started(self, command: tuple[str, ...]) -> str:
+        """A container that runs, in a sandbox of its own."""
+        container_id = await self.created(await self.sandbox(), command)
+        await self.start(container_id, command)
+        return container_id
+
+    async def start(self, container_id: str, command: tuple[str, ...]) -> None:
+        """Start a container, and wait until a program that minds signals has said that it does from now on."""
+        await self.runtime.start_container(container_id)
+        if self.log_directory is not None and command in (self.stoppable, self.stubborn):
+            with trio.fail_after(WAIT_SECONDS_MAX):
+                while not _holds(self.log_directory / "main-0.log", b"ready"):  # noqa: ASYNC110 - a file has no event
+                    await trio.sleep(POLL_SECONDS)
+
+    async def exited(self, container_id: str) -> ContainerStatus:
+        """The container's status once it has ended."""
+        with trio.fail_after(WAIT_SECONDS_MAX):
+            while (status := await self.runtime.container_status(container_id)).state is not ContainerState.EXITED:  # noqa: ASYNC110 - CRI 1.6 can only be asked
+                await trio.sleep(POLL_SECONDS)
+        return status
+
+    async def listed_sandboxes(self, uid: str | None = None) -> dict[str, pb.PodSandbox]:
+        """The sandbox list, decoded, by id."""
+        replies = [pb.ListPodSandboxResponse.FromString(r) for r in await self.runtime.list_sandboxes(uid)]
+        return {item.id: item for reply in replies for item in reply.items}
+
+    async def listed_containers(self, uid: str | None = None) -> dict[str, pb.Container]:
+        """The container list, decoded, by id."""
+        replies = [pb.ListContainersResponse.FromString(r) for r in await self.runtime.list_containers(uid)]
+        return {item.id: item for reply in replies for item in reply.containers}
+
+
+def _holds(file: Path, text: bytes) -> bool:
+    return file.exists() and text in file.read_bytes()
+
+
+class RuntimeContract:
+    """What every runtime does."""
+
+    async def test_a_runtime_says_who_it_is_and_that_it_is_ready(self, subject: Subject, clock: object) -> None:
+        info = await subject.runtime.info()
+
+        assert info.name
+        assert "v1" == info.api_version
+        ready = info.condition("RuntimeReady")
+        assert ready is not None
+        assert ready.status
+
+    async def test_a_sandbox_is_ready_and_has_the_names_it_was_given(self, subject: Subject, clock: object) -> None:
+        status = await subject.runtime.sandbox_status(await subject.sandbox())
+
+        assert SandboxState.READY is status.state
+        assert ("uid-1", "pod-uid-1", "contract", 0) == (status.uid, status.name, status.namespace, status.attempt)
+        assert {POD_UID: "uid-1", "tier": "test"} == status.labels
+        assert {"note": "kept"} == status.annotations
+        assert status.host_network
+        assert 0 < status.created_at
+
+    async def test_a_stopped_sandbox_stays_and_is_not_ready(self, subject: Subject, clock: object) -> None:
+        sandbox_id = await subject.sandbox()
+
+        await subject.runtime.stop_sandbox(sandbox_id)
+        await subject.runtime.stop_sandbox(sandbox_id)
+
+        status = await subject.runtime.sandbox_status(sandbox_id)
+        assert SandboxState.NOTREADY is status.state
+        assert () == status.ips
+        assert pb.SANDBOX_NOTREADY == (await subject.listed_sandboxes())[sandbox_id].state
+
+    async def test_a_second_sandbox_of_the_same_attempt_is_refused(self, subject: Subject, clock: object) -> None:
+        await subject.sandbox()
+
+        with pytest.raises(RuntimeCallError, match="reserved"):
+            await subject.sandbox()
+
+    async def test_a_list_can_be_narrowed_to_one_pod(self, subject: Subject, clock: object) -> None:
+        one = await subject.sandbox("uid-1")
+        two = await subject.sandbox("uid-2")
+        container = await subject.created(one, subject.stoppable)
+
+        assert {one, two} == set(await subject.listed_sandboxes())
+        assert {two} == set(await subject.listed_sandboxes("uid-2"))
+        assert {container} == set(await subject.listed_containers("uid-1"))
+        assert {} == await subject.listed_containers("uid-2")
+
+    async def test_a_container_is_listed_with_its_names(self, subject: Subject, clock: object) -> None:
+        sandbox_id = await subject.sandbox()
+        container_id = await subject.created(sandbox_id, subject.stoppable, "named", 3)
+
+        item = (await subject.listed_containers())[container_id]
+
+        assert ("named", 3) == (item.metadata.name, item.metadata.attempt)
+        assert sandbox_id == item.pod_sandbox_id
+        assert pb.CONTAINER_CREATED == item.state
+        assert {POD_UID: "uid-1", "tier": "test"} == dict(item.labels)
+
+    async def test_a_container_is_created_then_runs_then_has_exited(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.created(await subject.sandbox(), subject.stoppable)
+        created = await subject.runtime.container_status(container_id)
+        await subject.start(container_id, subject.stoppable)
+        running = await subject.runtime.container_status(container_id)
+        await subject.runtime.stop_container(container_id, 20)
+        exited = await subject.runtime.container_status(container_id)
+
+        assert [ContainerState.CREATED, ContainerState.RUNNING, ContainerState.EXITED] == [
+            status.state for status in (created, running, exited)
+        ]
+        assert (143, "Error") == (exited.exit_code, exited.reason)
+        assert 0 < exited.created_at <= exited.started_at <= exited.finished_at
+        assert {"note": "kept"} == exited.annotations
+
+    @pytest.mark.parametrize(("code", "reason"), [(0, "Completed"), (1, "Error"), (77, "Error")])
+    async def test_a_container_keeps_its_exit_code(
+        self, subject: Subject, clock: object, code: int, reason: str
+    ) -> None:
+        status = await subject.exited(await subject.started(subject.exits(code)))
+
+        assert (code, reason) == (status.exit_code, status.reason)
+
+    async def test_a_container_that_ignores_its_stop_signal_is_killed(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.started(subject.stubborn)
+
+        await subject.runtime.stop_container(container_id, 1)
+
+        status = await subject.runtime.container_status(container_id)
+        assert (ContainerState.EXITED, 137) == (status.state, status.exit_code)
+
+    async def test_stopping_what_has_exited_changes_nothing(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.started(subject.exits(5))
+        before = await subject.exited(container_id)
+
+        await subject.runtime.stop_container(container_id, 1)
+
+        assert before == await subject.runtime.container_status(container_id)
+
+    async def test_what_cannot_be_started_has_exited_with_a_reason(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.created(await subject.sandbox(), subject.impossible)
+
+        with pytest.raises(RuntimeCallError):
+            await subject.runtime.start_container(container_id)
+
+        status = await subject.exited(container_id)
+        assert (128, "StartError") == (status.exit_code, status.reason)
+
+    async def test_a_container_starts_only_once(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.started(subject.stoppable)
+
+        with pytest.raises(RuntimeCallError):
+            await subject.runtime.start_container(container_id)
+
+        assert ContainerState.RUNNING is (await subject.runtime.container_status(container_id)).state
+
+    async def test_a_stopped_sandbox_takes_no_containers(self, subject: Subject, clock: object) -> None:
+        sandbox_id = await subject.sandbox()
+        await subject.runtime.stop_sandbox(sandbox_id)
+
+        with pytest.raises(RuntimeCallError):
+            await subject.created(sandbox_id, subject.stoppable)
+
+    async def test_a_second_container_of_the_same_attempt_is_refused(self, subject: Subject, clock: object) -> None:
+        sandbox_id = await subject.sandbox()
+        await subject.created(sandbox_id, subject.stoppable)
+
+        with pytest.raises(RuntimeCallError, match="reserved"):
+            await subject.created(sandbox_id, subject.stoppable)
+
+        await subject.created(sandbox_id, subject.stoppable, attempt=1)
+
+    async def test_stopping_a_sandbox_kills_its_containers(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.started(subject.stubborn)
+        sandbox_id = (await subject.listed_containers())[container_id].pod_sandbox_id
+
+        await subject.runtime.stop_sandbox(sandbox_id)
+
+        status = await subject.exited(container_id)
+        assert 137 == status.exit_code
+
+    async def test_removing_a_container_kills_it(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.started(subject.stubborn)
+
+        await subject.runtime.remove_container(container_id)
+
+        assert {} == await subject.listed_containers()
+        with pytest.raises(NotFound):
+            await subject.runtime.container_status(container_id)
+
+    async def test_removing_a_sandbox_removes_its_containers(self, subject: Subject, clock: object) -> None:
+        await subject.started(subject.stubborn)
+        sandbox_id = next(iter(await subject.listed_sandboxes()))
+
+        await subject.runtime.stop_sandbox(sandbox_id)
+        await subject.runtime.remove_sandbox(sandbox_id)
+
+        assert {} == await subject.listed_containers()
+        assert {} == await subject.listed_sandboxes()
+
+    async def test_removing_what_is_not_there_is_no_error(self, subject: Subject, clock: object) -> None:
+        await subject.runtime.remove_container("f" * 64)
+        await subject.runtime.remove_sandbox("f" * 64)
+
+    async def test_looking_at_or_starting_what_is_not_there_is_an_error(self, subject: Subject, clock: object) -> None:
+        for call in (
+            subject.runtime.container_status,
+            subject.runtime.sandbox_status,
+            subject.runtime.start_container,
+        ):
+            with pytest.raises(NotFound):
+                await call("f" * 64)
+
+    async def test_stopping_a_container_that_is_not_there_does_no_harm(self, subject: Subject, clock: object) -> None:
+        # Runtimes differ: containerd 1.6 says that it is not found, 2.x is content.
+        with suppress(NotFound):
+            await subject.runtime.stop_container("f" * 64, 1)
+
+    async def test_a_command_runs_in_a_container(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.started(subject.stoppable)
+
+        result = await subject.runtime.exec_sync(container_id, ["echo", "hello", "there"], 20)
+
+        assert (0, b"hello there\n") == (result.exit_code, result.stdout)
+
+    async def test_no_command_runs_in_a_container_that_has_exited(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.started(subject.exits(0))
+        await subject.exited(container_id)
+
+        with pytest.raises(RuntimeCallError):
+            await subject.runtime.exec_sync(container_id, ["echo", "hello"], 20)
+
+    async def test_the_image_is_there_and_another_is_not(self, subject: Subject, clock: object) -> None:
+        found = await subject.images.image_status(subject.image)
+
+        assert found is not None
+        assert found.id in [image.id for image in await subject.images.list_images()]
+        assert await subject.images.image_status(subject.absent_image) is None
+
+    async def test_pulling_what_cannot_be_had_is_an_error(self, subject: Subject, clock: object) -> None:
+        with pytest.raises(RuntimeCallError):
+            await subject.images.pull_image(subject.absent_image)
+
+    async def test_removing_an_image_that_is_not_there_is_no_error(self, subject: Subject, clock: object) -> None:
+        await subject.images.remove_image(subject.absent_image)
+
+
+class LogContract:
+    """What every runtime does whose containers are programs that write."""
+
+    async def test_what_a_container_writes_is_in_its_log_by_the_line(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.started(("sh", "-c", "echo one; echo two >&2; printf three"))
+        status = await subject.exited(container_id)
+
+        assert subject.log_directory is not None
+        assert str(subject.log_directory / "main-0.log") == status.log_path
+        records = (subject.log_directory / "main-0.log").read_text().splitlines()
+        for record in records:
+            assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d) (stdout|stderr) [FP] ", record)
+        assert {"stdout F one", "stderr F two", "stdout P three"} == {r.split(" ", 1)[1] for r in records}
+
+    async def test_a_long_line_is_split_into_parts(self, subject: Subject, clock: object) -> None:
+        await subject.exited(await subject.started(("sh", "-c", "printf '%020000d\\n' 7")))
+
+        assert subject.log_directory is not None
+        records = (subject.log_directory / "main-0.log").read_text().splitlines()
+        assert [("P", 16384), ("F", 20000 - 16384)] == [
+            (record.split(" ", 3)[2], len(record.split(" ", 3)[3])) for record in records
+        ]
+
+    async def test_a_log_that_was_renamed_goes_on_in_a_new_file(self, subject: Subject, clock: object) -> None:
+        assert subject.log_directory is not None
+        log = subject.log_directory / "main-0.log"
+        waiting = "echo before; trap 'echo after; exit 0' TERM; while :; do sleep 0.05; done"
+        container_id = await subject.started(("sh", "-c", waiting))
+        with trio.fail_after(WAIT_SECONDS_MAX):
+            while not _holds(log, b"before"):  # noqa: ASYNC110 - a file has no event
+                await trio.sleep(POLL_SECONDS)
+
+        log.rename(subject.log_directory / "rotated")
+        await subject.runtime.reopen_log(container_id)
+        await subject.runtime.stop_container(container_id, 20)
+
+        assert "before" in (subject.log_directory / "rotated").read_text()
+        assert "after" in log.read_text()
+        assert "before" not in log.read_text()
+
+    async def test_a_command_gives_back_both_streams_and_its_code(self, subject: Subject, clock: object) -> None:
+        container_id = await subject.started(subject.stoppable)
+
+        result = await subject.runtime.exec_sync(container_id, ["sh", "-c", "echo out; echo err >&2; exit 9"], 20)
+
+        assert (9, b"out\n", b"err\n") == (result.exit_code, result.stdout, result.stderr)
+
+    async def test_the_environment_and_the_working_directory_are_the_containers(
+        self, subject: Subject, clock: object
+    ) -> None:
+        config = replace(
+            subject.container_config(("sh", "-c", 'test "$GREETING" = "hello  you" && test "$PWD" = /tmp')),
+            envs=(("GREETING", "hello  you"),),
+            working_dir="/tmp",
+        )
+        container_id = await subject.runtime.create_container(await subject.sandbox(), config, subject.sandbox_config())
+        await subject.runtime.start_container(container_id)
+
+        assert 0 == (await subject.exited(container_id)).exit_code

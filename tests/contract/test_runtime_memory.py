@@ -1,0 +1,35 @@
+"""The memory runtime keeps the runtime contract, on virtual time. Its containers are not programs and write no logs."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock
+
+from contract.runtime_suite import RuntimeContract, Subject
+from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
+from trikubelet.testing.world import World
+
+
+@pytest.fixture
+def clock(autojump_clock: MockClock) -> MockClock:
+    """Virtual time."""
+    return autojump_clock
+
+
+@pytest.fixture
+def subject() -> Subject:
+    """A world of its own for each test."""
+    return Subject(
+        runtime=MemoryRuntime(World()),
+        images=MemoryImages(present=["busybox:1"]),
+        image="busybox:1",
+        absent_image="nowhere.example/absent:1",
+        stoppable=("run",),
+        stubborn=("stubborn",),
+        exits=lambda code: ("exit", str(code), "0"),
+        impossible=("unstartable",),
+    )
+
+
+class TestMemoryRuntime(RuntimeContract):
+    """The whole contract but the logs."""

@@ -1,0 +1,99 @@
+"""An embedded runtime in the test's own process, reached as any other runtime is."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from trikubelet.cri.channel import open_channel
+from trikubelet.cri.runtime import CriImages, CriRuntime
+from trikubelet.embedded import run_embedded
+from trikubelet.model.runtime import ContainerState, ContainerStatus
+from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+WAIT_SECONDS_MAX = 45
+POLL_SECONDS = 0.02
+
+
+@dataclass
+class Embedded:
+    """A runtime that serves, a client of it, and where its containers' logs are."""
+
+    runtime: CriRuntime
+    images: CriImages
+    logs: Path
+    sandbox: SandboxConfig = field(init=False)
+    sandbox_id: str = ""
+
+    def __post_init__(self) -> None:
+        self.sandbox = SandboxConfig("uid-1", "pod", "default", 0, log_directory=str(self.logs))
+
+    async def start(self, script: str, name: str = "main", **config: Any) -> str:
+        """A container that runs a shell script, in the one sandbox of this test; its id."""
+        container_id = await self.create(("sh", "-c", script), name, **config)
+        await self.runtime.start_container(container_id)
+        return container_id
+
+    async def create(self, command: tuple[str, ...], name: str = "main", **config: Any) -> str:
+        """A container that has not started; its id."""
+        if not self.sandbox_id:
+            self.sandbox_id = await self.runtime.run_sandbox(self.sandbox)
+        wanted = ContainerConfig(name, 0, "host", command=command, log_path=f"{name}.log", **config)
+        return await self.runtime.create_container(self.sandbox_id, wanted, self.sandbox)
+
+    async def exited(self, container_id: str) -> ContainerStatus:
+        """The container's status once it has ended."""
+        with trio.fail_after(WAIT_SECONDS_MAX):
+            while (status := await self.runtime.container_status(container_id)).state is not ContainerState.EXITED:  # noqa: ASYNC110 - CRI 1.6 can only be asked
+                await trio.sleep(POLL_SECONDS)
+        return status
+
+    def output(self, name: str = "main") -> list[str]:
+        """What a container has written, line by line."""
+        path = self.logs / f"{name}.log"
+        return [line.split(" ", 3)[3] for line in path.read_text().splitlines()] if path.exists() else []
+
+    async def wrote(self, line: str, name: str = "main") -> None:
+        """Wait until a container has written a line."""
+        with trio.fail_after(WAIT_SECONDS_MAX):
+            while line not in self.output(name):  # noqa: ASYNC110 - a file has no event
+                await trio.sleep(POLL_SECONDS)
+
+
+@asynccontextmanager
+async def running(directory: Path) -> AsyncIterator[Embedded]:
+    """An embedded runtime for the length of the block. Its files are below ``directory``; its socket is elsewhere,
+    because a socket's path is short."""
+    logs = directory / "logs"
+    logs.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as short:
+        path = f"{short}/cri.sock"
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run_embedded, path, directory / "state")
+            async with open_channel(f"unix://{path}") as channel:
+                yield Embedded(CriRuntime(channel), CriImages(channel), logs)
+            nursery.cancel_scope.cancel()
+
+
+def processes_with(marker: str) -> list[int]:
+    """The pids of this machine's processes that have ``marker`` in their environment or command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                state = (entry / "stat").read_bytes().rpartition(b")")[2].split()[0]
+                seen = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if state != b"Z" and marker.encode() in seen:
+                found.append(int(entry.name))
+    return found
