@@ -179,7 +179,12 @@ class World:
                 finished_at=wall_ns(),
             )
             raise RuntimeFailure("failed to start containerd task: executable file not found")
-        container.status = replace(container.status, state=ContainerState.RUNNING, started_at=wall_ns())
+        container.status = replace(
+            container.status,
+            state=ContainerState.RUNNING,
+            # Times of creation are told apart by nanoseconds; nothing starts before it was made.
+            started_at=max(wall_ns(), container.status.created_at),
+        )
         if command[0] == "exit":
             container.exit_code = int(command[1])
             container.ends_at = trio.current_time() + float(command[2])
@@ -248,7 +253,7 @@ class World:
             container.status,
             state=ContainerState.EXITED,
             exit_code=exit_code,
-            finished_at=at_ns,
+            finished_at=max(at_ns, container.status.started_at),
             reason="Completed" if exit_code == 0 else "Error",
         )
         self.note(f"{container.status.id} {container.status.name} ended with {exit_code}")
