@@ -17,6 +17,7 @@ from trikubelet.model.faults import Fault
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trikubelet.core.manifest import Loaded
     from trikubelet.model.k8s import Pod
 
 SETTLED_SECONDS = 1.0
@@ -55,6 +56,12 @@ def why_ignored(name: str) -> str | None:
     if name.startswith("#") and name.endswith("#"):
         return "an editor's autosave"
     return next((what for ending, what in _LEFTOVERS.items() if name.endswith(ending)), None)
+
+
+def state_of(loaded: Loaded) -> FileState:
+    """What a file says, before anything else is taken into account."""
+    lines = {name: origin.fault("metadata.name", "").line for name, origin in loaded.origins.items()}
+    return FileState(loaded.pods, loaded.faults, lines)
 
 
 def fold_file(before: FileState | None, pods: tuple[Pod, ...], faults: tuple[Fault, ...]) -> FileState:

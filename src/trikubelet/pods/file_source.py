@@ -28,6 +28,7 @@ from trikubelet.core.file_source import (
     claim,
     fold_file,
     may_be_half_written,
+    state_of,
     why_ignored,
 )
 from trikubelet.core.manifest import load_manifest
@@ -211,8 +212,7 @@ class FileSource:
             return None if octets is None else FileState(faults=(octets,))
         seen = rfc3339(self._clock.now_ns())
         loaded = await self._threads.run(partial(load_manifest, octets, entry.path, self._node_name, seen))
-        lines = {name: origin.fault("metadata.name", "").line for name, origin in loaded.origins.items()}
-        return FileState(loaded.pods, loaded.faults, lines)
+        return state_of(loaded)
 
     # ---- state; no checkpoint below ----
 

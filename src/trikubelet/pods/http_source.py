@@ -8,13 +8,14 @@ has not spoken. A body with faults is treated as a faulty file is, by ``core.fil
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 import trio
 
-from trikubelet.core.file_source import FileState, fold_file
+from trikubelet.core.file_source import FileState, fold_file, state_of
 from trikubelet.core.manifest import load_manifest
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.every import Every
@@ -75,7 +76,7 @@ class UrlSource:
 
     def files(self) -> Mapping[str, FileState]:
         """What the URL contributes and what is wrong with it."""
-        return {self._url: FileState(self._state.pods, (*self._trouble, *self._state.faults))}
+        return {self._url: replace(self._state, faults=self.faults())}
 
     def faults(self) -> tuple[Fault, ...]:
         """Everything that is wrong now."""
@@ -112,7 +113,8 @@ class UrlSource:
         seen = rfc3339(self._clock.now_ns())
         loaded = await self._threads.run(partial(load_manifest, body, self._url, self._node_name, seen))
         self._body = body
-        self._state = fold_file(self._state, loaded.pods, loaded.faults)
+        now = state_of(loaded)
+        self._state = replace(fold_file(self._state, now.pods, now.faults), lines=now.lines)
         self._fault_log.tell(self._state.faults)
         self._slot.put(self._state.pods)
 

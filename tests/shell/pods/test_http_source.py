@@ -130,6 +130,7 @@ async def test_a_body_with_faults_keeps_the_pods_it_does_not_replace(autojump_cl
         await bench.snapshots.next()
         bench.server.answer = (200, f"{manifest('one', 'app:2')}---\n{manifest('Two')}")
         assert {"one": "app:2", "two": "app:1"} == await bench.snapshots.next()
+        assert {"one-node_default": 4} == bench.source.files()[URL].lines  # the other one was kept
         assert [f"{URL}:12"] == [f"{fault.source}:{fault.line}" for fault in bench.source.faults()]
 
         bench.server.answer = (200, "kind: PodList\napiVersion: v1\nitems: []")

@@ -1,0 +1,83 @@
+"""Who has a pod's name when several files give it, and when a file is believed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.podkit import pod
+from trikubelet.core.file_source import Claims, FileState, claim, may_be_half_written
+from trikubelet.core.names import full_name
+from trikubelet.model import k8s
+from trikubelet.model.faults import Fault
+
+FAULT = Fault("a", 1, "", "bad")
+
+
+def named(name: str) -> k8s.Pod:
+    return pod(k8s.Container(name="a", image="b"), meta={"name": name, "uid": name})
+
+
+A, B = named("a"), named("b")
+
+
+def who(claims: Claims) -> dict[str, list[str]]:
+    return {path: [each.metadata.name for each in state.pods] for path, state in claims.states.items()}
+
+
+def test_among_new_files_the_first_by_name_has_the_pod() -> None:
+    claims = claim({"y": FileState((A, B)), "x": FileState((A,), lines={full_name(A): 4})}, {})
+
+    assert {"x": ["a"], "y": ["b"]} == who(claims)
+    assert [("y", None, "metadata.name")] == [(f.source, f.line, f.path) for f in claims.states["y"].faults]
+    assert () == claims.states["x"].faults
+
+
+def test_a_file_keeps_the_pod_it_had_for_as_long_as_it_gives_it() -> None:
+    first = claim({"y": FileState((A,))}, {})
+    both = claim({"x": FileState((A,), lines={full_name(A): 4}), "y": FileState((A,))}, first.owners)
+    alone = claim({"x": FileState((A,))}, both.owners)
+    back = claim({"x": FileState((A,)), "y": FileState((A,))}, alone.owners)
+
+    assert {"x": [], "y": ["a"]} == who(both)
+    assert [4] == [fault.line for fault in both.states["x"].faults]
+    assert {"x": ["a"]} == who(alone)
+    assert {"x": ["a"], "y": []} == who(back)
+
+
+def test_faults_of_the_file_itself_stay_before_those_of_others() -> None:
+    claims = claim({"x": FileState((A,)), "y": FileState((A,), (FAULT,))}, {})
+
+    assert ["bad", "Duplicate value"] == [fault.problem.partition(":")[0] for fault in claims.states["y"].faults]
+
+
+@given(
+    st.dictionaries(st.sampled_from("uvwxyz"), st.sets(st.sampled_from("abc"))),
+    st.dictionaries(st.sampled_from([full_name(named(name)) for name in "abc"]), st.sampled_from("uvwxyz")),
+)
+def test_every_pod_that_is_given_runs_exactly_once(files: dict[str, set[str]], before: dict[str, str]) -> None:
+    states = {path: FileState(tuple(named(name) for name in sorted(names))) for path, names in files.items()}
+    claims = claim(states, before)
+
+    assert sorted({name for names in files.values() for name in names}) == sorted(p.metadata.name for p in claims.pods)
+    assert claims.states == claim(states, claims.owners).states
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "age", "expected"),
+    [
+        (None, FileState((A,)), 0.0, False),
+        (None, FileState(), 0.0, False),
+        (None, FileState((), (FAULT,)), 0.0, True),
+        (None, FileState((), (FAULT,)), 0.999, True),
+        (None, FileState((), (FAULT,)), 1.0, False),
+        (None, FileState((), (FAULT,)), -0.1, False),
+        (FileState((A,)), FileState(), 0.0, True),
+        (FileState((A,)), FileState((B,)), 0.0, True),
+        (FileState((A,)), FileState((A, B)), 0.0, False),
+        (FileState((A,)), FileState(), 1.0, False),
+    ],
+)
+def test_a_young_file_with_faults_or_fewer_pods_is_not_believed_yet(
+    before: FileState | None, now: FileState, age: float, expected: bool
+) -> None:
+    assert expected is may_be_half_written(before, now, age)
