@@ -248,8 +248,8 @@ def test_fields_without_effect_are_named_once_and_defaults_are_not() -> None:
     result = effective(
         "enableServer: true\nstaticPodPath: /x\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n"
         "authentication: {webhook: {enabled: false}}\nevictionHard: {memory.available: 5%, nodefs.available: 5%}\n"
-        "logging: {verbosity: 3, flushFrequency: 1s}\nfeatureGates: {EventedPLEG: true, AllAlpha: false}\n"
-        "maxOpenFiles: 0\n"
+        "logging: {verbosity: 3, flushFrequency: 1s}\nmaxOpenFiles: 0\n"
+        "featureGates: {EventedPLEG: true, SidecarContainers: true, AllAlpha: false}\n"
     )
 
     assert (
@@ -269,6 +269,61 @@ def test_a_conflict_with_a_field_that_was_not_given_stands_where_the_other_one_w
     ] == faults_of(
         "imageGCHighThresholdPercent: 50\n", flags=(FieldSetting(("systemCgroups",), "/system", "--system-cgroups"),)
     )
+
+
+# What kubeadm writes to /var/lib/kubelet/config.yaml.
+KUBEADM = """
+authentication:
+  anonymous: {enabled: false}
+  webhook: {cacheTTL: 0s, enabled: true}
+  x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}
+authorization:
+  mode: Webhook
+  webhook: {cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 0s}
+cgroupDriver: systemd
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+containerRuntimeEndpoint: ""
+cpuManagerReconcilePeriod: 0s
+crashLoopBackOff: {}
+evictionPressureTransitionPeriod: 0s
+fileCheckFrequency: 0s
+healthzBindAddress: 127.0.0.1
+healthzPort: 10248
+httpCheckFrequency: 0s
+imageMaximumGCAge: 0s
+imageMinimumGCAge: 0s
+logging:
+  flushFrequency: 0
+  options:
+    json: {infoBufferSize: "0"}
+    text: {infoBufferSize: "0"}
+  verbosity: 0
+memorySwap: {}
+nodeStatusReportFrequency: 0s
+nodeStatusUpdateFrequency: 0s
+rotateCertificates: true
+runtimeRequestTimeout: 0s
+shutdownGracePeriod: 0s
+shutdownGracePeriodCriticalPods: 0s
+staticPodPath: /etc/kubernetes/manifests
+streamingConnectionIdleTimeout: 0s
+syncFrequency: 0s
+volumeStatsAggPeriod: 0s
+"""
+
+
+def test_the_file_kubeadm_writes_is_taken_and_its_zeros_are_not_named() -> None:
+    result = effective(KUBEADM)
+
+    assert (
+        "authentication.anonymous.enabled",
+        "authentication.webhook.enabled",
+        "authentication.x509.clientCAFile",
+        "authorization.mode",
+        "rotateCertificates",
+    ) == result.without_effect
+    assert KubeletConfiguration().logging == result.configuration.logging
 
 
 values = st.recursive(

@@ -10,6 +10,8 @@ import h11
 import httpx
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from trikubelet.model.errors import InvariantBroken
@@ -23,6 +25,19 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     Handler = Callable[[Request], Awaitable[Response]]
+
+
+PIECES = (
+    b"GET / HTTP/1.1\r\nhost: n\r\n\r\n",
+    b"POST /x HTTP/1.1\r\nhost: n\r\ncontent-length: 3\r\n\r\nabc",
+    b"POST / HTTP/1.1\r\nhost: n\r\ntransfer-encoding: chunked\r\n\r\n",
+    b"5\r\nhello\r\n",
+    b"0\r\n\r\n",
+    b"HEAD /%ff?a=%zz HTTP/1.0\r\n\r\n",
+    b"CONNECT x:1 HTTP/1.1\r\nhost: n\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: n\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nhost: n\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n",
+)
 
 
 async def echo(request: Request) -> Response:
@@ -280,3 +295,25 @@ async def test_one_client_too_many_is_told_so(tmp_path: Path) -> None:
         await first.aclose()
         await second.aclose()
         nursery.cancel_scope.cancel()
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.binary(max_size=40) | st.sampled_from(PIECES), max_size=8))
+def test_no_rubbish_is_answered_with_anything_but_http_or_brings_the_server_down(pieces: list[bytes]) -> None:
+    told = b""
+
+    async def converse() -> None:
+        nonlocal told
+        async with connected(echo, HttpLimits(header_bytes_max=200, body_bytes_max=20, idle_seconds_max=5)) as client:
+            try:
+                for piece in pieces:
+                    await client.send_all(piece)
+                    await trio.sleep(0.1)
+            except trio.BrokenResourceError:
+                pass  # it has had enough
+            told = await everything(client)
+
+    trio.run(converse, clock=trio.testing.MockClock(autojump_threshold=0))
+
+    assert told == b"" or told.startswith(b"HTTP/1.1 ")
+    assert set(statuses(told)) <= {b"100", b"200", b"400", b"413", b"431", b"501"}

@@ -77,7 +77,8 @@ def combine(documents: Sequence[Document], flags: Sequence[FieldSetting] = ()) -
     if faults:
         return None, list(dict.fromkeys(faults))
     gates = FeatureGates(configuration.feature_gates)
-    return Effective(configuration, gates, merged.provenance(), without_effect(merged.given())), []
+    idle = without_effect(merged.given(), configuration.feature_gates)
+    return Effective(configuration, gates, merged.provenance(), idle), []
 
 
 def _identity_faults(document: Document) -> list[Fault]:

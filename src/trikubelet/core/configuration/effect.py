@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trikubelet.core.document.record import path_of
+from trikubelet.model.feature_gates import GATES
 from trikubelet.model.kubelet_configuration import KubeletConfiguration, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from trikubelet.core.document.record import Place
 
@@ -60,18 +61,22 @@ HONOURED_GATES: Final = frozenset(
 """Feature gates that have an effect. The groups only speak for others, which are named themselves where it matters."""
 
 
-def without_effect(given: Iterable[Place]) -> tuple[str, ...]:
-    """The fields among the given places that change nothing, each once, in the order they were given."""
+def without_effect(given: Iterable[Place], gates: Mapping[str, bool]) -> tuple[str, ...]:
+    """The fields among the given places that change nothing, each once, in the order they were given. Of the feature
+    gates those that were set to something else than their default."""
     found: dict[str, None] = {}
     for place in given:
         if place[0] == "featureGates":
-            if len(place) > 1 and place[1] not in HONOURED_GATES:
-                found[path_of(place)] = None
+            found |= {path_of(place): None for name in place[1:] if _is_idle(name, gates[name])}
             continue
         field = _field(place)
         if not any(path_of(field[:length]) in HONOURED for length in range(1, len(field) + 1)):
             found[path_of(field)] = None
     return tuple(found)
+
+
+def _is_idle(gate: str, value: bool) -> bool:
+    return gate not in HONOURED_GATES and value is not GATES[gate].default
 
 
 def _field(place: Place) -> Place:

@@ -149,7 +149,9 @@ def _pruned(value: object, type_: type[msgspec.Struct], prefix: str) -> object:
         if field is None:
             kept[name] = item
         elif isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            kept[name] = _pruned(item, field.type, f"{prefix}{name}.")
+            inner = _pruned(item, field.type, f"{prefix}{name}.")
+            if inner != {}:
+                kept[name] = inner
         elif f"{prefix}{name}" in ZERO_IS_A_VALUE or not _is_zero(item, field.default):
             kept[name] = item
     return kept
@@ -159,8 +161,10 @@ def _is_zero(value: object, default: object) -> bool:
     """Whether a value is the zero of its field's type; the default tells what that is."""
     if type(value) is int or type(value) is float:
         return value == 0 and type(default) in (int, float)
-    if type(value) is not str or type(default) not in (str, float):
+    if type(value) is not str or type(default) not in (str, int, float):
         return False
+    if type(default) is int:
+        return value == "0"  # a quantity; in quotes it is no plain number
     if value == "":
         return type(default) is str
     if type(default) is not float:
