@@ -12,7 +12,7 @@ from trikubelet.app.client import Agent
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.model import k8s
 from trikubelet.server.local_api import serve_local_api
-from trikubelet.server.node_view import LogPlace, ManifestFault, NoSuchPod, NotShown, PodWork
+from trikubelet.server.node_view import LogPlace, ManifestFault, NodeNote, NoSuchPod, NotShown, PodWork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,6 +32,7 @@ class FakeView:
     worked: list[PodWork] = field(default_factory=list)
     logs: dict[tuple[str, str, str, bool], str] = field(default_factory=dict)
     over: bool = True
+    troubles: tuple[str, ...] = ()
 
     def pods(self) -> list[k8s.Pod]:
         return self.shown
@@ -44,6 +45,9 @@ class FakeView:
 
     def work(self) -> list[PodWork]:
         return self.worked
+
+    def node(self) -> NodeNote:
+        return NodeNote("n1", self.troubles)
 
     def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
         if all(name != pod.metadata.name for pod in self.shown):

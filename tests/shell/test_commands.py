@@ -102,6 +102,18 @@ async def test_faulty_manifests_are_told_below_the_table(tmp_path: Path, capsys:
     assert f"{line}\n{line} [default/web-n1: the last good version keeps running]\n" == err
 
 
+async def test_a_node_that_cannot_work_says_why_below_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = FakeView(troubles=("container runtime is down: no socket",))
+
+    assert (
+        0,
+        "",
+        "No resources found in default namespace.\nwarning: container runtime is down: no socket\n",
+    ) == await say(view, tmp_path, capsys, "get", "pods")
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [

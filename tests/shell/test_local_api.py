@@ -49,6 +49,11 @@ async def test_events_faults_and_work_are_told(tmp_path: Path) -> None:
     assert ("no network", 0.5) == (work["pods"][0]["lastError"], work["pods"][0]["busySeconds"])
 
 
+async def test_the_node_says_how_it_is(tmp_path: Path) -> None:
+    async with served(FakeView(troubles=("no network",)), tmp_path) as agent:
+        assert {"name": "n1", "troubles": ["no network"]} == json.loads(await agent.get("/node"))
+
+
 async def test_a_watch_tells_what_is_there_and_then_only_what_changes(tmp_path: Path, autojump_clock) -> None:
     view = FakeView([pod("a"), pod("b")])
     async with served(view, tmp_path) as agent, agent.stream("/pods", {"watch": "1"}) as parts:
@@ -92,15 +97,15 @@ async def test_a_followed_log_goes_on_until_the_container_is_over(tmp_path: Path
     log = tmp_path / "0.log"
     log.write_text(f"{NOW} stdout F one\n")
     view = FakeView([pod()], logs={("default", "web-n1", "app", False): str(log)}, over=False)
-    async with served(view, tmp_path) as agent:
-        async with agent.stream("/logs/default/web-n1/app", {"follow": "true"}) as parts:
-            assert b"one\n" == await anext(parts)
-            await trio.sleep(100)
-            with log.open("a") as file:
-                file.write(f"{NOW} stdout F two\n")
-            assert b"two\n" == await anext(parts)
-            view.over = True
-            assert [] == [part async for part in parts]
+    log_path = "/logs/default/web-n1/app"
+    async with served(view, tmp_path) as agent, agent.stream(log_path, {"follow": "true"}) as parts:
+        assert b"one\n" == await anext(parts)
+        await trio.sleep(100)
+        with log.open("a") as file:
+            file.write(f"{NOW} stdout F two\n")
+        assert b"two\n" == await anext(parts)
+        view.over = True
+        assert [] == [part async for part in parts]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model.faults import Fault
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.pleg.cache import PodCache
-from trikubelet.server.node_view import NoSuchPod, NotShown
+from trikubelet.server.node_view import NodeNote, NoSuchPod, NotShown
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import container, pod
@@ -104,6 +104,20 @@ async def test_events_and_work_are_those_of_the_node(autojump_clock: MockClock) 
     }
     assert {"Pulled", "Created", "Started"} <= {event.reason for event in events}
     assert ("uid-web", "Syncing", "") == (work.uid, work.state, work.last_error)
+
+
+async def test_a_node_says_why_it_cannot_work(autojump_clock: MockClock) -> None:
+    state = SimpleNamespace(unhealthy=lambda: "runtime is down", network_trouble=lambda: None)
+    desired = SimpleNamespace(silent=frozenset({"http"}))
+    stuck = cast("Node", SimpleNamespace(runtime_state=state, desired=desired))
+    async with seen(Bench(), pod("web")) as (_, view):
+        await until(lambda: words(view) == [("web", "1/1", "Running")])
+        assert NodeNote("n") == view.node()
+
+    assert (
+        NodeNote("n", ("runtime is down", "no word yet from the source http: its pods are not known"))
+        == View(stuck, VirtualClock(), "n", "/logs", dict).node()
+    )
 
 
 async def test_a_log_is_that_of_the_run_that_is_meant(autojump_clock: MockClock) -> None:

@@ -21,7 +21,7 @@ from trikubelet.core.names import CONFIG_SEEN, all_containers, full_name, log_di
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
-from trikubelet.server.node_view import LogPlace, ManifestFault, NoSuchPod, NotShown, PodWork
+from trikubelet.server.node_view import LogPlace, ManifestFault, NodeNote, NoSuchPod, NotShown, PodWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -157,6 +157,15 @@ class View:
         """What the agent is doing, pod by pod."""
         now = trio.current_time()
         return [_work(worker, now) for worker in self._node.workers]
+
+    def node(self) -> NodeNote:
+        """How the node itself is."""
+        state = self._node.runtime_state
+        found = [state.unhealthy(), state.network_trouble()]
+        silent = sorted(self._node.desired.silent)
+        if silent:
+            found.append(f"no word yet from the source {' and '.join(silent)}: its pods are not known")
+        return NodeNote(self._node_name, tuple(trouble for trouble in found if trouble))
 
     # ---- logs ----
 

@@ -4,6 +4,7 @@
     GET /pods[?watch=1]                   a PodList; watched: JSON lines {"type": ADDED|MODIFIED|DELETED, "object": Pod}
     GET /events                           an EventList
     GET /faults                           what is wrong with the manifests
+    GET /node                             its name, and why it cannot do its work, if it cannot
     GET /work                             what the agent is doing, pod by pod
     GET /logs/NAMESPACE/POD/CONTAINER     a container's log: follow previous timestamps (booleans), tailLines,
                                           sinceSeconds, sinceTime, limitBytes, stream (stdout or stderr)
@@ -108,6 +109,7 @@ class LocalApi:
             "pods": self._pods,
             "events": lambda _: json({"apiVersion": "v1", "kind": "EventList", "items": self._view.events()}),
             "faults": lambda _: json({"faults": self._view.faults()}),
+            "node": lambda _: json(self._view.node()),
             "work": lambda _: json({"pods": self._view.work()}),
         }
 

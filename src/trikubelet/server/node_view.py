@@ -49,6 +49,13 @@ class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     busy_seconds: float | None = None
 
 
+class NodeNote(msgspec.Struct, frozen=True):
+    """The node itself: its name, and why it cannot do its work now, a sentence each. No trouble is no sentence."""
+
+    name: str
+    troubles: tuple[str, ...] = ()
+
+
 class LogPlace(msgspec.Struct, frozen=True):
     """Where a container's log is, and ``is_over``: whether that container writes no more."""
 
@@ -81,6 +88,10 @@ class NodeView(Protocol):
 
     def work(self) -> Sequence[PodWork]:
         """What the agent is doing, pod by pod."""
+        ...
+
+    def node(self) -> NodeNote:
+        """How the node itself is."""
         ...
 
     def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:

@@ -14,7 +14,7 @@ from trikubelet.app.paths import places_for
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import nearest
 from trikubelet.model.k8s import Event, Pod
-from trikubelet.server.node_view import SOCKET_NAME, ManifestFault, PodWork
+from trikubelet.server.node_view import SOCKET_NAME, ManifestFault, NodeNote, PodWork
 
 if TYPE_CHECKING:
     import argparse
@@ -92,6 +92,11 @@ async def events(agent: Agent) -> list[Event]:
 async def faults(agent: Agent) -> tuple[ManifestFault, ...]:
     """What is wrong with the manifests."""
     return _decode(await agent.get("/faults"), Faults).faults
+
+
+async def node(agent: Agent) -> NodeNote:
+    """How the node itself is."""
+    return _decode(await agent.get("/node"), NodeNote)
 
 
 async def work(agent: Agent) -> dict[str, PodWork]:

@@ -25,8 +25,6 @@ from trikubelet.model.k8s import Pod
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
-    from trikubelet.server.node_view import ManifestFault
-
 EVENT_COLUMNS = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 
@@ -67,7 +65,6 @@ def run(argv: Sequence[str]) -> int:
 async def _pods(args: argparse.Namespace) -> None:
     agent = Agent(asking.socket_path(args))
     everything = await asking.pods(agent)
-    faults = await asking.faults(agent) if args.output in (TABLE, WIDE) else ()
     shown = _chosen(args, everything)
     if args.output in (TABLE, WIDE):
         table = PodTable(wide=args.output == WIDE, namespaces=args.all_namespaces, headings=not args.no_headers)
@@ -77,7 +74,8 @@ async def _pods(args: argparse.Namespace) -> None:
     else:
         table = None
         show(as_list(shown) if len(args.names) != 1 or len(shown) != 1 else shown[0], shown, args.output)
-    _print_faults(faults)
+    if table is not None:
+        await _print_troubles(agent)
     if args.watch:
         await _watch(agent, args, {pod.metadata.uid: pod for pod in everything}, table)
 
@@ -106,8 +104,11 @@ def _print_rows(table: PodTable, pods: Iterable[Pod]) -> None:
     sys.stdout.flush()
 
 
-def _print_faults(faults: Iterable[ManifestFault]) -> None:
-    for fault in faults:
+async def _print_troubles(agent: Agent) -> None:
+    """Whatever may be why a pod is not there or not well, and is not in its row."""
+    for trouble in (await asking.node(agent)).troubles:
+        print(in_a_cell(f"warning: {trouble}"), file=sys.stderr)
+    for fault in await asking.faults(agent):
         kept = f" [{', '.join(fault.running)}: the last good version keeps running]" if fault.running else ""
         print(in_a_cell(f"{fault}{kept}"), file=sys.stderr)
 
