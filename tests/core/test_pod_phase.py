@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from core.podkit import container, pod, rule, sidecar
-from core.statuskit import by_name, runs, serves, shown, stopped, waits
+from core.statuskit import by_name, ended, runs, serves, shown, stopped, waits
 from trikubelet.core.names import CONFIG_SOURCE
 from trikubelet.core.pod_status.phase import phase
 from trikubelet.model import k8s
@@ -94,6 +94,8 @@ INIT = [
     Case("it runs: Pending", PENDING, (runs("init"),)),
     Case("it waits for a second run though it had succeeded: Pending", PENDING, (waits("init", 0),)),
     Case("it waits: Pending", PENDING, (waits("init"),)),
+    Case("it runs once more after a failure: Pending", PENDING, (runs("init", last_state=ended(1)), *BOTH_DONE)),
+    Case("it waits for a second run in a pod that has run: Pending", PENDING, (waits("init", 0), *BOTH_DONE)),
     Case("it succeeded, the others run: Running", RUNNING, (stopped("init"), *BOTH_RUN)),
     Case("it succeeded, the others wait: Pending", PENDING, (stopped("init"), waits("a"), waits("b"))),
 ]

@@ -7,8 +7,9 @@ import pytest
 
 from core.podkit import BOX, DEAD_BOX, exited, observe, pod, running
 from core.statuskit import EARLIER, NOW, condition, runs, status, stopped
-from trikubelet.core.pod_status import StatusFacts, generate
+from trikubelet.core.pod_status import StatusFacts, deadline_left, generate
 from trikubelet.core.pod_status.containers import ContainerFacts
+from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.model import k8s
 
 FACTS = StatusFacts(now=NOW, host_ips=("192.0.2.1", "2001:db8::1"))
@@ -110,6 +111,47 @@ def test_a_never_pod_that_lost_its_containers_has_failed() -> None:
     it = pod("a", "b", policy="Never")
     before = status("Running", container_statuses=(runs("a"), stopped("b")))
     assert "Failed" == generate(it, observe(it), facts(before)).phase
+
+
+# ---- the deadline ----
+
+
+def at_work_for(seconds: int, deadline: int | None, phase: str = "Running", policy: str = "Always") -> k8s.PodStatus:
+    it = pod("a", active_deadline_seconds=deadline, policy=policy)
+    now = rfc3339(parse_rfc3339(EARLIER) + seconds * SECOND_NS)
+    seen = running("a") if phase == "Running" else exited("a")
+    return generate(it, observe(it, seen), replace(facts(status(phase, start_time=EARLIER)), now=now))
+
+
+def test_a_pod_fails_when_its_time_is_over_and_not_a_second_before() -> None:
+    assert "Running" == at_work_for(59, 60).phase
+    late = at_work_for(60, 60)
+    assert ("Failed", "DeadlineExceeded") == (late.phase, late.reason)
+    assert {"PodFailed"} == {c.reason for c in late.conditions if c.type in ("Ready", "ContainersReady")}
+
+
+def test_a_pod_without_a_deadline_has_all_the_time() -> None:
+    assert "Running" == at_work_for(10**9, None).phase
+
+
+def test_a_pod_that_is_done_is_not_failed_for_being_old() -> None:
+    assert "Succeeded" == at_work_for(3600, 60, "Succeeded").phase
+    assert "Succeeded" == at_work_for(3600, 60, "Pending", "Never").phase
+
+
+@pytest.mark.parametrize(
+    ("expected", "deadline", "start", "after"),
+    [
+        (60, 60, EARLIER, 0),
+        (0.5, 60, EARLIER, 59.5),
+        (0, 60, EARLIER, 61),
+        (None, None, EARLIER, 61),
+        (None, 60, "", 61),
+    ],
+)
+def test_the_time_a_pod_has_left(expected: float | None, deadline: int | None, start: str, after: float) -> None:
+    it = pod("a", active_deadline_seconds=deadline)
+    assert expected == deadline_left(it, start, parse_rfc3339(EARLIER) + int(after * SECOND_NS))
 
 
 # ---- conditions of others ----

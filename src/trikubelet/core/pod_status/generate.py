@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.pod_status.conditions import OWNED, SHARED, conditions
 from trikubelet.core.pod_status.containers import ContainerFacts, container_statuses, ephemeral_statuses
-from trikubelet.core.pod_status.phase import TERMINAL, phase
+from trikubelet.core.pod_status.deadline import DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left
+from trikubelet.core.pod_status.phase import FAILED, TERMINAL, phase
 from trikubelet.core.qos import qos_class
+from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
         now_in, before = ended.phase, ended
     # Why a pod is in a phase says nothing about the next one.
     why = before if before.phase == now_in else k8s.PodStatus()
+    start_time = before.start_time or reported.start_time or facts.now
+    if now_in not in TERMINAL and deadline_left(pod, start_time, parse_rfc3339(facts.now)) == 0:
+        now_in, why = FAILED, k8s.PodStatus(reason=DEADLINE_EXCEEDED, message=DEADLINE_MESSAGE)
     ips = _addresses(pod, observed, facts)
     return k8s.PodStatus(
         phase=now_in,
@@ -59,7 +64,7 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
         host_ips=tuple(k8s.HostIP(ip=ip) for ip in facts.host_ips),
         pod_ip=ips[0] if ips else "",
         pod_ips=tuple(k8s.PodIP(ip=ip) for ip in ips),
-        start_time=before.start_time or reported.start_time or facts.now,
+        start_time=start_time,
         qos_class=qos_class(pod),
         observed_generation=pod.metadata.generation,
     )

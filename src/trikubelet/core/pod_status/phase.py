@@ -1,8 +1,9 @@
 """The pod's phase, counted from its container statuses (upstream: getPhase).
 
 Init containers come first: while a plain one is pending the pod is Pending; one that failed and may not run again fails
-the pod. A sidecar holds the pod back only until it or a regular container has started; while it runs the pod runs, so
-a terminal phase is never shown beside a live container. How a sidecar ended never counts; the regular ones decide.
+the pod. A sidecar holds the pod back only until it was made; until it has started no regular container is, and those
+hold the pod back themselves. While a sidecar runs the pod runs, so a terminal phase is never shown beside a live
+container. How a sidecar ended never counts; the regular ones decide.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ TERMINAL = frozenset({SUCCEEDED, FAILED})
 
 @dataclass(slots=True)
 class _Count:
-    """``running`` and ``unknown`` count sidecars too, the others up to ``restartable`` regular containers only."""
+    """Plain init containers, regular containers alone, and regular ones together with sidecars."""
 
     pending_init: int = 0
     failed_init: int = 0
     failed_init_for_good: int = 0
-    pending_sidecar: int = 0
-    waiting: int = 0
+
     stopped: int = 0
     succeeded: int = 0
     restartable: int = 0
-    begun: int = 0
+
+    waiting: int = 0
     running: int = 0
     unknown: int = 0
 
@@ -51,9 +52,7 @@ def phase(pod: Pod, statuses: Mapping[str, ContainerStatus], *, is_ending: bool)
         _count_regular(count, pod, container, statuses.get(container.name))
     if count.failed_init_for_good:
         return FAILED
-    if count.pending_init or count.failed_init or (count.pending_sidecar and not count.begun) or count.waiting:
-        return PENDING
-    if count.unknown:
+    if count.pending_init or count.failed_init or count.waiting or count.unknown:
         return PENDING
     if count.running:
         return RUNNING
@@ -79,13 +78,10 @@ def last_exit(status: ContainerStatus) -> ContainerStateTerminated | None:
 def _count_sidecar(count: _Count, status: ContainerStatus | None) -> None:
     state = status.state if status else None
     if status is None or state is None:
-        count.pending_sidecar += 1
         count.unknown += 1
     elif state.running is not None:
         count.running += 1
-        count.pending_sidecar += not status.started
     elif last_exit(status) is None:
-        count.pending_sidecar += 1
         count.waiting += 1
 
 
@@ -105,7 +101,6 @@ def _count_regular(count: _Count, pod: Pod, container: Container, status: Contai
         count.unknown += 1
         return
     exit_ = last_exit(status)
-    count.begun += state.running is not None or exit_ is not None
     if state.running is not None:
         count.running += 1
     elif exit_ is None:
