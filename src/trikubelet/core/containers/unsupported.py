@@ -1,7 +1,8 @@
 """Fields of a pod that this agent does not honour yet, in one table.
 
 A pod that uses one gets an event and a log line naming the field's path; it runs without it, or its container fails
-with a clear message, as each row says. Nothing is dropped in silence. When a field starts to work its row goes away.
+with a clear message, as each row says. Nothing is dropped in silence: a test walks every field of the pod's type and
+wants it here or in the list of those that work. When a field starts to work its row goes away.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from trikubelet.core.containers.resources import HUGE_PAGES
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
@@ -21,7 +23,10 @@ PROBES = "probes are not run yet: the container counts as ready and alive while 
 HOOKS = "lifecycle hooks are not run yet: the container starts and stops without it"
 OBJECTS = "ConfigMaps and Secrets have no source yet: an optional one counts as missing, any other fails the container"
 VOLUME = "volumes of this type are not supported yet: the pod waits; emptyDir and hostPath are supported"
+WINDOWS = "it has a meaning on Windows only"
+LABELS = "it is not compared with this node's labels"
 SUPPORTED_VOLUMES = frozenset({"name", "emptyDir", "hostPath"})
+CLASSIC_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _CONTAINERS = "containers"  # as a path's first part: every list of containers
 
 
@@ -49,8 +54,28 @@ def _is_huge(medium: str) -> bool:
     return medium.startswith("HugePages")
 
 
-def _limits_a_disk(volume: k8s.EmptyDirVolumeSource) -> bool:
-    return volume.size_limit is not None and not volume.medium
+def _limits_a_disk(volume: k8s.EmptyDirVolumeSource | None) -> bool:
+    return volume is not None and volume.size_limit is not None and not volume.medium
+
+
+def _is_no_linux(name: str) -> bool:
+    return name not in ("", "linux")
+
+
+def _has_devices(amounts: dict[str, k8s.Quantity]) -> bool:
+    return any(name not in CLASSIC_RESOURCES and not name.startswith(HUGE_PAGES) for name in amounts)
+
+
+def _limits_scratch_space(amounts: dict[str, k8s.Quantity]) -> bool:
+    return "ephemeral-storage" in amounts
+
+
+def _restarts_to_resize(policy: str) -> bool:
+    return policy == "RestartContainer"
+
+
+def _mounts_with_label(policy: str) -> bool:
+    return policy == "MountOption"
 
 
 ROWS = (
@@ -68,6 +93,15 @@ ROWS = (
     Row("containers[].volumeMounts[].subPathExpr", "sub-paths are not supported yet: the container fails"),
     Row("containers[].volumeDevices", "block devices are not supported yet: the container fails"),
     Row("containers[].resources.claims", "claims are not prepared yet: the container runs without the devices"),
+    Row("containers[].resources.limits", "devices are not given out yet: the container runs without", _has_devices),
+    Row("containers[].resources.limits", "scratch space is not limited yet: nothing is evicted", _limits_scratch_space),
+    Row(
+        "containers[].resizePolicy[].restartPolicy",
+        "containers are not resized yet: new amounts count from their next start",
+        _restarts_to_resize,
+    ),
+    Row("containers[].securityContext.windowsOptions", WINDOWS, _is_present),
+    Row("ephemeralContainers[].targetContainerName", "the target's processes are not shared yet: it sees its own only"),
     *(
         Row(f"volumes[].{field.encode_name}", VOLUME, _is_present)
         for field in msgspec.structs.fields(k8s.Volume)
@@ -76,12 +110,20 @@ ROWS = (
     Row("volumes[].emptyDir.medium", "huge pages are not supported yet: the pod waits", _is_huge),
     Row("volumes[].emptyDir", "sizeLimit is not enforced on a disk yet: nothing is evicted", _limits_a_disk),
     Row("activeDeadlineSeconds", "the deadline is not enforced yet", _is_present),
-    Row("enableServiceLinks", "the cluster's services are not watched yet: their variables are not set"),
+    Row(
+        "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+        LABELS,
+        _is_present,
+    ),
     Row("hostUsers", "user namespaces are not set up yet: the pod is refused", lambda value: value is False),
     Row("imagePullSecrets", "images are pulled without credentials"),
-    Row("nodeSelector", "it is not compared with this node's labels"),
+    Row("nodeSelector", LABELS),
+    Row("os.name", "this node runs Linux: the pod is started all the same", _is_no_linux),
     Row("resourceClaims", "claims are not prepared yet"),
+    Row("resources.claims", "claims are not prepared yet"),
     Row("runtimeClassName", "the class is not looked up: its name is taken for the runtime handler's"),
+    Row("securityContext.seLinuxChangePolicy", "volumes are relabelled file by file", _mounts_with_label),
+    Row("securityContext.windowsOptions", WINDOWS, _is_present),
 )
 
 
