@@ -29,6 +29,10 @@ def problems(text: str) -> list[str]:
         ("tlsCertFile: /c", "tlsPrivateKeyFile: Required value: "),
         ("tlsPrivateKeyFile: /c", "tlsCertFile: Required value: "),
         ("syncFrequency: -1s", "syncFrequency: Invalid value: -1.0: must not be negative"),
+        (
+            "syncFrequency: 10",
+            "syncFrequency: Invalid value: 10: a duration has a unit: write 10s for seconds, or 1m30s",
+        ),
         ("memoryThrottlingFactor: 1.5", "memoryThrottlingFactor: Invalid value: 1.5: "),
         ("cpuCFSQuotaPeriod: 2s", "cpuCFSQuotaPeriod: Invalid value: 2.0: must be between 0.001 and 1 seconds"),
         ("oomScoreAdj: 1001", "oomScoreAdj: Invalid value: 1001: must be between -1000 and 1000"),

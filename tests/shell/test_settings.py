@@ -143,9 +143,11 @@ def test_everything_wrong_is_told_together(tmp_path: Path) -> None:
         "--node-ip=x",
         "--exit-on-lock-contention",
         "--bootstrap-kubeconfig=/b",
+        "--hostname-overide=x",
     )
 
     assert [
+        '--hostname-overide: unknown flag (did you mean "--hostname-override"?)',
         f"{tmp_path}/d/1.conf:1: there is nothing in the file (write a KubeletConfiguration or remove it)",
         f"{tmp_path}/d/2.conf:4: a second document (put one KubeletConfiguration into one file)",
         f'{tmp_path}/c.yaml:3: maxPod: unknown field (did you mean "maxPods"?)',

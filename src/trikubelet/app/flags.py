@@ -18,7 +18,6 @@ from trikubelet.app.flag_table import FLAGS, Flag, Form, Group
 from trikubelet.app.flag_values import read
 from trikubelet.core.configuration import FieldSetting
 from trikubelet.core.document.record import place_of
-from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import Fault, nearest
 
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ _SHORT = {"-v": "v", "-h": "help"}
 @dataclass(frozen=True, slots=True)
 class AgentFlags:
     """What was said on the command line. Empty texts are as good as not given. ``settings`` are the fields of the
-    configuration that flags set; ``without_effect`` the flags that are only tolerated, with their dashes."""
+    configuration that flags set; ``without_effect`` the flags that are only tolerated, with their dashes; ``faults``
+    what was wrong with the others, for ``app.settings`` to tell together with the faults of files."""
 
     config: str = ""
     config_dir: str = ""
@@ -47,11 +47,12 @@ class AgentFlags:
     exit_on_lock_contention: bool = False
     settings: tuple[FieldSetting, ...] = ()
     without_effect: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
     show: Literal["help", "version"] | None = None
 
 
 def parse_agent_flags(argv: Sequence[str]) -> AgentFlags:
-    """The flags of an agent's command line, without the program's name. Raises StartFailed with one line per fault."""
+    """The flags of an agent's command line, without the program's name. Raises nothing: see ``AgentFlags.faults``."""
     faults: list[Fault] = []
     texts = _texts(argv, faults)
     values: dict[str, object] = {}
@@ -64,9 +65,7 @@ def parse_agent_flags(argv: Sequence[str]) -> AgentFlags:
         return AgentFlags(show="help")
     if values.get("version") and not faults:
         return AgentFlags(show="version")
-    if faults:
-        raise StartFailed("\n".join(map(str, faults)))
-    return _flags(values)
+    return _flags(values, faults)
 
 
 def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
@@ -109,7 +108,7 @@ def _name_of(word: str) -> str:
     return f"{name.replace('_', '-')}{equals}{text}"
 
 
-def _flags(values: Mapping[str, object]) -> AgentFlags:
+def _flags(values: Mapping[str, object], faults: Sequence[Fault]) -> AgentFlags:
     own: dict[str, object] = {}
     settings: list[FieldSetting] = []
     for name, value in values.items():
@@ -119,7 +118,12 @@ def _flags(values: Mapping[str, object]) -> AgentFlags:
         elif (attribute := name.replace("-", "_")) in AgentFlags.__dataclass_fields__:
             own[attribute] = tuple(value) if isinstance(value, list) else value
     ignored = tuple(f"--{name}" for name in values if not FLAGS[name].effect)
-    return AgentFlags(**own, settings=tuple(settings), without_effect=ignored)  # type: ignore[arg-type]  # by the table
+    return AgentFlags(
+        **own,  # type: ignore[arg-type]  # the table's forms are the attributes' types
+        settings=tuple(settings),
+        without_effect=ignored,
+        faults=tuple(faults),
+    )
 
 
 def _settings(flag: Flag, value: object) -> list[FieldSetting]:

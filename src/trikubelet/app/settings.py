@@ -105,7 +105,7 @@ class Settings:
 
 def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     """Read what the flags name and decide what holds. Raises StartFailed, one line per fault, all of them."""
-    faults: list[Fault] = []
+    faults = list(flags.faults)
     notes: list[str] = []
     documents = [_with_absolute_paths(one) for one in _documents(flags, faults, notes)]
     effective, wrong = combine(documents, flags.settings)

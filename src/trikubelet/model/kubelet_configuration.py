@@ -31,11 +31,17 @@ def _int32(value: int) -> int:
     return value
 
 
+def _seconds(value: str | float) -> float:
+    if not isinstance(value, str):  # taken here only to say what is missing
+        raise ValueError(f"a duration has a unit: write {value}s for seconds, or 1m30s")  # noqa: TRY004  # Scalar's rule
+    return parse_duration(value)
+
+
 def _seconds_or_nanoseconds(value: str | int) -> float:
     return value / 1e9 if isinstance(value, int) else parse_duration(value)
 
 
-Seconds = Annotated[float, Scalar(parse_duration, "a duration such as 1m30s")]
+Seconds = Annotated[float, Scalar(_seconds, "a duration such as 1m30s", (str, int, float))]
 Int32 = Annotated[int, Scalar(_int32, "a whole number", (int,))]
 _Flush = Annotated[float, Scalar(_seconds_or_nanoseconds, "a duration such as 5s", (str, int))]
 
