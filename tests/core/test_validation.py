@@ -186,8 +186,11 @@ SPEC = [
         "securityContext: {seccompProfile: {type: Localhost, localhostProfile: ../a}, windowsOptions: {}}",
         [
             ("spec.securityContext.seccompProfile.localhostProfile", INVALID),
-            ("spec.securityContext.windowsOptions", FORBIDDEN),
         ],
+    ),
+    (
+        "{os: {name: linux}, securityContext: {windowsOptions: {}}}",
+        [("spec.securityContext.windowsOptions", FORBIDDEN)],
     ),
     (
         "resources: {limits: {cpu: 1, ephemeral-storage: 1}, claims: [{name: a}]}",
@@ -281,7 +284,7 @@ CONTAINER = [
     ("resizePolicy: [{resourceName: disk, restartPolicy: a}]",
      [("resizePolicy[0].resourceName", UNSUPPORTED), ("resizePolicy[0].restartPolicy", UNSUPPORTED)]),
     ("securityContext: {procMount: Unmasked}", [("securityContext.procMount", INVALID)]),
-    ("securityContext: {allowPrivilegeEscalation: false, privileged: true, capabilities: {add: [SYS_ADMIN]}}",
+    ("securityContext: {allowPrivilegeEscalation: false, privileged: true, capabilities: {add: [CAP_SYS_ADMIN]}}",
      [("securityContext.allowPrivilegeEscalation", INVALID), ("securityContext.allowPrivilegeEscalation", INVALID)]),
 ]  # fmt: skip
 VOLUME = [
@@ -292,7 +295,7 @@ VOLUME = [
     ("hostPath: {path: /a/../b, type: Dir}", [("hostPath.path", INVALID), ("hostPath.type", UNSUPPORTED)]),
     ("emptyDir: {medium: memory, sizeLimit: -1}", [("emptyDir.sizeLimit", INVALID), ("emptyDir.medium", UNSUPPORTED)]),
     ("image: {pullPolicy: a}", [("image.reference", REQUIRED), ("image.pullPolicy", UNSUPPORTED)]),
-    ("nfs: {server: a, path: a}", [("nfs.path", INVALID)]),
+    ("nfs: {server: '', path: a}", [("nfs.server", REQUIRED), ("nfs.path", INVALID)]),
     ("configMap: {defaultMode: 512, items: [{key: a, path: b}, {key: '', path: b}]}",
      [("configMap.name", REQUIRED), ("configMap.defaultMode", INVALID), ("configMap.items[1].key", REQUIRED),
       ("configMap.items[1].path", DUPLICATE)]),

@@ -38,11 +38,11 @@ def pod_security_problems(spec: PodSpec) -> Problems:
                 yield forbidden(f"spec.{field}", "may not be true where hostUsers is false")
     context = spec.security_context
     if context is not None:
-        yield from _pod_context("spec.securityContext", context)
+        yield from _pod_context("spec.securityContext", context, spec)
 
 
-def _pod_context(path: str, context: PodSecurityContext) -> Problems:
-    yield from _ids(path, context)
+def _pod_context(path: str, context: PodSecurityContext, spec: PodSpec) -> Problems:
+    yield from _shared(path, context, spec)
     yield from _id(f"{path}.fsGroup", context.fs_group)
     for n, group in enumerate(context.supplemental_groups):
         yield from _id(f"{path}.supplementalGroups[{n}]", group)
@@ -64,7 +64,7 @@ def container_security_problems(path: str, container: Container, spec: PodSpec) 
     if context is None:
         return
     path = f"{path}.securityContext"
-    yield from _ids(path, context)
+    yield from _shared(path, context, spec)
     yield from one_of(f"{path}.procMount", context.proc_mount, ("Default", "Unmasked"))
     if context.proc_mount == "Unmasked" and spec.host_users is not False:
         yield invalid(f"{path}.procMount", context.proc_mount, "needs hostUsers: false")
@@ -72,19 +72,20 @@ def container_security_problems(path: str, container: Container, spec: PodSpec) 
         where = f"{path}.allowPrivilegeEscalation"
         if context.privileged:
             yield invalid(where, value=False, detail="a privileged container has every privilege already")
-        if context.capabilities and {"SYS_ADMIN", "CAP_SYS_ADMIN"} & set(context.capabilities.add):
-            yield invalid(where, value=False, detail="the capability SYS_ADMIN allows escalation")
+        # Only this spelling, as the API has it; the other one runs there too.
+        if context.capabilities and "CAP_SYS_ADMIN" in context.capabilities.add:
+            yield invalid(where, value=False, detail="the capability CAP_SYS_ADMIN allows escalation")
 
 
-def _ids(path: str, context: PodSecurityContext | SecurityContext) -> Problems:
+def _shared(path: str, context: PodSecurityContext | SecurityContext, spec: PodSpec) -> Problems:
     """What a pod's context and a container's have in common."""
     yield from _id(f"{path}.runAsUser", context.run_as_user)
     yield from _id(f"{path}.runAsGroup", context.run_as_group)
     for field, profile in (("seccompProfile", context.seccomp_profile), ("appArmorProfile", context.app_armor_profile)):
         if profile is not None:
             yield from _profile(f"{path}.{field}", profile, is_file=field == "seccompProfile")
-    if context.windows_options is not None:
-        yield forbidden(f"{path}.windowsOptions", "this node runs Linux")
+    if context.windows_options is not None and spec.os is not None:
+        yield forbidden(f"{path}.windowsOptions", "may not be set where spec.os.name is linux")
 
 
 def _id(path: str, number: int | None) -> Problems:

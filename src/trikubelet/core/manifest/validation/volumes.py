@@ -62,8 +62,11 @@ def _source(path: str, volume: Volume, spec: PodSpec) -> Problems:
         if not volume.image.reference:
             yield required(f"{path}.image.reference")
         yield from one_of(f"{path}.image.pullPolicy", volume.image.pull_policy, PULL_POLICIES)
-    if volume.nfs is not None and not volume.nfs.path.startswith("/"):
-        yield invalid(f"{path}.nfs.path", volume.nfs.path, "must be an absolute path")
+    if volume.nfs is not None:
+        if not volume.nfs.server:
+            yield required(f"{path}.nfs.server")
+        if not volume.nfs.path.startswith("/"):
+            yield invalid(f"{path}.nfs.path", volume.nfs.path, "must be an absolute path")
     if volume.projected is not None:
         yield from _projected(f"{path}.projected", volume.projected, spec)
     if volume.downward_api is not None:
