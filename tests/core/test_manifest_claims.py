@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.podkit import pod
-from trikubelet.core.file_source import Claims, FileState, claim, may_be_half_written
+from trikubelet.core.file_source import Claims, FileState, claim, may_be_half_written, state_of
+from trikubelet.core.manifest import load_manifest
 from trikubelet.core.names import full_name
 from trikubelet.model import k8s
 from trikubelet.model.faults import Fault
@@ -81,3 +82,11 @@ def test_a_young_file_with_faults_or_fewer_pods_is_not_believed_yet(
     before: FileState | None, now: FileState, age: float, expected: bool
 ) -> None:
     assert expected is may_be_half_written(before, now, age)
+
+
+@pytest.mark.parametrize(("wrong", "kept", "last"), [(100, 100, "Required value"), (103, 101, "3 more faults")])
+def test_of_very_many_faults_the_first_are_kept_and_the_rest_counted(wrong: int, kept: int, last: str) -> None:
+    state = state_of(load_manifest("---\na: b\n" * wrong, "f", "node", ""))
+
+    assert kept == len(state.faults)
+    assert state.faults[-1].problem.startswith(last)

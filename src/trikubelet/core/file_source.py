@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from trikubelet.core.manifest import Loaded
     from trikubelet.model.k8s import Pod
 
+FAULTS_MAX = 100
+"""Faults of one file that are kept and logged; a file with more is not a manifest with mistakes but something else."""
 SETTLED_SECONDS = 1.0
 """A file that did not change for this long is as its author wants it."""
 
@@ -59,9 +61,13 @@ def why_ignored(name: str) -> str | None:
 
 
 def state_of(loaded: Loaded) -> FileState:
-    """What a file says, before anything else is taken into account."""
+    """What a file says, before anything else is taken into account. Of very many faults the first are kept."""
     lines = {name: origin.fault("metadata.name", "").line for name, origin in loaded.origins.items()}
-    return FileState(loaded.pods, loaded.faults, lines)
+    faults = loaded.faults[:FAULTS_MAX]
+    if (more := len(loaded.faults) - len(faults)) > 0:
+        remedy = "is this the right file? `trikubelet validate` shows all"
+        faults = (*faults, Fault(faults[0].source, None, "", f"{more} more faults", remedy))
+    return FileState(loaded.pods, faults, lines)
 
 
 def fold_file(before: FileState | None, pods: tuple[Pod, ...], faults: tuple[Fault, ...]) -> FileState:
