@@ -92,6 +92,25 @@ def test_a_status_says_what_the_runtime_has() -> None:
     )  # fmt: skip
 
 
+def test_the_image_is_the_one_the_runtime_names_or_else_the_specs() -> None:
+    assert ("other:2", "image:1") == (
+        status_of(PLAIN, replace(running("a"), image="other:2")).image,
+        status_of(PLAIN, replace(running("a"), image="")).image,
+    )
+
+
+def test_what_was_never_made_was_never_restarted_and_serves_nobody() -> None:
+    shown = status_of(PLAIN)
+    assert ("image:1", "", 0, False, False) == (
+        shown.image, shown.container_id, shown.restart_count, shown.ready, shown.started,
+    )  # fmt: skip
+
+
+def test_the_restart_count_never_goes_back() -> None:
+    facts = ContainerFacts(previous=by_name(waits("a", restart_count=3)))
+    assert [3, 5] == [status_of(PLAIN, running("a", attempt), facts=facts).restart_count for attempt in (1, 5)]
+
+
 def test_an_end_says_when_how_and_which() -> None:
     shown = status_of(NEVER, exited("a", 3), facts=ContainerFacts("rt", messages={"a-0": "goodbye"}))
     assert (
@@ -249,4 +268,4 @@ def test_after_the_cause_of_a_restart_of_all_was_taken_away_nothing_is_over_any_
 def test_an_ephemeral_container_is_shown_and_never_ready(expected: str, seen: tuple[ContainerStatus, ...]) -> None:
     it = pod(ephemeral=("debug",))
     (shown,) = ephemeral_statuses(it, observe(it, *seen), ContainerFacts())
-    assert (expected, False) == (state_words(shown.state), shown.ready)
+    assert (expected, False, 0) == (state_words(shown.state), shown.ready, shown.restart_count)
