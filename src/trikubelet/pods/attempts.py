@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.actions import Verdicts, plan
+from trikubelet.core.actions import Verdicts, plan, without_ended
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import generate
@@ -90,7 +90,7 @@ class PodAttempts:
         self._check_network(pod)
         self._files.make_pod(uid)
         volumes = await self._set_up_volumes(pod)
-        actions = plan(pod, observed, Verdicts())
+        actions = without_ended(pod, plan(pod, observed, Verdicts()), status)
         if actions.is_empty:
             return Outcome.AGAIN
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.model.errors import CgroupFailed
+from trikubelet.host.logs import plain_lines
+from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 from trikubelet.testing.world import wall_ns
 
 if TYPE_CHECKING:
@@ -22,78 +23,116 @@ class VirtualClock:
 
 
 class MemoryPodFiles:
-    """Pod directories as sets of names (``ports.PodFiles``). Outlives the agent, like a disk."""
+    """Pod directories and logs as names and bytes (``ports.PodFiles``). Outlives the agent, like a disk.
 
-    def __init__(self) -> None:
+    ``content`` holds what files say, by path; a test writes there what a container would. Nobody else makes a log file
+    here, so linking one makes it. ``volumes``: pods with a volume in there are still mounted.
+    """
+
+    def __init__(self, volumes: MemoryVolumes | None = None) -> None:
+        self.content: dict[str, bytes] = {}
+        self.links: dict[str, str] = {}
+        self._volumes = volumes
         self._pods: set[str] = set()
-        self._logs: dict[str, int] = {}
         self._directories: set[str] = set()
+
+    # ---- pod directories ----
 
     def make_pod(self, uid: str) -> None:
         """Note the pod's directory."""
         self._pods.add(uid)
 
     def remove_pod(self, uid: str) -> None:
-        """Forget the pod's directory."""
+        """Forget the pod's directory and what is in it."""
+        if self._volumes is not None and uid in self._volumes.mounted:
+            raise StillMounted(f"/pods/{uid}/volumes is still mounted")
         self._pods.discard(uid)
+        self._forget(f"/pods/{uid}/")
 
     def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory."""
         return frozenset(self._pods)
 
     def write_hosts(self, uid: str, content: str) -> str:
-        """Where the hosts file would be."""
-        return f"/pods/{uid}/etc-hosts"
+        """Keep the hosts file."""
+        path = f"/pods/{uid}/etc-hosts"
+        self.content[path] = content.encode()
+        return path
 
     def termination_log(self, uid: str, container: str, attempt: int) -> str:
-        """Where the termination message would be."""
-        return f"/pods/{uid}/containers/{container}/{attempt}"
+        """An empty termination message, unless there is one."""
+        path = f"/pods/{uid}/containers/{container}/{attempt}"
+        self.content.setdefault(path, b"")
+        return path
 
     def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
-        """Simulated containers leave no message."""
-        return ""
+        """The termination message."""
+        written = self.content.get(f"/pods/{uid}/containers/{container}/{attempt}", b"")
+        return written[:bytes_max].decode(errors="replace")
 
-    def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
-        """Simulated containers write no log."""
-        return ""
+    # ---- logs ----
 
     def make_log_directory(self, directory: str, container: str) -> None:
         """Note the log directory."""
-        self._directories.add(directory.rsplit("/", 1)[-1])
+        self._directories.add(directory)
 
     def highest_log_attempt(self, directory: str, container: str) -> int | None:
-        """The highest attempt whose log was linked."""
-        return self._logs.get(f"{directory}/{container}")
+        """The highest attempt that has a log."""
+        start = f"{directory}/{container}/"
+        logs = (path.removeprefix(start) for path in self.content if path.startswith(start))
+        return max((int(name.partition(".")[0]) for name in logs), default=None)
+
+    def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
+        """The end of a log."""
+        lines = plain_lines(self.content.get(path, b""))
+        return b"".join(lines[-lines_max:])[-bytes_max:].decode(errors="replace")
 
     def link_log(self, link_name: str, log_path: str) -> None:
         """A container started: its log exists."""
-        directory, _, name = log_path.rpartition("/")
-        self._logs[directory] = max(self._logs.get(directory, 0), int(name.removesuffix(".log")))
+        self.content.setdefault(log_path, b"")
+        self.links[link_name] = log_path
 
     def log_directories(self) -> frozenset[str]:
         """Names of the pod log directories."""
-        return frozenset(self._directories)
+        return frozenset(directory.rsplit("/", 1)[-1] for directory in self._directories)
 
     def remove_log_directory(self, name: str) -> None:
         """Forget a pod's logs."""
-        self._directories.discard(name)
-        self._logs = {path: n for path, n in self._logs.items() if f"/{name}/" not in path}
+        for directory in [one for one in self._directories if one.endswith(f"/{name}")]:
+            self._directories.discard(directory)
+            self._forget(f"{directory}/")
 
     def remove_container_logs(self, log_path: str) -> None:
-        """Old logs do not count for the highest attempt."""
+        """Forget a container's log and its rotated parts."""
+        self._forget(log_path)
+
+    def _forget(self, start: str) -> None:
+        self.content = {path: said for path, said in self.content.items() if not path.startswith(start)}
+        self.links = {link: path for link, path in self.links.items() if not path.startswith(start)}
 
 
 class MemoryVolumes:
-    """Volumes as names (``ports.Volumes``)."""
+    """Volumes as names (``ports.Volumes``): emptyDir and hostPath, every path as it should be, at once."""
 
     def __init__(self) -> None:
         self.mounted: set[str] = set()
+        """Pods that have an emptyDir."""
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
-        """Every volume has a path at once."""
-        if pod.spec.volumes:
-            self.mounted.add(pod.metadata.uid)
-        return {volume.name: f"/volumes/{pod.metadata.uid}/{volume.name}" for volume in pod.spec.volumes}
+        """Every volume's path. Raises VolumeFailed for a type that is not supported."""
+        found = {}
+        for volume in pod.spec.volumes:
+            if volume.host_path is not None:
+                found[volume.name] = volume.host_path.path
+            elif volume.empty_dir is not None:
+                self.mounted.add(pod.metadata.uid)
+                found[volume.name] = f"/pods/{pod.metadata.uid}/volumes/{volume.name}"
+            else:
+                message = (
+                    f'MountVolume.SetUp failed for volume "{volume.name}" : volumes of this type are not supported'
+                )
+                raise VolumeFailed("FailedMount", message)
+        return found
 
     async def tear_down(self, uid: str) -> None:
         """Every volume is gone at once."""

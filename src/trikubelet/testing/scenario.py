@@ -34,8 +34,9 @@ class Wanted:
         self.by_source: dict[str, dict[str, k8s.Pod]] = {source: {} for source in SOURCES}
         self.since: dict[str, float] = {}
         self.gone: list[tuple[str, k8s.Pod]] = []
-        self.tampered: set[str] = set()
-        """UIDs of pods of which something was removed behind the agent's back."""
+        self.ambiguous: set[str] = set()
+        """UIDs of pods that may rightly end early: something of them was removed behind the agent's back, or an edit
+        may have killed what must not run twice."""
 
     def put(self, source: str, pod: k8s.Pod) -> None:
         """The source wants this pod; a pod of the same name gives way to it."""
@@ -74,9 +75,12 @@ class Scenario:
         self._wanted = wanted
         self._world = world
         self._made = 0
+        self._regrets = False
 
     def happen(self) -> str | None:
         """Let one thing happen to pods or containers; the source whose snapshot changed, or None."""
+        if self._regrets and self._chance.random() < 0.5:
+            return self.bring_back()
         action = self._chance.choice(
             (self.add, self.add, self.remove, self.edit, self.replace, self.bring_back, self.delete, self.misfortune)
         )
@@ -100,6 +104,7 @@ class Scenario:
         if found is None:
             return None
         self._wanted.drop(*found)
+        self._regrets = True
         return self._said(found[0], "removes", found[1])
 
     def edit(self) -> str | None:
@@ -114,6 +119,8 @@ class Scenario:
         grace = self._chance.choice((1, 2, 4))
         spec = msgspec.structs.replace(pod.spec, containers=changed, termination_grace_period_seconds=grace)
         pod = msgspec.structs.replace(pod, spec=spec)
+        if pod.spec.restart_policy != "Always":
+            self._wanted.ambiguous.add(pod.metadata.uid)
         self._wanted.put(source, pod)
         return self._said(source, "edits", pod)
 
@@ -130,8 +137,9 @@ class Scenario:
 
     def bring_back(self) -> str | None:
         """A pod that was removed is wanted again under its old UID."""
+        self._regrets = False
         names = {pod.metadata.name for _, pod in self._wanted.all()}
-        found = self._one_of([(s, pod) for s, pod in self._wanted.gone if pod.metadata.name not in names])
+        found = self._one_of([(s, pod) for s, pod in self._wanted.gone[-2:] if pod.metadata.name not in names])
         if found is None or len(names) >= PODS_MAX or found[1].metadata.deletion_timestamp:
             return None
         self._wanted.put(*found)
@@ -171,7 +179,7 @@ class Scenario:
             self._world.stop_sandbox(self._chance.choice(ready).id)
         elif ready and draw < 0.95:
             victim = self._chance.choice(ready)
-            self._wanted.tampered.add(victim.uid)
+            self._wanted.ambiguous.add(victim.uid)
             self._world.remove_sandbox(victim.id)
 
     # ---- pods ----

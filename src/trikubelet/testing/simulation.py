@@ -179,7 +179,6 @@ class _Life(trio.abc.Instrument):
         chance = random.Random(self.chance.random())  # noqa: S311 - a simulation's seed
         node = join(outside, facts, Rules(BOUNDS, LIMITS, pulls_max=2), SOURCES, chance)
         observer.follow(node)
-        self.witness.forget_tampered()
         self.world.note("== an agent starts")
         self.node, self.observer = node, observer
         with trio.CancelScope() as self.agent_scope:
@@ -281,7 +280,7 @@ class _Life(trio.abc.Instrument):
         for pod in wanted:
             if pod.metadata.deletion_timestamp:
                 return f"pod {pod.metadata.name} was to be deleted and is still there"
-            unlike = truth.unlike(self.world, pod, tampered=pod.metadata.uid in self.wanted.tampered)
+            unlike = truth.unlike(self.world, pod, ambiguous=pod.metadata.uid in self.wanted.ambiguous)
             if unlike:
                 return unlike
         for what, found in {

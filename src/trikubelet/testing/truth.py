@@ -57,9 +57,9 @@ def unwanted_left(world: World, wanted: frozenset[str]) -> str | None:
     return f"sandboxes of pods that nobody wants are left: {', '.join(left)}" if left else None
 
 
-def unlike(world: World, pod: Pod, *, tampered: bool = False) -> str | None:
-    """How a wanted pod differs from what it should be by now. One that was ``tampered`` with may have been over when
-    its containers were taken away, or not: to be at rest is right as well."""
+def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
+    """How a wanted pod differs from what it should be by now. Of an ``ambiguous`` one it cannot be told whether it
+    is over; to be at rest is right as well."""
     uid, name = pod.metadata.uid, pod.metadata.name
     ready = [s for s in world.sandboxes.values() if s.uid == uid and s.state is SandboxState.READY]
     running = world.running_of(uid)
@@ -67,28 +67,34 @@ def unlike(world: World, pod: Pod, *, tampered: bool = False) -> str | None:
         if running or ready:
             return f"pod {name} is over, and {len(running)} containers and {len(ready)} sandboxes of it still run"
         return None
-    if tampered and not running and not ready:
+    if ambiguous and not running and not ready:
         return None
     if len(ready) != 1:
         return f"pod {name} has {len(ready)} ready sandboxes"
-    for container in pod.spec.init_containers:
+    init = pod.spec.init_containers
+    stuck = next((place for place, container in enumerate(init) if _is_tried(world, pod, container)), None)
+    regular = pod.spec.containers if stuck is None else ()  # nothing after an init container that fails may run
+    for container in (*init[:stuck], *regular):
         status = newest(world, uid, container.name)
-        if container.restart_policy == "Always":
-            problem = _should_run(pod, container, status)
-        elif status is None:
+        if container in init and container.restart_policy != "Always":
             # Its body may have been collected, or taken away by an operator; the regular ones prove that it ran.
-            problem = None if any(newest(world, uid, c.name) for c in pod.spec.containers) else "was never made"
-        elif status.state is RUNNING or (status.state is EXITED and status.exit_code != 0):
-            return None  # it fails and is tried again, and nothing after it may run
+            ran = status is not None or any(newest(world, uid, c.name) for c in regular)
+            problem = None if ran else "was never made"
+        elif status is None and ambiguous and not may_run_again(pod, container, 0):
+            problem = None  # it may have succeeded before it was taken away
         else:
-            problem = None
-        if problem:
-            return f"container {name}/{container.name} {problem}"
-    for container in pod.spec.containers:
-        problem = _should_run(pod, container, newest(world, uid, container.name))
+            problem = _should_run(pod, container, status)
         if problem:
             return f"container {name}/{container.name} {problem}"
     return None
+
+
+def _is_tried(world: World, pod: Pod, container: Container) -> bool:
+    """Whether an init container runs, or failed and will be tried again."""
+    status = newest(world, pod.metadata.uid, container.name)
+    if status is None or container.restart_policy == "Always":
+        return False
+    return status.state is RUNNING or (status.state is EXITED and status.exit_code != 0)
 
 
 def _should_run(pod: Pod, container: Container, status: ContainerStatus | None) -> str | None:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from trikubelet.app.node import Node
     from trikubelet.core.lifecycle import State
     from trikubelet.model.k8s import Pod, PodStatus
+    from trikubelet.pods.worker import PodWorker
     from trikubelet.testing.scenario import Wanted
     from trikubelet.testing.world import World
 
 STARTS = frozenset({"RunPodSandbox", "CreateContainer", "StartContainer"})
 STOPS = frozenset({"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"})
+ENDING = (Terminating, Terminated, Finished)
 GRACE_FOR_NEWS_SECONDS = 5.0
 """How long an agent may act on what a source said before."""
 
@@ -43,9 +45,9 @@ class Witness:
         self.broken = trio.Event()
         self._restarts: dict[tuple[str, str, float], int] = {}
 
-    def forget_tampered(self) -> None:
-        """A new agent cannot know of containers that were taken away, with their counts, before its time."""
-        self._restarts = {key: count for key, count in self._restarts.items() if key[0] not in self._wanted.tampered}
+    def forget_restarts(self, uid: str) -> None:
+        """An agent cannot know of containers that were taken away, with their counts, before it saw them."""
+        self._restarts = {key: count for key, count in self._restarts.items() if key[0] != uid}
 
     def blame(self, what: str) -> None:
         """Something happened that must never happen."""
@@ -74,7 +76,7 @@ class Observer:
         self._wanted = wanted
         self._node: Node | None = None
         self._has_ended = False
-        self._states: dict[str, State] = {}
+        self._states: dict[str, tuple[PodWorker, State]] = {}
         self._versions: dict[str, tuple[int, PodStatus]] = {}
 
     def follow(self, node: Node) -> None:
@@ -144,6 +146,8 @@ class Observer:
         assert self._node is not None
         if self._node.workers.is_termination_requested(uid):
             return  # it may have come back, but what it shows is of the life before
+        if version == 1 and uid in self._wanted.ambiguous:
+            self._witness.forget_restarts(uid)
         for shown in (*status.init_container_statuses, *status.container_statuses):
             self._witness.restarts_of(uid, shown.name, shown.restart_count)
 
@@ -156,11 +160,13 @@ class Observer:
             return
         for worker in node.workers:
             uid = worker.pod.metadata.uid
-            before = self._states.get(uid)
-            if worker.state is before:
+            held, before = self._states.get(uid, (worker, None))
+            if worker.state is before and worker is held:
                 continue
-            self._states[uid] = worker.state
+            self._states[uid] = (worker, worker.state)
             self._world.note(f"worker {uid}: {worker.state}")
+            if worker is held and isinstance(before, ENDING) and not isinstance(worker.state, ENDING):
+                self._witness.blame(f"pod {uid} came back from {type(before).__name__}")
             if isinstance(worker.state, Terminating) and not isinstance(before, Terminating):
                 self._on_terminating(uid, worker.pod, worker.state)
             if isinstance(worker.state, Terminated | Finished) and self._world.running_of(uid):
@@ -171,8 +177,8 @@ class Observer:
         gone = state.reason in (StopReason.REMOVED, StopReason.ORPHANED)
         if gone and since is not None and trio.current_time() - since > GRACE_FOR_NEWS_SECONDS:
             self._witness.blame(f"pod {uid} is stopped as {state.reason.name} and has been wanted all the time")
-        tampered = uid in self._wanted.tampered
-        if state.reason is StopReason.COMPLETED and not tampered and not is_over(self._world, pod):
+        ambiguous = uid in self._wanted.ambiguous
+        if state.reason is StopReason.COMPLETED and not ambiguous and not is_over(self._world, pod):
             self._witness.blame(f"pod {uid} is stopped as COMPLETED and has not ended")
 
     def check_bounds(self) -> None:
