@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from trikubelet.kit.threads import ThreadPool
 
+NAMES_MAX = 10_000
+"""A node runs a few hundred pods; a directory with more names than this is another one."""
+
 
 class DiskManifests:
     """A directory of manifests, or a single one; which of the two is found out anew each time."""
@@ -40,8 +43,11 @@ class DiskManifests:
 def _entries(path: str) -> list[Entry]:
     if not stat.S_ISDIR(os.stat(path).st_mode):
         return [_entry(path)]
+    names = os.listdir(path)
+    if len(names) > NAMES_MAX:
+        raise OSError(errno.E2BIG, f"more than {NAMES_MAX} names, which no manifest directory has")
     entries = []
-    for name in sorted(os.listdir(path)):
+    for name in sorted(names):
         entry = _entry(os.path.join(path, name))
         if entry.kind is not EntryKind.LOST or os.path.islink(entry.path):
             entries.append(entry)  # else it went away between the two calls

@@ -150,6 +150,18 @@ async def test_a_file_is_read_up_to_the_bound_and_nothing_but_files_are(tmp_path
         await disk(tmp_path / "missing").entries()
 
 
+async def test_a_directory_with_far_too_many_names_is_not_the_right_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trikubelet.host.manifests.NAMES_MAX", 2)
+    for name in "ab":
+        (tmp_path / name).touch()
+    assert 2 == len(await disk(tmp_path).entries())
+    (tmp_path / "c").touch()
+    with pytest.raises(OSError, match="more than 2 names"):
+        await disk(tmp_path).entries()
+
+
 @asynccontextmanager
 async def http_server(
     status: int, body: bytes, requests: list[h11.Request], headers: tuple[tuple[str, str], ...] = ()
