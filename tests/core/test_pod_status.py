@@ -22,7 +22,7 @@ def facts(previous: k8s.PodStatus | None = None, **fields: Any) -> StatusFacts:
 def test_a_running_pod_has_addresses_a_class_a_start_and_a_generation() -> None:
     it = pod("a", meta={"generation": 3})
     shown = generate(it, observe(it, running("a")), FACTS)
-    assert ("Running", "192.0.2.1", "10.0.0.1", "BestEffort", NOW, 3) == (
+    assert ("Running", "192.0.2.1", "10.0.0.1", "BestEffort", "1970-01-01T00:00:00Z", 3) == (
         shown.phase, shown.host_ip, shown.pod_ip, shown.qos_class, shown.start_time, shown.observed_generation,
     )  # fmt: skip
     assert [["192.0.2.1", "2001:db8::1"], ["10.0.0.1"]] == [
@@ -49,6 +49,22 @@ def test_there_is_a_status_for_every_container_of_the_spec() -> None:
         [s.name for s in statuses]
         for statuses in (shown.init_container_statuses, shown.container_statuses, shown.ephemeral_container_statuses)
     ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "made"),
+    [
+        (NOW, ()),
+        (EARLIER, (parse_rfc3339(EARLIER),)),
+        (EARLIER, (parse_rfc3339(NOW), parse_rfc3339(EARLIER) + 5)),
+        (NOW, (parse_rfc3339(NOW) + 5 * SECOND_NS,)),
+    ],
+    ids=["nothing of it exists", "its sandbox is older", "the oldest counts", "a clock that was set back"],
+)
+def test_a_pod_without_an_earlier_status_is_as_old_as_its_oldest_sandbox(expected: str, made: tuple[int, ...]) -> None:
+    it = pod("a")
+    boxes = tuple(replace(BOX, id=f"box{n}", created_at=when) for n, when in enumerate(made))
+    assert expected == generate(it, observe(it, sandboxes=boxes), FACTS).start_time
 
 
 @pytest.mark.parametrize(

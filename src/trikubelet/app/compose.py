@@ -91,9 +91,10 @@ async def run(
         socket = str(settings.run_dir / SOCKET_NAME)
         await services.start("local API", partial(serve_local_api, agent.view, clock, socket))
         async with trio.open_nursery() as work:
-            await work.start(run_node, agent.node)
+            # The sources first: what is wrong with a manifest is to be seen while the runtime is still waited for.
             for source in agent.sources.all:
                 await work.start(source.run)
+            await work.start(run_node, agent.node)
             task_status.started(agent)
 
 

@@ -10,7 +10,7 @@ from trikubelet.core.pod_status.containers import ContainerFacts, container_stat
 from trikubelet.core.pod_status.deadline import DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left
 from trikubelet.core.pod_status.phase import FAILED, TERMINAL, phase
 from trikubelet.core.qos import qos_class
-from trikubelet.core.timestamps import parse_rfc3339
+from trikubelet.core.timestamps import parse_rfc3339, rfc3339
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
         now_in, before = ended.phase, ended
     # Why a pod is in a phase says nothing about the next one.
     why = before if before.phase == now_in else k8s.PodStatus()
-    start_time = before.start_time or reported.start_time or facts.now
+    start_time = before.start_time or reported.start_time or _first_seen(observed, facts.now)
     if now_in not in TERMINAL and deadline_left(pod, start_time, parse_rfc3339(facts.now)) == 0:
         now_in, why = FAILED, k8s.PodStatus(reason=DEADLINE_EXCEEDED, message=DEADLINE_MESSAGE)
     ips = _addresses(pod, observed, facts)
@@ -68,6 +68,13 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
         qos_class=qos_class(pod),
         observed_generation=pod.metadata.generation,
     )
+
+
+def _first_seen(observed: PodObservation, now: str) -> str:
+    """When the pod began, where no status says so: with its oldest sandbox, so that an agent's restart, which no API
+    server remembers for a static pod, does not make it younger."""
+    made = [sandbox.created_at for sandbox in observed.sandboxes if sandbox.created_at > 0]
+    return min(rfc3339(min(made)), now) if made else now
 
 
 def _earlier_conditions(pod: k8s.Pod, facts: StatusFacts) -> tuple[k8s.PodCondition, ...]:
