@@ -31,8 +31,7 @@ def test_a_second_agent_is_told_who_has_the_root_directory(tmp_path: Path) -> No
 
 
 def test_the_lock_is_free_again_afterwards_and_its_file_stays(tmp_path: Path) -> None:
-    with RootLock(tmp_path):
-        pass
+    (tmp_path / LOCK_NAME).write_text("12345678901234567890, a holder with a longer id\n")
     with RootLock(tmp_path):
         assert f"{os.getpid()}\n" == (tmp_path / LOCK_NAME).read_text()
     assert (tmp_path / LOCK_NAME).exists()
