@@ -153,7 +153,7 @@ class FileSource:
 
     async def _watch(self) -> None:
         """Turn notices into looks. Where nothing can be watched, the regular looks must do until it can."""
-        backoff = Backoff(1.0, self._bounds.file_check_seconds)
+        backoff = Backoff(min(1.0, self._bounds.file_check_seconds), self._bounds.file_check_seconds)
         said = ""
         while True:
             try:

@@ -23,7 +23,7 @@ BAD = "kind: Pod\nspec: ["
 class Bench:
     """A directory, a source that follows it, and what it published."""
 
-    def __init__(self, path: str = "/manifests") -> None:
+    def __init__(self, path: str = "/manifests", file_check_seconds: float = 20.0) -> None:
         self.directory = MemoryDirectory(path)
         self.snapshots = Snapshots()
         self.source = FileSource(
@@ -34,7 +34,7 @@ class Bench:
             threads=Inline(),
             clock=VirtualClock(),
             slot=self.snapshots.slot,
-            bounds=Bounds(),
+            bounds=Bounds(file_check_seconds=file_check_seconds),
         )
 
     @asynccontextmanager
@@ -339,6 +339,16 @@ async def test_without_a_watch_the_regular_looks_must_do_and_that_is_said_once(
         await trio.sleep(100)
     assert 1 == len(caplog.messages)
     assert "Too many open files" in caplog.messages[0]
+
+
+async def test_an_operator_may_want_regular_looks_several_times_a_second(autojump_clock: MockClock) -> None:
+    bench = Bench(file_check_seconds=0.25)
+    bench.directory.watchable = False
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", manifest("one"))
+        with trio.fail_after(0.5):
+            assert {"one": "app:1"} == await bench.snapshots.next()
 
 
 async def test_a_single_file_may_have_any_name(autojump_clock: MockClock) -> None:
