@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HELLO_SECONDS_MAX: Final = 10.0
+END_SECONDS_MAX: Final = 5.0
+"""For the keeper to end with all that is in it."""
+
 _PACKET_BYTES_MAX: Final = 4096
 _STATUS_BYTES_MAX: Final = 65536
 _BOOT: Final = (
@@ -95,8 +98,18 @@ class KeeperLink:
                 self._spawned.pop(news["ended"]).on_ended(news["code"])
         finally:
             self._control.close()
+            # Without us the keeper ends, after everything in it; the kernel's way, by a kill, does not wait for that.
+            with trio.CancelScope(deadline=trio.current_time() + END_SECONDS_MAX, shield=True):
+                await self._gone()
             self._process.kill()
             self._process.wait()  # of a killed process: it does not wait
+
+    async def _gone(self) -> None:
+        fd = os.pidfd_open(self._process.pid)
+        try:
+            await trio.lowlevel.wait_readable(fd)
+        finally:
+            os.close(fd)
 
     async def _hear(self) -> dict[str, Any]:
         packet = await self._control.recv(_PACKET_BYTES_MAX)

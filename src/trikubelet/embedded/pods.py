@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from trikubelet.embedded.events import EventBoard
     from trikubelet.embedded.link import Command, Isolation, KeeperLink
+    from trikubelet.embedded.processes import ProcessLimits
     from trikubelet.ports import Clock
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Pods:
         clock: Clock,
         nursery: trio.Nursery,
         addresses: tuple[str, ...],
+        limits: ProcessLimits,
     ) -> None:
         self._link = link
         self._machine = machine
@@ -68,6 +70,7 @@ class Pods:
         self._clock = clock
         self._nursery = nursery
         self._addresses = addresses
+        self._limits = limits
         self.sandboxes: dict[str, Sandbox] = {}
         self.containers: dict[str, Container] = {}
 
@@ -175,6 +178,7 @@ class Pods:
     async def _start(self, container: Container) -> None:
         try:
             container.log = ContainerLog(container.log_path, self._clock)
+            container.spec["cgroup"] = self._limits.make(container.id)
             command, streams = await self._spawn(container.id, container.spec)
         except (OSError, RuntimeFailure, ResourceExhausted) as error:
             self._failed(container, str(error))
@@ -208,6 +212,7 @@ class Pods:
     def _close(self, container: Container) -> None:
         if container.log is not None:
             container.log.close()
+        self._limits.remove(container.id)
         container.ended.set()
         self._tell(container.sandbox, container.id, pb.CONTAINER_STOPPED_EVENT)
 

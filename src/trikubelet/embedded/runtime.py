@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cri.server import serve
+from trikubelet.embedded import processes
 from trikubelet.embedded.events import EventBoard
 from trikubelet.embedded.images import HostImages
 from trikubelet.embedded.link import start_keeper
@@ -52,21 +53,25 @@ async def run_embedded(
     staging.mkdir(mode=0o700, parents=True, exist_ok=True)
     link = start_keeper(staging)
     clock, events = SystemClock(), EventBoard()
-    async with trio.open_nursery() as nursery:
-        scope = await nursery.start(_run_shielded, link)
-        try:
-            _say(link.isolation.kind, link.isolation.reason)
-            machine = Machine(link.isolation, os.geteuid(), os.getegid(), str(staging), find_user)
-            addresses = default_addresses() or ("127.0.0.1",)
-            pods = Pods(link, machine, events, clock, scope.nursery, addresses)
-            services: list[Servable] = [EmbeddedRuntime(pods, events, clock), HostImages(state_dir, clock)]
+    limits = processes.ProcessLimits(os.getpid(), processes.PROCESSES_PER_CONTAINER_MAX)
+    try:
+        async with trio.open_nursery() as nursery:
+            scope = await nursery.start(_run_shielded, link)
             try:
-                await serve(services, socket_path, task_status=task_status)
+                _say(link.isolation.kind, link.isolation.reason)
+                machine = Machine(link.isolation, os.geteuid(), os.getegid(), str(staging), limits.available, find_user)
+                addresses = default_addresses() or ("127.0.0.1",)
+                pods = Pods(link, machine, events, clock, scope.nursery, addresses, limits)
+                services: list[Servable] = [EmbeddedRuntime(pods, events, clock), HostImages(state_dir, clock)]
+                try:
+                    await serve(services, socket_path, task_status=task_status)
+                finally:
+                    with trio.CancelScope(shield=True, deadline=trio.current_time() + FAREWELL_SECONDS_MAX):
+                        await pods.farewell()
             finally:
-                with trio.CancelScope(shield=True, deadline=trio.current_time() + FAREWELL_SECONDS_MAX):
-                    await pods.farewell()
-        finally:
-            scope.cancel()
+                scope.cancel()
+    finally:
+        limits.close()
 
 
 class _Outliving:

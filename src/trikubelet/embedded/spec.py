@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROCESSES_MAX: Final = 4096
-"""Of a runtime without root: all its containers together, since the kernel counts by user."""
+"""Of one user, where no cgroup bounds each container: all containers together."""
 
 OPEN_FILES_MAX: Final = 65536
 
@@ -105,12 +105,13 @@ class User:
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What a container's description depends on. ``find_user`` takes a uid or a name and raises KeyError; ``staging``
-    is the directory roots are built upon."""
+    is the directory roots are built upon, ``bounded`` whether a cgroup bounds a container's processes."""
 
     isolation: Isolation
     uid: int
     gid: int
     staging: str
+    bounded: bool
     find_user: Callable[[int | str], User]
 
 
@@ -138,9 +139,11 @@ def describe(config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig, machine: 
     env.setdefault("HOME", user.home)
     if sandbox.hostname:
         env.setdefault("HOSTNAME", sandbox.hostname)
-    may_change_user = machine.isolation.kind == "root" or (machine.uid == 0 and not machine.isolation.namespaces)
+    # Who we are already we need not become, which even root cannot everywhere; ``_user`` has refused all others.
+    asked_for_groups = bool(security.supplemental_groups)
+    becomes = (user.uid, user.gid) != (machine.uid, machine.gid) or asked_for_groups
     limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES_MAX}
-    if not may_change_user:
+    if not machine.bounded:  # the kernel counts by user, and never root's
         limits["RLIMIT_NPROC"] = PROCESSES_MAX
     return {
         "argv": command_line(config),
@@ -150,9 +153,9 @@ def describe(config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig, machine: 
         "staging": machine.staging,
         "readonly_root": security.readonly_rootfs,
         "hostname": sandbox.hostname,
-        "uid": user.uid if may_change_user else None,
-        "gid": user.gid if may_change_user else None,
-        "groups": list(user.groups) if may_change_user else None,
+        "uid": user.uid if becomes else None,
+        "gid": user.gid if becomes else None,
+        "groups": list(user.groups) if becomes else None,
         "drop_capabilities": _dropped(security),
         "no_new_privileges": security.no_new_privs,
         "oom_score_adj": config.linux.resources.oom_score_adj,
@@ -219,14 +222,20 @@ def _user(security: pb.LinuxContainerSecurityContext, machine: Machine) -> User:
         if isinstance(wanted, str):
             raise InvalidArgument(f"there is no user {wanted} on this machine") from None
         user = User(wanted, 0 if wanted != machine.uid else machine.gid, (), "/")
-    gid = security.run_as_group.value if security.HasField("run_as_group") else user.gid
-    if machine.uid != 0 or machine.isolation.kind == "user namespace":
+    own_gid = machine.gid if user.uid == machine.uid else user.gid
+    gid = security.run_as_group.value if security.HasField("run_as_group") else own_gid
+    if machine.uid != 0 or machine.isolation.kind == "user namespace":  # who may not change
         if user.uid != machine.uid or gid != machine.gid:
             raise InvalidArgument(
                 f"cannot run as user {user.uid}, group {gid}: the agent runs as user {machine.uid}, group "
                 f"{machine.gid}, and only root may change; start the agent as root or leave the user out"
             )
-        return user
+        if security.supplemental_groups:
+            raise InvalidArgument(
+                f"cannot give supplemental groups {list(security.supplemental_groups)} (fsGroup is one): only root may; "
+                "start the agent as root or leave them out"
+            )
+        return User(user.uid, gid, (), user.home)
     strict = security.supplemental_groups_policy == pb.Strict
     groups = dict.fromkeys([*security.supplemental_groups, *(() if strict else user.groups)])
     return User(user.uid, gid, tuple(groups), user.home)

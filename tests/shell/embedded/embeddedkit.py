@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -82,6 +84,59 @@ async def running(directory: Path) -> AsyncIterator[Embedded]:
             async with open_channel(f"unix://{path}") as channel:
                 yield Embedded(CriRuntime(channel), CriImages(channel), logs)
             nursery.cancel_scope.cancel()
+
+
+SERVE = """
+import sys, trio
+from pathlib import Path
+from trikubelet.embedded import run_embedded
+
+async def main():
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_embedded, sys.argv[1], Path(sys.argv[2]))
+        print("ready", flush=True)
+
+trio.run(main)
+"""
+# These sysctls are the user namespace's own: nothing of the machine is changed.
+WITHOUT_PID_NAMESPACES = 'echo 0 > /proc/sys/user/max_pid_namespaces && exec "$@"'
+PREFIXES = {
+    "as we are": [],
+    # Whoever maps user 0 into a user namespace must have that one capability; others need none.
+    "without capabilities": ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"] if os.geteuid() == 0 else [],
+    "guards": ["unshare", "--user", "--map-root-user", "sh", "-c", WITHOUT_PID_NAMESPACES, "sh"],
+}
+"""How to become an agent of each kind: with namespaces as root, in a user namespace, and without any namespace."""
+
+
+@asynccontextmanager
+async def running_apart(kind: str) -> AsyncIterator[tuple[Embedded, subprocess.Popen[bytes]]]:
+    """An embedded runtime in a process of its own, of one of the kinds of ``PREFIXES``; killed at the end."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        logs = place / "logs"
+        logs.mkdir()
+        command = [*PREFIXES[kind], sys.executable, "-c", SERVE, f"{place}/cri.sock", f"{place}/state"]
+        agent = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: ASYNC220 - a test's set-up
+        try:
+            assert agent.stdout is not None
+            assert b"ready\n" == await trio.to_thread.run_sync(agent.stdout.readline)
+            async with open_channel(f"unix://{place}/cri.sock") as channel:
+                yield Embedded(CriRuntime(channel), CriImages(channel), logs), agent
+        finally:
+            agent.kill()
+            agent.wait()
+            if agent.stdout is not None:
+                agent.stdout.close()
+            with trio.CancelScope(shield=True):
+                await gone(str(place))  # or its directory is not ours to remove
+
+
+async def gone(marker: str) -> None:
+    """Wait until no process of the machine carries the marker."""
+    with trio.fail_after(WAIT_SECONDS_MAX):
+        while processes_with(marker):  # noqa: ASYNC110 - other processes' ends have no event for us
+            await trio.sleep(POLL_SECONDS)
 
 
 def processes_with(marker: str) -> list[int]:

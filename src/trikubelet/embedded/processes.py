@@ -1,0 +1,115 @@
+"""A bound on how many processes a container may have, where the machine lets us set one: the pids controller.
+
+The kernel's per-user limit does not hold for root: a fork bomb in a container of an agent run as root needs a cgroup.
+Each container gets one, below a cgroup of ours beside the agent's own; version 1 and 2 of cgroups both have the
+controller. Without the right to make cgroups there is none, and RLIMIT_NPROC counts (``spec``), which holds for others
+than root. A killed agent leaves empty cgroups behind; the next one removes them: rmdir takes no cgroup that is in use.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+PROCESSES_PER_CONTAINER_MAX = 1024
+"""Far more than a pod of this machine's programs needs, far less than what hurts the machine."""
+_PREFIX: Final = "trikubelet-embedded-"
+
+
+class ProcessLimits:
+    """Owns the cgroups of this runtime's containers. Its calls are writes to a kernel file system and do not wait."""
+
+    def __init__(self, pid: int, processes_max: int, proc: Path = Path("/proc")) -> None:
+        """``pid``: of the agent, part of the name. Never fails: without the controller there are no cgroups."""
+        self._processes_max = processes_max
+        self._root: Path | None = None
+        try:
+            below = _own_cgroup((proc / "self/cgroup").read_text(), (proc / "self/mountinfo").read_text())
+            if below is not None:
+                _sweep(below, proc)
+                self._root = _make(below / f"{_PREFIX}{pid}")
+        except OSError as error:
+            log.info("containers have no bound on processes but the user's: no pids cgroup (%s)", error)
+
+    @property
+    def available(self) -> bool:
+        """Whether containers get a bound of their own."""
+        return self._root is not None
+
+    def make(self, container_id: str) -> str:
+        """A cgroup for one container, as a directory; empty when there is none."""
+        if self._root is None:
+            return ""
+        try:
+            made = self._root / container_id[:16]
+            made.mkdir(exist_ok=True)
+            (made / "pids.max").write_text(str(self._processes_max))
+        except OSError as error:
+            log.warning("no bound on the processes of container %s: %s", container_id, error)
+            return ""
+        return str(made)
+
+    def remove(self, container_id: str) -> None:
+        """The container has ended; its cgroup is empty."""
+        if self._root is not None:
+            with suppress(OSError):  # a process of it hangs in the kernel: the next agent removes it
+                (self._root / container_id[:16]).rmdir()
+
+    def close(self) -> None:
+        """The runtime has ended."""
+        if self._root is not None:
+            _remove(self._root)
+            self._root = None
+
+
+def _own_cgroup(cgroups: str, mounts: str) -> Path | None:
+    """The directory of this process's cgroup in the hierarchy with the pids controller; None without one. In a
+    container of somebody else's the path may not exist: then the top of what is mounted is ours."""
+    paths = {}
+    for line in cgroups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        paths[controllers] = path
+    unified: Path | None = None
+    for line in mounts.splitlines():
+        fields, _, tail = line.partition(" - ")
+        kind, _, options = tail.split(" ")[:3]
+        mounted = Path(fields.split(" ")[4])
+        if kind == "cgroup" and "pids" in options.split(","):
+            path = next((p for controllers, p in paths.items() if "pids" in controllers.split(",")), "/")
+            found = mounted / path.lstrip("/")
+            return found if found.is_dir() else mounted
+        if kind == "cgroup2":
+            found = mounted / paths.get("", "/").lstrip("/")
+            found = found if found.is_dir() else mounted
+            # Version 2 lets a cgroup with processes have no children with controllers, save at the top: go beside it.
+            unified = found if found == mounted else found.parent
+    if unified is None or "pids" not in (unified / "cgroup.subtree_control").read_text().split():
+        return None
+    return unified
+
+
+def _make(root: Path) -> Path:
+    root.mkdir(exist_ok=True)
+    control = root / "cgroup.subtree_control"
+    if control.exists():
+        control.write_text("+pids")
+    return root
+
+
+def _sweep(below: Path, proc: Path) -> None:
+    for left in below.glob(f"{_PREFIX}*"):
+        if not (proc / left.name.removeprefix(_PREFIX)).exists():  # its agent has gone
+            _remove(left)
+
+
+def _remove(root: Path) -> None:
+    with suppress(OSError):
+        for child in root.iterdir():
+            if child.is_dir():
+                with suppress(OSError):
+                    child.rmdir()
+        root.rmdir()
