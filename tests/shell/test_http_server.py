@@ -41,7 +41,14 @@ PIECES = (
 
 
 async def echo(request: Request) -> Response:
-    return json({"method": request.method, "path": request.path, "query": request.query, "body": request.body.decode()})
+    return json(
+        {
+            "method": request.method,
+            "path": request.path,
+            "query": request.query,
+            "body": request.body.decode(errors="replace"),
+        }
+    )
 
 
 @asynccontextmanager
