@@ -274,7 +274,11 @@ async def test_waiting_until_the_channel_is_connected(autojump_clock):
         with trio.move_on_after(5) as scope:
             await channel.wait_connected()
         assert scope.cancelled_caught
-        network.up = True
         with trio.fail_after(5):
-            await channel.wait_connected()
+            async with trio.open_nursery() as waiters:
+                for _ in range(20):
+                    waiters.start_soon(channel.wait_connected)
+                waiters.start_soon(channel.unary_raw, VERSION, ANY)
+                await wait_all_tasks_blocked()
+                network.up = True
         nursery.cancel_scope.cancel()

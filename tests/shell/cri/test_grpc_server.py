@@ -7,6 +7,8 @@ import stat
 
 import pytest
 import trio
+from h2.connection import H2Connection
+from h2.events import ResponseReceived, StreamEnded, StreamReset
 from trio.testing import wait_all_tasks_blocked
 
 from shell.cri.grpckit import (
@@ -95,6 +97,27 @@ async def test_the_limit_on_calls_makes_clients_wait_and_refuses_those_who_do_no
             assert 7 == channel.statistics().calls_waiting
             runtime.gate.set()
         assert 10 == runtime.served
+        servers.cancel_scope.cancel()
+
+
+async def test_a_client_answered_before_it_has_asked_need_not_go_on(autojump_clock):
+    network = MemoryNetwork()
+    client = H2Connection()
+    client.initiate_connection()
+    asked = [(":method", "POST"), (":scheme", "http"), (":path", "/no.Such/Method"), (":authority", "x")]
+    client.send_headers(1, [*asked, ("content-type", "application/grpc")])
+    async with trio.open_nursery() as servers:
+        await servers.start(serve, [FakeRuntime()], network)
+        stream = await network.connect()
+        await stream.send_all(client.data_to_send())
+        await wait_all_tasks_blocked()
+        events = client.receive_data(bytes(await stream.receive_some()))
+
+        assert [(ResponseReceived, 1), (StreamEnded, 1), (StreamReset, 1)] == [
+            (type(event), event.stream_id)
+            for event in events
+            if isinstance(event, ResponseReceived | StreamEnded | StreamReset)
+        ]
         servers.cancel_scope.cancel()
 
 

@@ -137,6 +137,10 @@ def test_each_status_is_one_decision_and_goes_back_as_itself(status: Status, err
     assert (status, "the runtime's own words") == status_for(found)
 
 
+def test_out_of_range_is_an_argument_that_will_never_do() -> None:
+    assert type(error_for(Status.OUT_OF_RANGE.value, "words")) is InvalidArgument
+
+
 def test_a_failure_keeps_its_code() -> None:
     failure = error_for(13, "boom")
 

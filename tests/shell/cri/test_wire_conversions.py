@@ -185,6 +185,19 @@ CONTAINER_FIELDS = {
     "stop_signal": (pb.SIGNAL_SIGUSR1, {"stop_signal": pb.SIGNAL_SIGUSR1}),
 }
 
+MOUNT = {
+    "container_path": ("/c", {"container_path": "/c"}),
+    "host_path": ("/h", {"host_path": "/h"}),
+    "readonly": (True, {"readonly": True}),
+    "selinux_relabel": (True, {"selinux_relabel": True}),
+    "propagation": (Propagation.HOST_TO_CONTAINER, {"propagation": pb.PROPAGATION_HOST_TO_CONTAINER}),
+    "recursive_read_only": (True, {"recursive_read_only": True}),
+}
+
+
+def mount(wanted: Mount) -> Message:
+    return to_wire.container_config(dataclasses.replace(CONTAINER, mounts=(wanted,))).mounts[0]
+
 
 def sandbox_security(security: Security) -> Message:
     return to_wire.sandbox_config(dataclasses.replace(SANDBOX, security=security)).linux.security_context
@@ -204,6 +217,7 @@ def rows(write, base, fields):
         *rows(to_wire.sandbox_config, SANDBOX, SANDBOX_FIELDS),
         *rows(to_wire.container_config, CONTAINER, CONTAINER_FIELDS),
         *rows(to_wire.resources, LinuxResources(), RESOURCES),
+        *rows(mount, Mount("", ""), MOUNT),
         *rows(sandbox_security, Security(), SECURITY),
         *rows(container_security, Security(), CONTAINER_SECURITY),
     ],
@@ -221,6 +235,7 @@ def test_each_field_lands_in_its_own_place_and_nowhere_else(write, base, name, v
         (SandboxConfig, SANDBOX_FIELDS),
         (ContainerConfig, CONTAINER_FIELDS),
         (LinuxResources, RESOURCES),
+        (Mount, MOUNT),
         (Security, CONTAINER_SECURITY),
     ],
 )
