@@ -87,8 +87,11 @@ class Pleg:
         return self._relist.pods()
 
     def may_have(self, uid: str) -> bool:
-        """Whether anything of the pod exists, as last listed; true for every pod before the first list."""
-        return not self.has_listed or self._relist.pod(uid) is not None
+        """Whether anything of the pod exists, as last listed or in the cache; true for every pod before the first
+        list."""
+        known = self._cache.get(uid)
+        cached = bool(known.sandboxes or known.containers)  # a list may know better before the cache does
+        return cached or not self.has_listed or self._relist.pod(uid) is not None
 
     def counts(self) -> Counts:
         """How many pods and containers there are, by state."""
