@@ -41,7 +41,7 @@ def serves(name: str, **fields: Any) -> k8s.ContainerStatus:
 
 def stopped(name: str, code: int = 0, **fields: Any) -> k8s.ContainerStatus:
     """It ended."""
-    return shown(name, ended(code), **fields)
+    return shown(name, ended(code, reason=fields.pop("reason", "")), **fields)
 
 
 def waits(name: str, last: int | None = None, **fields: Any) -> k8s.ContainerStatus:

@@ -19,7 +19,7 @@ from core.podkit import (
     summary,
     unknown,
 )
-from core.statuskit import runs, stopped, waits
+from core.statuskit import runs, stopped
 from trikubelet.core.actions import Kill, KillReason, Verdict, Verdicts, plan
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerStatus, SandboxStatus
@@ -263,9 +263,10 @@ def test_an_end_that_was_shown_counts_when_the_runtime_has_lost_its_record(
     assert expected == summary(plan(it, observe(it, *seen, sandboxes=sandboxes), shown=SHOWN))
 
 
-def test_a_container_that_was_shown_running_and_is_lost_is_started_even_under_never() -> None:
+def test_a_container_whose_end_nobody_saw_is_started_even_under_never() -> None:
     it = pod(policy="Never")
-    shown = k8s.PodStatus(container_statuses=(runs("foo1"), waits("foo2"), runs("foo3")))
+    unseen = stopped("foo2", 137, reason="ContainerStatusUnknown")
+    shown = k8s.PodStatus(container_statuses=(runs("foo1"), unseen, runs("foo3")))
     assert {"start": (0, 1)} == summary(plan(it, observe(it, *ONE_UP), shown=shown))
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.actions import Verdicts, plan, without_ended
+from trikubelet.core.actions import Verdicts, plan
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import generate
 from trikubelet.core.pod_status import terminate as last_word
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.kit.instant import instant
-from trikubelet.model.errors import NetworkNotReady, PodSyncError, VolumeFailed
+from trikubelet.model.errors import CgroupFailed, NetworkNotReady, PodSyncError, VolumeFailed
 from trikubelet.model.runtime import SandboxState
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.carry_out import CarryOut
     from trikubelet.pods.facts import FactFinder
     from trikubelet.pods.stop import Stopper
-    from trikubelet.ports import Events, PodCache, PodFiles, Relister, Statuses, Volumes
+    from trikubelet.ports import Events, PodCache, PodCgroups, PodFiles, Relister, Statuses, Volumes
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class PodAttempts:
         events: Events,
         files: PodFiles,
         volumes: Volumes,
+        cgroups: PodCgroups,
         facts: FactFinder,
         carry_out: CarryOut,
         stopper: Stopper,
@@ -64,6 +65,7 @@ class PodAttempts:
         self._events = events
         self._files = files
         self._volumes = volumes
+        self._cgroups = cgroups
         self._facts = facts
         self._carry_out = carry_out
         self._stopper = stopper
@@ -89,8 +91,9 @@ class PodAttempts:
             return Outcome.DONE
         self._check_network(pod)
         self._files.make_pod(uid)
+        self._ensure_cgroup(pod)
         volumes = await self._set_up_volumes(pod)
-        actions = without_ended(pod, plan(pod, observed, Verdicts()), status)
+        actions = plan(pod, observed, Verdicts(), shown=status)
         if actions.is_empty:
             return Outcome.AGAIN
         try:
@@ -121,12 +124,14 @@ class PodAttempts:
         return Outcome.DONE
 
     async def clean_up(self, pod: k8s.Pod, state: Terminated) -> Outcome:
-        """Take the volumes down. DONE: nothing of it needs a task any more. Raises VolumeFailed."""
+        """Take the volumes and the cgroup down. DONE: nothing of it needs a task any more. Raises VolumeFailed and
+        CgroupFailed."""
         try:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 await self._volumes.tear_down(pod.metadata.uid)
         except trio.TooSlowError as error:
             raise VolumeFailed("FailedUnmount", "the volumes could not be unmounted in time") from error
+        self._cgroups.remove(pod.metadata.uid)
         return Outcome.DONE
 
     def forget(self, uid: str) -> None:
@@ -147,6 +152,13 @@ class PodAttempts:
         if trouble and not pod.spec.host_network:
             self._events.record(object_ref(pod), "Warning", "NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
             raise NetworkNotReady("NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
+
+    def _ensure_cgroup(self, pod: k8s.Pod) -> None:
+        try:
+            self._cgroups.ensure(pod)
+        except CgroupFailed as error:
+            self._events.record(object_ref(pod), "Warning", error.reason, error.message)
+            raise
 
     async def _set_up_volumes(self, pod: k8s.Pod) -> dict[str, str]:
         try:

@@ -8,7 +8,6 @@ resources changed is left as it is.
 
 from __future__ import annotations
 
-from trikubelet.core.actions.ended import without_ended
 from trikubelet.core.actions.plan import Kill, KillReason, PodActions, Reset, Verdict, Verdicts, plan
 
-__all__ = ["Kill", "KillReason", "PodActions", "Reset", "Verdict", "Verdicts", "plan", "without_ended"]
+__all__ = ["Kill", "KillReason", "PodActions", "Reset", "Verdict", "Verdicts", "plan"]

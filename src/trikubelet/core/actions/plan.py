@@ -75,6 +75,8 @@ def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObser
         ended = status.state.terminated if status.state is not None else None
         if ended is None or status.name not in named or observed.latest(status.name) is not None:
             continue
+        if ended.reason == "ContainerStatusUnknown":
+            continue  # nobody saw an end
         if not allows_restart(pod, named[status.name], ended.exit_code):
             lost.append(
                 ContainerStatus(
