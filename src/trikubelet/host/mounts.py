@@ -6,6 +6,7 @@ server can be left behind. Unmounting is lazy only as a last resort of the calle
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -45,8 +46,9 @@ def _unescaped(text: str) -> str:
 
 
 def mounted_below(directory: str, mountinfo: Path = Path("/proc/self/mountinfo")) -> tuple[str, ...]:
-    """Mount points at or below a directory, deepest first: the order to unmount them in."""
-    prefix = directory.rstrip("/")
+    """Mount points at or below a directory, deepest first: the order to unmount them in. The kernel knows directories
+    by their real paths, so a root directory that is a symbolic link is followed."""
+    prefix = os.path.realpath(directory)
     # Paths are bytes to the kernel: what does not decode is still a path.
     text = mountinfo.read_text(encoding="utf-8", errors="surrogateescape")
     paths = [mount.path for mount in parse_mountinfo(text)]
@@ -54,10 +56,14 @@ def mounted_below(directory: str, mountinfo: Path = Path("/proc/self/mountinfo")
     return tuple(sorted(below, key=lambda path: path.count("/"), reverse=True))
 
 
-def mount_tmpfs(path: str, size_bytes: int | None) -> None:
-    """Mount a tmpfs. Raises OSError with what mount(8) said."""
-    options = [] if size_bytes is None else ["-o", f"size={size_bytes}"]
-    _run(["mount", "-t", "tmpfs", *options, "tmpfs", path])
+def mount_tmpfs(path: str, size_bytes: int | None, mode: int, group: int | None) -> None:
+    """Mount a tmpfs whose root has that mode and group from its first moment. Raises OSError with mount(8)'s words."""
+    options = [f"mode={mode:04o}"]
+    if group is not None:
+        options.append(f"gid={group}")
+    if size_bytes is not None:
+        options.append(f"size={size_bytes}")
+    _run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", path])
 
 
 def unmount(path: str) -> None:

@@ -57,10 +57,11 @@ class DiskPodFiles:
             return frozenset(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
     def write_hosts(self, uid: str, content: str) -> str:
-        """Write the managed hosts file in place: a container that has it mounted sees the same inode."""
-        path = self._pods / uid / "etc-hosts"
-        if not path.exists() or path.read_text() != content:
-            path.write_text(content)
+        """Write the managed hosts file in place: a container that has it mounted sees the same inode. What it holds now
+        may be any bytes, since the containers may write it too."""
+        path, wanted = self._pods / uid / "etc-hosts", content.encode()
+        if not path.exists() or path.read_bytes() != wanted:
+            path.write_bytes(wanted)
             path.chmod(FILE_MODE)
         return str(path)
 

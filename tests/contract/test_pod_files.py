@@ -1,0 +1,198 @@
+"""The contract of ``ports.PodFiles``, held by the real disk and by the host in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trikubelet.host.pod_files import DiskPodFiles
+from trikubelet.testing.memory_host import MemoryPodFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.ports import PodFiles
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The files under test; ``write`` and ``read`` stand for a container, ``links`` for a log collector."""
+
+    files: PodFiles
+    logs: str
+    write: Callable[[str, bytes], object]
+    read: Callable[[str], bytes]
+    links: Callable[[], dict[str, str]]
+
+
+def on_disk(tmp_path: Path) -> Subject:
+    def links() -> dict[str, str]:
+        return {link.name: str(link.readlink()) for link in (tmp_path / "links").iterdir()}
+
+    return Subject(
+        DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links"),
+        str(tmp_path / "logs"),
+        lambda path, data: Path(path).write_bytes(data),
+        lambda path: Path(path).read_bytes(),
+        links,
+    )
+
+
+def in_memory(_: Path) -> Subject:
+    files = MemoryPodFiles()
+    return Subject(files, "/logs", files.content.__setitem__, lambda path: files.content[path], lambda: files.links)
+
+
+@pytest.fixture(params=[on_disk, in_memory])
+def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
+    made: Subject = request.param(tmp_path)
+    return made
+
+
+def test_a_pods_directory_is_made_and_removed_and_twice_is_once(subject: Subject) -> None:
+    files = subject.files
+    files.make_pod("u")
+    files.make_pod("u")
+    files.make_pod("v")
+    assert frozenset({"u", "v"}) == files.pods_on_disk()
+
+    files.remove_pod("u")
+    files.remove_pod("u")
+    assert frozenset({"v"}) == files.pods_on_disk()
+
+
+def test_the_hosts_file_says_what_was_written_last_whatever_a_container_made_of_it(subject: Subject) -> None:
+    files = subject.files
+    files.make_pod("u")
+    path = files.write_hosts("u", "first\n")
+    assert b"first\n" == subject.read(path)
+
+    subject.write(path, b"\xff\xfe not text")
+    assert path == files.write_hosts("u", "second é\n")
+    assert "second é\n".encode() == subject.read(path)
+
+
+def test_a_termination_message_is_read_as_far_as_it_may_go(subject: Subject) -> None:
+    files = subject.files
+    files.make_pod("u")
+    path = files.termination_log("u", "c", 3)
+    assert "" == files.read_termination_log("u", "c", 3, 100)
+
+    subject.write(path, b"why it \xffended")
+    assert "why it �ended" == files.read_termination_log("u", "c", 3, 100)
+    assert "why" == files.read_termination_log("u", "c", 3, 3)
+    assert "" == files.read_termination_log("u", "c", 2, 100)
+    assert "" == files.read_termination_log("v", "c", 3, 100)
+
+
+def test_a_termination_message_is_not_wiped_by_asking_for_its_file_again(subject: Subject) -> None:
+    files = subject.files
+    files.make_pod("u")
+    subject.write(files.termination_log("u", "c", 0), b"said")
+
+    files.termination_log("u", "c", 0)
+
+    assert "said" == files.read_termination_log("u", "c", 0, 100)
+
+
+def test_what_a_pods_directory_held_is_gone_with_it(subject: Subject) -> None:
+    files = subject.files
+    files.make_pod("u")
+    subject.write(files.termination_log("u", "c", 0), b"said")
+
+    files.remove_pod("u")
+    files.make_pod("u")
+
+    assert "" == files.read_termination_log("u", "c", 0, 100)
+
+
+def test_the_highest_attempt_is_known_from_the_logs_rotated_ones_too(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    assert files.highest_log_attempt(directory, "c") is None
+
+    files.make_log_directory(directory, "")
+    files.make_log_directory(directory, "c")
+    files.make_log_directory(directory, "c")
+    assert files.highest_log_attempt(directory, "c") is None
+
+    for name in ("2.log", "10.log.20260101-000000.gz", "9.log"):
+        subject.write(f"{directory}/c/{name}", b"")
+    assert 10 == files.highest_log_attempt(directory, "c")
+    assert files.highest_log_attempt(directory, "other") is None
+
+
+def test_the_end_of_a_log_has_no_prefixes_and_no_more_than_was_asked_for(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    files.make_log_directory(directory, "c")
+    path = f"{directory}/c/0.log"
+    assert "" == files.tail_log(path, 10, 100)
+
+    stamp = b"2026-01-01T00:00:00.000000000Z"
+    lines = [
+        b"%s stdout F first\n" % stamp,
+        b"rubbish\n",
+        b"%s stderr P half, \n" % stamp,
+        b"%s stderr F whole\n" % stamp,
+    ]
+    subject.write(path, b"".join(lines))
+    assert "first\nhalf, whole\n" == files.tail_log(path, 10, 100)
+    assert "whole\n" == files.tail_log(path, 1, 100)
+    assert "le\n" == files.tail_log(path, 10, 3)
+
+
+def test_a_long_log_gives_its_last_lines(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    files.make_log_directory(directory, "c")
+    path = f"{directory}/c/0.log"
+    lines = [b"2026-01-01T00:00:00.000000000Z stdout F line %d of many\n" % n for n in range(1000)]
+    subject.write(path, b"".join(lines))
+
+    told = files.tail_log(path, 80, 2048)
+
+    assert 80 == told.count("\n")
+    assert told.startswith("line 920 of many\n")
+    assert told.endswith("line 999 of many\n")
+
+
+def test_a_log_is_linked_and_a_link_of_an_earlier_life_replaced(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    files.make_log_directory(directory, "c")
+    files.link_log("p_ns_c-id.log", f"{directory}/c/0.log")
+    files.link_log("p_ns_c-id.log", f"{directory}/c/0.log")
+    files.link_log("p_ns_c-id.log", f"{directory}/c/1.log")
+
+    assert {"p_ns_c-id.log": f"{directory}/c/1.log"} == subject.links()
+
+
+def test_a_containers_logs_go_with_their_rotated_parts_and_links(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    files.make_log_directory(directory, "c")
+    for name in ("1.log", "1.log.20260101-000000", "11.log"):
+        subject.write(f"{directory}/c/{name}", b"")
+    files.link_log("one.log", f"{directory}/c/1.log")
+    files.link_log("eleven.log", f"{directory}/c/11.log")
+
+    files.remove_container_logs(f"{directory}/c/11.log")
+    files.remove_container_logs(f"{directory}/c/11.log")
+
+    assert 1 == files.highest_log_attempt(directory, "c")
+    assert {"one.log": f"{directory}/c/1.log"} == subject.links()
+
+
+def test_a_pods_logs_go_with_the_links_into_them_and_nobody_elses(subject: Subject) -> None:
+    files = subject.files
+    for uid in ("u", "u2"):
+        files.make_log_directory(f"{subject.logs}/ns_p_{uid}", "c")
+        subject.write(f"{subject.logs}/ns_p_{uid}/c/0.log", b"")
+        files.link_log(f"{uid}.log", f"{subject.logs}/ns_p_{uid}/c/0.log")
+    assert frozenset({"ns_p_u", "ns_p_u2"}) == files.log_directories()
+
+    files.remove_log_directory("ns_p_u")
+    files.remove_log_directory("ns_p_u")
+
+    assert frozenset({"ns_p_u2"}) == files.log_directories()
+    assert {"u2.log": f"{subject.logs}/ns_p_u2/c/0.log"} == subject.links()
+    assert 0 == files.highest_log_attempt(f"{subject.logs}/ns_p_u2", "c")
