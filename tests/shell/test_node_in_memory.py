@@ -17,7 +17,7 @@ from trikubelet.model.k8s import ContainerStateWaiting
 from trikubelet.model.runtime import ContainerState, SandboxState
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds, Troubles
-from trikubelet.testing.memory_host import MemoryPodFiles, MemoryVolumes, VirtualClock
+from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
 from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
 from trikubelet.testing.world import World
 
@@ -36,6 +36,7 @@ class Bench:
         self.world = World()
         self.files = MemoryPodFiles()
         self.volumes = MemoryVolumes()
+        self.cgroups = MemoryPodCgroups()
         self.images = MemoryImages(["app:1"], ["web:2"])
 
     @asynccontextmanager
@@ -46,6 +47,7 @@ class Bench:
             self.images,
             self.files,
             self.volumes,
+            self.cgroups,
             VirtualClock(),
         )
         facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
@@ -186,7 +188,9 @@ async def test_a_pod_that_nothing_wants_is_stopped_but_not_before_every_source_h
     bench = Bench()
     async with bench.agent(pod("web")):
         await until(lambda: bench.running() == ["main"])
-    outside = Outside(MemoryRuntime(bench.world), bench.images, bench.files, bench.volumes, VirtualClock())
+    outside = Outside(
+        MemoryRuntime(bench.world), bench.images, bench.files, bench.volumes, bench.cgroups, VirtualClock()
+    )
     facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",))
     node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file", "http"], random.Random(1))
     async with trio.open_nursery() as nursery:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import random
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +27,7 @@ from trikubelet.app.view import View
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriImages, CriRuntime
 from trikubelet.host import mounts
+from trikubelet.host.cgroups import NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.node import read_node
 from trikubelet.host.pod_files import DiskPodFiles
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
     from trikubelet.app.services import Services
     from trikubelet.app.settings import Settings
     from trikubelet.app.sources import Sources
+    from trikubelet.core.containers import NodeFacts
     from trikubelet.model.bounds import Bounds
-    from trikubelet.ports import Clock, Images, Runtime
+    from trikubelet.ports import Clock, Images, PodCgroups, Runtime
     from trikubelet.server.health import Check
 
 log = logging.getLogger(__name__)
@@ -86,7 +88,9 @@ async def run(
         images = runtime
         if settings.image_endpoint not in ("", settings.endpoint):
             images = await channels.enter_async_context(open_channel(settings.image_endpoint))
-        agent = _join(settings, bounds, clock, CriRuntime(runtime), CriImages(images), log_trouble)
+        agent = _join(
+            settings, bounds, clock, CriRuntime(runtime), CriImages(images), log_trouble, embedded=choice.embedded
+        )
         await _start_health(services, settings, agent.checks)
         socket = str(settings.run_dir / SOCKET_NAME)
         await services.start("local API", partial(serve_local_api, agent.view, clock, socket))
@@ -99,14 +103,22 @@ async def run(
 
 
 def _join(
-    settings: Settings, bounds: Bounds, clock: Clock, runtime: Runtime, images: Images, log_trouble: Check
+    settings: Settings,
+    bounds: Bounds,
+    clock: Clock,
+    runtime: Runtime,
+    images: Images,
+    log_trouble: Check,
+    *,
+    embedded: bool,
 ) -> Agent:
-    facts = facts_of(settings, read_node())
+    facts, cgroups = _cgroups(facts_of(settings, read_node()), embedded=embedded)
     outside = Outside(
         runtime=runtime,
         images=images,
         files=DiskPodFiles(settings.root_dir, settings.pod_logs_dir, settings.container_logs_dir),
         volumes=DiskVolumes(settings.root_dir, facts, mounts, ThreadPool("volumes", VOLUME_THREADS_MAX)),
+        cgroups=cgroups,
         clock=clock,
     )
     # Jitter only: what is drawn decides when, never what.
@@ -122,6 +134,16 @@ def _join(
         "runtime": node.runtime_state.unhealthy,
     }
     return Agent(node, sources, view, checks)
+
+
+def _cgroups(facts: NodeFacts, *, embedded: bool) -> tuple[NodeFacts, PodCgroups]:
+    """The pods' cgroups, and the facts that go with them. The embedded runtime's processes stay in the agent's."""
+    if embedded:
+        return replace(facts, cgroups_managed=False), NoPodCgroups()
+    chosen = choose_cgroups(facts, read_hierarchies())
+    if chosen.why_not:
+        log.warning("Pods have no cgroups of their own: %s", chosen.why_not)
+    return chosen.facts, chosen.cgroups
 
 
 async def _start_embedded(services: Services, settings: Settings) -> str:

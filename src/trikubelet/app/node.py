@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from trikubelet.core.restarts import BackoffLimits
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
-    from trikubelet.ports import Clock, Images, PodFiles, Runtime, Volumes
+    from trikubelet.ports import Clock, Images, PodCgroups, PodFiles, Runtime, Volumes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Outside:
     images: Images
     files: PodFiles
     volumes: Volumes
+    cgroups: PodCgroups
     clock: Clock
 
 
@@ -122,6 +123,7 @@ def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str
         events=events,
         files=outside.files,
         volumes=outside.volumes,
+        cgroups=outside.cgroups,
         facts=notes,
         carry_out=carry_out,
         stopper=stopper,
@@ -143,7 +145,7 @@ def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str
         runtime_state=runtime_state,
         sync_loop=SyncLoop(changes_out, wakes, workers, events, bounds),
         mux=Mux(slots, desired, changes_in, events),
-        housekeeping=Housekeeping(desired, workers, pleg, outside.files, outside.volumes, bounds),
+        housekeeping=Housekeeping(desired, workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds),
         garbage=GarbageCollection(outside.runtime, pleg, desired, workers, outside.files, leftovers, bounds),
         bounds=bounds,
         chance=chance,

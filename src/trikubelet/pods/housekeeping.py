@@ -14,7 +14,7 @@ import trio
 
 from trikubelet.core.names import orphan_pod
 from trikubelet.kit.every import Every
-from trikubelet.model.errors import StillMounted, VolumeFailed
+from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 from trikubelet.model.runtime import ContainerState, SandboxState
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.pods.desired import DesiredPods
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import PodFiles, RuntimePods, Volumes
+    from trikubelet.ports import PodCgroups, PodFiles, RuntimePods, Volumes
 
 log = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Owns nothing but the list of directories it could not remove, so that each is complained about once."""
+    """Owns nothing but the list of what it could not remove, so that each is complained about once."""
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class Housekeeping:
         runtime_pods: RuntimePods,
         files: PodFiles,
         volumes: Volumes,
+        cgroups: PodCgroups,
         bounds: Bounds,
     ) -> None:
         self._desired = desired
@@ -44,6 +45,7 @@ class Housekeeping:
         self._runtime_pods = runtime_pods
         self._files = files
         self._volumes = volumes
+        self._cgroups = cgroups
         self._bounds = bounds
         self._stuck: dict[str, str] = {}
 
@@ -67,10 +69,10 @@ class Housekeeping:
                 self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
 
     async def remove_directories(self) -> None:
-        """Take down what pods that are gone left on disk, one after another; a hanging one is its own trouble and
-        tried again later."""
+        """Take down what pods that are gone left on disk and in the kernel, one after another; a hanging one is its own
+        trouble and tried again later."""
         in_runtime = {record.uid for record in self._runtime_pods.pods() if _is_alive(record)}
-        for uid in sorted(self._files.pods_on_disk()):
+        for uid in sorted(self._files.pods_on_disk() | self._cgroups.leftovers()):
             if uid in in_runtime or not self._workers.should_content_be_removed(uid):
                 continue
             with trio.move_on_after(self._bounds.housekeeping_period_seconds):
@@ -79,14 +81,15 @@ class Housekeeping:
     async def _remove_directory(self, uid: str) -> None:
         try:
             await self._volumes.tear_down(uid)
+            self._cgroups.remove(uid)
             self._files.remove_pod(uid)
-        except (StillMounted, VolumeFailed, OSError) as error:
+        except (CgroupFailed, StillMounted, VolumeFailed, OSError) as error:
             if self._stuck.get(uid) != str(error):
-                log.warning("Cannot remove the directory of pod %s, will try again: %s", uid, error)
+                log.warning("Cannot remove what is left of pod %s, will try again: %s", uid, error)
             self._stuck[uid] = str(error)
         else:
             self._stuck.pop(uid, None)
-            log.debug("Removed the directory of pod %s", uid)
+            log.debug("Removed what was left of pod %s", uid)
 
 
 def _is_alive(record: PodRecord) -> bool:

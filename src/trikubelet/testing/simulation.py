@@ -28,7 +28,7 @@ from trikubelet.core.restarts import BackoffLimits
 from trikubelet.model.bounds import Bounds
 from trikubelet.testing import truth
 from trikubelet.testing.chance import NO_TROUBLE, Odds, Troubles
-from trikubelet.testing.memory_host import MemoryPodFiles, MemoryVolumes, VirtualClock
+from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
 from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
 from trikubelet.testing.scenario import SOURCES, Scenario, Wanted
 from trikubelet.testing.witness import Observer, Witness
@@ -116,6 +116,7 @@ class _Life(trio.abc.Instrument):
         self.wanted = Wanted()
         self.files = MemoryPodFiles()
         self.volumes = MemoryVolumes()
+        self.cgroups = MemoryPodCgroups()
         self.chance = random.Random(f"story {seed}")  # noqa: S311 - a simulation's seed
         self.scenario = Scenario(self.chance, self.wanted, self.world)
         troubles = random.Random(f"troubles {seed}")  # noqa: S311 - a simulation's seed
@@ -174,7 +175,7 @@ class _Life(trio.abc.Instrument):
     async def _one_agent(self) -> None:
         observer = Observer(self.witness, self.world, self.wanted)
         runtime = MemoryRuntime(self.world, self.runtime_troubles, self.chance, observer.on_call)
-        outside = Outside(runtime, self.images, self.files, self.volumes, VirtualClock())
+        outside = Outside(runtime, self.images, self.files, self.volumes, self.cgroups, VirtualClock())
         facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
         chance = random.Random(self.chance.random())  # noqa: S311 - a simulation's seed
         node = join(outside, facts, Rules(BOUNDS, LIMITS, pulls_max=2), SOURCES, chance)
