@@ -110,6 +110,10 @@ CASES = [
         "created state is started without a kill, even under Never", {"start": (1,)}, "Never",
         (running("foo1"), created("foo2"), running("foo3")),
     ),
+    Case(
+        "no sandbox, Never, one was made and never started: it starts", {**ANEW, "attempt": 2, "start": (1,)}, "Never",
+        (exited("foo1"), created("foo2"), exited("foo3")), dead(1),
+    ),
     Case("all succeeded under OnFailure: the pod ends", {"kill_pod": True}, "OnFailure", ALL_DONE),
     Case("a container that vanished is started", {"start": (2,)}, statuses=(running("foo1"), running("foo2"))),
     Case(
@@ -129,6 +133,13 @@ def test_a_host_network_pod_needs_no_address() -> None:
     it = pod(host_network=True)
     box = replace(BOX, host_network=True, ips=())
     assert plan(it, observe(it, *all_running(it), sandboxes=(box,))).is_empty
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_sandbox_on_the_wrong_network_is_replaced_though_it_has_an_address(wanted: bool) -> None:
+    it = pod(host_network=wanted)
+    actions = plan(it, observe(it, *all_running(it), sandboxes=(replace(BOX, host_network=not wanted),)))
+    assert (True, 1, "") == (actions.create_sandbox, actions.attempt, actions.sandbox_id)
 
 
 def test_a_pod_being_deleted_restarts_nothing() -> None:

@@ -50,6 +50,13 @@ CASES = [
         third(exited("init3", 137)), "Never", (DEAD_BOX,),
     ),
     Case("a dead sandbox and nothing ever ran under Never: anew", {**ANEW, "init": (0,)}, (), "Never", (DEAD_BOX,)),
+    Case("a dead sandbox, all done, no regular one ever made, Never: anew", {**ANEW, "init": (0,)}, DONE, "Never",
+         (DEAD_BOX,)),
+    Case("a dead sandbox, the first done, Never: anew", {**ANEW, "init": (0,)}, DONE[:1], "Never", (DEAD_BOX,)),
+    Case("a dead sandbox, one that was only created, Never: anew", {**ANEW, "init": (0,)}, third(created("init3")),
+         "Never", (DEAD_BOX,)),
+    Case("a dead sandbox, one ran in it, Never: the end", {"kill_pod": True, "attempt": 1}, third(running("init3")),
+         "Never", (DEAD_BOX,)),
     Case(
         "a dead sandbox and a failed one under OnFailure: anew", {**ANEW, "init": (0,)}, third(exited("init3", 137)),
         "OnFailure", (DEAD_BOX,),
