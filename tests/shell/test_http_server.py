@@ -170,6 +170,31 @@ async def test_a_silent_stream_is_closed_when_its_client_leaves(autojump_clock: 
         await closed.wait()
 
 
+async def test_a_stream_that_is_not_even_read_is_closed(autojump_clock: MockClock) -> None:
+    class Lines:
+        closed = False
+
+        def __aiter__(self) -> Lines:
+            return self
+
+        async def __anext__(self) -> bytes:
+            raise AssertionError("nobody wants it")
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    lines = Lines()
+
+    async def handler(_request: Request) -> Response:
+        return Response(200, {}, lines)
+
+    async with connected(handler) as client:
+        await client.send_all(b"HEAD / HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
+        assert [b"200"] == statuses(await everything(client))
+
+    assert lines.closed
+
+
 async def test_a_stream_that_fails_ends_without_its_last_chunk_and_is_logged(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -282,7 +307,7 @@ async def test_a_client_that_does_not_read_is_dropped_after_the_send_time(autoju
         await near.send_all(b"GET / HTTP/1.1\r\nhost: n\r\n\r\n")
         await trio.sleep(8)
 
-        with pytest.raises(trio.BrokenResourceError):
+        with pytest.raises(trio.BrokenResourceError), trio.fail_after(1):
             await near.send_all(b"x")
 
 

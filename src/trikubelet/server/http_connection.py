@@ -69,8 +69,9 @@ class HttpConnection:
             await self._complain(wrong.status, str(wrong))
         if request is None:
             return False
-        whole = await self._answer(request)
-        return whole and self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
+        await self._answer(request)
+        # After a stream that failed our side is not done.
+        return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
 
     async def _request(self) -> Request | None:
         """The next request with its body, or None when the client has no more. Raises _Refused and h11's error."""
@@ -102,8 +103,8 @@ class HttpConnection:
         # What remains are events and PAUSED, which only a client that pipelines during an upgrade could cause.
         return event  # type: ignore[return-value]  # h11 types its sentinels as plain classes
 
-    async def _answer(self, request: Request) -> bool:
-        """Ask the handler and send what it says. Whether the response went out whole."""
+    async def _answer(self, request: Request) -> None:
+        """Ask the handler and send what it says."""
         try:
             response = await self._handler(request)
         except Exception as error:
@@ -118,13 +119,11 @@ class HttpConnection:
                 headers.append(("content-length", str(len(body))))
             data = h11.Data(data=b"" if request.method == "HEAD" else body)
             await self._send(_head(response.status, headers), data, h11.EndOfMessage())
-            return True
+            return
         try:
             await self._send(_head(response.status, headers))
-            if request.method != "HEAD" and not await self._pour(body, request):
-                return False
-            await self._send(h11.EndOfMessage())
-            return True
+            if request.method == "HEAD" or await self._pour(body, request):
+                await self._send(h11.EndOfMessage())
         finally:
             await _close(body)
 
