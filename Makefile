@@ -83,6 +83,7 @@ lint: $(VENV)/.dev $(VENV)/.built
 	cargo clippy --locked --all-targets --quiet -- -D warnings
 	$(BIN)/python packaging/generate_stubs.py --check
 	$(BIN)/python packaging/generate_types.py --check
+	$(BIN)/python packaging/generate_ownership.py --check
 
 pyz: $(VENV)/.dev $(VENV)/.built
 	PATH=$(CURDIR)/$(BIN):$$PATH packaging/build-pyz.sh
