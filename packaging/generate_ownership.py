@@ -22,8 +22,10 @@ PAGE = HERE / "docs" / "ownership.md"
 LEFT_OUT = {"v1", "testing"}
 HEAD = """# Who owns what
 
-Every piece of state has one class that owns it and one task that writes it; everybody else is handed immutable values. This page is made of the
-classes' own first lines by `packaging/generate_ownership.py`; `make lint` compares. What is not here keeps no state between two calls.
+Every piece of state has one class that owns it and one task that writes it; everybody else is handed immutable values.
+This page is made of the classes' own first lines by `packaging/generate_ownership.py`; `make lint` compares. What is
+not
+here keeps no state between two calls.
 
 | Class | Where | Owns |
 |---|---|---|
