@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use _relist::diff::{Change, Counts, Lists, Relist};
 use _relist::error::{Malformed, Problem};
 use _relist::record::{EventKind, Facts, Kind, Pod, PodName};
-use common::{bytes, container, entry, message, text, varint, Chance, Container, Node, Sandbox};
+use common::{bytes, container, entry, message, sandbox, text, varint, Chance, Container, Node, Sandbox};
 
 const CREATED: u64 = 0;
 const RUNNING: u64 = 1;
@@ -311,4 +311,49 @@ fn eighteen_thousand_dead_containers_are_carried_in_less_than_8_mb() {
     advance_all(&mut relist, &first);
     assert_eq!(18_000, relist.counts().containers[EXITED as usize]);
     assert!(relist.heap_bytes() < 8_000_000, "{} bytes", relist.heap_bytes());
+}
+
+#[test]
+fn a_repetition_in_another_pod_is_not_what_is_told_of_this_one() {
+    let mut reply = Vec::new();
+    for (uid, id) in [("b", "d"), ("b", "d"), ("a", "c"), ("a", "c")] {
+        container(&Container { id: id.into(), uid: uid.into(), ..Container::default() }, &mut reply);
+    }
+    let lists = Lists { sandboxes: &[], containers: &[&reply] };
+    let error = Relist::default().observe_pod("a", lists, false).expect_err("c stands there twice");
+    assert_eq!(Problem::Duplicate("c".into()), error.problem);
+}
+
+#[test]
+fn an_unchanged_list_leaves_everything_in_its_place() {
+    let mut relist = Relist::default();
+    let both = node(&[("u", "c", RUNNING), ("u", "d", RUNNING)]);
+    let place = |relist: &Relist| {
+        let pod = relist.pod("u").expect("it is there");
+        let first = pod.list(Kind::Container).next().expect("it has two");
+        first.id.as_ptr()
+    };
+    let first = see(&mut relist, &both);
+    advance_all(&mut relist, &first);
+    let before = place(&relist);
+    for _ in 0..3 {
+        see(&mut relist, &both);
+        assert_eq!(before, place(&relist), "it was built anew");
+    }
+}
+
+#[test]
+fn empty_ids_and_the_ends_of_numbers_are_read_as_they_are() {
+    for (wire, state, created_at) in [(0, 0, i64::MIN), (4, 3, -1), (1 << 32 | 1, 1, i64::MAX), (u64::MAX, 3, 0)] {
+        let item = Container { uid: "u".into(), state: wire, created_at, ..Container::default() };
+        let (mut one, mut two) = (Vec::new(), Vec::new());
+        sandbox(&Sandbox { uid: "u".into(), state: wire, created_at, ..Sandbox::default() }, &mut one);
+        container(&item, &mut two);
+        let mut relist = Relist::default();
+        see_bytes(&mut relist, &one, &two).expect("well-formed");
+        let pod = relist.pod("u").expect("it is there");
+        let expected = |state| vec![Facts { state, created_at, ..Facts::default() }];
+        assert_eq!(expected(state), pod.list(Kind::Container).collect::<Vec<_>>());
+        assert_eq!(expected(state.min(1)), pod.list(Kind::Sandbox).collect::<Vec<_>>());
+    }
 }
