@@ -70,17 +70,22 @@ class ContainerLog:
         if self._fd < 0 or not records:
             return
         try:
-            before = os.lseek(self._fd, 0, os.SEEK_END)
-            data = b"".join(records)
-            if os.write(self._fd, data) == len(data):
-                return
-            os.ftruncate(self._fd, before)
-            reason = "no room"
+            dropped, reason = self._append(b"".join(records)), "no room"
         except OSError as error:
-            reason = error.strerror or str(error)
-        if not self.lines_dropped:
+            dropped, reason = len(records), error.strerror or str(error)
+        if dropped and not self.lines_dropped:
             log.warning("%s cannot be written (%s): lines are dropped from now on", self._path, reason)
-        self.lines_dropped += len(records)
+        self.lines_dropped += dropped
+
+    def _append(self, data: bytes) -> int:
+        """Write whole lines, as many as there is room for; how many there was none for."""
+        before = os.lseek(self._fd, 0, os.SEEK_END)
+        written = os.write(self._fd, data)
+        if written == len(data):
+            return 0
+        whole = data.rfind(b"\n", 0, written) + 1
+        os.ftruncate(self._fd, before + whole)
+        return data.count(b"\n", whole)
 
 
 def _open(path: str) -> int:

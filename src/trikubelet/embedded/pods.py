@@ -198,12 +198,15 @@ class Pods:
 
     async def _attend(self, container: Container, command: Command, streams: Sequence[trio.lowlevel.FdStream]) -> None:
         assert container.log is not None
-        async with trio.open_nursery() as nursery:
-            for name, stream in zip(("stdout", "stderr"), streams, strict=True):
-                nursery.start_soon(_pump, container.log, name, stream)
-            code = await command.ended()
-            # Its descriptors may have been handed to somebody who lives on.
-            nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
+        try:
+            async with trio.open_nursery() as nursery:
+                for name, stream in zip(("stdout", "stderr"), streams, strict=True):
+                    nursery.start_soon(_pump, container.log, name, stream)
+                code = await command.ended()
+                # Its descriptors may have been handed to somebody who lives on.
+                nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
+        finally:
+            container.log.close()
         container.state, container.exit_code = pb.CONTAINER_EXITED, code
         container.reason = "Completed" if code == 0 else "Error"
         container.finished_at = self._clock.now_ns()

@@ -232,8 +232,8 @@ def _user(security: pb.LinuxContainerSecurityContext, machine: Machine) -> User:
             )
         if security.supplemental_groups:
             raise InvalidArgument(
-                f"cannot give supplemental groups {list(security.supplemental_groups)} (fsGroup is one): only root may; "
-                "start the agent as root or leave them out"
+                f"cannot give supplemental groups {list(security.supplemental_groups)} (fsGroup is one): only root "
+                "may; start the agent as root or leave them out"
             )
         return User(user.uid, gid, (), user.home)
     strict = security.supplemental_groups_policy == pb.Strict
