@@ -67,6 +67,14 @@ def test_a_pod_without_an_earlier_status_is_as_old_as_its_oldest_sandbox(expecte
     assert expected == generate(it, observe(it, sandboxes=boxes), FACTS).start_time
 
 
+def test_init_containers_that_are_done_are_ready_and_initialise_the_pod() -> None:
+    it = pod("a", init=("i",))
+    shown = generate(it, observe(it, exited("i")), FACTS)
+    assert (True, {"True"}) == (
+        shown.init_container_statuses[0].ready, {c.status for c in shown.conditions if c.type == "Initialized"},
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("previous", "reported"),
     [(status(start_time=EARLIER), None), (None, status(start_time=EARLIER)), (status(), status(start_time=EARLIER))],

@@ -83,6 +83,10 @@ def test_what_should_be_started_under_never(expected: bool, status: object) -> N
     assert expected == should_restart(pod(A, policy="Never"), A, status)  # type: ignore[arg-type]
 
 
+def test_what_runs_is_not_started_under_any_policy() -> None:
+    assert not any(should_restart(pod(A, policy=each), A, running("a")) for each in ("Always", "OnFailure", "Never"))
+
+
 @pytest.mark.parametrize("status", [None, created("a"), unknown("a"), exited("a", 1)])
 def test_nothing_is_started_in_a_pod_that_is_being_deleted(status: object) -> None:
     it = pod(A, meta={"deletion_timestamp": "2026-01-01T00:00:00Z"})
