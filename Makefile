@@ -49,7 +49,8 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 
 $(VENV)/.built: $(VENV)/.runtime pyproject.toml $(RUST)
 	@echo "make: compiling the relist"
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked >$(VENV)/build.log 2>&1 \
+	  || { cat $(VENV)/build.log >&2; exit 1; }
 	@touch $@
 
 # ---- the chores ----------------------------------------------------------------------------------------------------

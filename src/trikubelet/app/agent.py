@@ -47,6 +47,11 @@ def run_agent(argv: Sequence[str]) -> int:
             print(f"trikubelet {__version__}")
             return supervise.EXIT_GOOD
         settings = load_settings(flags, Surroundings(os.geteuid(), os.environ, socket.gethostname()))
+        if not settings.standalone:
+            raise StartFailed(
+                "--kubeconfig: this version cannot join a cluster yet; leave it out and give --standalone to run the "
+                "pods of manifests"
+            )
         handler = _start_log(settings)
         with RootLock(settings.root_dir):
             _say_settings(settings)
