@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Pod, PodDNSConfig
 
+NOBODY = DNSConfig(("127.0.0.1",), (".",))
 SERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX = 3, 32, 2048
 
 
@@ -46,13 +47,19 @@ def _by_policy(pod: Pod, facts: NodeFacts) -> tuple[DNSConfig, str]:
     if policy == "None":
         return DNSConfig(), ""
     if policy == "Default" or (policy == "ClusterFirst" and pod.spec.host_network):
-        return facts.resolv_conf, ""
+        return _of_the_node(facts), ""
     if not facts.cluster_dns:
         told = "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
-        return facts.resolv_conf, f'{told} "{policy}" policy. Falling back to "Default" policy.'
+        return _of_the_node(facts), f'{told} "{policy}" policy. Falling back to "Default" policy.'
     domain = facts.cluster_domain
     searches = (f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain) if domain else ()
     return DNSConfig(facts.cluster_dns, _unique((*searches, *facts.resolv_conf.searches)), ("ndots:5",)), ""
+
+
+def _of_the_node(facts: NodeFacts) -> DNSConfig:
+    """The host's own. Where that says nothing, as with an empty ``resolvConf``, the resolver's default is said aloud: a
+    runtime that is told nothing would give the pod the host's file after all."""
+    return facts.resolv_conf if facts.resolv_conf != DNSConfig() else NOBODY
 
 
 def _merged(base: DNSConfig, own: PodDNSConfig | None) -> DNSConfig:
