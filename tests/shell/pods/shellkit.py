@@ -1,0 +1,163 @@
+"""What the shell's tests share: a bench with a world on it, and parts that only say what they were asked."""
+
+from __future__ import annotations
+
+import random
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.app.node import Node, Outside, Rules, join, run_node
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.lifecycle import Outcome
+from trikubelet.core.restarts import BackoffLimits
+from trikubelet.model.bounds import Bounds
+from trikubelet.model.runtime import ContainerState, PodObservation
+from trikubelet.testing.chance import Odds, Troubles
+from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
+from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
+from trikubelet.testing.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from trikubelet.core.lifecycle import Terminated, Terminating
+    from trikubelet.model.k8s import Pod
+    from trikubelet.model.objects import ObjectRef
+
+
+class Bench:
+    """A world and the disk beside it; agents come and go."""
+
+    def __init__(self, bounds: Bounds | None = None, latency_seconds: float = 0.002) -> None:
+        self.bounds = bounds or Bounds()
+        self.world = World()
+        self.files = MemoryPodFiles()
+        self.volumes = MemoryVolumes()
+        self.cgroups = MemoryPodCgroups()
+        self.images = MemoryImages(["app:1", "app:2"], ["web:2"])
+        self.troubles = Troubles(Odds(latency_seconds))
+
+    def join(self, sources: Sequence[str] = ("file",)) -> Node:
+        """An agent that does not run yet."""
+        runtime = MemoryRuntime(self.world, self.troubles)
+        outside = Outside(runtime, self.images, self.files, self.volumes, self.cgroups, VirtualClock())
+        facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
+        return join(outside, facts, Rules(self.bounds, BackoffLimits(), 5), sources, random.Random(1))
+
+    @asynccontextmanager
+    async def agent(self, *pods: Pod, sources: Sequence[str] = ("file",)) -> AsyncIterator[Node]:
+        """An agent for the length of the block, whose first source speaks at once."""
+        node = self.join(sources)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run_node, node)
+            node.slots[sources[0]].put(pods)
+            yield node
+            nursery.cancel_scope.cancel()
+
+    def running(self) -> list[str]:
+        """Names of the containers that run."""
+        return sorted(c.name for c in self.world.all_containers() if c.state is ContainerState.RUNNING)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait, on virtual time, for something to become true. The world has no events to wait on: it is looked at."""
+    with trio.fail_after(seconds):
+        while not condition():  # noqa: ASYNC110
+            await trio.sleep(0.05)
+
+
+def phase(node: Node, uid: str) -> str:
+    """The phase last published, or empty."""
+    status = node.statuses.get(uid)
+    return status.phase if status else ""
+
+
+class Said:
+    """An event recorder that keeps what it is told, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+
+    def record(self, about: ObjectRef, type_: str, reason: str, message: str) -> None:
+        """Keep it."""
+        self.events.append((type_, reason, message))
+
+    @property
+    def reasons(self) -> list[str]:
+        """Only the reasons."""
+        return [reason for _, reason, _ in self.events]
+
+
+@dataclass
+class Script:
+    """Attempts that do what a test tells them. Every call is kept with the time it began."""
+
+    outcomes: list[Outcome | Exception] = field(default_factory=list)
+    calls: list[tuple[float, str, str]] = field(default_factory=list)
+    sinces: list[float] = field(default_factory=list)
+    takes_seconds: float = 0.0
+    forgotten: list[str] = field(default_factory=list)
+    interrupted: int = 0
+
+    async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
+        """There is nothing of the pod."""
+        self.sinces.append(since)
+        await trio.lowlevel.checkpoint()
+        return PodObservation(uid)
+
+    async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
+        """The next outcome; AGAIN when there is none."""
+        return await self._try("sync", pod)
+
+    async def terminate(self, pod: Pod, state: Terminating, observed: PodObservation) -> Outcome:
+        """DONE unless told otherwise."""
+        return await self._try(f"terminate {state.grace_seconds}", pod, Outcome.DONE)
+
+    async def clean_up(self, pod: Pod, state: Terminated) -> Outcome:
+        """DONE unless told otherwise."""
+        return await self._try("clean up", pod, Outcome.DONE)
+
+    def forget(self, uid: str) -> None:
+        """Keep that it was asked."""
+        self.forgotten.append(uid)
+
+    async def _try(self, what: str, pod: Pod, usual: Outcome = Outcome.AGAIN) -> Outcome:
+        self.calls.append((trio.current_time(), what, pod.metadata.uid))
+        try:
+            await trio.sleep(self.takes_seconds)
+        except trio.Cancelled:
+            self.interrupted += 1
+            raise
+        outcome = self.outcomes.pop(0) if self.outcomes else usual
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    @property
+    def told(self) -> list[str]:
+        """What was tried, in order."""
+        return [what for _, what, _ in self.calls]
+
+    @property
+    def times(self) -> list[float]:
+        """When each attempt began."""
+        return [at for at, _, _ in self.calls]
+
+
+class NothingThere:
+    """A runtime that was listed and has nothing, or what a test says."""
+
+    def __init__(self, *uids: str) -> None:
+        self.uids = set(uids)
+        self.has_listed = True
+
+    def pods(self) -> list[object]:
+        """Nothing to see."""
+        return []
+
+    def may_have(self, uid: str) -> bool:
+        """Whether a test said so."""
+        return uid in self.uids

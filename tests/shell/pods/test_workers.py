@@ -1,0 +1,196 @@
+"""The rules between pods: static pods of a name take turns, a UID lives once, nothing unknown is touched too early."""
+
+from __future__ import annotations
+
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from shell.pods.shellkit import NothingThere, Script
+from trikubelet.core.lifecycle import Finished, Outcome, StopReason, Syncing
+from trikubelet.kit.gather import Gather
+from trikubelet.model.bounds import Bounds
+from trikubelet.pods.workers import PodWorkers
+from trikubelet.testing.builders import pod
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from trio.testing import MockClock
+
+A, B, C = (pod("web", uid=f"uid-{n}") for n in "abc")
+
+
+@asynccontextmanager
+async def workers_of(script: Script, runtime: NothingThere | None = None) -> AsyncIterator[PodWorkers]:
+    workers = PodWorkers(script, runtime or NothingThere(), Gather(), Bounds(), random.Random(1))  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(workers.run)
+        yield workers
+        nursery.cancel_scope.cancel()
+
+
+async def test_static_pods_of_one_name_run_one_after_another_in_the_order_they_came(autojump_clock: MockClock) -> None:
+    script = Script(takes_seconds=1)
+    async with workers_of(script) as workers:
+        for static in (A, B, C):
+            workers.sync(static, create=True)
+        await trio.sleep(10)
+        assert {"uid-a"} == {uid for _, _, uid in script.calls}
+        workers.stop("uid-a", StopReason.REMOVED)
+        await trio.sleep(10)
+        assert {"uid-a", "uid-b"} == {uid for _, _, uid in script.calls}
+        workers.stop("uid-b", StopReason.REMOVED)
+        await trio.sleep(10)
+
+    first = {uid: next(at for at, _, who in script.calls if who == uid) for uid in ("uid-a", "uid-b", "uid-c")}
+    last_of_a = max(at for at, _, uid in script.calls if uid == "uid-a")
+    assert last_of_a < first["uid-b"] < first["uid-c"]
+
+
+async def test_pods_of_the_api_do_not_take_turns(autojump_clock: MockClock) -> None:
+    script = Script()
+    async with workers_of(script) as workers:
+        for uid in ("uid-a", "uid-b"):
+            workers.sync(pod("web", uid=uid, source="api"), create=True)
+        await trio.sleep(1)
+
+    assert {"uid-a", "uid-b"} == {uid for _, _, uid in script.calls}
+
+
+async def test_a_waiting_pod_that_is_removed_is_left_out_and_was_never_started(autojump_clock: MockClock) -> None:
+    script = Script()
+    async with workers_of(script) as workers:
+        for static in (A, B, C):
+            workers.sync(static, create=True)
+        workers.stop("uid-b", StopReason.REMOVED)
+        workers.stop("uid-a", StopReason.REMOVED)
+        await trio.sleep(10)
+
+    assert "uid-b" not in {uid for _, _, uid in script.calls}
+    assert "uid-c" in {uid for _, _, uid in script.calls}
+
+
+async def test_a_waiting_pod_that_exists_already_is_stopped_without_waiting_for_its_turn(
+    autojump_clock: MockClock,
+) -> None:
+    script = Script()
+    async with workers_of(script, NothingThere("uid-b")) as workers:
+        workers.sync(A, create=True)
+        workers.sync(B, create=True)
+        workers.stop("uid-b", StopReason.REMOVED)
+        await trio.sleep(1)
+
+    assert ["terminate 30", "clean up"] == [what for _, what, uid in script.calls if uid == "uid-b"]
+
+
+async def test_a_pod_that_comes_back_while_it_stops_lives_again_once_nothing_is_left(autojump_clock: MockClock) -> None:
+    script, runtime = Script(takes_seconds=1), NothingThere()
+    async with workers_of(script, runtime) as workers:
+        workers.sync(A, create=True)
+        await trio.sleep(0.5)
+        runtime.uids.add("uid-a")
+        workers.stop("uid-a", StopReason.REMOVED)
+        workers.sync(A, create=True)
+        await trio.sleep(5)
+        workers.compare_with({"uid-a"})
+        await trio.sleep(5)
+        assert ["sync", "terminate 30", "clean up"] == script.told
+        runtime.uids.clear()
+        workers.compare_with({"uid-a"})
+        await trio.sleep(5)
+
+    assert ["sync", "terminate 30", "clean up", "sync"] == script.told[:4]
+    assert ["uid-a"] == script.forgotten
+
+
+async def test_a_pod_removed_once_more_after_it_came_back_stays_away(autojump_clock: MockClock) -> None:
+    script = Script(takes_seconds=1)
+    async with workers_of(script) as workers:
+        workers.sync(A, create=True)
+        await trio.sleep(0.5)
+        workers.stop("uid-a", StopReason.REMOVED)
+        workers.sync(A, create=True)
+        workers.stop("uid-a", StopReason.DELETED)
+        await trio.sleep(5)
+        workers.compare_with({"uid-a"})
+        await trio.sleep(5)
+
+    assert ["sync", "terminate 30", "clean up"] == script.told
+
+
+async def test_a_finished_worker_ignores_every_request_until_it_is_forgotten(autojump_clock: MockClock) -> None:
+    script = Script([Outcome.DONE])
+    async with workers_of(script) as workers:
+        workers.sync(A, create=True)
+        await trio.sleep(1)
+        workers.sync(A)
+        workers.wake(["uid-a"])
+        await trio.sleep(100)
+        assert 3 == len(script.calls)
+        workers.compare_with(set())
+        workers.compare_with(set())
+
+        assert 0 == len(workers)
+    assert ["uid-a"] == script.forgotten
+
+
+async def test_of_twenty_pods_only_the_two_that_are_wanted_live_on(autojump_clock: MockClock) -> None:
+    script = Script()
+    wanted = {"uid-p3", "uid-p7"}
+    async with workers_of(script) as workers:
+        for n in range(20):
+            workers.sync(pod(f"p{n}"), create=True)
+        await trio.sleep(1)
+        assert workers.could_have_running_containers("unknown")
+        assert not workers.should_content_be_removed("unknown")
+        workers.compare_with(wanted)
+        assert not workers.could_have_running_containers("unknown")
+        assert workers.should_content_be_removed("unknown")
+        await trio.sleep(1)
+        workers.compare_with(wanted)
+
+        assert wanted == {worker.pod.metadata.uid for worker in workers}
+        assert all(isinstance(worker.state, Syncing) for worker in workers)
+
+
+async def test_an_orphan_is_stopped_with_a_second_of_grace_and_forgotten(autojump_clock: MockClock) -> None:
+    script = Script()
+    async with workers_of(script) as workers:
+        workers.kill_orphan(A)
+        workers.kill_orphan(A)
+        await trio.sleep(1)
+        assert ["terminate 1", "clean up"] == script.told
+        worker = workers.worker("uid-a")
+        assert worker is not None
+        assert isinstance(worker.state, Finished)
+        workers.compare_with(set())
+
+        assert "uid-a" not in workers
+
+
+async def test_many_pods_each_get_their_last_request(autojump_clock: MockClock) -> None:
+    script = Script(takes_seconds=0.5)
+    async with workers_of(script) as workers:
+        for n in range(50):
+            workers.sync(pod(f"p{n}"), create=True)
+        await trio.sleep(0.1)
+        for n in range(50):
+            for grace in (3, 2, 1):
+                workers.sync(pod(f"p{n}", grace=grace))
+        await trio.sleep(2)
+
+        assert {1} == {worker.pod.spec.termination_grace_period_seconds for worker in workers}
+    assert 100 == len(script.calls)
+
+
+async def test_cancelling_the_pods_asks_nobody_to_stop(autojump_clock: MockClock) -> None:
+    script = Script(takes_seconds=5)
+    async with workers_of(script) as workers:
+        workers.sync(A, create=True)
+        await trio.sleep(1)
+
+    assert ["sync"] == script.told
+    assert 1 == script.interrupted
