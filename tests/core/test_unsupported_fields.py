@@ -158,7 +158,7 @@ IN_CONTAINERS: tuple[tuple[str, dict[str, Any]], ...] = (
         {"resize_policy": (k8s.ContainerResizePolicy(resource_name="cpu", restart_policy="RestartContainer"),)},
     ),
     ("securityContext.windowsOptions", {"security_context": k8s.SecurityContext(windows_options=WINDOWS)}),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("path", "fields"), IN_CONTAINERS, ids=[path for path, _ in IN_CONTAINERS])
