@@ -6,6 +6,8 @@ runtime keeps processes (root, user namespace, guards). The contract every runti
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +23,7 @@ from shell.embedded.embeddedkit import (
     running_apart,
 )
 from trikubelet.embedded import processes
+from trikubelet.embedded.link import KeeperDied
 from trikubelet.model.runtime import ContainerState
 
 if TYPE_CHECKING:
@@ -115,3 +118,20 @@ async def test_a_killed_agent_takes_every_process_with_it(tmp_path: Path, kind: 
 
         await gone(f"MARKER={tmp_path}")
         await gone(str(embedded.logs.parent))  # the keeper, too
+
+
+async def test_a_killed_keeper_ends_the_containers_and_the_runtime_says_so(tmp_path: Path) -> None:
+    async def kill_the_keeper() -> None:
+        async with running(tmp_path) as embedded:
+            await embedded.start("echo up; exec sleep 4242", **marked(tmp_path))
+            await embedded.wrote("up")
+            for pid in processes_with(f"{tmp_path}/state/root"):
+                os.kill(pid, signal.SIGKILL)
+            with trio.fail_after(WAIT_SECONDS_MAX):
+                await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await kill_the_keeper()
+
+    assert caught.group_contains(KeeperDied)
+    await gone(f"MARKER={tmp_path}")
