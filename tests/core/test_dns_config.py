@@ -1,0 +1,155 @@
+"""A pod's resolv.conf: every policy, merging with the pod's own, limits, and what is said when something is cut."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.podkit import pod
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.dns import SEARCH_CHARS_MAX, dns_plan, parse_resolv_conf
+from trikubelet.model import k8s
+from trikubelet.model.runtime_config import DNSConfig
+
+HOST = DNSConfig(("192.0.2.53",), ("example.org",), ("timeout:1",))
+FACTS = NodeFacts("n", cluster_dns=("10.96.0.10",), cluster_domain="cluster.local", resolv_conf=HOST)
+CLUSTER = DNSConfig(
+    ("10.96.0.10",), ("default.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.org"), ("ndots:5",)
+)
+
+
+@pytest.mark.parametrize(
+    ("expected", "policy", "host_network"),
+    [
+        pytest.param(CLUSTER, "ClusterFirst", None, id="the cluster's"),
+        pytest.param(CLUSTER, "", None, id="the cluster's by default"),
+        pytest.param(HOST, "ClusterFirst", True, id="the host's on the host network"),
+        pytest.param(CLUSTER, "ClusterFirstWithHostNet", True, id="the cluster's on the host network"),
+        pytest.param(HOST, "Default", None, id="the host's"),
+        pytest.param(DNSConfig(), "None", None, id="none"),
+    ],
+)
+def test_each_policy_begins_with_its_own(expected: DNSConfig, policy: str, host_network: bool | None) -> None:
+    assert (expected, "") == dns_plan(pod(dns_policy=policy, host_network=host_network), FACTS)
+
+
+def test_without_a_cluster_domain_only_the_hosts_domains_are_searched() -> None:
+    facts = NodeFacts("n", cluster_dns=("10.96.0.10",), resolv_conf=HOST)
+
+    assert DNSConfig(("10.96.0.10",), ("example.org",), ("ndots:5",)) == dns_plan(pod(), facts).config
+
+
+@pytest.mark.parametrize("policy", ["ClusterFirst", "ClusterFirstWithHostNet"])
+def test_without_the_clusters_dns_the_pod_gets_the_hosts_and_is_told_so(policy: str) -> None:
+    made = dns_plan(pod(dns_policy=policy), NodeFacts("n", resolv_conf=HOST))
+
+    assert HOST == made.config
+    assert (
+        f'kubelet does not have ClusterDNS IP configured and cannot create Pod using "{policy}" policy.'
+        ' Falling back to "Default" policy.'
+    ) == made.warning
+
+
+def test_a_host_whose_file_says_nothing_has_a_pod_ask_nobody() -> None:
+    assert DNSConfig(("127.0.0.1",), (".",)) == dns_plan(pod(dns_policy="Default"), NodeFacts("n")).config
+
+
+def with_dns(
+    servers: tuple[str, ...] = (), searches: tuple[str, ...] = (), policy: str = "Default", **options: str
+) -> k8s.Pod:
+    listed = tuple(k8s.PodDNSConfigOption(name=name, value=value) for name, value in options.items())
+    return pod(dns_policy=policy, dns_config=k8s.PodDNSConfig(nameservers=servers, searches=searches, options=listed))
+
+
+def test_a_pods_own_comes_after_and_its_options_override() -> None:
+    it = with_dns(("192.0.2.1", "192.0.2.53"), ("mine.example", "example.org"), timeout="3", edns0="")
+
+    assert (
+        DNSConfig(("192.0.2.53", "192.0.2.1"), ("example.org", "mine.example"), ("timeout:3", "edns0")),
+        "",
+    ) == dns_plan(it, FACTS)
+
+
+def test_with_no_policy_a_pods_own_is_all() -> None:
+    it = with_dns(("192.0.2.1",), ("mine.example",), policy="None", ndots="2")
+
+    assert DNSConfig(("192.0.2.1",), ("mine.example",), ("ndots:2",)) == dns_plan(it, FACTS).config
+
+
+def test_a_fourth_server_is_left_out_and_told() -> None:
+    made = dns_plan(with_dns(("192.0.2.1", "192.0.2.2", "192.0.2.3")), FACTS)
+
+    assert ("192.0.2.53", "192.0.2.1", "192.0.2.2") == made.config.servers
+    assert (
+        "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is:"
+        " 192.0.2.53 192.0.2.1 192.0.2.2"
+    ) == made.warning
+
+
+def test_a_thirty_third_domain_is_left_out_and_told() -> None:
+    domains = tuple(f"d{n}" for n in range(32))
+    made = dns_plan(with_dns(searches=domains), FACTS)
+
+    kept = ("example.org", *domains[:31])
+    assert kept == made.config.searches
+    assert (
+        "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "
+        + " ".join(kept)
+    ) == made.warning
+
+
+def test_domains_fill_their_line_to_the_last_character_and_no_further() -> None:
+    facts = NodeFacts("n", resolv_conf=DNSConfig(searches=("a" * 1023,)))
+
+    assert (("a" * 1023, "b" * 1024), "") == (
+        dns_plan(with_dns(searches=("b" * 1024,)), facts).config.searches,
+        dns_plan(with_dns(searches=("b" * 1024,)), facts).warning,
+    )
+    assert ("a" * 1023,) == dns_plan(with_dns(searches=("b" * 1025, "c")), facts).config.searches
+
+
+def test_two_troubles_are_told_at_once() -> None:
+    made = dns_plan(with_dns(("1", "2", "3"), tuple(f"d{n}" for n in range(40))), FACTS)
+
+    assert "Nameserver limits" in made.warning
+    assert "; Search Line limits" in made.warning
+
+
+NAMES = st.lists(st.sampled_from([f"d{n}" for n in range(50)] + ["x" * 200]), max_size=60).map(tuple)
+
+
+@given(servers=NAMES, searches=NAMES, policy=st.sampled_from(["None", "Default", "ClusterFirst"]))
+def test_whatever_is_merged_keeps_its_order_each_once_within_the_limits_and_cuts_are_told(
+    servers: tuple[str, ...], searches: tuple[str, ...], policy: str
+) -> None:
+    base = dns_plan(pod(dns_policy=policy), FACTS).config
+    made = dns_plan(with_dns(servers, searches, policy), FACTS)
+
+    for wanted, kept in (
+        ((*base.servers, *servers), made.config.servers),
+        ((*base.searches, *searches), made.config.searches),
+    ):
+        every = tuple(dict.fromkeys(wanted))
+        assert kept == every[: len(kept)]
+        assert (kept == every) or made.warning
+    assert len(made.config.servers) <= 3
+    assert len(made.config.searches) <= 32
+    assert len(" ".join(made.config.searches)) <= SEARCH_CHARS_MAX
+
+
+def test_a_resolv_conf_is_read_as_the_resolver_reads_it() -> None:
+    text = """
+# a comment
+; another
+nameserver 192.0.2.1
+nameserver fe80::1%eth0 # trailing words are no server
+nameserver
+search old.example
+search a.example. b.example .
+options timeout:1
+options ndots:2 edns0
+sortlist 192.0.2.0
+"""
+
+    expected = DNSConfig(("192.0.2.1", "fe80::1%eth0"), ("a.example", "b.example", "."), ("ndots:2", "edns0"))
+    assert expected == parse_resolv_conf(text)
+    assert DNSConfig() == parse_resolv_conf("")
