@@ -79,7 +79,7 @@ lint: $(VENV)/.dev $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets --quiet -- -D warnings
 	$(BIN)/python packaging/generate_stubs.py --check
