@@ -83,6 +83,9 @@ spec:
 INVALID, REQUIRED, UNSUPPORTED = "Invalid value", "Required value", "Unsupported value"
 DUPLICATE, FORBIDDEN, NOT_FOUND = "Duplicate value", "Forbidden", "Not found"
 
+LONG_RULE = f"{{action: Restart, exitCodes: {{operator: '', values: {[1] * 256}}}}}"
+RULE = "{action: Restart, exitCodes: {operator: In, values: [1]}}"
+
 # What is laid over a pod with one container "main" and one volume "dir", and the problems it then has.
 POD = [
     ("metadata: {name: ''}", [("metadata.name", REQUIRED)]),
@@ -97,6 +100,11 @@ POD = [
     (f"metadata: {{name: a, annotations: {{a: {'d' * 262144}}}}}", [("metadata.annotations", INVALID)]),
 ]
 SPEC = [
+    ("hostnameOverride: A", [("spec.hostnameOverride", INVALID)]),
+    (
+        f"dnsConfig: {{searches: [{', '.join(['a' * 63 + '.' + 'b' * 63 + '.' + 'c' * 63] * 11)}]}}",
+        [("spec.dnsConfig.searches", INVALID)],
+    ),
     ("restartPolicy: always", [("spec.restartPolicy", UNSUPPORTED)]),
     ("terminationGracePeriodSeconds: -1", [("spec.terminationGracePeriodSeconds", INVALID)]),
     ("terminationGracePeriodSeconds: 0", []),
@@ -200,6 +208,17 @@ SPEC = [
     ("containers: []", [("spec.containers", REQUIRED)]),
 ]
 CONTAINER = [
+    (f"{{restartPolicy: Never, restartPolicyRules: [{', '.join([RULE] * 21)}]}}", [("restartPolicyRules", INVALID)]),
+    (f"{{restartPolicy: Never, restartPolicyRules: [{LONG_RULE}]}}",
+     [("restartPolicyRules[0].exitCodes.operator", REQUIRED), ("restartPolicyRules[0].exitCodes.values", INVALID)]),
+    ("env: [{name: A, valueFrom: {fieldRef: {fieldPath: ''}}}]", [("env[0].valueFrom.fieldRef.fieldPath", REQUIRED)]),
+    ("env: [{name: A, valueFrom: {fileKeyRef: {volumeName: '', path: a, key: B}}}]",
+     [("env[0].valueFrom.fileKeyRef.volumeName", REQUIRED)]),
+    ("volumeMounts: [{name: '', mountPath: /a, mountPropagation: Slave, recursiveReadOnly: 'Yes'}]",
+     [("volumeMounts[0].name", REQUIRED), ("volumeMounts[0].mountPropagation", UNSUPPORTED),
+      ("volumeMounts[0].recursiveReadOnly", UNSUPPORTED)]),
+    ("volumeDevices: [{name: a, devicePath: ''}]",
+     [("volumeDevices[0].name", NOT_FOUND), ("volumeDevices[0].devicePath", REQUIRED)]),
     ("name: A", [("name", INVALID)]),
     ("name: ''", [("name", REQUIRED)]),
     ("image: ''", [("image", REQUIRED)]),

@@ -93,8 +93,6 @@ def _actions(
 
 
 def _http_get(path: str, action: HTTPGetAction) -> Problems:
-    if not action.path:
-        yield required(f"{path}.path")
     yield from _port(f"{path}.port", action.port)
     yield from one_of(f"{path}.scheme", action.scheme, ("HTTP", "HTTPS"))
     for n, header in enumerate(action.http_headers):
