@@ -149,18 +149,19 @@ async def test_a_dead_sandbox_goes_once_nothing_is_left_in_it_and_the_newest_sta
 async def test_garbage_that_cannot_be_removed_is_met_again(autojump_clock: MockClock) -> None:
     bench = Bench()
 
-    async def refuse(container_id: str) -> None:
+    async def refuse(id_: str) -> None:
         raise RuntimeFailure("device or resource busy")
 
     async with bench.agent(pod("web")) as node:
         await until(lambda: phase(node, "uid-web") == "Running")
         runtime = node.garbage._runtime
-        remove, runtime.remove_container = runtime.remove_container, refuse  # type: ignore[method-assign]
+        honest = runtime.remove_container, runtime.remove_sandbox
+        runtime.remove_container = runtime.remove_sandbox = refuse  # type: ignore[method-assign]
         node.slots["file"].put(())
         await until(lambda: bench.running() == [])
         await trio.sleep(100)
         assert ["main"] == [c.name for c in bench.world.all_containers()]
-        runtime.remove_container = remove  # type: ignore[method-assign]
+        runtime.remove_container, runtime.remove_sandbox = honest  # type: ignore[method-assign]
         await until(lambda: not bench.world.containers and not bench.world.sandboxes, 130)
 
 

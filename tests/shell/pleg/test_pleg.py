@@ -1,0 +1,497 @@
+"""PLEG: which pods it wakes, what it puts into the cache, and that no list or inspection has the wrong last word."""
+
+from __future__ import annotations
+
+import math
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from trikubelet.core.names import container_labels, pod_labels
+from trikubelet.cri.v1 import api_pb2 as pb
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.gather import Gather
+from trikubelet.kit.instant import instant
+from trikubelet.model.bounds import Bounds
+from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState, SandboxStatus
+from trikubelet.model.runtime_errors import NotFound, NotImplementedByRuntime, RuntimeFailure, RuntimeUnavailable
+from trikubelet.pleg.cache import PodCache
+from trikubelet.pleg.pleg import Pleg
+from trikubelet.testing.builders import pod
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from trio.testing import MockClock
+
+RUNNING, EXITED, CREATED, UNKNOWN = (
+    ContainerState.RUNNING,
+    ContainerState.EXITED,
+    ContainerState.CREATED,
+    ContainerState.UNKNOWN,
+)
+READY, NOTREADY = SandboxState.READY, SandboxState.NOTREADY
+BOUNDS = Bounds(runtime_call_seconds_max=30)
+
+
+class Shelf:
+    """A runtime that has what a test puts on it: UID → id → state. Calls can be told to fail or to wait."""
+
+    def __init__(self) -> None:
+        self.containers: dict[str, dict[str, ContainerState]] = {}
+        self.sandboxes: dict[str, dict[str, tuple[SandboxState, tuple[str, ...]]]] = {}
+        self.failing: set[str] = set()
+        self.gates: dict[str, trio.Event] = {}
+        self.inspected: list[str] = []
+        self.listed: list[str | None] = []
+        self.lists_fail = False
+
+    async def _pass(self, what: str) -> None:
+        if what in self.gates:
+            await self.gates[what].wait()
+        await trio.lowlevel.checkpoint()
+        if what in self.failing:
+            raise RuntimeFailure(f"no {what}")
+
+    async def list_sandboxes(self, uid: str | None = None) -> Sequence[bytes]:
+        if self.lists_fail:
+            raise RuntimeUnavailable("nobody there")
+        self.listed.append(uid)
+        items = [
+            pb.PodSandbox(
+                id=id_,
+                state=state.value,
+                labels=pod_labels(pod(u, uid=u)),  # type: ignore[arg-type]
+                metadata=pb.PodSandboxMetadata(name=u, uid=u, namespace="default"),
+            )
+            for u, boxes in self.sandboxes.items()
+            if uid in (None, u)
+            for id_, (state, _) in boxes.items()
+        ]
+        return [pb.ListPodSandboxResponse(items=items).SerializeToString()]
+
+    async def list_containers(self, uid: str | None = None) -> Sequence[bytes]:
+        items = [
+            pb.Container(
+                id=id_,
+                state=state.value,
+                labels=container_labels(pod(u, uid=u), id_),  # type: ignore[arg-type]
+                metadata=pb.ContainerMetadata(name=id_),
+            )
+            for u, states in self.containers.items()
+            if uid in (None, u)
+            for id_, state in states.items()
+        ]
+        reply = [pb.ListContainersResponse(containers=items).SerializeToString()]
+        await self._pass(f"list {uid}" if uid else "list")
+        return reply
+
+    async def sandbox_status(self, id_: str) -> SandboxStatus:
+        self.inspected.append(id_)
+        await self._pass(id_)
+        for uid, boxes in self.sandboxes.items():
+            if id_ in boxes:
+                state, ips = boxes[id_]
+                return SandboxStatus(id_, uid, uid, "default", 0, state, 0, ips)
+        raise NotFound(id_)
+
+    async def container_status(self, id_: str) -> ContainerStatus:
+        self.inspected.append(id_)
+        await self._pass(id_)
+        for states in self.containers.values():
+            if id_ in states:
+                return ContainerStatus(id_, id_, 0, states[id_], 0)
+        raise NotFound(id_)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[object]:
+        raise NotImplementedByRuntime("no events")
+        yield
+
+
+class Watch:
+    """A PLEG at work, and what it told whom."""
+
+    def __init__(self, shelf: Shelf, bounds: Bounds) -> None:
+        self.cache = PodCache()
+        self.woken: Gather[str] = Gather()
+        self.died: Gather[str] = Gather()
+        self.pleg = Pleg(shelf, self.cache, self.woken, self.died, bounds)  # type: ignore[arg-type]
+
+    async def wakes(self) -> list[str]:
+        """Who was woken since last asked."""
+        await trio.testing.wait_all_tasks_blocked()
+        return sorted(await self.woken.collect()) if self.woken else []
+
+    async def deaths(self) -> list[str]:
+        """In whom something died since last asked."""
+        await trio.testing.wait_all_tasks_blocked()
+        return sorted(await self.died.collect()) if self.died else []
+
+    def states(self, uid: str) -> dict[str, ContainerState]:
+        """What the cache knows of a pod's containers."""
+        return {c.id: c.state for c in self.cache.get(uid).containers}
+
+
+@asynccontextmanager
+async def watching(shelf: Shelf, bounds: Bounds = BOUNDS) -> AsyncIterator[Watch]:
+    watch = Watch(shelf, bounds)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(watch.pleg.run)
+        yield watch
+        nursery.cancel_scope.cancel()
+
+
+# ---- what a list leads to ----
+
+
+async def test_started_and_died_wake_a_pod_and_nothing_new_wakes_nobody(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {
+        "1234": {"c1": EXITED, "c2": RUNNING, "c3": UNKNOWN},
+        "4567": {"c1b": EXITED},
+        "9": {"c": CREATED},
+    }
+    async with watching(shelf) as watch:
+        assert ["1234", "4567"] == await watch.wakes()
+        assert ["1234", "4567"] == await watch.deaths()
+        await trio.sleep(5)
+        assert [] == await watch.wakes()
+        shelf.containers = {"1234": {"c2": EXITED, "c3": RUNNING}, "4567": {"c4": RUNNING}, "9": {"c": CREATED}}
+        await trio.sleep(1)
+        assert ["1234", "4567"] == await watch.wakes()
+        assert ["1234"] == await watch.deaths()
+
+        assert {"c2": EXITED, "c3": RUNNING} == watch.states("1234")
+
+
+async def test_sandboxes_count_like_containers(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.sandboxes = {"a": {"s1": (READY, ("10.0.0.1",))}}
+    async with watching(shelf) as watch:
+        assert ["a"] == await watch.wakes()
+        shelf.sandboxes["a"]["s1"] = (NOTREADY, ())
+        await trio.sleep(1)
+
+        assert ["a"] == await watch.deaths()
+
+
+@pytest.mark.parametrize(("before", "dies"), [(RUNNING, True), (EXITED, False)])
+async def test_what_vanished_died_if_it_was_alive(
+    before: ContainerState, dies: bool, autojump_clock: MockClock
+) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": before}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        await watch.deaths()
+        await trio.sleep(3)
+        shelf.containers = {}
+        await trio.sleep(1)
+
+        assert (["a"] if dies else []) == await watch.wakes()
+        assert {} == watch.states("a")
+
+
+async def test_a_pod_that_is_gone_leaves_the_cache(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {f"p{n}": {f"c{n}": EXITED} for n in range(20)}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        assert 20 == len(watch.cache)
+        shelf.containers = {}
+        await trio.sleep(5)
+
+        assert 0 == len(watch.cache)
+        assert not watch.pleg.may_have("p1")
+
+
+async def test_a_failed_inspection_is_told_and_repeated_until_it_succeeds(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"one": {"c1": RUNNING}, "two": {"c2": RUNNING}}
+    shelf.failing = {"c2"}
+    async with watching(shelf) as watch:
+        assert ["one"] == await watch.wakes()
+        with pytest.raises(RuntimeFailure, match="no c2"):
+            await watch.cache.newer_than("two", -math.inf)
+        shelf.inspected.clear()
+        shelf.failing.clear()
+        await trio.sleep(1)
+
+        assert ["two"] == await watch.wakes()
+        assert {"c2": RUNNING} == watch.states("two")
+        assert ["c2"] == shelf.inspected
+
+
+async def test_a_repeated_inspection_without_news_wakes_the_pod_once(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.failing = {"c"}
+        watch.pleg.look_at("a")
+        await trio.sleep(0.5)
+        assert [] == await watch.wakes()
+        shelf.failing.clear()
+        await trio.sleep(1)
+        assert ["a"] == await watch.wakes()
+        await trio.sleep(5)
+
+        assert [] == await watch.wakes()
+
+
+async def test_what_vanishes_between_list_and_inspection_is_left_out(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING, "gone": RUNNING}}
+    shelf.gates["gone"] = trio.Event()
+    async with watching(shelf) as watch:
+        await trio.testing.wait_all_tasks_blocked()
+        del shelf.containers["a"]["gone"]
+        shelf.gates["gone"].set()
+        await watch.wakes()
+
+        assert {"c": RUNNING} == watch.states("a")
+
+
+@pytest.mark.parametrize("ips", [("10.0.0.1",), ("10.0.0.1", "fd00::1")])
+async def test_a_pod_that_has_just_stopped_still_says_where_it_was(
+    ips: tuple[str, ...], autojump_clock: MockClock
+) -> None:
+    shelf = Shelf()
+    shelf.sandboxes, shelf.containers = {"a": {"s": (READY, ips)}}, {"a": {"c": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.sandboxes["a"]["s"] = (NOTREADY, ())
+        shelf.containers["a"]["c"] = EXITED
+        await trio.sleep(1)
+        await watch.wakes()
+
+        assert ips == watch.cache.get("a").ips
+
+
+async def test_one_hung_pod_delays_itself_and_nobody_else(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"hung": {"h": RUNNING}, **{f"p{n}": {f"c{n}": RUNNING} for n in range(50)}}
+    shelf.gates["h"] = trio.Event()
+    async with watching(shelf) as watch:
+        assert 50 == len(await watch.wakes())
+        for _ in range(3):
+            await trio.sleep(1)
+            await watch.cache.newer_than("p1", trio.current_time() - 1.5)
+        with trio.move_on_after(5) as scope:
+            await watch.cache.newer_than("hung", -math.inf)
+        assert scope.cancelled_caught
+        shelf.gates["h"].set()
+
+        assert {"h": RUNNING} == {c.id: c.state for c in (await watch.cache.newer_than("hung", -math.inf)).containers}
+
+
+async def test_an_inspection_that_hangs_is_given_up_in_the_end(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"hung": {"h": RUNNING}}
+    shelf.gates["h"] = trio.Event()
+    async with watching(shelf) as watch:
+        with pytest.raises(trio.TooSlowError):
+            await watch.cache.newer_than("hung", -math.inf)
+
+        assert 30 <= trio.current_time() < 31
+
+
+async def test_no_more_pods_are_inspected_at_a_time_than_the_bound_allows(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {f"p{n}": {f"c{n}": RUNNING} for n in range(20)}
+    shelf.gates = {f"c{n}": trio.Event() for n in range(20)}
+    async with watching(shelf, Bounds(inspections_max=3)):
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert 3 == len(shelf.inspected)
+
+
+# ---- on demand ----
+
+
+async def test_a_look_at_one_pod_lists_only_it_and_lets_its_worker_go_on(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}, "b": {"d": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        await trio.sleep(0.3)
+        acted = instant()
+        watch.pleg.look_at("a")
+        watch.pleg.look_at("a")
+        seen = await watch.cache.newer_than("a", acted)
+        assert acted < seen.observed_at
+        assert 0.3 == pytest.approx(trio.current_time())
+        assert ["a"] == shelf.listed[-1:]
+        assert [] == await watch.wakes()
+        with trio.move_on_after(0.1) as scope:
+            await watch.cache.newer_than("b", acted)
+        assert scope.cancelled_caught
+
+        await watch.cache.newer_than("b", acted)
+    assert 1.0 == pytest.approx(trio.current_time())
+
+
+async def test_a_look_that_a_full_list_has_answered_already_is_skipped(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}}
+    bounds = Bounds(inspections_max=1)
+    shelf.gates["h"] = trio.Event()
+    async with watching(shelf, bounds) as watch:
+        await watch.wakes()
+        shelf.containers["hung"] = {"h": RUNNING}
+        watch.pleg.look_at("hung")
+        await trio.sleep(0.5)
+        watch.pleg.look_at("a")  # waits: the only place is taken
+        await trio.sleep(1)
+        shelf.listed.clear()
+        shelf.gates["h"].set()
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert "a" not in shelf.listed
+
+
+async def test_a_look_during_an_inspection_is_renewed_when_it_is_over(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}}
+    shelf.gates["c"] = trio.Event()
+    async with watching(shelf) as watch:
+        await trio.testing.wait_all_tasks_blocked()
+        acted = instant()
+        watch.pleg.look_at("a")
+        await trio.testing.wait_all_tasks_blocked()
+        shelf.gates["c"].set()
+        seen = await watch.cache.newer_than("a", acted)
+
+        assert acted < seen.observed_at
+    assert 0.0 == pytest.approx(trio.current_time())
+
+
+# ---- who has the last word ----
+
+
+async def test_what_a_newer_list_saw_is_not_lost_to_an_older_inspection(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c1": RUNNING}}
+    shelf.gates["c1"] = trio.Event()
+    async with watching(shelf) as watch:
+        await trio.sleep(0.5)
+        acted = instant()
+        shelf.containers["a"]["c2"] = RUNNING
+        await trio.sleep(1)  # a full list sees c2 while c1 is still being inspected
+        shelf.gates["c1"].set()
+        seen = await watch.cache.newer_than("a", acted)
+
+        assert {"c1", "c2"} == {c.id for c in seen.containers}
+
+
+async def test_a_slow_look_does_not_take_back_what_a_full_list_saw_since(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c1": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.gates["list a"] = trio.Event()
+        watch.pleg.look_at("a")
+        await trio.sleep(0.1)
+        shelf.containers["a"]["c2"] = RUNNING
+        await trio.sleep(1)
+        shelf.gates["list a"].set()
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert {"c1", "c2"} == set(watch.states("a"))
+        assert [] != [r for r in watch.pleg.pods() if len(r.containers) == 2]
+
+
+async def test_a_slow_full_list_does_not_take_back_what_a_look_saw_since(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c1": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.gates["list"] = trio.Event()
+        await trio.sleep(1.1)  # a full list is under way
+        shelf.containers["a"]["c2"] = RUNNING
+        acted = instant()
+        watch.pleg.look_at("a")
+        seen = await watch.cache.newer_than("a", acted)
+        assert {"c1", "c2"} == {c.id for c in seen.containers}
+        shelf.gates["list"].set()
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert {"c1", "c2"} == set(watch.states("a"))
+        assert [] != [r for r in watch.pleg.pods() if len(r.containers) == 2]
+
+
+async def test_two_looks_at_one_pod_do_not_overlap(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c1": CREATED}}
+    async with watching(shelf) as watch:
+        await trio.testing.wait_all_tasks_blocked()
+        shelf.gates["list a"] = trio.Event()
+        watch.pleg.look_at("a")
+        await trio.testing.wait_all_tasks_blocked()
+        watch.pleg.look_at("a")
+        await trio.testing.wait_all_tasks_blocked()
+        assert 1 == shelf.listed.count("a")
+        shelf.gates["list a"].set()
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert 2 == shelf.listed.count("a")
+
+
+# ---- health ----
+
+
+async def test_health_counts_successful_lists_only(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.lists_fail = True
+    async with watching(shelf) as watch:
+        await trio.sleep(600)
+        assert "pleg has yet to be successful: nobody there" == watch.pleg.unhealthy()
+        assert not watch.pleg.has_listed
+        assert watch.pleg.may_have("anything")
+        shelf.lists_fail = False
+        await trio.sleep(60.5)
+        assert watch.pleg.unhealthy() is None
+        shelf.lists_fail = True
+        await trio.sleep(179)
+        assert watch.pleg.unhealthy() is None
+        await trio.sleep(1.6)
+
+        assert "pleg was last seen active 181s ago; threshold is 180s: nobody there" == watch.pleg.unhealthy()
+
+
+async def test_hanging_inspections_do_not_make_it_unhealthy(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"hung": {"h": RUNNING}}
+    shelf.gates["h"] = trio.Event()
+    async with watching(shelf) as watch:
+        await trio.sleep(600)
+
+        assert watch.pleg.unhealthy() is None
+
+
+async def test_a_runtime_that_is_away_is_said_once(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    shelf.lists_fail = True
+    async with watching(shelf):
+        await trio.sleep(100)
+
+    assert 1 == sum("Relist failed" in record.getMessage() for record in caplog.records)
+
+
+async def test_a_runtime_without_events_is_left_to_the_relist(autojump_clock: MockClock) -> None:
+    watch = Watch(Shelf(), BOUNDS)
+    await watch.pleg.follow_events(Backoff(0.1, 1.0))
+
+
+# ---- numbers ----
+
+
+async def test_pods_and_containers_are_counted_by_state(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c1": RUNNING, "c2": EXITED}, "b": {"c3": UNKNOWN, "c4": CREATED}}
+    shelf.sandboxes = {"a": {"s1": (READY, ())}, "b": {"s2": (NOTREADY, ())}}
+    async with watching(shelf) as watch:
+        assert (1, 1, 1, 1, 1) == tuple(watch.pleg.counts())[:5]
