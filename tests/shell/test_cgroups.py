@@ -11,22 +11,12 @@ from pathlib import Path
 import pytest
 
 from core.podkit import container, pod
+from shell.cgroupkit import pretend_kernel
 from trikubelet.core.containers import NodeFacts
 from trikubelet.host.cgroups import CgroupfsPods, Hierarchies, NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.model import k8s
 from trikubelet.model.errors import CgroupFailed
 
-V1_FILES = {
-    "cpu": {"cpu.shares": "1024", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "-1"},
-    "memory": {"memory.limit_in_bytes": "9223372036854771712"},
-}
-V2_FILES = {
-    "cpu.weight": "100",
-    "cpu.max": "max 100000",
-    "memory.max": "max",
-    "pids.max": "max",
-    "cgroup.subtree_control": "",
-}
 GIB = 1024**3
 
 
@@ -37,28 +27,7 @@ def burstable(uid: str, cpu: str) -> k8s.Pod:
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Directories made and removed as the kernel does it in a cgroup tree: files come and go with them."""
-    real_mkdir, real_rmdir = Path.mkdir, Path.rmdir
-
-    def mkdir(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        is_new = not self.exists()
-        real_mkdir(self, mode, parents, exist_ok)
-        if is_new:
-            tree = next((name for name in V1_FILES if name in self.parts), "")
-            files = V1_FILES[tree] if tree else V2_FILES if "unified" in self.parts else {}
-            for name, value in {"cgroup.procs": "", **files}.items():
-                (self / name).write_text(value)
-
-    def rmdir(self: Path) -> None:
-        if (self / "cgroup.procs").read_text():
-            raise OSError(16, "Device or resource busy", str(self))
-        for file in self.iterdir():
-            if file.is_file():
-                file.unlink()
-        real_rmdir(self)
-
-    monkeypatch.setattr(Path, "mkdir", mkdir)
-    monkeypatch.setattr(Path, "rmdir", rmdir)
+    pretend_kernel(monkeypatch)
 
 
 @pytest.fixture

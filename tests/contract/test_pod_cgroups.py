@@ -1,0 +1,107 @@
+"""The contract of ``ports.PodCgroups``, held by a made-up cgroup tree and by the host in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.podkit import container, pod
+from shell.cgroupkit import pretend_kernel
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.cgroups import pod_cgroup
+from trikubelet.host.cgroups import CgroupfsPods, Hierarchies
+from trikubelet.model import k8s
+from trikubelet.model.errors import CgroupFailed
+from trikubelet.testing.memory_host import MemoryPodCgroups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.ports import PodCgroups
+
+UNKILLABLE = "0"  # as the kernel shows a process of another PID namespace
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The cgroups under test. ``occupy`` puts a process that does not end into a pod's, ``vacate`` ends it."""
+
+    cgroups: PodCgroups
+    occupy: Callable[[k8s.Pod], object]
+    vacate: Callable[[k8s.Pod], object]
+
+
+def on_disk(tmp_path: Path) -> Subject:
+    tree = tmp_path / "unified"
+    tree.mkdir()
+    cgroups = CgroupfsPods(Hierarchies(2, {"cpu": tree, "memory": tree}, (tree,)), NodeFacts("n", cgroup_version=2))
+    cgroups.prepare()
+
+    def processes(it: k8s.Pod) -> Path:
+        return tree / Path(*pod_cgroup(it)) / "cgroup.procs"
+
+    return Subject(cgroups, lambda it: processes(it).write_text(UNKILLABLE), lambda it: processes(it).write_text(""))
+
+
+def in_memory(_: Path) -> Subject:
+    cgroups = MemoryPodCgroups()
+    return Subject(
+        cgroups, lambda it: cgroups.busy.add(it.metadata.uid), lambda it: cgroups.busy.discard(it.metadata.uid)
+    )
+
+
+@pytest.fixture(params=[on_disk, in_memory])
+def subject(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
+    pretend_kernel(monkeypatch)
+    made: Subject = request.param(tmp_path)
+    return made
+
+
+LIMITED = k8s.ResourceRequirements(limits={"cpu": "1", "memory": "1Gi"})
+PODS = (
+    pod(container("a", resources=LIMITED), meta={"uid": "guaranteed"}),
+    pod(container("a", resources=k8s.ResourceRequirements(requests={"cpu": "1"})), meta={"uid": "burstable"}),
+    pod("a", meta={"uid": "best-effort"}),
+)
+
+
+def test_pods_of_every_class_have_a_cgroup_once_it_is_ensured(subject: Subject) -> None:
+    assert frozenset() == subject.cgroups.leftovers()
+    for it in (*PODS, *PODS):
+        subject.cgroups.ensure(it)
+
+    assert {it.metadata.uid for it in PODS} == subject.cgroups.leftovers()
+
+
+def test_removing_twice_is_removing_once_and_touches_nobody_else(subject: Subject) -> None:
+    for it in PODS:
+        subject.cgroups.ensure(it)
+    subject.cgroups.remove("burstable")
+    subject.cgroups.remove("burstable")
+    subject.cgroups.remove("never seen")
+
+    assert {"guaranteed", "best-effort"} == subject.cgroups.leftovers()
+
+
+def test_one_in_which_something_lives_stays_until_that_has_ended(subject: Subject) -> None:
+    it = PODS[0]
+    subject.cgroups.ensure(it)
+    subject.occupy(it)
+    with pytest.raises(CgroupFailed, match="the cgroup of pod guaranteed cannot be removed yet"):
+        subject.cgroups.remove("guaranteed")
+    assert {"guaranteed"} == subject.cgroups.leftovers()
+
+    subject.vacate(it)
+    subject.cgroups.remove("guaranteed")
+    assert frozenset() == subject.cgroups.leftovers()
+
+
+def test_a_pod_that_comes_again_has_one_again(subject: Subject) -> None:
+    subject.cgroups.ensure(PODS[0])
+    subject.cgroups.remove("guaranteed")
+    subject.cgroups.ensure(PODS[0])
+
+    assert {"guaranteed"} == subject.cgroups.leftovers()
