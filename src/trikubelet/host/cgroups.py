@@ -112,8 +112,8 @@ class NoPodCgroups:
 
 
 class CgroupfsPods:
-    """Pod cgroups as directories. Owns what each Burstable pod it ensured asks of the CPU, for the sum of their class;
-    everything else is the kernel's."""
+    """Owns what each Burstable pod it ensured asks of the CPU; the cgroups, as directories, are the kernel's
+    (``ports.PodCgroups``)."""
 
     def __init__(self, hierarchies: Hierarchies, facts: NodeFacts) -> None:
         self._hierarchies = hierarchies
