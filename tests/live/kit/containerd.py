@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from grpclib.const import Status
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from . import configuration, images, instance, places
@@ -220,13 +221,15 @@ class Containerd:
 
     def _remove_sandbox(self, sandbox: str) -> None:
         """containerd 1.6 may refuse once, "ttrpc: closed", when a container ends by itself just then; a kubelet would
-        come back, and so do we."""
+        come back, and so do we. One that is gone was being removed when it was listed, by an agent just killed."""
         for attempt in range(1, REMOVE_ATTEMPTS_MAX + 1):
             try:
                 self.cri.call("StopPodSandbox", pod_sandbox_id=sandbox)
                 self.cri.call("RemovePodSandbox", pod_sandbox_id=sandbox)
                 return
-            except GRPCError:
+            except GRPCError as error:
+                if error.status is Status.NOT_FOUND:
+                    return
                 if attempt == REMOVE_ATTEMPTS_MAX:
                     raise
                 time.sleep(0.1 * attempt)
