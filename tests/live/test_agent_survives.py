@@ -117,3 +117,21 @@ def test_an_agent_that_starts_before_its_runtime_waits_and_says_so_once(containe
         agent.wait_phase("web", "Running")
         said = [line for line in agent.log_path.read_text().splitlines() if "is not well" in line]
         assert 1 == len(said), said
+
+
+def test_a_manifest_that_is_bad_when_the_agent_comes_back_does_not_cost_its_pod(containerd2: Containerd) -> None:
+    with Agent(containerd2) as agent:
+        agent.put(pod("web", container("s", "serve", "8080")))
+        agent.put(pod("goes", container("s", "serve", "8080")))
+        agent.wait_phase("web", "Running")
+        agent.wait_phase("goes", "Running")
+        before = containerd2.tasks()
+        agent.kill()
+        agent.put("kind: Pod\nspec: [", "web.yaml")
+        agent.take("goes")
+        agent.start()
+        await_that(lambda: "Leaving alone" in agent.log_path.read_text(), 30, agent.story)
+        assert before == containerd2.tasks()
+        agent.put(pod("web", container("s", "serve", "8080")))
+        await_that(lambda: 2 == len(containerd2.tasks()), 60, agent.story)
+        assert containerd2.tasks().items() <= before.items()

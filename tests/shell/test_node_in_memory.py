@@ -22,7 +22,7 @@ from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
 from trikubelet.testing.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from trio.testing import MockClock
 
@@ -40,7 +40,7 @@ class Bench:
         self.images = MemoryImages(["app:1"], ["web:2"])
 
     @asynccontextmanager
-    async def agent(self, *pods: Pod) -> AsyncIterator[Node]:
+    async def agent(self, *pods: Pod, unknown_manifests: Callable[[], Sequence[str]] = tuple) -> AsyncIterator[Node]:
         """An agent for the length of the block; leaving the block kills it as SIGKILL would."""
         outside = Outside(
             MemoryRuntime(self.world, Troubles(Odds(latency_seconds=0.002))),
@@ -51,7 +51,7 @@ class Bench:
             VirtualClock(),
         )
         facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
-        node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file"], random.Random(1))
+        node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file"], random.Random(1), unknown_manifests)
         async with trio.open_nursery() as nursery:
             await nursery.start(run_node, node)
             node.slots["file"].put(pods)
@@ -274,3 +274,15 @@ async def test_bodies_of_a_crashing_container_do_not_pile_up(autojump_clock: Moc
         await trio.sleep(3)
 
     assert [3] == [c.attempt for c in bench.world.all_containers()]
+
+
+async def test_what_nobody_wants_is_left_alone_while_a_manifest_cannot_be_read(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    unreadable = ["/manifests/web.yaml"]
+    async with bench.agent(pod("web")):
+        await until(lambda: bench.running() == ["main"])
+    async with bench.agent(unknown_manifests=lambda: unreadable):
+        await trio.sleep(60)
+        assert ["main"] == bench.running()
+        unreadable.clear()
+        await until(lambda: bench.running() == [])

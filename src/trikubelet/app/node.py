@@ -37,7 +37,7 @@ from trikubelet.status.recorder import EventRecorder
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.restarts import BackoffLimits
@@ -89,8 +89,16 @@ class Node:
     chance: random.Random
 
 
-def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str], chance: random.Random) -> Node:
-    """Join the parts of a node. Nothing runs yet."""
+def join(
+    outside: Outside,
+    facts: NodeFacts,
+    rules: Rules,
+    sources: Sequence[str],
+    chance: random.Random,
+    unknown_manifests: Callable[[], Sequence[str]] = tuple,
+) -> Node:
+    """Join the parts of a node. Nothing runs yet. ``unknown_manifests`` names what may still want pods that no source
+    names: while there is any, what runs and nobody wants is left alone."""
     bounds = rules.bounds
     wakes: Gather[str] = Gather()
     leftovers: Gather[str] = Gather()
@@ -145,7 +153,9 @@ def join(outside: Outside, facts: NodeFacts, rules: Rules, sources: Sequence[str
         runtime_state=runtime_state,
         sync_loop=SyncLoop(changes_out, wakes, workers, events, bounds),
         mux=Mux(slots, desired, changes_in, events),
-        housekeeping=Housekeeping(desired, workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds),
+        housekeeping=Housekeeping(
+            desired, workers, pleg, outside.files, outside.volumes, outside.cgroups, unknown_manifests, bounds
+        ),
         garbage=GarbageCollection(outside.runtime, pleg, desired, workers, outside.files, leftovers, bounds),
         bounds=bounds,
         chance=chance,

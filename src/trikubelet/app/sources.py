@@ -39,6 +39,10 @@ class Sources:
         """What every file and URL contributes, and what is wrong with it."""
         return {place: state for source in self.all for place, state in source.files().items()}
 
+    def never_good(self) -> tuple[str, ...]:
+        """The files and URLs of which nobody can tell what they once brought."""
+        return tuple(place for source in self.all for place in source.never_good())
+
 
 def source_names(settings: Settings) -> tuple[str, ...]:
     """The names of the sources these settings ask for."""

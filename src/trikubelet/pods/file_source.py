@@ -121,6 +121,7 @@ class FileSource:
         self._missing_since: float | None = None
         self._ignored: dict[str, str] = {}
         self._published: tuple[Pod, ...] | None = None
+        self._never_good: set[str] = set()
         self._fault_log = FaultLog()
 
     def files(self) -> Mapping[str, FileState]:
@@ -132,6 +133,11 @@ class FileSource:
     def faults(self) -> tuple[Fault, ...]:
         """Everything that is wrong now, file by file."""
         return tuple(fault for state in self.files().values() for fault in state.faults)
+
+    def never_good(self) -> tuple[str, ...]:
+        """Files that had faults when this source first spoke, and have had them ever since. What pods they once
+        brought nobody here can know, and any of them may still run."""
+        return tuple(sorted(self._never_good))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the directory until cancelled. Started: it was looked at once."""
@@ -242,6 +248,10 @@ class FileSource:
             self._unsettled[path] = trio.current_time() + SETTLED_SECONDS - age_seconds
             return
         self._unsettled.pop(path, None)
+        if not now.faults:
+            self._never_good.discard(path)
+        elif self._published is None:
+            self._never_good.add(path)
         self._states[path] = replace(fold_file(before, now.pods, now.faults), lines=now.lines)
         # A file that could not be read may be readable without having changed.
         unread = bool(now.faults) and not now.pods and all(fault.line is None for fault in now.faults)
@@ -250,6 +260,7 @@ class FileSource:
     def _drop(self, path: str) -> None:
         for held in (self._states, self._stamps, self._unsettled):
             held.pop(path, None)
+        self._never_good.discard(path)
 
     def _note_missing(self) -> None:
         now = trio.current_time()

@@ -2,7 +2,8 @@
 
 Nothing here is told; everything is compared. Wanted pods against workers, workers against sources, the runtime's pods
 and the disk's pod directories against both. So whatever was missed, by us or by an earlier process that was killed at
-any moment, is found again. Until every source has spoken and the runtime was listed once, nothing is touched.
+any moment, is found again. Until every source has spoken and the runtime was listed once, nothing is touched. Nor is
+what runs and nobody wants, while there is a manifest that was faulty when the agent began: it may be that manifest's.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 from trikubelet.model.runtime import ContainerState, SandboxState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.bounds import Bounds
     from trikubelet.pods.desired import DesiredPods
@@ -38,6 +41,7 @@ class Housekeeping:
         files: PodFiles,
         volumes: Volumes,
         cgroups: PodCgroups,
+        unknown_manifests: Callable[[], Sequence[str]],
         bounds: Bounds,
     ) -> None:
         self._desired = desired
@@ -46,6 +50,8 @@ class Housekeeping:
         self._files = files
         self._volumes = volumes
         self._cgroups = cgroups
+        self._unknown_manifests = unknown_manifests
+        self._spared: tuple[str, ...] = ()
         self._bounds = bounds
         self._stuck: dict[str, str] = {}
 
@@ -55,7 +61,8 @@ class Housekeeping:
         async for _ in Every(self._bounds.housekeeping_period_seconds):
             if self._desired.all_ready and self._runtime_pods.has_listed:
                 self.compare()
-                await self.remove_directories()
+                if not self._spared:
+                    await self.remove_directories()
 
     def compare(self) -> None:
         """Bring workers in line with the wanted pods and with what runs."""
@@ -64,9 +71,20 @@ class Housekeeping:
         for uid, pod in desired.items():
             if uid not in self._workers:
                 self._workers.sync(pod, create=True)
-        for record in self._runtime_pods.pods():
-            if record.uid not in self._workers and _is_alive(record):
-                self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
+        orphans = [one for one in self._runtime_pods.pods() if one.uid not in self._workers and _is_alive(one)]
+        if self._may_be_wanted(orphans):
+            return
+        for record in orphans:
+            self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
+
+    def _may_be_wanted(self, orphans: Sequence[PodRecord]) -> bool:
+        """Whether a manifest nobody could read yet may be the one that brought these pods. Said once."""
+        doubtful = tuple(self._unknown_manifests())
+        if doubtful and orphans and doubtful != self._spared:
+            names = ", ".join(f"{one.namespace}/{one.name}" for one in orphans)
+            log.warning("Leaving alone what runs and no manifest names (%s), until %s can be read", names, doubtful[0])
+        self._spared = doubtful
+        return bool(doubtful)
 
     async def remove_directories(self) -> None:
         """Take down what pods that are gone left on disk and in the kernel, one after another; a hanging one is its own

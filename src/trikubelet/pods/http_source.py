@@ -72,6 +72,7 @@ class UrlSource:
         self._state = FileState()
         self._trouble: tuple[Fault, ...] = ()
         self._failures = 0
+        self._was_good = False
         self._fault_log = FaultLog()
 
     def files(self) -> Mapping[str, FileState]:
@@ -81,6 +82,10 @@ class UrlSource:
     def faults(self) -> tuple[Fault, ...]:
         """Everything that is wrong now."""
         return (*self._trouble, *self._state.faults)
+
+    def never_good(self) -> tuple[str, ...]:
+        """The URL, when what it says has had faults since the first answer: see ``FileSource.never_good``."""
+        return (self._url,) if self._state.faults and not self._was_good else ()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the URL until cancelled. Started at once: a server may take its time."""
@@ -115,6 +120,7 @@ class UrlSource:
         self._body = body
         now = state_of(loaded)
         self._state = replace(fold_file(self._state, now.pods, now.faults), lines=now.lines)
+        self._was_good = self._was_good or not now.faults
         self._fault_log.tell(self._state.faults)
         self._slot.put(self._state.pods)
 

@@ -358,3 +358,22 @@ async def test_a_single_file_may_have_any_name(autojump_clock: MockClock) -> Non
     bench.directory.path = "/etc/pods.bak"
     async with bench.running():
         assert {"one": "app:1"} == await bench.snapshots.next()
+
+
+async def test_a_file_that_was_bad_from_the_beginning_may_have_brought_anything_until_it_is_mended_or_gone(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    mended = bench.directory.write("a.yaml", BAD)
+    removed = bench.directory.write("b.yaml", BAD)
+    async with bench.running():
+        await trio.sleep(2)
+        assert (mended, removed) == bench.source.never_good()
+        bench.directory.write("late.yaml", BAD)
+        bench.directory.write("a.yaml", manifest("one"))
+        bench.directory.remove("b.yaml")
+        await trio.sleep(2)
+        assert () == bench.source.never_good()
+        bench.directory.write("a.yaml", BAD)
+        await trio.sleep(2)
+        assert () == bench.source.never_good()
