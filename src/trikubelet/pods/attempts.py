@@ -116,7 +116,7 @@ class PodAttempts:
         finally:
             self._relister.look_at(uid)
         after = await self._cache.newer_than(uid, instant())
-        alive = after.running or [s for s in after.sandboxes if s.state is SandboxState.READY]
+        alive = [*after.running, *(box for box in after.sandboxes if box.state is SandboxState.READY)]
         if alive:
             # Something was made while we stopped the rest, or the runtime said "stopped" of what is not.
             raise PodSyncError("FailedKillPod", f"{len(alive)} of its containers and sandboxes still run")

@@ -369,6 +369,25 @@ async def test_a_look_during_an_inspection_is_renewed_when_it_is_over(autojump_c
     assert 0.0 == pytest.approx(trio.current_time())
 
 
+async def test_a_look_that_meets_the_inspection_of_an_older_list_is_renewed(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c1": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.gates = {"list": trio.Event(), "list a": trio.Event(), "c2": trio.Event()}
+        shelf.containers["a"]["c2"] = RUNNING
+        await trio.sleep(1.1)  # a full list is under way
+        acted = instant()
+        watch.pleg.look_at("a")
+        for gate in ("list", "list a", "c2"):
+            await trio.testing.wait_all_tasks_blocked()
+            shelf.gates[gate].set()
+        seen = await watch.cache.newer_than("a", acted)
+
+        assert acted < seen.observed_at
+    assert 1.1 == pytest.approx(trio.current_time())
+
+
 # ---- who has the last word ----
 
 

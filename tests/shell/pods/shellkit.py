@@ -98,6 +98,7 @@ class Script:
     outcomes: list[Outcome | Exception] = field(default_factory=list)
     calls: list[tuple[float, str, str]] = field(default_factory=list)
     sinces: list[float] = field(default_factory=list)
+    soons: list[bool] = field(default_factory=list)
     takes_seconds: float = 0.0
     forgotten: list[str] = field(default_factory=list)
     interrupted: int = 0
@@ -105,6 +106,7 @@ class Script:
     async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
         """There is nothing of the pod."""
         self.sinces.append(since)
+        self.soons.append(soon)
         await trio.lowlevel.checkpoint()
         return PodObservation(uid)
 

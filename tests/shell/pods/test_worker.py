@@ -143,6 +143,35 @@ async def test_each_attempt_sees_the_world_as_it_is_after_the_one_before(autojum
         assert began + 5 <= since < began + 5.001
 
 
+async def test_before_a_pod_is_stopped_it_is_looked_at_for_what_the_interrupted_attempt_made(
+    autojump_clock: MockClock,
+) -> None:
+    script = Script(takes_seconds=5)
+    worker = worker_of(script)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run)
+        await trio.sleep(1)
+        worker.ask(Stop(StopReason.REMOVED))
+
+    assert [False, True] == script.soons
+    assert 1.0 <= script.sinces[1] < 1.001
+
+
+async def test_an_attempt_that_ends_just_as_it_is_interrupted_does_not_count(autojump_clock: MockClock) -> None:
+    script = Script()
+    worker = worker_of(script)
+
+    async def sync(newest: object, observed: object) -> Outcome:
+        script.calls.append((trio.current_time(), "sync", ""))
+        worker.ask(Stop(StopReason.REMOVED))
+        return Outcome.DONE
+
+    script.sync = sync  # type: ignore[method-assign,assignment]
+    await worker.run()
+
+    assert ["sync", "terminate 30", "clean up"] == script.told
+
+
 async def test_the_newest_configuration_is_acted_on_though_it_came_while_waiting(autojump_clock: MockClock) -> None:
     script = Script()
     seen = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import pytest
 import trio
 
 from shell.pods.shellkit import NothingThere, Script
@@ -194,3 +196,15 @@ async def test_cancelling_the_pods_asks_nobody_to_stop(autojump_clock: MockClock
 
     assert ["sync"] == script.told
     assert 1 == script.interrupted
+
+
+@pytest.mark.parametrize(("exists", "trusts_the_past"), [(False, True), (True, False)])
+async def test_what_exists_already_is_seen_anew_before_anything_is_done_to_it(
+    exists: bool, trusts_the_past: bool, autojump_clock: MockClock
+) -> None:
+    script = Script()
+    async with workers_of(script, NothingThere(*["uid-a"] if exists else [])) as workers:
+        workers.sync(A, create=True)
+        await trio.sleep(1)
+
+    assert trusts_the_past is (script.sinces[0] == -math.inf)
