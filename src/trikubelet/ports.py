@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from trikubelet.core.relist import PodRecord
@@ -249,6 +249,10 @@ class PodFiles(Protocol):
 
     def remove_log_directory(self, name: str) -> None:
         """One pod's log directory and the legacy links that point into it. Idempotent."""
+        ...
+
+    def remove_dead_links(self, container_ids: Collection[str]) -> None:
+        """The legacy links whose log is gone, but for those of ``container_ids``, whose log may be under rotation."""
         ...
 
     def remove_container_logs(self, log_path: str) -> None:

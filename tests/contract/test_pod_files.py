@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Subject:
-    """The files under test; ``write`` and ``read`` stand for a container, ``links`` for a log collector."""
+    """The files under test; ``write`` and ``read`` stand for a container, ``links`` for a log collector, and
+    ``lose`` for whoever removes a file behind our back."""
 
     files: PodFiles
     logs: str
     write: Callable[[str, bytes], object]
     read: Callable[[str], bytes]
     links: Callable[[], dict[str, str]]
+    lose: Callable[[str], object]
 
 
 def on_disk(tmp_path: Path) -> Subject:
@@ -38,12 +40,20 @@ def on_disk(tmp_path: Path) -> Subject:
         lambda path, data: Path(path).write_bytes(data),
         lambda path: Path(path).read_bytes(),
         links,
+        lambda path: Path(path).unlink(missing_ok=True),
     )
 
 
 def in_memory(_: Path) -> Subject:
     files = MemoryPodFiles()
-    return Subject(files, "/logs", files.content.__setitem__, lambda path: files.content[path], lambda: files.links)
+    return Subject(
+        files,
+        "/logs",
+        files.content.__setitem__,
+        lambda path: files.content[path],
+        lambda: files.links,
+        files.content.pop,
+    )
 
 
 @pytest.fixture(params=[on_disk, in_memory])
@@ -165,6 +175,19 @@ def test_a_log_is_linked_and_a_link_of_an_earlier_life_replaced(subject: Subject
     files.link_log("p_ns_c-id.log", f"{directory}/c/1.log")
 
     assert {"p_ns_c-id.log": f"{directory}/c/1.log"} == subject.links()
+
+
+def test_links_whose_log_is_gone_are_removed_but_for_those_of_containers_there_are(subject: Subject) -> None:
+    files = subject.files
+    directory = f"{subject.logs}/ns_p_u1"
+    files.make_log_directory(directory, "c")
+    subject.write(f"{directory}/c/0.log", "")
+    for log, container_id in (("0", "read"), ("1", "rotating"), ("2", "gone")):
+        files.link_log(f"p_ns_c-{container_id}.log", f"{directory}/c/{log}.log")
+    for log in ("1", "2"):
+        subject.lose(f"{directory}/c/{log}.log")
+    files.remove_dead_links({"rotating"})
+    assert {"p_ns_c-read.log", "p_ns_c-rotating.log"} == subject.links().keys()
 
 
 def test_a_containers_logs_go_with_their_rotated_parts_and_links(subject: Subject) -> None:

@@ -16,10 +16,14 @@ import os
 import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trikubelet.host.logs import plain_lines
 from trikubelet.host.mounts import mounted_below
 from trikubelet.model.errors import StillMounted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _ATTEMPT = re.compile(r"(\d+)\.log")
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
@@ -135,6 +139,14 @@ class DiskPodFiles:
         self._remove_links(log_path)
         for part in (path, *path.parent.glob(f"{path.name}.*")):
             part.unlink(missing_ok=True)
+
+    def remove_dead_links(self, container_ids: Collection[str]) -> None:
+        """The legacy links whose log is gone, but for those of living containers."""
+        with os.scandir(self._containers) as entries:
+            dead = [entry for entry in entries if entry.is_symlink() and not os.path.exists(entry.path)]
+        for link in dead:
+            if link.name.removesuffix(".log").rpartition("-")[2] not in container_ids:
+                Path(link.path).unlink(missing_ok=True)
 
     def _remove_links(self, prefix: str) -> None:
         with os.scandir(self._containers) as entries:

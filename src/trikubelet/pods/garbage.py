@@ -79,6 +79,8 @@ class GarbageCollection:
             uid = uid_of_log_directory(directory)
             if uid not in in_runtime and self._workers.should_content_be_removed(uid):
                 self._files.remove_log_directory(directory)
+        known = {container.id for record in self._runtime_pods.pods() for container in record.containers}
+        self._files.remove_dead_links(known)
 
     async def _collect_from(self, records: Sequence[PodRecord]) -> None:
         found = garbage.collect(records, self._workers.should_content_be_removed)

@@ -9,7 +9,7 @@ from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 from trikubelet.testing.world import wall_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from trikubelet.model.k8s import Pod
 
@@ -101,6 +101,14 @@ class MemoryPodFiles:
         for directory in [one for one in self._directories if one.endswith(f"/{name}")]:
             self._directories.discard(directory)
             self._forget(f"{directory}/")
+
+    def remove_dead_links(self, container_ids: Collection[str]) -> None:
+        """The legacy links whose log is gone, but for those of living containers."""
+        self.links = {
+            link: path
+            for link, path in self.links.items()
+            if path in self.content or link.removesuffix(".log").rpartition("-")[2] in container_ids
+        }
 
     def remove_container_logs(self, log_path: str) -> None:
         """Forget a container's log and its rotated parts."""
