@@ -21,6 +21,7 @@ from trikubelet.pods.housekeeping import Housekeeping
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
 from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
+from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -105,15 +106,15 @@ async def test_the_grace_of_a_pod_is_one_budget_for_containers_and_sidecars(auto
     assert 2.0 == pytest.approx(ends[1] - ends[0], abs=0.1)
 
 
-async def test_after_acting_the_pod_is_looked_at_without_waiting_for_the_clock(autojump_clock: MockClock) -> None:
+async def test_after_acting_the_pod_is_looked_at_without_waiting_for_the_clock(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_events(_: MemoryRuntime) -> None:
+        raise NotImplementedByRuntime("no events")
+
+    monkeypatch.setattr(MemoryRuntime, "events", no_events)  # they would lead there as well
     bench = Bench()
     async with bench.agent() as node:
-
-        def no_events() -> object:
-            raise NotImplementedByRuntime("no events")
-
-        node.pleg._runtime.events = no_events  # type: ignore[method-assign,assignment]
-        bench.world.watchers.clear()
         await trio.sleep(0.5)
         node.slots["file"].put((pod("web"),))
         await until(lambda: phase(node, "uid-web") == "Running")
