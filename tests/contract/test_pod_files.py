@@ -181,7 +181,7 @@ def test_links_whose_log_is_gone_are_removed_but_for_those_of_containers_there_a
     files = subject.files
     directory = f"{subject.logs}/ns_p_u1"
     files.make_log_directory(directory, "c")
-    subject.write(f"{directory}/c/0.log", "")
+    subject.write(f"{directory}/c/0.log", b"")
     for log, container_id in (("0", "read"), ("1", "rotating"), ("2", "gone")):
         files.link_log(f"p_ns_c-{container_id}.log", f"{directory}/c/{log}.log")
     for log in ("1", "2"):
