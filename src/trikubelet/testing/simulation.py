@@ -287,6 +287,7 @@ class _Life(trio.abc.Instrument):
         for what, found in {
             "pod directories": self.files.pods_on_disk(),
             "volumes": frozenset(self.volumes.mounted),
+            "cgroups": frozenset(self.cgroups.leftovers()),
             "workers": frozenset(worker.pod.metadata.uid for worker in self.node.workers),
             "statuses": frozenset(pod.metadata.uid for pod, _ in self.node.statuses),
         }.items():
