@@ -110,19 +110,6 @@ def test_outcomes(expected: lc.State, state: lc.State, outcome: Outcome) -> None
 
 
 @pytest.mark.parametrize(
-    ("expected", "ended", "in_runtime"),
-    [
-        (Starting(), False, False),
-        (Starting(), False, True),
-        (Terminated(StopReason.COMPLETED), True, False),
-        (Terminating(30, StopReason.COMPLETED), True, True),
-    ],
-)
-def test_first_sight(*, expected: lc.State, ended: bool, in_runtime: bool) -> None:
-    assert expected == lc.first_state(already_ended=ended, anything_in_runtime=in_runtime)
-
-
-@pytest.mark.parametrize(
     ("state", "synced", "could_run", "finished", "requested", "stopping", "runtime", "content"),
     [
         (None, False, True, False, False, False, False, False),

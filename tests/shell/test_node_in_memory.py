@@ -286,3 +286,18 @@ async def test_what_nobody_wants_is_left_alone_while_a_manifest_cannot_be_read(a
         assert ["main"] == bench.running()
         unreadable.clear()
         await until(lambda: bench.running() == [])
+
+
+async def test_a_pod_ends_when_its_active_deadline_is_over_and_not_at_the_next_resync(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    limited = pod("limited", active_deadline_seconds=20)
+    async with bench.agent(limited) as node:
+        await until(lambda: bench.running() == ["main"])
+        began = trio.current_time()
+        await until(lambda: bench.running() == [])
+        assert 18 <= trio.current_time() - began <= 52  # 20 s, then its container's end within 30 s of grace
+        status = node.statuses.get(limited.metadata.uid)
+        assert status is not None
+        assert ("Failed", "DeadlineExceeded") == (status.phase, status.reason)

@@ -132,16 +132,6 @@ def effective_grace(existing: int | None, graces: Graces, override: int | None) 
     return max(GRACE_SECONDS_MIN, spec)
 
 
-def first_state(*, already_ended: bool, anything_in_runtime: bool) -> State:
-    """The state of a pod seen for the first time. One whose phase was terminal before we started, and of which the
-    runtime has nothing running, begins at its end: it must be cleaned up, never run."""
-    if already_ended and not anything_in_runtime:
-        return Terminated(StopReason.COMPLETED)
-    if already_ended:
-        return Terminating(GRACE_SECONDS_DEFAULT, StopReason.COMPLETED)
-    return Starting()
-
-
 def on_request(state: State, request: Request, graces: Graces) -> Step:
     """Fold one request into the state."""
     match request:

@@ -16,7 +16,7 @@ import trio
 from trikubelet.core.actions import Verdicts, plan
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.names import object_ref
-from trikubelet.core.pod_status import generate
+from trikubelet.core.pod_status import deadline_left, generate
 from trikubelet.core.pod_status import terminate as last_word
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.kit.instant import instant
@@ -133,6 +133,14 @@ class PodAttempts:
             raise VolumeFailed("FailedUnmount", "the volumes could not be unmounted in time") from error
         self._cgroups.remove(pod.metadata.uid)
         return Outcome.DONE
+
+    def seconds_left(self, pod: k8s.Pod) -> float | None:
+        """Until the pod's activeDeadlineSeconds are over, by its published start; None when it has no end or is at
+        it."""
+        status = self._statuses.get(pod.metadata.uid)
+        if status is None or status.phase in TERMINAL:
+            return None
+        return deadline_left(pod, status.start_time, self._facts.now_ns()) or None
 
     def forget(self, uid: str) -> None:
         """This life of the pod is over and left nothing to show."""

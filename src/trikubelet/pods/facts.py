@@ -38,6 +38,10 @@ class FactFinder:
         self._reasons: dict[str, dict[str, tuple[str, str]]] = {}
         self._messages: dict[str, dict[str, str]] = {}
 
+    def now_ns(self) -> int:
+        """Wall time, in nanoseconds since the epoch."""
+        return self._clock.now_ns()
+
     def note(self, uid: str, container: str, reason: str, message: str) -> None:
         """The container waits for this reason."""
         self._reasons.setdefault(uid, {})[container] = (reason, message)

@@ -54,6 +54,10 @@ class Attempts(Protocol):
         """Release what it held. DONE: nothing of it needs a task any more."""
         ...
 
+    def seconds_left(self, pod: Pod) -> float | None:
+        """Until the pod's activeDeadlineSeconds are over; None when it has no end."""
+        ...
+
     def forget(self, uid: str) -> None:
         """This life of the pod is over and left nothing to show: drop its status and notes."""
         ...
@@ -151,7 +155,10 @@ class PodWorker:
     async def _guarded(self) -> tuple[Outcome | None, float]:
         """One attempt; its outcome, or None if it failed, and how long to wait before the next, in seconds."""
         try:
-            return await self._try(), self._jittered(self._bounds.resync_seconds)
+            outcome = await self._try()
+            left = self._attempts.seconds_left(self.pod)
+            again = self._jittered(self._bounds.resync_seconds)
+            return outcome, again if left is None else min(again, left)
         except NetworkNotReady as error:
             return self._failed(error, self._bounds.network_retry_seconds)
         except RetryAt as error:

@@ -122,6 +122,9 @@ class Script:
         """DONE unless told otherwise."""
         return await self._try("clean up", pod, Outcome.DONE)
 
+    def seconds_left(self, pod: Pod) -> float | None:
+        return None
+
     def forget(self, uid: str) -> None:
         """Keep that it was asked."""
         self.forgotten.append(uid)
