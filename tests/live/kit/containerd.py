@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 20.0
-REMOVE_ATTEMPTS_MAX = 5
+REMOVE_ATTEMPTS_MAX = 12
 
 
 def distribution() -> tuple[configuration.Programs, Callable[..., str]]:
@@ -221,7 +221,8 @@ class Containerd:
 
     def _remove_sandbox(self, sandbox: str) -> None:
         """containerd 1.6 may refuse once, "ttrpc: closed", when a container ends by itself just then; a kubelet would
-        come back, and so do we. One that is gone was being removed when it was listed, by an agent just killed."""
+        come back, and so do we. One that is gone was being removed when it was listed, by an agent just killed; one
+        that an agent was just starting cannot be removed for a moment."""
         for attempt in range(1, REMOVE_ATTEMPTS_MAX + 1):
             try:
                 self.cri.call("StopPodSandbox", pod_sandbox_id=sandbox)
