@@ -224,7 +224,7 @@ class PodFiles(Protocol):
         ...
 
     def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
-        """What the container wrote there, cut at ``bytes_max``; empty when there is none."""
+        """What the container wrote there, the last ``bytes_max`` bytes of it (as upstream); empty when there is none."""
         ...
 
     def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:

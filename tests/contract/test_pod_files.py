@@ -85,7 +85,7 @@ def test_the_hosts_file_says_what_was_written_last_whatever_a_container_made_of_
     assert "second é\n".encode() == subject.read(path)
 
 
-def test_a_termination_message_is_read_as_far_as_it_may_go(subject: Subject) -> None:
+def test_of_a_termination_message_that_is_too_long_the_end_is_kept(subject: Subject) -> None:
     files = subject.files
     files.make_pod("u")
     path = files.termination_log("u", "c", 3)
@@ -93,7 +93,9 @@ def test_a_termination_message_is_read_as_far_as_it_may_go(subject: Subject) -> 
 
     subject.write(path, b"why it \xffended")
     assert "why it �ended" == files.read_termination_log("u", "c", 3, 100)
-    assert "why" == files.read_termination_log("u", "c", 3, 3)
+    assert "ended" == files.read_termination_log("u", "c", 3, 5)
+    assert "why it �ended" == files.read_termination_log("u", "c", 3, 13)
+    assert "" == files.read_termination_log("u", "c", 3, 0)
     assert "" == files.read_termination_log("u", "c", 2, 100)
     assert "" == files.read_termination_log("v", "c", 3, 100)
 

@@ -78,10 +78,11 @@ class DiskPodFiles:
         return str(path)
 
     def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
-        """What the container wrote there."""
+        """The end of what the container wrote there."""
         path = self._pods / uid / "containers" / container / str(attempt)
         try:
             with path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
                 return file.read(bytes_max).decode(errors="replace")
         except OSError:
             return ""

@@ -66,9 +66,9 @@ class MemoryPodFiles:
         return path
 
     def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
-        """The termination message."""
+        """The end of the termination message."""
         written = self.content.get(f"/pods/{uid}/containers/{container}/{attempt}", b"")
-        return written[:bytes_max].decode(errors="replace")
+        return written[max(0, len(written) - bytes_max) :].decode(errors="replace")
 
     # ---- logs ----
 
