@@ -180,6 +180,19 @@ async def test_nothing_is_removed_below_a_mount_that_does_not_let_go(volumes: Di
     assert "kept" == read(path)
 
 
+async def test_nothing_is_removed_below_a_mount_that_came_while_others_were_unmounted(
+    volumes: DiskVolumes, mounts: NotedMounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = (await volumes.set_up(with_volume("Memory")))["v"]
+    write(path, "kept")
+    monkeypatch.setattr(mounts, "unmount", lambda _: mounts.mounted.update({f"{path}/late": mounts.mounted.pop(path)}))
+
+    with pytest.raises(VolumeFailed, match=r"UnmountVolume.TearDown failed for pod 12345678: .*/v/late is mounted"):
+        await volumes.tear_down("12345678")
+
+    assert "kept" == read(path)
+
+
 async def test_a_root_directory_that_is_a_link_is_known_by_its_real_path(tmp_path: Path, mounts: NotedMounts) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "root").symlink_to(tmp_path / "real")

@@ -105,7 +105,9 @@ class DiskVolumes:
             self._mounter.unmount(path)
         if not directory.is_dir() or directory.is_symlink():
             return
-        assert not self._mounter.mounted_below(str(directory)), "about to remove files below a mount"
+        # A mount may have come meanwhile, by propagation out of a container: to go on would remove what is in it.
+        if still := self._mounter.mounted_below(str(directory)):
+            raise OSError(f"{still[0]} is mounted again")
         with os.scandir(directory) as entries:
             for entry in entries:
                 shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
