@@ -15,6 +15,7 @@ from trikubelet.core.restarts import BackoffLimits
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.k8s import ContainerStateWaiting
 from trikubelet.model.runtime import ContainerState, SandboxState
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds, Troubles
 from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
@@ -22,7 +23,7 @@ from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
 from trikubelet.testing.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable
 
     from trio.testing import MockClock
 
@@ -40,7 +41,7 @@ class Bench:
         self.images = MemoryImages(["app:1"], ["web:2"])
 
     @asynccontextmanager
-    async def agent(self, *pods: Pod, unknown_manifests: Callable[[], Sequence[str]] = tuple) -> AsyncIterator[Node]:
+    async def agent(self, *pods: Pod, doubtful: tuple[str, ...] = ()) -> AsyncIterator[Node]:
         """An agent for the length of the block; leaving the block kills it as SIGKILL would."""
         outside = Outside(
             MemoryRuntime(self.world, Troubles(Odds(latency_seconds=0.002))),
@@ -51,10 +52,10 @@ class Bench:
             VirtualClock(),
         )
         facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
-        node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file"], random.Random(1), unknown_manifests)
+        node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file"], random.Random(1))
         async with trio.open_nursery() as nursery:
             await nursery.start(run_node, node)
-            node.slots["file"].put(pods)
+            node.slots["file"].put(Snapshot(pods, doubtful))
             yield node
             nursery.cancel_scope.cancel()
 
@@ -159,7 +160,7 @@ async def test_a_removed_pod_stops_with_grace_and_leaves_nothing(autojump_clock:
     async with bench.agent(pod("web", container("main", ["stubborn"]), grace=7)) as node:
         await until(lambda: phase(node, "web") == "Running")
         asked = trio.current_time()
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await until(lambda: bench.running() == [])
         took = trio.current_time() - asked
         await until(lambda: not bench.world.sandboxes and not bench.files.pods_on_disk(), 180)
@@ -173,7 +174,7 @@ async def test_an_edited_manifest_replaces_its_pod_one_after_the_other(autojump_
     bench = Bench()
     async with bench.agent(pod("web", container("old"), uid="uid-1")) as node:
         await until(lambda: bench.running() == ["old"])
-        node.slots["file"].put((pod("web", container("new"), uid="uid-2"),))
+        node.slots["file"].put(Snapshot((pod("web", container("new"), uid="uid-2"),)))
         await until(lambda: bench.running() == ["new"])
 
     started = [line.split()[-1] for line in bench.world.trace if " start " in line or "ended" in line]
@@ -195,10 +196,10 @@ async def test_a_pod_that_nothing_wants_is_stopped_but_not_before_every_source_h
     node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file", "http"], random.Random(1))
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await trio.sleep(60)
         assert bench.running() == ["main"]
-        node.slots["http"].put(())
+        node.slots["http"].put(Snapshot())
         await until(lambda: bench.running() == [])
         nursery.cancel_scope.cancel()
 
@@ -248,9 +249,9 @@ async def test_a_pod_that_left_and_came_back_under_its_uid_lives_again(autojump_
     async with bench.agent(job) as node:
         await until(lambda: phase(node, "job") == "Succeeded")
         await trio.sleep(10)
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await trio.sleep(0.1)
-        node.slots["file"].put((pod("job", container("main", ["exit", "0", "100"]), policy="Always"),))
+        node.slots["file"].put(Snapshot((pod("job", container("main", ["exit", "0", "100"]), policy="Always"),)))
         await until(lambda: phase(node, "job") == "Running")
         await until(lambda: bench.running() == ["main"])
 
@@ -278,14 +279,20 @@ async def test_bodies_of_a_crashing_container_do_not_pile_up(autojump_clock: Moc
 
 async def test_what_nobody_wants_is_left_alone_while_a_manifest_cannot_be_read(autojump_clock: MockClock) -> None:
     bench = Bench()
-    unreadable = ["/manifests/web.yaml"]
-    async with bench.agent(pod("web")):
-        await until(lambda: bench.running() == ["main"])
-    async with bench.agent(unknown_manifests=lambda: unreadable):
-        await trio.sleep(60)
+    job = pod("job", container("main", ["exit", "0", "1"]), policy="Never")
+    web = pod("web")
+    async with bench.agent(web, job) as node:
+        await until(lambda: bench.running() == ["main"] and node.statuses.get("uid-job") is not None)
+        await trio.sleep(5)
+    unread = ("/manifests/all.yaml",)
+    async with bench.agent(doubtful=unread) as node:
+        await trio.sleep(300)
         assert ["main"] == bench.running()
-        unreadable.clear()
-        await until(lambda: bench.running() == [])
+        assert {"uid-web", "uid-job"} == {record.uid for record in node.pleg.pods()}
+        assert {"uid-web", "uid-job"} <= bench.files.pods_on_disk()
+        node.slots["file"].put(Snapshot((web,)))
+        await until(lambda: {"uid-web"} == {record.uid for record in node.pleg.pods()})
+        assert ["main"] == bench.running()
 
 
 async def test_a_pod_ends_when_its_active_deadline_is_over_and_not_at_the_next_resync(

@@ -18,6 +18,7 @@ from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model.faults import Fault
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.pleg.cache import PodCache
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.server.node_view import NodeNote, NoSuchPod, NotShown
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
@@ -58,7 +59,7 @@ async def test_a_pod_is_seen_from_its_manifest_to_its_last_breath(autojump_clock
         born = parse_rfc3339(view.pods()[0].metadata.creation_timestamp)
         assert 30 <= (wall_ns() - born) // 10**9 <= 32
 
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await until(lambda: words(view) == [("web", "1/1", "Terminating")])
         first = view.pods()[0].metadata.deletion_timestamp
         await trio.sleep(10)

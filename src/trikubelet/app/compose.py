@@ -123,8 +123,7 @@ def _join(
     )
     # Jitter only: what is drawn decides when, never what.
     chance = random.Random()  # noqa: S311 - no secret hangs on it
-    names = source_names(settings)
-    node = join(outside, facts, rules_of(settings, bounds), names, chance, lambda: sources.never_good())  # noqa: PLW0108 - built below
+    node = join(outside, facts, rules_of(settings, bounds), source_names(settings), chance)
     manifests = ThreadPool("manifests", MANIFEST_THREADS_MAX)
     sources = build_sources(settings, node.slots, clock, manifests, bounds)
     view = View(node, clock, settings.node_name, str(settings.pod_logs_dir), sources.files)

@@ -37,12 +37,12 @@ from trikubelet.status.recorder import EventRecorder
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.restarts import BackoffLimits
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.k8s import Pod
+    from trikubelet.pods.snapshot import Snapshot
     from trikubelet.ports import Clock, Images, PodCgroups, PodFiles, Runtime, Volumes
 
 
@@ -73,7 +73,7 @@ class Rules:
 class Node:
     """The joined parts. ``slots`` is where each source puts its snapshots; the rest is for those who only look."""
 
-    slots: dict[str, Slot[tuple[Pod, ...]]]
+    slots: dict[str, Slot[Snapshot]]
     desired: DesiredPods
     workers: PodWorkers
     pleg: Pleg
@@ -95,10 +95,8 @@ def join(
     rules: Rules,
     sources: Sequence[str],
     chance: random.Random,
-    unknown_manifests: Callable[[], Sequence[str]] = tuple,
 ) -> Node:
-    """Join the parts of a node. Nothing runs yet. ``unknown_manifests`` names what may still want pods that no source
-    names: while there is any, what runs and nobody wants is left alone."""
+    """Join the parts of a node. Nothing runs yet."""
     bounds = rules.bounds
     wakes: Gather[str] = Gather()
     leftovers: Gather[str] = Gather()
@@ -140,7 +138,7 @@ def join(
     )
     workers = PodWorkers(attempts, pleg, leftovers, bounds, chance)
     desired = DesiredPods(sources)
-    slots: dict[str, Slot[tuple[Pod, ...]]] = {source: Slot() for source in sources}
+    slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodChange](bounds.changes_waiting_max)
     return Node(
         slots=slots,
@@ -153,9 +151,7 @@ def join(
         runtime_state=runtime_state,
         sync_loop=SyncLoop(changes_out, wakes, workers, events, bounds),
         mux=Mux(slots, desired, changes_in, events),
-        housekeeping=Housekeeping(
-            desired, workers, pleg, outside.files, outside.volumes, outside.cgroups, unknown_manifests, bounds
-        ),
+        housekeeping=Housekeeping(desired, workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds),
         garbage=GarbageCollection(outside.runtime, pleg, desired, workers, outside.files, leftovers, bounds),
         bounds=bounds,
         chance=chance,

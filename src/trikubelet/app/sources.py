@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.slot import Slot
     from trikubelet.kit.threads import ThreadPool
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.k8s import Pod
+    from trikubelet.pods.snapshot import Snapshot
     from trikubelet.ports import Clock
 
 FILE: Final = "file"
@@ -39,10 +39,6 @@ class Sources:
         """What every file and URL contributes, and what is wrong with it."""
         return {place: state for source in self.all for place, state in source.files().items()}
 
-    def never_good(self) -> tuple[str, ...]:
-        """The files and URLs of which nobody can tell what they once brought."""
-        return tuple(place for source in self.all for place in source.never_good())
-
 
 def source_names(settings: Settings) -> tuple[str, ...]:
     """The names of the sources these settings ask for."""
@@ -50,7 +46,7 @@ def source_names(settings: Settings) -> tuple[str, ...]:
 
 
 def build_sources(
-    settings: Settings, slots: Mapping[str, Slot[tuple[Pod, ...]]], clock: Clock, threads: ThreadPool, bounds: Bounds
+    settings: Settings, slots: Mapping[str, Slot[Snapshot]], clock: Clock, threads: ThreadPool, bounds: Bounds
 ) -> Sources:
     """The sources, each with its slot."""
     found: list[FileSource | UrlSource] = []

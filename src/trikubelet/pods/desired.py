@@ -19,11 +19,13 @@ class DesiredPods:
 
     def __init__(self, sources: Iterable[str]) -> None:
         self._by_source: dict[str, Mapping[str, Pod]] = {}
+        self._doubtful: dict[str, tuple[str, ...]] = {}
         self._silent = set(sources)
 
-    def replace(self, source: str, pods: Mapping[str, Pod]) -> None:
-        """Everything the source wants now."""
+    def replace(self, source: str, pods: Mapping[str, Pod], doubtful: tuple[str, ...] = ()) -> None:
+        """Everything the source wants now, and its manifests that may want more (see ``Snapshot``)."""
         self._by_source[source] = pods
+        self._doubtful[source] = doubtful
         self._silent.discard(source)
 
     def of(self, source: str) -> Mapping[str, Pod]:
@@ -44,6 +46,11 @@ class DesiredPods:
     def all_ready(self) -> bool:
         """Whether every configured source has spoken at least once. Until then nothing unknown may be removed."""
         return not self._silent
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """The manifests of which nobody can tell what they want. While there is one, nothing unknown may be removed."""
+        return tuple(name for names in self._doubtful.values() for name in names)
 
     @property
     def silent(self) -> frozenset[str]:

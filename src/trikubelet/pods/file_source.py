@@ -39,13 +39,13 @@ from trikubelet.kit.threads import StillRunning
 from trikubelet.model.faults import Fault
 from trikubelet.model.manifest_files import NO_STAMP, EntryKind
 from trikubelet.pods.fault_log import FaultLog
+from trikubelet.pods.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.k8s import Pod
     from trikubelet.model.manifest_files import Entry, Stamp
     from trikubelet.ports import Clock
 
@@ -101,7 +101,7 @@ class FileSource:
         watcher: Watcher,
         threads: Threads,
         clock: Clock,
-        slot: Slot[tuple[Pod, ...]],
+        slot: Slot[Snapshot],
         bounds: Bounds,
     ) -> None:
         self._path = path
@@ -120,7 +120,7 @@ class FileSource:
         self._trouble: tuple[Fault, ...] = ()
         self._missing_since: float | None = None
         self._ignored: dict[str, str] = {}
-        self._published: tuple[Pod, ...] | None = None
+        self._published: Snapshot | None = None
         self._never_good: set[str] = set()
         self._fault_log = FaultLog()
 
@@ -133,11 +133,6 @@ class FileSource:
     def faults(self) -> tuple[Fault, ...]:
         """Everything that is wrong now, file by file."""
         return tuple(fault for state in self.files().values() for fault in state.faults)
-
-    def never_good(self) -> tuple[str, ...]:
-        """Files that had faults when this source first spoke, and have had them ever since. What pods they once
-        brought nobody here can know, and any of them may still run."""
-        return tuple(sorted(self._never_good))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the directory until cancelled. Started: it was looked at once."""
@@ -275,12 +270,16 @@ class FileSource:
     def _publish(self) -> None:
         self._claims = claim(self._states, self._claims.owners)
         self._fault_log.tell(self.faults())
-        pods = self._claims.pods
         if self._published is None and self._unsettled:
             return  # a first word that leaves out a file would have its pods taken for orphans
-        if self._published is None or [*map(id, pods)] != [*map(id, self._published)]:
-            self._published = pods
-            self._slot.put(pods)
+        now = Snapshot(self._claims.pods, tuple(sorted(self._never_good)))
+        if self._published is None or not _same(now, self._published):
+            self._published = now
+            self._slot.put(now)
 
     def __repr__(self) -> str:
         return f"<FileSource {self._path}: {len(self._states)} files, {len(self.faults())} faults>"
+
+
+def _same(one: Snapshot, other: Snapshot) -> bool:
+    return one.doubtful == other.doubtful and [*map(id, one.pods)] == [*map(id, other.pods)]

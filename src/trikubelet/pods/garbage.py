@@ -7,6 +7,7 @@ this task removes it, one at a time, and goes on after an error, which the next 
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import trio
@@ -17,7 +18,7 @@ from trikubelet.kit.every import Every
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from trikubelet.core.relist import PodRecord
     from trikubelet.kit.gather import Gather
@@ -30,7 +31,9 @@ log = logging.getLogger(__name__)
 
 
 class GarbageCollection:
-    """Removes dead containers and sandboxes, and the logs of pods that are gone. Owns no state."""
+    """Owns the complaints about files that could not be removed, so that each is made once. Removes dead containers and
+    sandboxes, and the logs of pods that are gone. A file that cannot be touched is an operator's trouble: it is told,
+    met again in a minute, and never ends the agent."""
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class GarbageCollection:
         self._files = files
         self._leftovers = leftovers
         self._bounds = bounds
+        self._told: set[str] = set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Collect until cancelled."""
@@ -74,13 +78,32 @@ class GarbageCollection:
     async def collect(self) -> None:
         """One pass over everything. Container logs go with their containers."""
         await self._collect_from(self._runtime_pods.pods())
-        in_runtime = {record.uid for record in self._runtime_pods.pods()}
-        for directory in sorted(self._files.log_directories()):
-            uid = uid_of_log_directory(directory)
-            if uid not in in_runtime and self._workers.should_content_be_removed(uid):
-                self._files.remove_log_directory(directory)
+        with self._told_once("look through the pods' logs"):
+            for directory in sorted(self._files.log_directories()):
+                self._collect_log_directory(directory)
         known = {container.id for record in self._runtime_pods.pods() for container in record.containers}
-        self._files.remove_dead_links(known)
+        with self._told_once("remove links to logs that are gone"):
+            self._files.remove_dead_links(known)
+
+    def _collect_log_directory(self, directory: str) -> None:
+        uid = uid_of_log_directory(directory)
+        in_runtime = any(record.uid == uid for record in self._runtime_pods.pods())
+        if not in_runtime and self._workers.should_content_be_removed(uid):
+            with self._told_once(f"remove the logs {directory}"):
+                self._files.remove_log_directory(directory)
+
+    @contextmanager
+    def _told_once(self, what: str) -> Iterator[None]:
+        """Do something with files; a failure is told when it is new."""
+        try:
+            yield
+        except OSError as error:
+            told = f"Cannot {what}, will try again: {error}"
+            if told not in self._told:
+                log.warning("%s", told)
+            self._told.add(told)
+        else:
+            self._told = {one for one in self._told if not one.startswith(f"Cannot {what},")}
 
     async def _collect_from(self, records: Sequence[PodRecord]) -> None:
         found = garbage.collect(records, self._workers.should_content_be_removed)
@@ -98,7 +121,8 @@ class GarbageCollection:
             log.debug("Cannot remove container %s, will try again: %s", container_id, error)
             return
         if log_path:
-            self._files.remove_container_logs(log_path)
+            with self._told_once(f"remove the log {log_path}"):
+                self._files.remove_container_logs(log_path)
 
     async def _remove_sandbox(self, sandbox_id: str) -> None:
         try:

@@ -19,7 +19,7 @@ from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 from trikubelet.model.runtime import ContainerState, SandboxState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.bounds import Bounds
@@ -41,7 +41,6 @@ class Housekeeping:
         files: PodFiles,
         volumes: Volumes,
         cgroups: PodCgroups,
-        unknown_manifests: Callable[[], Sequence[str]],
         bounds: Bounds,
     ) -> None:
         self._desired = desired
@@ -50,24 +49,33 @@ class Housekeeping:
         self._files = files
         self._volumes = volumes
         self._cgroups = cgroups
-        self._unknown_manifests = unknown_manifests
         self._spared: tuple[str, ...] = ()
         self._bounds = bounds
         self._stuck: dict[str, str] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Compare and mend until cancelled."""
-        task_status.started()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._remove_directories_again_and_again)
+            task_status.started()
+            async for _ in Every(self._bounds.housekeeping_period_seconds):
+                if self._may_compare:
+                    self.compare()
+
+    async def _remove_directories_again_and_again(self) -> None:
+        """Beside the comparisons: what hangs on a disk must not hold them up."""
         async for _ in Every(self._bounds.housekeeping_period_seconds):
-            if self._desired.all_ready and self._runtime_pods.has_listed:
-                self.compare()
-                if not self._spared:
-                    await self.remove_directories()
+            if self._may_compare:
+                await self.remove_directories()
+
+    @property
+    def _may_compare(self) -> bool:
+        return self._desired.all_ready and self._runtime_pods.has_listed
 
     def compare(self) -> None:
         """Bring workers in line with the wanted pods and with what runs."""
         desired = {pod.metadata.uid: pod for pod in self._desired}
-        self._workers.compare_with(desired)
+        self._workers.compare_with(desired, all_known=not self._desired.doubtful)
         for uid, pod in desired.items():
             if uid not in self._workers:
                 self._workers.sync(pod, create=True)
@@ -79,7 +87,7 @@ class Housekeeping:
 
     def _may_be_wanted(self, orphans: Sequence[PodRecord]) -> bool:
         """Whether a manifest nobody could read yet may be the one that brought these pods. Said once."""
-        doubtful = tuple(self._unknown_manifests())
+        doubtful = self._desired.doubtful
         if doubtful and orphans and doubtful != self._spared:
             names = ", ".join(f"{one.namespace}/{one.name}" for one in orphans)
             log.warning("Leaving alone what runs and no manifest names (%s), until %s can be read", names, doubtful[0])
@@ -90,7 +98,13 @@ class Housekeeping:
         """Take down what pods that are gone left on disk and in the kernel, one after another; a hanging one is its own
         trouble and tried again later."""
         in_runtime = {record.uid for record in self._runtime_pods.pods() if _is_alive(record)}
-        for uid in sorted(self._files.pods_on_disk() | self._cgroups.leftovers()):
+        try:
+            found = sorted(self._files.pods_on_disk() | self._cgroups.leftovers())
+        except OSError as error:
+            self._complain("", f"Cannot look for what pods left behind, will try again: {error}")
+            return
+        self._stuck.pop("", None)
+        for uid in found:
             if uid in in_runtime or not self._workers.should_content_be_removed(uid):
                 continue
             with trio.move_on_after(self._bounds.housekeeping_period_seconds):
@@ -102,12 +116,15 @@ class Housekeeping:
             self._cgroups.remove(uid)
             self._files.remove_pod(uid)
         except (CgroupFailed, StillMounted, VolumeFailed, OSError) as error:
-            if self._stuck.get(uid) != str(error):
-                log.warning("Cannot remove what is left of pod %s, will try again: %s", uid, error)
-            self._stuck[uid] = str(error)
+            self._complain(uid, f"Cannot remove what is left of pod {uid}, will try again: {error}")
         else:
             self._stuck.pop(uid, None)
             log.debug("Removed what was left of pod %s", uid)
+
+    def _complain(self, uid: str, told: str) -> None:
+        if self._stuck.get(uid) != told:
+            log.warning("%s", told)
+        self._stuck[uid] = told
 
 
 def _is_alive(record: PodRecord) -> bool:

@@ -21,13 +21,13 @@ from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.every import Every
 from trikubelet.model.faults import Fault
 from trikubelet.pods.fault_log import FaultLog
+from trikubelet.pods.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.kit.slot import Slot
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.k8s import Pod
     from trikubelet.pods.file_source import Threads
     from trikubelet.ports import Clock
 
@@ -58,7 +58,7 @@ class UrlSource:
         fetch: ManifestFetch,
         threads: Threads,
         clock: Clock,
-        slot: Slot[tuple[Pod, ...]],
+        slot: Slot[Snapshot],
         bounds: Bounds,
     ) -> None:
         self._url = without_password(url)
@@ -82,10 +82,6 @@ class UrlSource:
     def faults(self) -> tuple[Fault, ...]:
         """Everything that is wrong now."""
         return (*self._trouble, *self._state.faults)
-
-    def never_good(self) -> tuple[str, ...]:
-        """The URL, when what it says has had faults since the first answer: see ``FileSource.never_good``."""
-        return (self._url,) if self._state.faults and not self._was_good else ()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the URL until cancelled. Started at once: a server may take its time."""
@@ -122,7 +118,7 @@ class UrlSource:
         self._state = replace(fold_file(self._state, now.pods, now.faults), lines=now.lines)
         self._was_good = self._was_good or not now.faults
         self._fault_log.tell(self._state.faults)
-        self._slot.put(self._state.pods)
+        self._slot.put(Snapshot(self._state.pods, () if self._was_good else (self._url,)))
 
     def _note_failure(self, fault: Fault) -> None:
         self._failures += 1

@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.kit.slot import Slot
-    from trikubelet.model.k8s import Pod
     from trikubelet.pods.desired import DesiredPods
+    from trikubelet.pods.snapshot import Snapshot
     from trikubelet.ports import Events
 
 log = logging.getLogger(__name__)
-
-Snapshot = tuple["Pod", ...]
 
 
 class Mux:
@@ -57,8 +55,8 @@ class Mux:
                 await self._changes.send(change)
 
     def _accept(self, source: str, snapshot: Snapshot) -> tuple[PodChange, ...]:
-        merged = merge(source, self._desired.of(source), snapshot)
-        self._desired.replace(source, merged.pods)
+        merged = merge(source, self._desired.of(source), snapshot.pods)
+        self._desired.replace(source, merged.pods, snapshot.doubtful)
         for pod in merged.duplicates:
             ref = object_ref(pod)
             log.warning("Pod %s is defined twice in source %s; the first definition counts", ref, source)

@@ -98,10 +98,11 @@ class PodWorkers:
             if worker is not None:
                 worker.wake()
 
-    def compare_with(self, desired: Collection[str]) -> None:
+    def compare_with(self, desired: Collection[str], *, all_known: bool = True) -> None:
         """Every source has spoken: pods that none of them wants end, finished ones are forgotten, and one that came
-        back after its end begins anew."""
-        self._synced = True
+        back after its end begins anew. ``all_known``: no manifest is left that may want more; while there is one,
+        nothing of a pod without a worker may be removed."""
+        self._synced = all_known
         for uid, worker in list(self._workers.items()):
             match worker.state:
                 case Finished(restart=True) if uid in desired:

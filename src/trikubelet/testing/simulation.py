@@ -26,6 +26,7 @@ from trikubelet.core.containers import NodeFacts
 from trikubelet.core.lifecycle import Finished
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.model.bounds import Bounds
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing import truth
 from trikubelet.testing.chance import NO_TROUBLE, Odds, Troubles
 from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
@@ -193,7 +194,7 @@ class _Life(trio.abc.Instrument):
         for source in self.chance.sample(SOURCES, len(SOURCES)):
             if self.chance.random() < 0.5:
                 await trio.sleep(self.chance.uniform(0, 4))
-            node.slots[source].put(self.wanted.snapshot(source))
+            node.slots[source].put(Snapshot(self.wanted.snapshot(source)))
 
     # ---- what happens ----
 
@@ -239,7 +240,7 @@ class _Life(trio.abc.Instrument):
 
     def _publish(self, source: str | None) -> None:
         if source is not None and self.node is not None:
-            self.node.slots[source].put(self.wanted.snapshot(source))
+            self.node.slots[source].put(Snapshot(self.wanted.snapshot(source)))
 
     def _let_deleted_go(self) -> None:
         """The API server: a pod whose deletion was asked for goes once its node has finished with it."""

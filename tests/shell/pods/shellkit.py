@@ -15,6 +15,7 @@ from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState, PodObservation
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.chance import Odds, Troubles
 from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
 from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
@@ -53,7 +54,7 @@ class Bench:
         node = self.join(sources)
         async with trio.open_nursery() as nursery:
             await nursery.start(run_node, node)
-            node.slots[sources[0]].put(pods)
+            node.slots[sources[0]].put(Snapshot(pods))
             yield node
             nursery.cancel_scope.cancel()
 

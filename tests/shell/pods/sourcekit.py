@@ -10,8 +10,8 @@ from typing import TypeVar
 import trio
 
 from trikubelet.kit.slot import Slot
-from trikubelet.model.k8s import Pod
 from trikubelet.model.manifest_files import Entry, EntryKind, Stamp
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.world import wall_ns
 
 T = TypeVar("T")
@@ -133,12 +133,14 @@ class Snapshots:
     """The consumer's end: what was published, in names and images."""
 
     def __init__(self) -> None:
-        self.slot: Slot[tuple[Pod, ...]] = Slot()
+        self.slot: Slot[Snapshot] = Slot()
+        self.doubtful: tuple[str, ...] = ()
 
     async def next(self) -> dict[str, str]:
         """The next snapshot: each pod's name, without its node's, and its image."""
-        pods = await self.slot.take()
-        return {pod.metadata.name.removesuffix("-node"): pod.spec.containers[0].image for pod in pods}
+        snapshot = await self.slot.take()
+        self.doubtful = snapshot.doubtful
+        return {pod.metadata.name.removesuffix("-node"): pod.spec.containers[0].image for pod in snapshot.pods}
 
     async def none_within(self, seconds: float) -> bool:
         """Whether nothing is published for so long."""

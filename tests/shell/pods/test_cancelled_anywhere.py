@@ -19,6 +19,7 @@ from trikubelet.kit.settle import settle
 from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ async def bring_up(bench: Bench, trap: Callable[[Node, trio.CancelScope], Callab
         trio.lowlevel.add_instrument(instrument)
         try:
             await nursery.start(run_node, node)
-            node.slots["file"].put((whole_pod(),))
+            node.slots["file"].put(Snapshot((whole_pod(),)))
             await until(lambda: bench.running() == ALL or instrument.has_sprung)
             await aftermath(bench, node, wanted=trap is not remove or not instrument.has_sprung)
         finally:
@@ -97,7 +98,7 @@ def give_up(node: Node, agent: trio.CancelScope) -> Callable[[], None]:
 
 
 def remove(node: Node, agent: trio.CancelScope) -> Callable[[], None]:
-    return lambda: node.slots["file"].put(())
+    return lambda: node.slots["file"].put(Snapshot())
 
 
 def kill(node: Node, agent: trio.CancelScope) -> Callable[[], None]:

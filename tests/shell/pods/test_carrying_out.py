@@ -18,6 +18,7 @@ from trikubelet.model.runtime_errors import NotImplementedByRuntime
 from trikubelet.pods.carry_out import CarryOut, most_urgent
 from trikubelet.pods.desired import DesiredPods
 from trikubelet.pods.housekeeping import Housekeeping
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
 from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
@@ -97,7 +98,7 @@ async def test_the_grace_of_a_pod_is_one_budget_for_containers_and_sidecars(auto
     bench = Bench()
     async with bench.agent(pod("web", container("main", ["stubborn"]), init=[SIDECAR], grace=20)) as node:
         await until(lambda: phase(node, "uid-web") == "Running")
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await until(lambda: bench.running() == [])
 
     graces = [line.split("grace")[-1] for line in bench.world.trace if "StopContainer" in line]
@@ -116,7 +117,7 @@ async def test_after_acting_the_pod_is_looked_at_without_waiting_for_the_clock(
     bench = Bench()
     async with bench.agent() as node:
         await trio.sleep(0.5)
-        node.slots["file"].put((pod("web"),))
+        node.slots["file"].put(Snapshot((pod("web"),)))
         await until(lambda: phase(node, "uid-web") == "Running")
 
     started = next(place for place, line in enumerate(bench.world.trace) if " start c" in line)
@@ -135,7 +136,7 @@ async def test_a_runtime_that_says_stopped_of_what_runs_is_asked_again(autojump_
             await trio.lowlevel.checkpoint()
 
         runtime.stop_container, runtime.stop_sandbox = lie, lie  # type: ignore[method-assign]
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await trio.sleep(30)
         worker = node.workers.worker("uid-web")
         assert worker is not None
@@ -152,7 +153,7 @@ async def test_a_call_that_makes_something_is_finished_although_its_attempt_is_g
     bench = Bench()
     async with bench.agent() as node:
         bench.troubles.odds = Odds(latency_seconds=0.5)
-        node.slots["file"].put((pod("web"),))
+        node.slots["file"].put(Snapshot((pod("web"),)))
         await until(lambda: any("CreateContainer" in line for line in bench.world.trace))
         worker = node.workers.worker("uid-web")
         assert worker is not None
@@ -189,7 +190,6 @@ async def test_the_directory_of_a_pod_that_runs_is_not_touched_whoever_started_i
         files=files,
         volumes=MemoryVolumes(),
         cgroups=MemoryPodCgroups(),
-        unknown_manifests=lambda: (),
         bounds=Bounds(),
     )
     await housekeeping.remove_directories()

@@ -73,7 +73,7 @@ async def test_a_url_is_asked_every_twenty_seconds_and_says_something_only_when_
 async def test_a_pod_of_a_url_is_no_pod_of_a_file(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.running():
-        (pod,) = await bench.snapshots.slot.take()
+        (pod,) = (await bench.snapshots.slot.take()).pods
     assert "http" == pod.metadata.annotations["kubernetes.io/config.source"]
     assert () == pod.spec.tolerations
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
+import pytest
 import trio
 
 from shell.pods.shellkit import Bench, phase, until
@@ -12,11 +14,11 @@ from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import StillMounted
 from trikubelet.model.runtime import ContainerState
 from trikubelet.model.runtime_errors import RuntimeFailure
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
 
 if TYPE_CHECKING:
-    import pytest
     from trio.testing import MockClock
 
 CRASHER = container("main", ["exit", "1", "1"])
@@ -42,7 +44,7 @@ async def test_a_source_that_never_speaks_holds_back_removal_and_nothing_else(au
         assert ["fresh", "main"] == bench.running()
         assert {"uid-left-behind", "uid-old", "uid-new"} == bench.files.pods_on_disk()
         assert not node.desired.all_ready
-        node.slots["http"].put(())
+        node.slots["http"].put(Snapshot())
         await until(lambda: bench.running() == ["fresh"])
         await until(lambda: bench.files.pods_on_disk() == {"uid-new"})
 
@@ -51,7 +53,7 @@ async def test_more_changes_than_the_channel_holds_all_arrive(autojump_clock: Mo
     bench = Bench(Bounds(changes_waiting_max=1))
     async with bench.agent(*(pod(f"p{n}") for n in range(30))) as node:
         await until(lambda: len(bench.running()) == 30)
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await until(lambda: not bench.world.sandboxes)
 
 
@@ -63,7 +65,7 @@ async def test_an_update_that_changes_nothing_disturbs_nothing(autojump_clock: M
         assert worker is not None
         await trio.sleep(5)
         before = worker.statistics().attempts
-        node.slots["file"].put((pod("web"),))
+        node.slots["file"].put(Snapshot((pod("web"),)))
         await trio.sleep(5)
 
         assert before == worker.statistics().attempts
@@ -127,7 +129,7 @@ async def test_the_last_body_and_its_log_stay_while_the_pod_lives_and_go_with_it
         bodies = [c for c in bench.world.all_containers() if c.state is ContainerState.EXITED]
         assert 1 == len(bodies)
         assert {log_directory_name("default", "crash", "uid-crash")} == bench.files.log_directories()
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await until(lambda: not bench.world.containers and not bench.world.sandboxes, 10)
         await until(lambda: not bench.files.log_directories(), 70)
 
@@ -157,12 +159,35 @@ async def test_garbage_that_cannot_be_removed_is_met_again(autojump_clock: MockC
         runtime = node.garbage._runtime
         honest = runtime.remove_container, runtime.remove_sandbox
         runtime.remove_container = runtime.remove_sandbox = refuse  # type: ignore[method-assign]
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await until(lambda: bench.running() == [])
         await trio.sleep(100)
         assert ["main"] == [c.name for c in bench.world.all_containers()]
         runtime.remove_container, runtime.remove_sandbox = honest  # type: ignore[method-assign]
         await until(lambda: not bench.world.containers and not bench.world.sandboxes, 130)
+
+
+@pytest.mark.parametrize(
+    "broken", ["log_directories", "remove_log_directory", "remove_dead_links", "remove_container_logs", "pods_on_disk"]
+)
+async def test_files_that_cannot_be_touched_are_told_once_met_again_and_never_end_the_agent(
+    broken: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    async with bench.agent(pod("web"), pod("stays")) as node:
+        await until(lambda: phase(node, "uid-stays") == "Running")
+        with monkeypatch.context() as patch:
+            patch.setattr(bench.files, broken, refuse)
+            node.slots["file"].put(Snapshot((pod("stays"),)))
+            await trio.sleep(300)
+            assert ["main"] == bench.running()
+        told = [record for record in caplog.records if "Read-only" in record.getMessage()]
+        assert 1 == len(told), told
+        await until(lambda: {"uid-stays"} == bench.files.pods_on_disk(), 130)
 
 
 async def test_an_idle_sync_loop_is_healthy_and_says_so(autojump_clock: MockClock) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.model import k8s
 from trikubelet.model.objects import ObjectRef
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import container, pod
@@ -104,7 +105,7 @@ async def test_a_pod_that_is_stopped_gets_its_last_word(autojump_clock: MockCloc
     async with bench.agent(pod("web", container("a"), container("b", image="nowhere:1"), source="api")) as node:
         node.statuses.watchers.append(lambda uid, _, shown, __: last.__setitem__(uid, shown))
         await until(lambda: bench.running() == ["a"])
-        node.slots["file"].put(())
+        node.slots["file"].put(Snapshot())
         await until(lambda: not bench.world.sandboxes)
 
     final = last["uid-web"]
@@ -118,7 +119,7 @@ async def test_the_status_of_a_removed_pod_is_forgotten_and_of_a_finished_one_ke
     job = pod("job", container("main", ["exit", "0", "1"]), policy="Never")
     async with bench.agent(job, pod("web")) as node:
         await until(lambda: phase(node, "uid-job") == "Succeeded")
-        node.slots["file"].put((job,))
+        node.slots["file"].put(Snapshot((job,)))
         await until(lambda: node.statuses.get("uid-web") is None)
 
         assert "Succeeded" == phase(node, "uid-job")
