@@ -224,7 +224,7 @@ class PodFiles(Protocol):
         ...
 
     def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
-        """What the container wrote there, the last ``bytes_max`` bytes of it (as upstream); empty when there is none."""
+        """What the container wrote there, of a longer text the last ``bytes_max``; empty when there is none."""
         ...
 
     def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
@@ -256,7 +256,8 @@ class PodFiles(Protocol):
         ...
 
     def remove_container_logs(self, log_path: str) -> None:
-        """The log file of one container with its rotated parts, and the legacy links to it. Idempotent."""
+        """The log file of one container with its rotated parts, and the legacy links to it. The path is the runtime's
+        word: one that does not lie below a pod's log directory is left alone, and that is said. Idempotent."""
         ...
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Subject:
     """The files under test; ``write`` and ``read`` stand for a container, ``links`` for a log collector, and
-    ``lose`` for whoever removes a file behind our back."""
+    ``lose`` for whoever removes a file behind our back. Beside ``logs`` is a directory called ``elsewhere``."""
 
     files: PodFiles
     logs: str
@@ -34,6 +34,7 @@ def on_disk(tmp_path: Path) -> Subject:
     def links() -> dict[str, str]:
         return {link.name: str(link.readlink()) for link in (tmp_path / "links").iterdir()}
 
+    (tmp_path / "elsewhere").mkdir()
     return Subject(
         DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links"),
         str(tmp_path / "logs"),
@@ -205,6 +206,44 @@ def test_a_containers_logs_go_with_their_rotated_parts_and_links(subject: Subjec
 
     assert 1 == files.highest_log_attempt(directory, "c")
     assert {"one.log": f"{directory}/c/1.log"} == subject.links()
+
+
+def test_a_name_of_a_log_is_no_pattern(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    files.make_log_directory(directory, "c")
+    for name in ("[12].log", "[12].log.20260101-000000", "1.log.20260101-000000"):
+        subject.write(f"{directory}/c/{name}", b"said")
+
+    files.remove_container_logs(f"{directory}/c/[12].log")
+
+    assert b"said" == subject.read(f"{directory}/c/1.log.20260101-000000")
+    for name in ("[12].log", "[12].log.20260101-000000"):
+        with pytest.raises(LookupError if subject.logs == "/logs" else FileNotFoundError):
+            subject.read(f"{directory}/c/{name}")
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        pytest.param("{beside}/elsewhere/0.log", id="somewhere else"),
+        pytest.param("{logs}/../elsewhere/0.log", id="up from the logs"),
+        pytest.param("{logs}/ns_p_u/c/../../../elsewhere/0.log", id="up from a container's"),
+        pytest.param("{logs}/0.log", id="in no pod's directory"),
+    ],
+)
+def test_a_log_that_is_not_among_the_pods_logs_is_left_alone_with_its_links(reported: str, subject: Subject) -> None:
+    files = subject.files
+    files.make_log_directory(f"{subject.logs}/ns_p_u", "c")
+    path = reported.format(logs=subject.logs, beside=subject.logs.removesuffix("/logs"))
+    parts = (path, f"{path}.20260101-000000")
+    for part in parts:
+        subject.write(part, b"precious")
+    files.link_log("a.log", path)
+
+    files.remove_container_logs(path)
+
+    assert [b"precious"] * 2 == [subject.read(part) for part in parts]
+    assert {"a.log": path} == subject.links()
 
 
 def test_a_pods_logs_go_with_the_links_into_them_and_nobody_elses(subject: Subject) -> None:

@@ -7,11 +7,13 @@
     <containers>/<pod>_<ns>_<container>-<id>.log         legacy links
 
 Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
-container may have had its hands in these directories.
+container may have had its hands in these directories. Nor is anything removed outside them, whatever path a runtime
+reports. What somebody else removed while we looked was to go anyway.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -25,17 +27,20 @@ from trikubelet.model.errors import StillMounted
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+log = logging.getLogger(__name__)
+
 _ATTEMPT = re.compile(r"(\d+)\.log")
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
 
 
 class DiskPodFiles:
-    """Owns the layout; the state is the disk's."""
+    """Owns the layout; the state is the disk's. Logs the first path it refuses to remove as a warning."""
 
     def __init__(self, root: Path, logs: Path, containers: Path) -> None:
         self._pods = root / "pods"
         self._logs = logs
         self._containers = containers
+        self._has_refused = False
         for directory, mode in ((self._pods, POD_MODE), (logs, 0o755), (containers, 0o755)):
             directory.mkdir(mode=mode, parents=True, exist_ok=True)
 
@@ -57,8 +62,7 @@ class DiskPodFiles:
 
     def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory."""
-        with os.scandir(self._pods) as entries:
-            return frozenset(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return _directories(self._pods)
 
     def write_hosts(self, uid: str, content: str) -> str:
         """Write the managed hosts file in place: a container that has it mounted sees the same inode. What it holds now
@@ -124,8 +128,7 @@ class DiskPodFiles:
 
     def log_directories(self) -> frozenset[str]:
         """Names of the pod log directories."""
-        with os.scandir(self._logs) as entries:
-            return frozenset(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return _directories(self._logs)
 
     def remove_log_directory(self, name: str) -> None:
         """One pod's logs and the links into them."""
@@ -135,23 +138,52 @@ class DiskPodFiles:
             shutil.rmtree(directory, ignore_errors=True)
 
     def remove_container_logs(self, log_path: str) -> None:
-        """A container's log with its rotated parts, and the links to it."""
+        """A container's log with its rotated parts, and the links to it; nothing outside the pods' logs. Raises
+        OSError when a part cannot be removed."""
+        # The runtime says where the log is, and this process may remove anything: links on the way are followed first.
         path = Path(log_path)
+        directory = Path(os.path.realpath(path.parent))
+        if not path.is_absolute() or Path(os.path.realpath(self._logs)) not in directory.parents or path.name == "..":
+            level = logging.DEBUG if self._has_refused else logging.WARNING
+            log.log(level, "Not removing the log %s: the runtime names it, but it is not below %s", path, self._logs)
+            self._has_refused = True
+            return
         self._remove_links(log_path)
-        for part in (path, *path.parent.glob(f"{path.name}.*")):
-            part.unlink(missing_ok=True)
+        for entry in _entries(directory):
+            is_part = entry.name == path.name or entry.name.startswith(f"{path.name}.")
+            if is_part and not entry.is_dir(follow_symlinks=False):
+                Path(entry.path).unlink(missing_ok=True)
 
     def remove_dead_links(self, container_ids: Collection[str]) -> None:
         """The legacy links whose log is gone, but for those of living containers."""
-        with os.scandir(self._containers) as entries:
-            dead = [entry for entry in entries if entry.is_symlink() and not os.path.exists(entry.path)]
-        for link in dead:
+        for link in _entries(self._containers):
+            if not link.is_symlink() or os.path.exists(link.path):
+                continue
             if link.name.removesuffix(".log").rpartition("-")[2] not in container_ids:
                 Path(link.path).unlink(missing_ok=True)
 
     def _remove_links(self, prefix: str) -> None:
-        with os.scandir(self._containers) as entries:
-            links = [entry for entry in entries if entry.is_symlink()]
-        for link in links:
-            if os.readlink(link.path).startswith(prefix):
-                Path(link.path).unlink(missing_ok=True)
+        for entry in _entries(self._containers):
+            if _target(entry).startswith(prefix):
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _entries(directory: Path) -> list[os.DirEntry[str]]:
+    """What is in a directory; nothing when it is not there. Raises OSError when it cannot be read."""
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _directories(directory: Path) -> frozenset[str]:
+    return frozenset(entry.name for entry in _entries(directory) if entry.is_dir(follow_symlinks=False))
+
+
+def _target(entry: os.DirEntry[str]) -> str:
+    """Where a link points; empty for what is none, or none any more."""
+    try:
+        return os.readlink(entry.path) if entry.is_symlink() else ""
+    except OSError:
+        return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
 from trikubelet.host.logs import plain_lines
@@ -111,8 +112,10 @@ class MemoryPodFiles:
         }
 
     def remove_container_logs(self, log_path: str) -> None:
-        """Forget a container's log and its rotated parts."""
-        self._forget(log_path)
+        """Forget a container's log and its rotated parts; nothing outside the pods' logs."""
+        path = posixpath.normpath(log_path)
+        if any(path.startswith(f"{directory}/") for directory in self._directories):
+            self._forget(log_path)
 
     def _forget(self, start: str) -> None:
         self.content = {path: said for path, said in self.content.items() if not path.startswith(start)}
