@@ -27,7 +27,7 @@ def faults_of(*argv: str, surroundings: Surroundings = ROOT) -> list[str]:
 
 
 def test_root_has_upstreams_places() -> None:
-    made = settings("--standalone")
+    made = settings("--standalone", "--container-runtime-endpoint=unix:///c.sock")
 
     assert (
         Path("/var/lib/kubelet"),
@@ -62,6 +62,22 @@ def test_a_users_agent_keeps_everything_below_the_root_directory_it_was_given(tm
     made = settings(f"--root-dir={tmp_path}", surroundings=USER)
 
     assert (tmp_path, tmp_path / "logs/pods", tmp_path / "run") == (made.root_dir, made.pod_logs_dir, made.run_dir)
+
+
+def test_root_on_the_embedded_runtime_stays_out_of_a_kubelets_places() -> None:
+    made = settings("--standalone", "--container-runtime-endpoint=embedded:")
+    ours = Path("/var/lib/trikubelet")
+    assert (ours, ours / "logs/pods", ours / "logs/containers") == (
+        made.root_dir, made.pod_logs_dir, made.container_logs_dir,
+    )  # fmt: skip
+    on_containerd = settings("--standalone", "--container-runtime-endpoint=unix:///c.sock")
+    assert (Path("/var/lib/kubelet"), Path("/var/log/pods")) == (on_containerd.root_dir, on_containerd.pod_logs_dir)
+
+
+def test_only_standalone_falls_back_to_the_embedded_runtime(tmp_path: Path) -> None:
+    nothing_there = Surroundings(0, {}, "node", tmp_path)
+    assert settings("--standalone", surroundings=nothing_there).runtime.embedded
+    assert not settings(surroundings=nothing_there).runtime.embedded
 
 
 def test_without_a_home_the_user_is_told_what_is_missing() -> None:
@@ -195,7 +211,7 @@ def test_endpoints_locks_and_gates_are_carried() -> None:
     )
 
     assert ("unix:///a", "unix:///b", Path("/l"), True) == (
-        made.endpoint,
+        made.runtime.endpoint,
         made.image_endpoint,
         made.lock_file,
         made.exit_on_lock_contention,

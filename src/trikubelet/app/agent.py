@@ -21,6 +21,7 @@ from trikubelet import __version__
 from trikubelet.app import compose, supervise
 from trikubelet.app.flags import build_parser, parse_agent_flags
 from trikubelet.app.lock import LockFile, RootLock
+from trikubelet.app.root_dir import bind_to_runtime
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.app.translate import bounds_of
 from trikubelet.kit import klog
@@ -54,6 +55,7 @@ def run_agent(argv: Sequence[str]) -> int:
             )
         handler = _start_log(settings)
         with RootLock(settings.root_dir):
+            bind_to_runtime(settings.root_dir, settings.runtime.endpoint)
             _say_settings(settings)
             main = partial(_main, settings, lambda: handler.trouble)
             seconds_max = bounds_of(settings.configuration).stop_seconds_max

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.app.endpoint import choose_endpoint
 from trikubelet.app.node import Outside, join, run_node
 from trikubelet.app.services import open_services
 from trikubelet.app.sources import build_sources, source_names
@@ -77,7 +76,7 @@ async def run(
 
     Raises StartFailed for what an operator must mend, and whatever breaks a part: nothing is restarted in here.
     """
-    choice = choose_endpoint(settings.endpoint, standalone=settings.standalone)
+    choice = settings.runtime
     log.info("Container runtime: %s", choice.reason)
     clock = SystemClock()
     bounds = bounds_of(settings.configuration)
@@ -86,7 +85,7 @@ async def run(
         endpoint = await _start_embedded(services, settings) if choice.embedded else choice.endpoint
         runtime = await channels.enter_async_context(open_channel(endpoint))
         images = runtime
-        if settings.image_endpoint not in ("", settings.endpoint):
+        if settings.image_endpoint not in ("", choice.endpoint):
             images = await channels.enter_async_context(open_channel(settings.image_endpoint))
         agent = _join(
             settings, bounds, clock, CriRuntime(runtime), CriImages(images), log_trouble, embedded=choice.embedded

@@ -46,7 +46,7 @@ class RootLock:
         except BlockingIOError as held:
             raise StartFailed(
                 f"{self._root_dir} is in use by another agent, process {held.strerror}; stop it, or give this one a "
-                "--root-dir of its own"
+                "--root-dir and a podLogsDir of its own"
             ) from held
         except OSError as error:
             raise StartFailed(

@@ -7,6 +7,9 @@
     manifests       /etc/kubernetes/manifests     $XDG_CONFIG_HOME/trikubelet/manifests    (~/.config)
     sockets         the root directory            $XDG_RUNTIME_DIR/trikubelet, else run in the root directory
 
+Root on the embedded runtime has /var/lib/trikubelet, with the logs in it: /var/lib/kubelet and /var/log/pods may be a
+kubelet's, whose pods the embedded runtime cannot see and would take for leftovers.
+
 ``app.settings`` asks here, and so do the verbs that look for a running agent.
 """
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NAME = "trikubelet"
+ROOT_MANIFESTS = Path("/etc/kubernetes/manifests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +40,19 @@ class Places:
     run_dir: Path
 
 
-def places_for(uid: int, environment: Mapping[str, str], root_dir: str = "") -> Places:
-    """The places of a user. ``root_dir``: the root directory that was asked for, or empty.
+def places_for(uid: int, environment: Mapping[str, str], root_dir: str = "", *, embedded: bool = False) -> Places:
+    """The places of a user. ``root_dir``: the root directory that was asked for, or empty; ``embedded``: the pods live
+    on the embedded runtime.
 
     What an ordinary user's agent keeps moves with its root directory, so that two agents with two of them are apart;
     root's logs stay where every tool looks for them. Raises StartFailed when a home directory is needed and unknown.
     """
+    if uid == 0 and embedded:
+        root = Path(root_dir or "/var/lib/trikubelet")
+        return Places(root, root / "logs/pods", root / "logs/containers", ROOT_MANIFESTS, run_dir=root)
     if uid == 0:
         root = Path(root_dir or "/var/lib/kubelet")
-        return Places(
-            root, Path("/var/log/pods"), Path("/var/log/containers"), Path("/etc/kubernetes/manifests"), run_dir=root
-        )
+        return Places(root, Path("/var/log/pods"), Path("/var/log/containers"), ROOT_MANIFESTS, run_dir=root)
     root = Path(root_dir) if root_dir else _base(environment, "XDG_STATE_HOME", ".local/state") / _NAME
     runtime = environment.get("XDG_RUNTIME_DIR", "")
     ours = Path(runtime) / _NAME if runtime.startswith("/") and not root_dir else root / "run"

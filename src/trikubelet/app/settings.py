@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trikubelet.app.endpoint import Choice, choose_endpoint
 from trikubelet.app.paths import Places, places_for
 from trikubelet.core.configuration import Effective, combine
 from trikubelet.core.document import Document, parse_documents
@@ -45,15 +46,18 @@ class Surroundings:
     uid: int
     environment: Mapping[str, str]
     hostname: str
+    root: Path = Path("/")
+    """Where sockets of runtimes are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The agent's settings, from start to end.
 
-    ``endpoint`` and ``image_endpoint`` are what was configured, or empty. ``manifest_path`` is a directory or file of
-    static pods, or None. ``run_dir`` is for sockets. ``provenance`` says of each given field (``maxPods``) and flag
-    (``--root-dir``) where it was given. ``warnings`` and ``notes`` are lines to log at start.
+    ``runtime`` is the container runtime to use and why; ``image_endpoint`` is what was configured, or empty.
+    ``manifest_path`` is a directory or file of static pods, or None. ``run_dir`` is for sockets. ``provenance`` says of
+    each given field (``maxPods``) and flag (``--root-dir``) where it was given. ``warnings`` and ``notes`` are lines to
+    log at start.
     """
 
     node_name: str
@@ -62,7 +66,7 @@ class Settings:
     standalone: bool
     kubeconfig: str
     bootstrap_kubeconfig: str
-    endpoint: str
+    runtime: Choice
     image_endpoint: str
     root_dir: Path
     pod_logs_dir: Path
@@ -120,11 +124,16 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
             faults.append(Fault("--node-ip", None, "", f"{address!r} {problem}"))
     if effective is None or faults:
         raise StartFailed("\n".join(map(str, faults)))
-    places = places_for(surroundings.uid, surroundings.environment, flags.root_dir and _absolute(flags.root_dir))
-    return _settings(flags, effective, places, node_name, notes)
+    named = effective.configuration.container_runtime_endpoint
+    runtime = choose_endpoint(named, standalone=flags.standalone, root=surroundings.root)
+    root_dir = flags.root_dir and _absolute(flags.root_dir)
+    places = places_for(surroundings.uid, surroundings.environment, root_dir, embedded=runtime.embedded)
+    return _settings(flags, effective, runtime, places, node_name, notes)
 
 
-def _settings(flags: AgentFlags, effective: Effective, places: Places, node_name: str, notes: list[str]) -> Settings:
+def _settings(
+    flags: AgentFlags, effective: Effective, runtime: Choice, places: Places, node_name: str, notes: list[str]
+) -> Settings:
     configuration = effective.configuration
     logs = Path(configuration.pod_logs_dir) if "podLogsDir" in effective.provenance else places.pod_logs_dir
     standalone = flags.standalone or not flags.kubeconfig
@@ -143,7 +152,7 @@ def _settings(flags: AgentFlags, effective: Effective, places: Places, node_name
         standalone=standalone,
         kubeconfig=flags.kubeconfig,
         bootstrap_kubeconfig=flags.bootstrap_kubeconfig,
-        endpoint=configuration.container_runtime_endpoint,
+        runtime=runtime,
         image_endpoint=configuration.image_service_endpoint,
         root_dir=places.root_dir,
         pod_logs_dir=logs,

@@ -67,10 +67,11 @@ def socket_path(args: argparse.Namespace) -> str:
     if args.socket:
         return str(args.socket)
     try:
-        places = places_for(os.geteuid(), os.environ, args.root_dir or "")
+        places = [places_for(os.geteuid(), os.environ, args.root_dir or "", embedded=one) for one in (False, True)]
     except StartFailed as error:
         raise CommandFailed(str(error)) from error
-    return str(places.run_dir / SOCKET_NAME)
+    sockets = [place.run_dir / SOCKET_NAME for place in places]
+    return str(next((socket for socket in sockets if socket.exists()), sockets[0]))
 
 
 def now_ns() -> int:

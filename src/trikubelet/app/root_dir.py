@@ -1,0 +1,58 @@
+"""Whose pods a root directory holds: the runtime they live on is written down beside them.
+
+An agent takes what no manifest wants for a leftover, and removes it. On the root directory of pods that live on another
+runtime, which it cannot see, it would take away the volumes and logs of containers that run. So an agent that finds
+such pods does not start.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.app.endpoint import EMBEDDED
+from trikubelet.cri.endpoint import socket_path
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORD: Final = "runtime-endpoint"
+
+
+def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
+    """Write down that the pods of this root directory live on that runtime. Raises StartFailed when it holds pods of
+    another one: ours of an earlier start, or, for the embedded runtime, anybody's."""
+    try:
+        ours = EMBEDDED if endpoint == EMBEDDED else f"unix://{socket_path(endpoint)}"
+    except ValueError as error:
+        raise StartFailed(f"containerRuntimeEndpoint: {error}") from error
+    record, beside = root_dir / RECORD, root_dir / f"{RECORD}.new"
+    try:
+        known = record.read_text().strip() if record.exists() else ""
+        if _has_pods(root_dir) and known != ours:
+            _refuse(root_dir, known, ours)
+        beside.write_text(f"{ours}\n")
+        beside.replace(record)
+    except OSError as error:
+        raise StartFailed(
+            f"{error.filename or root_dir}: {error.strerror}; the root directory must be writable"
+        ) from error
+
+
+def _refuse(root_dir: Path, known: str, ours: str) -> None:
+    if known:
+        raise StartFailed(
+            f"{root_dir} holds pods that live on the container runtime {known}, and this agent would run on {ours}: "
+            f"give --container-runtime-endpoint={known}, or another --root-dir, or remove {root_dir}/pods"
+        )
+    if ours == EMBEDDED:
+        raise StartFailed(
+            f"{root_dir} holds pods of another agent, which the embedded runtime does not know: give another "
+            f"--root-dir, or remove {root_dir}/pods"
+        )
+
+
+def _has_pods(root_dir: Path) -> bool:
+    pods = root_dir / "pods"
+    return pods.is_dir() and bool(os.listdir(pods))

@@ -1,0 +1,50 @@
+"""A root directory belongs to the runtime its pods live on: nobody else may take them for leftovers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trikubelet.app.root_dir import bind_to_runtime
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _pod(root: Path) -> None:
+    (root / "pods" / "uid").mkdir(parents=True)
+
+
+def test_the_same_runtime_finds_its_pods_again_however_it_is_written(tmp_path: Path) -> None:
+    bind_to_runtime(tmp_path, "unix:///run/c.sock")
+    _pod(tmp_path)
+    bind_to_runtime(tmp_path, "/run/c.sock")
+
+
+def test_a_root_directory_without_pods_may_change_its_runtime(tmp_path: Path) -> None:
+    bind_to_runtime(tmp_path, "unix:///run/c.sock")
+    (tmp_path / "pods").mkdir()
+    bind_to_runtime(tmp_path, "embedded:")
+
+
+@pytest.mark.parametrize(("before", "now"), [("unix:///run/c.sock", "embedded:"), ("embedded:", "unix:///run/c.sock")])
+def test_pods_of_another_runtime_are_not_touched(before: str, now: str, tmp_path: Path) -> None:
+    bind_to_runtime(tmp_path, before)
+    _pod(tmp_path)
+    with pytest.raises(StartFailed, match=f"live on the container runtime {before}.*--root-dir"):
+        bind_to_runtime(tmp_path, now)
+    bind_to_runtime(tmp_path, before)
+
+
+def test_the_embedded_runtime_takes_no_pods_of_a_kubelet_and_a_real_one_may_follow_it(tmp_path: Path) -> None:
+    _pod(tmp_path)
+    with pytest.raises(StartFailed, match="another agent"):
+        bind_to_runtime(tmp_path, "embedded:")
+    bind_to_runtime(tmp_path, "unix:///run/c.sock")
+
+
+def test_an_endpoint_that_is_none_says_what_would_be(tmp_path: Path) -> None:
+    with pytest.raises(StartFailed, match=r"containerRuntimeEndpoint: .*unix:///"):
+        bind_to_runtime(tmp_path, "tcp://127.0.0.1:1")
