@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from trikubelet.ports import Clock, Events, ImagePuller, PodFiles, Runtime
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 BACKOFFS_KEPT_MAX = 10_000
 
@@ -148,13 +150,11 @@ class ContainerStarter:
         logged = self._files.highest_log_attempt(self._configs.log_directory(pod), container.name)
         return max(-1 if latest is None else latest.attempt, -1 if logged is None else logged) + 1
 
-    async def _call(
-        self, reason: str, pod: Pod, container: Container, call: Callable[[], Awaitable[str | None]]
-    ) -> str:
+    async def _call(self, reason: str, pod: Pod, container: Container, call: Callable[[], Awaitable[T]]) -> T:
         """A call that makes something, settled; its failure under the reason users know it by."""
         try:
             timed = partial(in_time, self._bounds.runtime_call_seconds_max, call)
-            return str(await settle(self._bounds.settle_seconds_max, timed))
+            return await settle(self._bounds.settle_seconds_max, timed)
         except RuntimeCallError as error:
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {error}")
             raise PodSyncError(reason, str(error), container.name) from error
