@@ -82,7 +82,8 @@ class PodAttempts:
     async def sync(self, pod: k8s.Pod, observed: PodObservation) -> Outcome:
         """Bring the pod closer to its configuration. DONE: its phase is terminal.
 
-        Raises PodSyncError or RuntimeCallError when something is left to try again.
+        Raises PodSyncError (also for a disk that takes nothing) or RuntimeCallError when something is left to try
+        again.
         """
         uid = pod.metadata.uid
         status = self._publish(pod, observed, is_ending=False)
@@ -90,7 +91,7 @@ class PodAttempts:
             log.info("Pod %s ended: %s", object_ref(pod), status.phase)
             return Outcome.DONE
         self._check_network(pod)
-        self._files.make_pod(uid)
+        self._make_directory(pod)
         self._ensure_cgroup(pod)
         volumes = await self._set_up_volumes(pod)
         actions = plan(pod, observed, Verdicts(), shown=status)
@@ -135,12 +136,12 @@ class PodAttempts:
         return Outcome.DONE
 
     def seconds_left(self, pod: k8s.Pod) -> float | None:
-        """Until the pod's activeDeadlineSeconds are over, by its published start; None when it has no end or is at
-        it."""
+        """Until the pod's activeDeadlineSeconds are over, by its published start; 0 when they ended during the attempt
+        just made, whose status does not say so yet. None when it has no end or has ended."""
         status = self._statuses.get(pod.metadata.uid)
         if status is None or status.phase in TERMINAL:
             return None
-        return deadline_left(pod, status.start_time, self._facts.now_ns()) or None
+        return deadline_left(pod, status.start_time, self._facts.now_ns())
 
     def forget(self, uid: str) -> None:
         """This life of the pod is over and left nothing to show."""
@@ -160,6 +161,14 @@ class PodAttempts:
         if trouble and not pod.spec.host_network:
             self._events.record(object_ref(pod), "Warning", "NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
             raise NetworkNotReady("NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
+
+    def _make_directory(self, pod: k8s.Pod) -> None:
+        try:
+            self._files.make_pod(pod.metadata.uid)
+        except OSError as error:  # a disk that is full or read-only is the operator's to mend
+            message = f"error making pod data directories: {error}"
+            self._events.record(object_ref(pod), "Warning", "FailedToMakePodDataDirectories", message)
+            raise PodSyncError("FailedToMakePodDataDirectories", message) from error
 
     def _ensure_cgroup(self, pod: k8s.Pod) -> None:
         try:

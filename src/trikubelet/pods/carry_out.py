@@ -12,6 +12,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from trikubelet.core.lifecycle import GRACE_SECONDS_DEFAULT
 from trikubelet.core.names import as_container, object_ref
 from trikubelet.core.restarts import is_sidecar
 from trikubelet.kit.settle import settle
@@ -68,7 +69,7 @@ class CarryOut:
                 message = "Pod sandbox changed, it will be killed and re-created."
                 self._events.record(object_ref(pod), "Normal", "SandboxChanged", message)
             seconds = pod.spec.termination_grace_period_seconds
-            await self._stopper.stop_pod(pod, observed, 30 if seconds is None else seconds)
+            await self._stopper.stop_pod(pod, observed, GRACE_SECONDS_DEFAULT if seconds is None else seconds)
             if not actions.create_sandbox:
                 return
         else:
@@ -86,13 +87,13 @@ class CarryOut:
     ) -> SandboxStatus:
         if not actions.create_sandbox:
             return next(s for s in observed.sandboxes if s.id == actions.sandbox_id)
-        self._configs.make_log_directory(config)
         limit = self._bounds.runtime_call_seconds_max
         try:
+            self._configs.make_log_directory(config)
             # Twice the time of any other call, as upstream: it sets the pod's network up.
             run = partial(in_time, 2 * limit, partial(self._runtime.run_sandbox, config))
             made = await settle(self._bounds.settle_seconds_max, run)
-        except RuntimeCallError as error:
+        except (OSError, RuntimeCallError) as error:
             message = f"Failed to create pod sandbox: {error}"
             self._events.record(object_ref(pod), "Warning", "FailedCreatePodSandBox", message)
             raise PodSyncError("FailedCreatePodSandBox", message) from error
