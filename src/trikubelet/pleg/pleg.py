@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.relist import EventKind, PodChange, Relist
+from trikubelet.core.relist import DecodeError, EventKind, PodChange, Relist
 from trikubelet.kit.every import Every
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.instant import instant
@@ -140,7 +140,7 @@ class Pleg:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 sandboxes, containers = await self._lists(None)
             changes = self._relist.observe(sandboxes, containers, self._reinspect - self._inspecting)
-        except (RuntimeCallError, ValueError, trio.TooSlowError) as error:
+        except (RuntimeCallError, DecodeError, trio.TooSlowError) as error:
             self._note_failure(error)
             return
         self._last_error = ""
@@ -179,7 +179,7 @@ class Pleg:
         try:
             async with self._limit:
                 await self._list_one(uid, asked_at, nursery)
-        except (RuntimeCallError, ValueError, trio.TooSlowError) as error:
+        except (RuntimeCallError, DecodeError, trio.TooSlowError) as error:
             log.debug("On-demand relist of pod %s failed: %s", uid, _told(error))  # the next list will see it
         finally:
             self._listing.discard(uid)

@@ -500,6 +500,46 @@ async def test_a_runtime_that_is_away_is_said_once(autojump_clock: MockClock, ca
     assert 1 == sum("Relist failed" in record.getMessage() for record in caplog.records)
 
 
+async def test_a_list_that_cannot_be_read_is_a_failed_list_and_a_look_at_one_pod_as_well(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def rubbish(_: str | None = None) -> Sequence[bytes]:
+        return [b"\xff"]
+
+    caplog.set_level("DEBUG")
+    shelf = Shelf()
+    async with watching(shelf) as watch:
+        monkeypatch.setattr(shelf, "list_containers", rubbish)
+        await trio.sleep(0.5)
+        watch.pleg.look_at("a")
+        await trio.sleep(200)
+        assert "threshold is 180s" in (watch.pleg.unhealthy() or "")
+        monkeypatch.undo()
+        await trio.sleep(2)
+        assert watch.pleg.unhealthy() is None
+
+    assert 1 == sum(record.message.startswith("Relist failed: ") for record in caplog.records)
+    assert 1 == sum(record.message.startswith("On-demand relist of pod a failed: ") for record in caplog.records)
+
+
+@pytest.mark.parametrize("on_demand", [False, True])
+async def test_a_bug_in_listing_is_not_taken_for_a_runtime_that_fails(
+    on_demand: bool, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def bug(uid: str | None = None) -> Sequence[bytes]:
+        if on_demand and uid is None:
+            return []
+        raise ValueError("a bug")
+
+    shelf = Shelf()
+    monkeypatch.setattr(shelf, "list_sandboxes", bug)
+    with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="a bug"), flatten_subgroups=True):
+        async with watching(shelf) as watch:
+            await trio.sleep(0.5)
+            watch.pleg.look_at("a")
+            await trio.sleep(5)
+
+
 async def test_a_runtime_without_events_is_left_to_the_relist(autojump_clock: MockClock) -> None:
     watch = Watch(Shelf(), BOUNDS)
     await watch.pleg.follow_events(Backoff(0.1, 1.0))
