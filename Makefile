@@ -34,7 +34,7 @@ $(BIN)/python:
 	@command -v cargo >/dev/null \
 	  || { echo "make: cargo is missing; the relist is compiled Rust (apt-get install cargo, or rustup.rs)" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
-	  || { echo "make: no virtual environment could be made (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	  || { rm -rf $(VENV); echo "make: no virtual environment (Debian: apt-get install python3-venv)" >&2; exit 1; }
 
 $(VENV)/.runtime: $(BIN)/python requirements/runtime.txt requirements/build.txt
 	@echo "make: installing what the agent needs"
@@ -79,6 +79,7 @@ lint: $(VENV)/.dev $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/stubtest trikubelet._relist
 	$(BIN)/lint-imports --no-cache
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets --quiet -- -D warnings

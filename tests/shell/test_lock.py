@@ -26,8 +26,8 @@ def test_a_second_agent_is_told_who_has_the_root_directory(tmp_path: Path) -> No
 
     assert (
         f"{tmp_path}/root is in use by another agent, process {os.getpid()}; stop it, or give this one a --root-dir and "
-        "a podLogsDir of its own" == str(refused.value)
-    )
+        "a podLogsDir of its own"
+    ) == str(refused.value)
 
 
 def test_the_lock_is_free_again_afterwards_and_its_file_stays(tmp_path: Path) -> None:
