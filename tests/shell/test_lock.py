@@ -25,8 +25,8 @@ def test_a_second_agent_is_told_who_has_the_root_directory(tmp_path: Path) -> No
         pass
 
     assert (
-        f"{tmp_path}/root is in use by another agent, process {os.getpid()}; stop it, or give this one a --root-dir and "
-        "a podLogsDir of its own"
+        f"{tmp_path}/root is in use by another agent, process {os.getpid()}; stop it, or give this one a --root-dir "
+        "and a podLogsDir of its own"
     ) == str(refused.value)
 
 
