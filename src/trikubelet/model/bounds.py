@@ -23,6 +23,9 @@ class Bounds:
     """One CRI call (upstream: runtimeRequestTimeout, 2 min)."""
     settle_seconds_max: float = 10.0
     """How long a mutating call in flight may outlive its attempt's cancellation."""
+    stops_per_pod_max: int = 32
+    """Containers of one pod stopped at the same time: more than pods have, so that nobody's grace waits for another's,
+    and still an end to what one pod asks of the runtime at once."""
     resync_seconds: float = 60.0
     """A healthy pod is looked at again after this (upstream: syncFrequency), lengthened by up to half by jitter."""
     retry_seconds: float = 10.0
