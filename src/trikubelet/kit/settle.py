@@ -3,8 +3,8 @@
 A call that changes the world (create a container, remove a sandbox) may be in flight when its caller is cancelled. To
 walk away would leave us not knowing whether it happened. ``settle`` keeps the caller until the call is over, shielded
 from the cancellation, but never longer than its deadline: after that the call is given up and the world is read again
-by whoever comes next. It is the only shield in an attempt at a pod; those elsewhere (services, connections, the runtime's
-own farewell) have a deadline of their own or an owner that ends them.
+by whoever comes next. It is the only shield in an attempt at a pod; those elsewhere (services, connections, the
+embedded runtime) have a deadline of their own or an owner that ends them.
 """
 
 from __future__ import annotations
