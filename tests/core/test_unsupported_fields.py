@@ -17,6 +17,7 @@ from trikubelet.model import k8s
 # Fields with an effect. One that is here and has a row too is honoured for some values only.
 HONOURED = frozenset(
     {
+        "activeDeadlineSeconds",
         *("dnsConfig", "dnsPolicy", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "hostname"),
         *("hostnameOverride", "nodeName", "overhead", "priority", "priorityClassName", "readinessGates"),
         *("resources.limits", "resources.requests", "restartPolicy", "runtimeClassName", "serviceAccountName"),
@@ -174,7 +175,6 @@ def test_a_containers_field_is_reported_with_its_path_wherever_the_container_sta
 
 REQUIRED = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 IN_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("activeDeadlineSeconds", {"active_deadline_seconds": 5}),
     (
         REQUIRED,
         {

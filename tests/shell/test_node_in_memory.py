@@ -258,12 +258,11 @@ async def test_a_pod_that_left_and_came_back_under_its_uid_lives_again(autojump_
 
 async def test_what_a_pod_asks_for_in_vain_is_told_once(autojump_clock: MockClock) -> None:
     bench = Bench()
-    async with bench.agent(pod("web", node_selector={"disk": "ssd"}, active_deadline_seconds=5)) as node:
+    async with bench.agent(pod("web", node_selector={"disk": "ssd"})) as node:
         await until(lambda: phase(node, "web") == "Running")
         (event,) = [event for event in node.events.all() if event.reason == "UnsupportedFields"]
 
     assert 1 == event.count
-    assert "spec.activeDeadlineSeconds: the deadline is not enforced yet" in event.message
     assert "spec.nodeSelector: it is not compared with this node's labels" in event.message
 
 

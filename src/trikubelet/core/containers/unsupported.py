@@ -109,7 +109,6 @@ ROWS = (
     ),
     Row("volumes[].emptyDir.medium", "huge pages are not supported yet: the pod waits", _is_huge),
     Row("volumes[].emptyDir", "sizeLimit is not enforced on a disk yet: nothing is evicted", _limits_a_disk),
-    Row("activeDeadlineSeconds", "the deadline is not enforced yet", _is_present),
     Row(
         "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
         LABELS,
