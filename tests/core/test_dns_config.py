@@ -49,6 +49,10 @@ def test_without_the_clusters_dns_the_pod_gets_the_hosts_and_is_told_so(policy: 
     ) == made.warning
 
 
+def test_where_there_is_no_cluster_nobody_misses_its_dns() -> None:
+    assert (HOST, "") == dns_plan(pod(), NodeFacts("n", resolv_conf=HOST, in_cluster=False))
+
+
 def test_a_host_whose_file_says_nothing_has_a_pod_ask_nobody() -> None:
     assert DNSConfig(("127.0.0.1",), (".",)) == dns_plan(pod(dns_policy="Default"), NodeFacts("n")).config
 

@@ -81,6 +81,7 @@ def facts_of(settings: Settings, reading: NodeReading) -> NodeFacts:
         cgroup_root=configuration.cgroup_root or "/",
         huge_page_sizes=tuple(reading.huge_pages),
         allowed_sysctls=configuration.allowed_unsafe_sysctls,
+        in_cluster=not settings.standalone,
         pod_pids_max=max(0, configuration.pod_pids_limit),
         allocatable_enforced="pods" in configuration.enforce_node_allocatable,
     )

@@ -48,6 +48,8 @@ def _by_policy(pod: Pod, facts: NodeFacts) -> tuple[DNSConfig, str]:
         return DNSConfig(), ""
     if policy == "Default" or (policy == "ClusterFirst" and pod.spec.host_network):
         return _of_the_node(facts), ""
+    if not facts.cluster_dns and not facts.in_cluster:
+        return _of_the_node(facts), ""  # there is no cluster whose names could be missed
     if not facts.cluster_dns:
         told = "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
         return _of_the_node(facts), f'{told} "{policy}" policy. Falling back to "Default" policy.'

@@ -23,7 +23,8 @@ class NodeFacts:
     pods together may use no more than that; ``pod_pids_max``: processes in one pod, 0 for no limit.
     ``huge_page_sizes`` are in bytes. ``recursive_read_only``: the runtime can make a mount read-only with all that is
     mounted below it. ``allowed_sysctls`` are the unsafe ones the operator lets through, as names or prefixes ending in
-    ``*``."""
+    ``*``.
+    ``in_cluster``: there is a cluster whose DNS pods may expect."""
 
     node_name: str
     host_ips: tuple[str, ...] = ()
@@ -46,3 +47,4 @@ class NodeFacts:
     huge_page_sizes: tuple[int, ...] = ()
     recursive_read_only: bool = False
     allowed_sysctls: tuple[str, ...] = ()
+    in_cluster: bool = True
