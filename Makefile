@@ -49,7 +49,9 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 
 $(VENV)/.built: $(VENV)/.runtime pyproject.toml $(RUST)
 	@echo "make: compiling the relist"
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked >$(VENV)/build.log 2>&1 \
+	@# pip, even an old one, and not "maturin develop", which installs the dependency groups without their hashes.
+	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--locked" \
+	  $(BIN)/python -m pip install --no-deps --no-index --no-build-isolation --editable . >$(VENV)/build.log 2>&1 \
 	  || { cat $(VENV)/build.log >&2; exit 1; }
 	@touch $@
 

@@ -3,9 +3,9 @@
 Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier life still ends
 gets a new worker when that life is over and nothing is left of it. And static pods that share a full name run one after
 another: a manifest that was edited has a new UID but the same name, and must not start before the older pod has ended
-(upstream: allowStaticPodStart; there the waiting pod polls, here it waits its turn). The rule holds within one life of the
-agent: what a manifest brought that was edited while no agent lived is an orphan, which housekeeping stops beside the new
-pod, as upstream does.
+(upstream: allowStaticPodStart; there the waiting pod polls, here it waits its turn). The rule holds within one life of
+the agent: what a manifest brought that was edited while no agent lived is an orphan, which housekeeping stops beside
+the new pod, as upstream does.
 
 Everything that asks is synchronous and never blocks; the tasks live in the pods nursery handed to ``run``.
 """
