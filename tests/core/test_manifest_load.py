@@ -32,7 +32,6 @@ def a(name: str) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", []),
         ("# nothing yet\n", []),
         (a("one"), ["one"]),
         (f"---\n{a('one')}\n---\n# nothing\n---\n{a('two')}\n", ["one", "two"]),
@@ -50,6 +49,12 @@ def test_pods_come_one_by_one_in_lists_and_in_documents(text: str, expected: lis
 
     assert () == loaded.faults
     assert expected == names(loaded)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", b""])
+def test_a_file_with_nothing_in_it_was_cut_off_and_takes_no_pod_away(text: str | bytes) -> None:
+    loaded = load_manifest(text, "f.yaml", "node", "2026-01-01T00:00:00Z")
+    assert ["f.yaml: the file is empty (remove it if its pods shall go)"] == [str(fault) for fault in loaded.faults]
 
 
 def test_a_loaded_pod_is_ready_to_run() -> None:

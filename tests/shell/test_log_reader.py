@@ -126,6 +126,21 @@ async def test_a_part_that_is_being_compressed_is_read_once(tmp_path: Path) -> N
     assert b"once\nagain\n" == await read(tmp_path / "0.log", LogQuery())
 
 
+async def test_a_log_that_grows_while_it_is_read_ends_where_it_stood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "0.log"
+    line = f"{stamp(0)} stdout F {'x' * 90}\n".encode()
+    log.write_bytes(line * 4000)
+    shown = 0
+    async with aclosing(read_log(str(log), LogQuery(tail_lines=3000), lambda: False)) as blocks:
+        async for block in blocks:
+            shown += block.count(b"\n")
+            with log.open("ab") as file:  # as fast as it is read
+                file.write(line * 4000)
+    assert 3000 == shown
+
+
 async def test_lines_that_are_no_records_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(b"garbage\n\n" + raw(0, Record("stdout", True, "x")) + b"more garbage of some length\n")

@@ -11,6 +11,7 @@ record. Whether the container is over is asked before the last look, so nothing 
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, aclosing
 from typing import IO, TYPE_CHECKING
 
@@ -34,10 +35,12 @@ Batch = list[tuple[bytes, "Place"]]
 
 
 class _Tape:
-    """Owns how far one open file was read. ``number`` is the file's, for the places of its records."""
+    """Owns how far one open file was read. ``number`` is the file's, for the places of its records; ``end`` is how far
+    to read, None for as far as it goes: a container may write faster than its log is read."""
 
-    def __init__(self, file: IO[bytes], number: int, offset: int = 0) -> None:
+    def __init__(self, file: IO[bytes], number: int, offset: int = 0, end: int | None = None) -> None:
         self._file = file
+        self._left = None if end is None else max(0, end - offset)
         self._number = number
         self._offset = offset
         self._torn = b""
@@ -46,7 +49,9 @@ class _Tape:
 
     def read(self) -> tuple[Batch, bool]:
         """The records of the next block, and whether there was anything to read."""
-        block = self._file.read(BLOCK_BYTES)
+        block = self._file.read(BLOCK_BYTES if self._left is None else min(BLOCK_BYTES, self._left))
+        if self._left is not None:
+            self._left -= len(block)
         *whole, torn = (self._torn + block).split(b"\n")
         batch: Batch = []
         for raw in whole:
@@ -85,7 +90,8 @@ async def read_records(
                 file = stack.enter_context(open_log(path))
             except FileNotFoundError:
                 continue
-            async with aclosing(_until_rotated(path, file, _Tape(file, number, offset), is_over)) as batches:
+            end = os.fstat(file.fileno()).st_size if is_over is None else None
+            async with aclosing(_until_rotated(path, file, _Tape(file, number, offset, end), is_over)) as batches:
                 async for batch in batches:
                     yield batch
             if is_over is None or is_still(path, file):

@@ -109,6 +109,7 @@ async def test_entries_are_told_apart_by_what_stands_behind_their_links(tmp_path
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "to-file").symlink_to("file")
     (tmp_path / "to-nothing").symlink_to("nothing")
+    (tmp_path / "to-itself").symlink_to("to-itself")
 
     entries = {Path(entry.path).name: entry for entry in await disk(tmp_path).entries()}
 
@@ -118,6 +119,7 @@ async def test_entries_are_told_apart_by_what_stands_behind_their_links(tmp_path
         "pipe": EntryKind.OTHER,
         "to-file": EntryKind.FILE,
         "to-nothing": EntryKind.LOST,
+        "to-itself": EntryKind.LOST,
     } == {name: entry.kind for name, entry in entries.items()}
     assert entries["file"].stamp == entries["to-file"].stamp
 

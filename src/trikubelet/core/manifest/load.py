@@ -20,14 +20,13 @@ from trikubelet.core.manifest.validation import pod_problems
 from trikubelet.core.names import full_name
 from trikubelet.core.structure import examine
 from trikubelet.model import k8s
-from trikubelet.model.faults import nearest
+from trikubelet.model.faults import Fault, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from trikubelet.core.document import Document
     from trikubelet.core.manifest.problem import Problem, Problems
-    from trikubelet.model.faults import Fault
     from trikubelet.model.k8s import Pod
 
 _LISTS = ("PodList", "List")
@@ -52,6 +51,9 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
     is this node's; ``seen`` is now, in RFC 3339, kept in an annotation and in nothing else. Raises nothing.
     """
     documents, faults = parse_documents(text, source)
+    if not text.strip():
+        # Not one that is all comments: somebody wrote that, and means it.
+        faults = [Fault(source, None, "", "the file is empty", "remove it if its pods shall go")]
     pods: dict[str, Pod] = {}
     origins: dict[str, Origin] = {}
     for document in documents:
