@@ -17,6 +17,7 @@ from trikubelet.images.puller import Puller
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
+from trikubelet.model.objects import ObjectRef
 from trikubelet.node.runtime_state import RuntimeState
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
@@ -136,6 +137,7 @@ def join(
         network_trouble=runtime_state.network_trouble,
         bounds=bounds,
     )
+    this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
     workers = PodWorkers(attempts, pleg, leftovers, bounds, chance)
     desired = DesiredPods(sources)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
@@ -152,7 +154,9 @@ def join(
         sync_loop=SyncLoop(changes_out, wakes, workers, events, bounds),
         mux=Mux(slots, desired, changes_in, events),
         housekeeping=Housekeeping(desired, workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds),
-        garbage=GarbageCollection(outside.runtime, pleg, desired, workers, outside.files, leftovers, bounds),
+        garbage=GarbageCollection(
+            outside.runtime, pleg, desired, workers, outside.files, leftovers, events, this_node, bounds
+        ),
         bounds=bounds,
         chance=chance,
     )

@@ -7,7 +7,7 @@ this task removes it, one at a time, and goes on after an error, which the next 
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -15,7 +15,7 @@ import trio
 from trikubelet.core import garbage
 from trikubelet.core.names import uid_of_log_directory
 from trikubelet.kit.every import Every
-from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from trikubelet.core.relist import PodRecord
     from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
+    from trikubelet.model.objects import ObjectRef
     from trikubelet.pods.desired import DesiredPods
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import PodFiles, Runtime, RuntimePods
+    from trikubelet.ports import Events, PodFiles, Runtime, RuntimePods
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ class GarbageCollection:
         workers: PodWorkers,
         files: PodFiles,
         leftovers: Gather[str],
+        events: Events,
+        node: ObjectRef,
         bounds: Bounds,
     ) -> None:
         self._runtime = runtime
@@ -51,6 +54,8 @@ class GarbageCollection:
         self._workers = workers
         self._files = files
         self._leftovers = leftovers
+        self._events = events
+        self._node = node
         self._bounds = bounds
         self._told: set[str] = set()
 
@@ -94,13 +99,16 @@ class GarbageCollection:
 
     @contextmanager
     def _told_once(self, what: str) -> Iterator[None]:
-        """Do something with files; a failure is told when it is new."""
+        """Do something; a failure is told when it is new, in the log and as an event of the node."""
         try:
             yield
-        except OSError as error:
-            told = f"Cannot {what}, will try again: {error}"
+        except RuntimeUnavailable as error:
+            log.debug("Cannot %s while the runtime is away: %s", what, error)
+        except (OSError, RuntimeCallError, trio.TooSlowError) as error:
+            told = f"Cannot {what}, will try again: {str(error) or 'no answer in time'}"
             if told not in self._told:
                 log.warning("%s", told)
+                self._events.record(self._node, "Warning", "ContainerGCFailed", told)
             self._told.add(told)
         else:
             self._told = {one for one in self._told if not one.startswith(f"Cannot {what},")}
@@ -113,21 +121,26 @@ class GarbageCollection:
             await self._remove_sandbox(sandbox_id)
 
     async def _remove_container(self, container_id: str) -> None:
-        try:
-            with trio.fail_after(self._bounds.runtime_call_seconds_max):
-                log_path = (await self._runtime.container_status(container_id)).log_path
-                await self._runtime.remove_container(container_id)
-        except (RuntimeCallError, trio.TooSlowError) as error:
-            log.debug("Cannot remove container %s, will try again: %s", container_id, error)
-            return
+        log_path = ""
+        with self._told_once(f"remove container {container_id}"):
+            log_path = await self._without_container(container_id)
         if log_path:
             with self._told_once(f"remove the log {log_path}"):
                 self._files.remove_container_logs(log_path)
 
+    async def _without_container(self, container_id: str) -> str:
+        """Remove the container; where its log is, or empty when it was gone already."""
+        with trio.fail_after(self._bounds.runtime_call_seconds_max):
+            try:
+                log_path = (await self._runtime.container_status(container_id)).log_path
+            except NotFound:
+                return ""
+            await self._runtime.remove_container(container_id)
+            return log_path
+
     async def _remove_sandbox(self, sandbox_id: str) -> None:
-        try:
+        with self._told_once(f"remove sandbox {sandbox_id}"):
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
-                await self._runtime.stop_sandbox(sandbox_id)
+                with suppress(NotFound):
+                    await self._runtime.stop_sandbox(sandbox_id)
                 await self._runtime.remove_sandbox(sandbox_id)
-        except (RuntimeCallError, trio.TooSlowError) as error:
-            log.debug("Cannot remove sandbox %s, will try again: %s", sandbox_id, error)
