@@ -163,9 +163,9 @@ async def test_garbage_that_cannot_be_removed_is_met_again(autojump_clock: MockC
         await until(lambda: bench.running() == [])
         await trio.sleep(100)
         assert ["main"] == [c.name for c in bench.world.all_containers()]
-        (told,) = [event for event in node.events.all() if event.reason == "ContainerGCFailed"]
-        assert ("Node", "n", 1) == (told.about.kind, told.about.name, told.count)
-        assert "device or resource busy" in told.message
+        told = [event for event in node.events.all() if event.reason == "ContainerGCFailed"]
+        assert {("Node", "n", 1)} == {(event.about.kind, event.about.name, event.count) for event in told}
+        assert all("device or resource busy" in event.message for event in told)
         runtime.remove_container, runtime.remove_sandbox = honest  # type: ignore[method-assign]
         await until(lambda: not bench.world.containers and not bench.world.sandboxes, 130)
 
