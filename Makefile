@@ -2,28 +2,52 @@
 #
 #   PYTHON    the interpreter the virtual environment is made of (3.11 or newer)
 #   SEEDS     how many seeds `make sim` runs        SEED   replay this one, with its trace
-#   PYTEST    more words for pytest
+#   SECONDS   of processor time for the mutator of `make fuzz`      EXAMPLES   random cases and histories after it
+#   CONVERSATIONS   damaged ones that it has with a node's API
+#   WORKERS   how many files of live tests run side by side
+#   ARCHITECTURES   for which `make wheels` and `make packages` build: x86_64, aarch64 (default: this machine's)
+#   FLAGS     more of them for the agent of `make run`: FLAGS=--healthz-port=0 where a kubelet has the port
+#   PYTEST    more words for pytest              GRID   which cells `make bench-relist` measures: full, or goals
 
 PYTHON ?= python3
 SEEDS ?= 1000
 SEED ?=
+EXAMPLES ?= 1000000
+CONVERSATIONS ?= 100000
+FLAGS ?=
 PYTEST ?=
+WORKERS ?= 2
+GRID ?= full
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(wildcard rust/relist/src/*.rs) rust/relist/Cargo.toml Cargo.toml Cargo.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test live can-live sim bench lint types pyz smoke clean
+.PHONY: help run test test-otel live can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
+.PHONY: wheels packages pins clean
 
 help:
-	@echo "make run     run the agent standalone on its embedded runtime, with examples/manifests (Ctrl-C ends it)"
+	@echo "make run     run the agent standalone on its embedded runtime, with examples/manifests (Ctrl-C ends it);"
+	@echo "             FLAGS=--healthz-port=0 beside a kubelet"
 	@echo "make test    the tests that need nothing but this machine"
-	@echo "make live    the tests on real container runtimes (Linux and root; installs containerd with apt)"
+	@echo "make test-otel  those of traces, with the extra they need beside the rest"
+	@echo "make live    the tests on real container runtimes and a real control plane (Linux and root; installs containerd"
+	@echo "             with apt, builds Kubernetes with Go)"
+	@echo "make record  tests/recorded anew: what a real API server has for fields and says of the pods of tests/corpus"
+	@echo "make conformance  upstream's own conformance tests, a quarter of an hour, and docs/conformance.md (needs what live"
+	@echo "             does, curl and bash)"
 	@echo "make sim     whole simulated nodes: SEEDS=$(SEEDS) of them, or SEED=7 alone with its trace"
 	@echo "make bench   the benchmarks, written to bench/results as JSON and as a table"
+	@echo "make bench-relist  the relist beside upstream's and others, 45 minutes, and docs/benchmarks.md made of it"
+	@echo "make bench-cluster  a node of a cluster beside upstream's kubelet, 10 minutes, and docs/benchmarks-cluster.md"
+	@echo "make fuzz    damaged lists for SECONDS=3600 of processor time, EXAMPLES=$(EXAMPLES) random cases, and then"
+	@echo "             CONVERSATIONS=$(CONVERSATIONS) damaged ones with the API of a node"
 	@echo "make lint    ruff, mypy, import-linter, rustfmt, clippy, and generated files compared"
 	@echo "make pyz     the single file, dist/trikubelet; make smoke builds and tries it"
+	@echo "make wheels  for pip, into dist/release; make packages: all that operators are given, deb and rpm (with Go, for"
+	@echo "             nfpm), single file, wheels, what is in them, checksums; ARCHITECTURES='x86_64 aarch64' for both"
+	@echo "make pins    write requirements/ anew from pyproject.toml (with uv, on the PATH)"
 	@echo "make clean   remove what the others made"
 
 # ---- setting up ----------------------------------------------------------------------------------------------------
@@ -47,6 +71,22 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
 
+$(VENV)/.bench: $(VENV)/.runtime requirements/bench.txt
+	@echo "make: installing what draws the benchmarks"
+	@$(PIP) install --require-hashes -r requirements/bench.txt
+	@touch $@
+
+$(VENV)/.release: $(VENV)/.runtime requirements/release.txt
+	@echo "make: installing what builds the single file"
+	@$(PIP) install --require-hashes -r requirements/release.txt
+	@touch $@
+
+$(VENV)/.otel: $(VENV)/.runtime requirements/otel.txt
+	@echo "make: installing the extra for traces beside the rest"
+	@rm -rf $(VENV)/otel
+	@$(PIP) install --require-hashes --target $(VENV)/otel -r requirements/otel.txt
+	@touch $@
+
 $(VENV)/.built: $(VENV)/.runtime pyproject.toml $(RUST)
 	@echo "make: compiling the relist"
 	@# pip, even an old one, and not "maturin develop", which installs the dependency groups without their hashes.
@@ -58,18 +98,33 @@ $(VENV)/.built: $(VENV)/.runtime pyproject.toml $(RUST)
 # ---- the chores ----------------------------------------------------------------------------------------------------
 
 run: $(VENV)/.built
-	$(BIN)/trikubelet --standalone --container-runtime-endpoint=embedded: --pod-manifest-path=examples/manifests
+	$(BIN)/trikubelet --standalone --container-runtime-endpoint=embedded: --pod-manifest-path=examples/manifests$(if $(FLAGS), $(FLAGS))
 
 test: $(VENV)/.dev $(VENV)/.built
 	$(BIN)/pytest $(PYTEST)
 
-live: can-live $(VENV)/.dev $(VENV)/.built
+test-otel: $(VENV)/.dev $(VENV)/.built $(VENV)/.otel
+	PYTHONPATH=$(VENV)/otel $(BIN)/pytest tests/otel $(PYTEST)
+
+live: can-live packages $(VENV)/.dev $(VENV)/.built
 	tests/live/install.sh
-	$(BIN)/pytest tests/live $(PYTEST)
+	$(BIN)/pytest tests/live -n $(WORKERS) --dist loadfile $(PYTEST)
+
+record: can-live $(VENV)/.dev $(VENV)/.built
+	tests/live/install.sh
+	cd tests && ../$(BIN)/python -m live.kit record
+
+# What failed stands on the page, too.
+conformance: can-live $(VENV)/.dev $(VENV)/.built
+	tests/live/install.sh
+	packaging/control-plane/build.sh --conformance
+	cd tests && ../$(BIN)/python -m live.kit conformance; \
+	  ended=$$?; cd .. && $(BIN)/python packaging/generate_conformance.py && exit $$ended
 
 can-live:
 	@test "$$(uname -s) $$(id -u)" = "Linux 0" \
 	  || { echo "make: the live tests start container runtimes: they need Linux and root" >&2; exit 1; }
+	@packaging/control-plane/build.sh --check
 
 sim: $(VENV)/.dev $(VENV)/.built
 	$(BIN)/python -m trikubelet.testing.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(SIM)
@@ -77,10 +132,26 @@ sim: $(VENV)/.dev $(VENV)/.built
 bench: $(VENV)/.dev $(VENV)/.built
 	$(BIN)/python bench/run.py
 
+bench-relist: $(VENV)/.bench $(VENV)/.built
+	$(BIN)/trikubelet bench relist --grid $(GRID) --output bench/results/relist.json --plot docs/benchmarks
+	$(BIN)/python packaging/generate_benchmarks.py
+
+bench-cluster: can-live pyz
+	tests/live/install.sh
+	PYTHONPATH=tests $(BIN)/python bench/cluster.py
+
+# A shell counts its own SECONDS, but make does not hand that on.
+fuzz: $(VENV)/.dev $(VENV)/.built
+	RELIST_FUZZ_SECONDS=$(or $(SECONDS),3600) cargo test --release --locked -p relist --test mutator -- --nocapture
+	PROPTEST_CASES=$(EXAMPLES) cargo test --release --locked -p relist --test properties --test frames
+	RELIST_EXAMPLES=$(EXAMPLES) $(BIN)/pytest --timeout=0 tests/relist/test_relist_differential.py
+	PYTHONPATH=tests $(BIN)/python bench/http_fuzz.py --conversations $(CONVERSATIONS)
+
 lint: $(VENV)/.dev $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini tests bench examples
 	$(BIN)/stubtest trikubelet._relist
 	$(BIN)/lint-imports --no-cache
 	cargo fmt --all --check
@@ -88,12 +159,33 @@ lint: $(VENV)/.dev $(VENV)/.built
 	$(BIN)/python packaging/generate_stubs.py --check
 	$(BIN)/python packaging/generate_types.py --check
 	$(BIN)/python packaging/generate_ownership.py --check
+	$(BIN)/python packaging/generate_support.py --check
+	$(BIN)/python packaging/generate_benchmarks.py --check
+	$(BIN)/python bench/cluster_page.py --check
+	$(BIN)/python packaging/generate_conformance.py --check
 
-pyz: $(VENV)/.dev $(VENV)/.built
+pyz: $(VENV)/.release
 	PATH=$(CURDIR)/$(BIN):$$PATH packaging/build-pyz.sh
 
 smoke: pyz
 	$(BIN)/python packaging/smoke_test.py dist/trikubelet
+
+wheels: $(VENV)/.release
+	PATH=$(CURDIR)/$(BIN):$$PATH packaging/packages/build.sh --wheels
+
+packages: $(VENV)/.release
+	PATH=$(CURDIR)/$(BIN):$$PATH packaging/packages/build.sh
+
+PINS := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+
+pins:
+	@command -v uv >/dev/null || { echo "make: uv is missing (pip install uv)" >&2; exit 1; }
+	$(PINS) pyproject.toml -o requirements/runtime.txt
+	$(PINS) pyproject.toml --group build -o requirements/build.txt
+	$(PINS) pyproject.toml --group dev -o requirements/dev.txt
+	$(PINS) pyproject.toml --group release -o requirements/release.txt
+	$(PINS) pyproject.toml --extra bench -o requirements/bench.txt
+	$(PINS) pyproject.toml --extra otel -o requirements/otel.txt
 
 clean:
 	rm -rf $(VENV) target dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,6 +1,6 @@
 """The two processes of an agent benchmark, and what the kernel says they cost.
 
-``FastRuntimeProcess`` and ``AgentProcess`` are context managers: entering starts and waits until ready, leaving ends.
+``FakeRuntimeProcess`` and ``AgentProcess`` are context managers: entering starts and waits until ready, leaving ends.
 Memory is the resident set of /proc, processor time the user and system time of the process and its threads.
 """
 
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HERE = Path(__file__).parent
 WAIT_SECONDS_MAX = 120.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -35,18 +34,33 @@ def wait_until(satisfied: Callable[[], bool], what: str, every_seconds: float = 
         time.sleep(every_seconds)
 
 
-class FastRuntimeProcess:
-    """A ``fast_runtime.py`` of our own below ``directory``."""
+def rss_bytes(pid: int) -> int:
+    """The resident set of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+    assert found is not None, f"process {pid} has ended"
+    return int(found[1]) * 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+class FakeRuntimeProcess:
+    """A ``trikubelet fake-runtime`` of our own below ``directory``, without pods at first."""
 
     def __init__(self, directory: Path) -> None:
         self.socket = directory / "runtime.sock"
         self._journal = directory / "journal"
 
     def __enter__(self) -> Self:
-        command = [sys.executable, str(HERE / "fast_runtime.py"), str(self.socket), str(self._journal)]
+        command = [sys.executable, "-m", "trikubelet", "fake-runtime"]
+        command += [f"--socket={self.socket}", f"--journal={self._journal}"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n", "the fast runtime did not start"
+        assert self._process.stdout.readline().startswith(b"ready"), "the fake runtime did not start"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,7 +78,8 @@ class FastRuntimeProcess:
 class AgentProcess:
     """An agent, standalone, on that runtime."""
 
-    def __init__(self, directory: Path, runtime: FastRuntimeProcess) -> None:
+    def __init__(self, directory: Path, runtime: FakeRuntimeProcess, **more: object) -> None:
+        """``more``: fields of its configuration."""
         self._directory = directory
         self.manifests = directory / "manifests"
         self.manifests.mkdir()
@@ -78,6 +93,7 @@ class AgentProcess:
             "cgroupsPerQOS": False,
             "enforceNodeAllocatable": [],
             "healthzPort": 0,
+            **more,
         }
         (directory / "config.yaml").write_text(json.dumps(configuration))
 
@@ -94,14 +110,15 @@ class AgentProcess:
         self._process.wait(30)
         self._log.close()
 
-    def put(self, name: str) -> int:
-        """Write a manifest of one pod with one container; when, in nanoseconds of the monotonic clock."""
+    def put(self, name: str, spec: dict[str, Any] | None = None) -> int:
+        """Write a manifest of one pod, with one container unless ``spec`` says otherwise; when, in nanoseconds of the
+        monotonic clock."""
         container = {"name": "main", "image": "bench:1"}
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name},
-            "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
+            "spec": {"terminationGracePeriodSeconds": 1, "containers": [container], **(spec or {})},
         }
         beside = self._directory / "new-manifest"
         beside.write_text(json.dumps(pod))
@@ -110,33 +127,46 @@ class AgentProcess:
 
     def pods(self) -> list[dict[str, Any]]:
         """Every pod with its status, as the local API has them."""
+        items: list[dict[str, Any]] = json.loads(self._read("/pods"))["items"]
+        return items
+
+    def probe_answers(self) -> float:
+        """How often its probes were answered so far."""
+        lines = self._read("/metrics/probes").decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("prober_probe_total"))
+
+    def _read(self, path: str) -> bytes:
         connection = http.client.HTTPConnection("localhost", timeout=10)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(str(self._socket))
         try:
-            connection.request("GET", "/pods")
-            items: list[dict[str, Any]] = json.loads(connection.getresponse().read())["items"]
-            return items
+            connection.request("GET", path)
+            return connection.getresponse().read()
         finally:
             connection.close()
 
     def running(self) -> int:
         """How many pods are Running; 0 while the agent does not answer."""
         if self._process.poll() is not None:
-            raise RuntimeError(f"the agent ended:\n{(self._directory / 'agent.log').read_text()[-4000:]}")
+            raise RuntimeError(f"the agent ended:\n{self.log()[-4000:]}")
         try:
             return sum(pod.get("status", {}).get("phase") == "Running" for pod in self.pods())
         except OSError:
             return 0
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
+    def log(self) -> str:
+        """What it has said."""
+        return (self._directory / "agent.log").read_text()
+
     def rss_bytes(self) -> int:
         """The resident set."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-        assert found is not None, "the agent has ended"
-        return int(found[1]) * 1024
+        return rss_bytes(self._process.pid)
 
     def cpu_seconds(self) -> float:
         """User and system time so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return cpu_seconds(self._process.pid)

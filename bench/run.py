@@ -2,10 +2,10 @@
 
     python bench/run.py [--idle-seconds 60] [--starts 5] [--pods-one-by-one 20]
 
-Each figure stands beside what is wanted of it; none is a test. The agent is the real process on `fast_runtime.py`,
-which answers in a fraction of a millisecond, so what is measured is the agent: from exec to the first complete relist,
-from a written manifest to a started container less the time its CRI calls took, and memory and processor time while
-0, 50 and 110 pods run and nothing changes.
+Each figure stands beside what is wanted of it; none is a test. The agent is the real process on
+`trikubelet fake-runtime`, which answers in a fraction of a millisecond, so what is measured is the agent: from exec to
+the first complete relist, from a written manifest to a started container less the time its CRI calls took, and memory
+and processor time while 0, 50 and 110 pods run and nothing changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from processes import AgentProcess, FastRuntimeProcess, wait_until
+from processes import AgentProcess, FakeRuntimeProcess, wait_until
 
 RESULTS = Path(__file__).parent / "results"
 SETTLE_SECONDS = 5.0
@@ -29,7 +29,7 @@ SETTLE_SECONDS = 5.0
 
 def first_relist_seconds() -> float:
     """From exec of the agent's process to the end of its first ListContainers."""
-    with tempfile.TemporaryDirectory() as place, FastRuntimeProcess(Path(place)) as runtime:
+    with tempfile.TemporaryDirectory() as place, FakeRuntimeProcess(Path(place)) as runtime:
 
         def listed() -> list[int]:
             return [call["ended"] for call in runtime.calls() if call["method"] == "ListContainers"]
@@ -44,7 +44,7 @@ def start_overheads(count: int) -> list[float]:
     calls took until then."""
     with (
         tempfile.TemporaryDirectory() as place,
-        FastRuntimeProcess(Path(place)) as runtime,
+        FakeRuntimeProcess(Path(place)) as runtime,
         AgentProcess(Path(place), runtime) as agent,
     ):
         wait_until(lambda: any(call["method"] == "ListContainers" for call in runtime.calls()), "the first relist")
@@ -52,7 +52,7 @@ def start_overheads(count: int) -> list[float]:
         return [_overhead_of(agent, runtime, f"pod-{number}", number + 1) for number in range(count)]
 
 
-def _overhead_of(agent: AgentProcess, runtime: FastRuntimeProcess, name: str, count: int) -> float:
+def _overhead_of(agent: AgentProcess, runtime: FakeRuntimeProcess, name: str, count: int) -> float:
     known = {call["pod"] for call in runtime.calls()}
     written = agent.put(name)
     wait_until(lambda: agent.running() == count, f"{name} runs")
@@ -66,7 +66,7 @@ def idle(pods: int, seconds: float) -> dict[str, float]:
     """Resident memory in MB and processor seconds per minute while that many pods run unchanged."""
     with (
         tempfile.TemporaryDirectory() as place,
-        FastRuntimeProcess(Path(place)) as runtime,
+        FakeRuntimeProcess(Path(place)) as runtime,
         AgentProcess(Path(place), runtime) as agent,
     ):
         for number in range(pods):

@@ -24,8 +24,7 @@ HEAD = """# Who owns what
 
 Every piece of state has one class that owns it and one task that writes it; everybody else is handed immutable values.
 This page is made of the classes' own first lines by `packaging/generate_ownership.py`; `make lint` compares. What is
-not
-here keeps no state between two calls.
+not here keeps no state between two calls.
 
 | Class | Where | Owns |
 |---|---|---|

@@ -1,8 +1,8 @@
-"""Writes api_pb2.py, api_pb2.pyi and api_grpc.py beside src/trikubelet/cri/v1/api.proto, with grpcio-tools' protoc and
-grpclib's plugin. Run it after changing the .proto file; with ``--check`` it writes nothing and exits 1 where the
-committed files differ, which is how CI notices a hand-edited or forgotten one.
+"""Writes NAME_pb2.py, NAME_pb2.pyi and NAME_grpc.py beside each NAME.proto below src/trikubelet/cri, with grpcio-tools'
+protoc and grpclib's plugin. Run it after changing a .proto file; with ``--check`` it writes nothing and exits 1 where
+the committed files differ, which is how CI notices a hand-edited or forgotten one.
 
-The .proto file is compiled under its whole path, since protobuf knows each file of a process by one name and other
+A .proto file is compiled under its whole path, since protobuf knows each file of a process by one name and other
 APIs of a node call theirs api.proto, too.
 
 grpclib's client and server are built on asyncio and would import it into every agent. The generated module names four
@@ -20,14 +20,14 @@ from importlib.resources import files
 from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).resolve().parent.parent / "src"
-PROTO = "trikubelet/cri/v1/api.proto"
+PROTOS = [f"trikubelet/cri/{name}.proto" for name in ("v1/api", "plugin_v1/registration", "plugin_v1/csi")]
 OURS = {"grpclib.client": "trikubelet.cri.methods", "grpclib.server": "trikubelet.cri.server"}
 
 
 def generate(target: Path) -> dict[Path, str]:
     """Runs protoc into ``target``; returns the generated text by path relative to the source root.
 
-    Raises SystemExit with protoc's own message on standard error when the .proto file is wrong.
+    Raises SystemExit with protoc's own message on standard error when a .proto file is wrong.
     """
     from grpc_tools import protoc  # noqa: PLC0415 - lets --help work where grpcio-tools is not installed
 
@@ -41,11 +41,11 @@ def generate(target: Path) -> dict[Path, str]:
             f"--python_out={target}",
             f"--pyi_out={target}",
             f"--grpclib_python_out={target}",
-            PROTO,
+            *PROTOS,
         ]
     )
     if code != 0:
-        raise SystemExit(f"protoc refused {PROTO} (exit code {code})")
+        raise SystemExit(f"protoc refused them (exit code {code})")
     return {path.relative_to(target): _ours(path) for path in sorted(target.rglob("*.py*"))}
 
 
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
                 continue
             if check:
                 stale = 1
-                print(f"{path}: differs from what {PROTO} gives; run packaging/generate_stubs.py", file=sys.stderr)
+                print(f"{path}: differs from what its .proto gives; run packaging/generate_stubs.py", file=sys.stderr)
             else:
                 path.write_text(text, encoding="utf-8")
                 print(f"wrote {path}")

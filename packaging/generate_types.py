@@ -21,15 +21,28 @@ VERSION = "v1.36.0"
 CORE = "io.k8s.api.core.v1."
 ROOTS = [
     *(CORE + kind for kind in ("Pod", "PodList", "Node", "NodeList", "Event", "Service", "ConfigMap", "Secret")),
+    *(CORE + kind for kind in ("PersistentVolume", "PersistentVolumeClaim")),
     "io.k8s.api.coordination.v1.Lease",
     "io.k8s.api.node.v1.RuntimeClass",
     "io.k8s.api.certificates.v1.CertificateSigningRequest",
+    "io.k8s.api.certificates.v1beta1.ClusterTrustBundle",
+    "io.k8s.api.storage.v1.CSIDriver",
+    "io.k8s.api.storage.v1.CSINode",
+    "io.k8s.api.storage.v1.VolumeAttachment",
+    "io.k8s.api.authentication.v1.TokenReview",
+    "io.k8s.api.authorization.v1.SubjectAccessReview",
 ]
 # Optional in the schema, and yet never absent past the parsing edge.
-ALWAYS_THERE = {"Pod": {"metadata", "spec"}} | {
-    short: {"metadata"}
-    for short in ("Node", "Service", "ConfigMap", "Secret", "Lease", "RuntimeClass", "CertificateSigningRequest")
-}
+ALWAYS_THERE = (
+    {kind: {"metadata", "spec"} for kind in ("Pod", "PersistentVolume", "PersistentVolumeClaim")}
+    | {
+        short: {"metadata"}
+        for short in ("Node", "Service", "ConfigMap", "Secret", "Lease", "RuntimeClass", "CertificateSigningRequest")
+    }
+    | {kind: {"metadata"} for kind in ("CSINode", "ClusterTrustBundle")}
+)
+# Required in the schema, and yet servers write null for none.
+MAY_BE_NULL = {"CSINodeSpec": {"drivers"}}
 SCALARS = {
     "Time": "str",
     "MicroTime": "str",
@@ -48,6 +61,8 @@ maps {{}}. Quantities and timestamps stay as the API writes them; ``model.quanti
 from __future__ import annotations
 
 import msgspec
+
+from trikubelet.model.scalar import Int32
 
 Quantity = str | int | float
 IntOrString = int | str
@@ -96,6 +111,8 @@ def python_type(schema: dict) -> str:
         return f"tuple[{python_type(schema['items'])}, ...]"
     if kind == "object":
         return f"dict[str, {python_type(schema['additionalProperties'])}]"
+    if schema.get("format") == "int32":
+        return "Int32"
     return {"string": "str", "integer": "int", "boolean": "bool", "number": "float"}[kind]
 
 
@@ -121,7 +138,7 @@ def plain_camel(attribute: str) -> str:
 
 def render(name: str, schema: dict) -> str:
     """One class."""
-    required = set(schema.get("required", ())) | ALWAYS_THERE.get(name, set())
+    required = set(schema.get("required", ())) - MAY_BE_NULL.get(name, set()) | ALWAYS_THERE.get(name, set())
     # One member of the API begins with a capital letter (DaemonEndpoint.Port); it is renamed where it stands.
     capital = {snake(m): m for m in schema["properties"] if m[0].isupper()}
     head = f"class {name}(Record, frozen=True, kw_only=True{f', rename={json.dumps(capital)}' if capital else ''}):"

@@ -2,8 +2,9 @@
 
     python packaging/smoke_test.py dist/trikubelet
 
-It must tell its version, refuse a bad manifest, run the example manifests on its embedded runtime, show them, and end
-with 0 on SIGTERM leaving no process behind. Exit 0 when all of that holds; else the first thing that does not, and 1.
+It must tell its version, refuse a bad manifest, run the example manifests on
+its embedded runtime, show them, and end with 0 on SIGTERM leaving no process behind. Exit 0 when all of that holds;
+else the first thing that does not, and 1.
 """
 
 from __future__ import annotations
@@ -47,7 +48,12 @@ class Installed:
         self.config.write_text(json.dumps(configuration))
         # The interpreter that built it, by its own directory, so that no virtual environment lends a package.
         python = Path(os.path.realpath(sys.executable)).parent
-        self.environment = {"HOME": str(home), "PATH": f"{python}:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+        self.environment = {
+            "HOME": str(home),
+            "SHIV_ROOT": str(home / "unpacked"),  # root's would be the machine's own
+            "PATH": f"{python}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "LANG": "C.UTF-8",
+        }
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command to its end."""
@@ -144,12 +150,15 @@ def _descendants(pid: int) -> set[int]:
     return found
 
 
+CHECKS = (says_its_version, refuses_a_bad_manifest, runs_the_examples)
+
+
 def main() -> int:
     """Try everything; the exit code."""
     built = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as home:
         installed = Installed(built, Path(home))
-        for check in (says_its_version, refuses_a_bad_manifest, runs_the_examples):
+        for check in CHECKS:
             try:
                 check(installed)
             except Smoke as error:

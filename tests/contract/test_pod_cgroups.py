@@ -12,7 +12,7 @@ from core.podkit import container, pod
 from shell.cgroupkit import pretend_kernel
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.cgroups import pod_cgroup
-from trikubelet.host.cgroups import CgroupfsPods, Hierarchies
+from trikubelet.host.cgroups import Hierarchies, KernelPodCgroups
 from trikubelet.model import k8s
 from trikubelet.model.errors import CgroupFailed
 from trikubelet.testing.memory_host import MemoryPodCgroups
@@ -37,7 +37,7 @@ class Subject:
 def on_disk(tmp_path: Path) -> Subject:
     tree = tmp_path / "unified"
     tree.mkdir()
-    cgroups = CgroupfsPods(Hierarchies(2, {"cpu": tree, "memory": tree}, (tree,)), NodeFacts("n", cgroup_version=2))
+    cgroups = KernelPodCgroups(Hierarchies(2, {"cpu": tree, "memory": tree}, (tree,)), NodeFacts("n", cgroup_version=2))
     cgroups.prepare()
 
     def processes(it: k8s.Pod) -> Path:
@@ -68,40 +68,40 @@ PODS = (
 )
 
 
-def test_pods_of_every_class_have_a_cgroup_once_it_is_ensured(subject: Subject) -> None:
+async def test_pods_of_every_class_have_a_cgroup_once_it_is_ensured(subject: Subject) -> None:
     assert frozenset() == subject.cgroups.leftovers()
     for it in (*PODS, *PODS):
-        subject.cgroups.ensure(it)
+        await subject.cgroups.ensure(it)
 
     assert {it.metadata.uid for it in PODS} == subject.cgroups.leftovers()
 
 
-def test_removing_twice_is_removing_once_and_touches_nobody_else(subject: Subject) -> None:
+async def test_removing_twice_is_removing_once_and_touches_nobody_else(subject: Subject) -> None:
     for it in PODS:
-        subject.cgroups.ensure(it)
-    subject.cgroups.remove("burstable")
-    subject.cgroups.remove("burstable")
-    subject.cgroups.remove("never seen")
+        await subject.cgroups.ensure(it)
+    await subject.cgroups.remove("burstable")
+    await subject.cgroups.remove("burstable")
+    await subject.cgroups.remove("never seen")
 
     assert {"guaranteed", "best-effort"} == subject.cgroups.leftovers()
 
 
-def test_one_in_which_something_lives_stays_until_that_has_ended(subject: Subject) -> None:
+async def test_one_in_which_something_lives_stays_until_that_has_ended(subject: Subject) -> None:
     it = PODS[0]
-    subject.cgroups.ensure(it)
+    await subject.cgroups.ensure(it)
     subject.occupy(it)
     with pytest.raises(CgroupFailed, match="the cgroup of pod guaranteed cannot be removed yet"):
-        subject.cgroups.remove("guaranteed")
+        await subject.cgroups.remove("guaranteed")
     assert {"guaranteed"} == subject.cgroups.leftovers()
 
     subject.vacate(it)
-    subject.cgroups.remove("guaranteed")
+    await subject.cgroups.remove("guaranteed")
     assert frozenset() == subject.cgroups.leftovers()
 
 
-def test_a_pod_that_comes_again_has_one_again(subject: Subject) -> None:
-    subject.cgroups.ensure(PODS[0])
-    subject.cgroups.remove("guaranteed")
-    subject.cgroups.ensure(PODS[0])
+async def test_a_pod_that_comes_again_has_one_again(subject: Subject) -> None:
+    await subject.cgroups.ensure(PODS[0])
+    await subject.cgroups.remove("guaranteed")
+    await subject.cgroups.ensure(PODS[0])
 
     assert {"guaranteed"} == subject.cgroups.leftovers()

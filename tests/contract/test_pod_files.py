@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,18 +12,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trikubelet.host.pod_files import DiskPodFiles
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.pod_notes import NOTE_BYTES_MAX, Note
 from trikubelet.testing.memory_host import MemoryPodFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from trikubelet.ports import PodFiles
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The files under test; ``write`` and ``read`` stand for a container, ``links`` for a log collector, and
-    ``lose`` for whoever removes a file behind our back. Beside ``logs`` is a directory called ``elsewhere``."""
+    """The files under test; ``write`` and ``read`` stand for a container, ``links`` for a log collector, ``lose`` for
+    whoever removes a file behind our back, and ``nail`` for who makes it one that nobody may remove, for as long as the
+    block. Beside ``logs`` is a directory called ``elsewhere``."""
 
     files: PodFiles
     logs: str
@@ -28,6 +35,7 @@ class Subject:
     read: Callable[[str], bytes]
     links: Callable[[], dict[str, str]]
     lose: Callable[[str], object]
+    nail: Callable[[str], AbstractContextManager[object]]
 
 
 def on_disk(tmp_path: Path) -> Subject:
@@ -36,17 +44,40 @@ def on_disk(tmp_path: Path) -> Subject:
 
     (tmp_path / "elsewhere").mkdir()
     return Subject(
-        DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links"),
+        DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links", ThreadPool("removals", 2)),
         str(tmp_path / "logs"),
         lambda path, data: Path(path).write_bytes(data),
         lambda path: Path(path).read_bytes(),
         links,
         lambda path: Path(path).unlink(missing_ok=True),
+        nailed_to_the_disk,
     )
+
+
+@contextmanager
+def nailed_to_the_disk(path: str) -> Iterator[None]:
+    """Not every file system of a test knows immutable files, so it is the call that refuses."""
+    unlink = os.unlink
+
+    def refuse(name: str | Path, *, dir_fd: int | None = None) -> None:
+        if os.path.basename(name) == os.path.basename(path):
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(name))
+        unlink(name, dir_fd=dir_fd)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        yield
 
 
 def in_memory(_: Path) -> Subject:
     files = MemoryPodFiles()
+
+    @contextmanager
+    def nailed(path: str) -> Iterator[None]:
+        files.immutable.add(path)
+        yield
+        files.immutable.remove(path)
+
     return Subject(
         files,
         "/logs",
@@ -54,6 +85,7 @@ def in_memory(_: Path) -> Subject:
         lambda path: files.content[path],
         lambda: files.links,
         files.content.pop,
+        nailed,
     )
 
 
@@ -63,15 +95,15 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
     return made
 
 
-def test_a_pods_directory_is_made_and_removed_and_twice_is_once(subject: Subject) -> None:
+async def test_a_pods_directory_is_made_and_removed_and_twice_is_once(subject: Subject) -> None:
     files = subject.files
     files.make_pod("u")
     files.make_pod("u")
     files.make_pod("v")
     assert frozenset({"u", "v"}) == files.pods_on_disk()
 
-    files.remove_pod("u")
-    files.remove_pod("u")
+    await files.remove_pod("u")
+    await files.remove_pod("u")
     assert frozenset({"v"}) == files.pods_on_disk()
 
 
@@ -84,6 +116,36 @@ def test_the_hosts_file_says_what_was_written_last_whatever_a_container_made_of_
     subject.write(path, b"\xff\xfe not text")
     assert path == files.write_hosts("u", "second é\n")
     assert "second é\n".encode() == subject.read(path)
+
+
+async def test_a_pods_users_are_kept_until_they_are_forgotten_or_its_directory_is_gone(subject: Subject) -> None:
+    files = subject.files
+    for uid in ("u", "v"):
+        files.make_pod(uid)
+        assert b"" == files.noted(uid, Note.USER_IDS)
+        files.note(uid, Note.USER_IDS, b"first")
+        files.note(uid, Note.USER_IDS, b"")
+        files.note(uid, Note.USER_IDS, uid.encode())
+    assert [b"u", b"v"] == [files.noted(uid, Note.USER_IDS) for uid in ("u", "v")]
+
+    files.forget_note("u", Note.USER_IDS)
+    files.forget_note("u", Note.USER_IDS)
+    await files.remove_pod("v")
+
+    assert [b"", b""] == [files.noted(uid, Note.USER_IDS) for uid in ("u", "v")]
+
+
+def test_a_note_is_read_whole_or_refused(subject: Subject) -> None:
+    files = subject.files
+    files.make_pod("u")
+    large = b"x" * NOTE_BYTES_MAX
+    files.note("u", Note.RESOURCES, large)
+
+    with pytest.raises(
+        OSError, match="its note 'resources' would have 8388609 bytes, more than the 8388608 that are read"
+    ):
+        files.note("u", Note.RESOURCES, large + b"x")
+    assert large == files.noted("u", Note.RESOURCES)
 
 
 def test_of_a_termination_message_that_is_too_long_the_end_is_kept(subject: Subject) -> None:
@@ -111,30 +173,30 @@ def test_a_termination_message_is_not_wiped_by_asking_for_its_file_again(subject
     assert "said" == files.read_termination_log("u", "c", 0, 100)
 
 
-def test_what_a_pods_directory_held_is_gone_with_it(subject: Subject) -> None:
+async def test_what_a_pods_directory_held_is_gone_with_it(subject: Subject) -> None:
     files = subject.files
     files.make_pod("u")
     subject.write(files.termination_log("u", "c", 0), b"said")
 
-    files.remove_pod("u")
+    await files.remove_pod("u")
     files.make_pod("u")
 
     assert "" == files.read_termination_log("u", "c", 0, 100)
 
 
-def test_the_highest_attempt_is_known_from_the_logs_rotated_ones_too(subject: Subject) -> None:
+def test_which_runs_left_logs_is_known_from_the_rotated_ones_too(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    assert files.highest_log_attempt(directory, "c") is None
+    assert [] == list(files.log_attempts(directory, "c"))
 
     files.make_log_directory(directory, "")
     files.make_log_directory(directory, "c")
     files.make_log_directory(directory, "c")
-    assert files.highest_log_attempt(directory, "c") is None
+    assert [] == list(files.log_attempts(directory, "c"))
 
-    for name in ("2.log", "10.log.20260101-000000.gz", "9.log"):
+    for name in ("2.log", "10.log.20260101-000000.gz", "9.log", "9.log.20260101-000000", "11.logs", "x", "12", "y.log"):
         subject.write(f"{directory}/c/{name}", b"")
-    assert 10 == files.highest_log_attempt(directory, "c")
-    assert files.highest_log_attempt(directory, "other") is None
+    assert [10, 9, 2] == list(files.log_attempts(directory, "c"))
+    assert [] == list(files.log_attempts(directory, "other"))
 
 
 def test_the_end_of_a_log_has_no_prefixes_and_no_more_than_was_asked_for(subject: Subject) -> None:
@@ -170,6 +232,45 @@ def test_a_long_log_gives_its_last_lines(subject: Subject) -> None:
     assert told.endswith("line 999 of many\n")
 
 
+def test_a_log_that_was_rotated_just_now_gives_the_last_lines_before_that_too(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    files.make_log_directory(directory, "c")
+    path, line = f"{directory}/c/0.log", b"2026-01-01T00:00:00.000000000Z stdout F %d\n"
+    subject.write(f"{path}.20260101-000000", b"".join(line % n for n in range(1000)))
+    assert "998\n999\n" == files.tail_log(path, 2, 100)
+
+    subject.write(path, line % 1000)
+    assert "999\n1000\n" == files.tail_log(path, 2, 100)
+    assert 80 == files.tail_log(path, 80, 2048).count("\n")
+
+    subject.write(f"{path}.20260101-000001.gz", b"compressed")  # by somebody else: what lies between is not known
+    assert "1000\n" == files.tail_log(path, 2, 100)
+
+
+@pytest.mark.usefixtures("no_standing_still")
+def test_a_pipe_in_place_of_a_log_or_of_a_part_of_it_is_not_waited_for(tmp_path: Path) -> None:
+    subject = on_disk(tmp_path)
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    files.make_log_directory(directory, "c")
+    path = f"{directory}/c/0.log"
+    os.mkfifo(f"{path}.20260101-000000")
+    subject.write(path, b"2026-01-01T00:00:00.000000000Z stdout F said\n")
+    assert "said\n" == files.tail_log(path, 10, 100)
+
+    os.unlink(path)
+    os.mkfifo(path)
+    assert "" == files.tail_log(path, 10, 100)
+
+
+@pytest.mark.usefixtures("no_standing_still")
+def test_a_pipe_in_place_of_a_termination_message_is_not_waited_for(tmp_path: Path) -> None:
+    files = on_disk(tmp_path).files
+    path = files.termination_log("u", "c", 0)
+    os.unlink(path)
+    os.mkfifo(path)
+    assert "" == files.read_termination_log("u", "c", 0, 100)
+
+
 def test_a_log_is_linked_and_a_link_of_an_earlier_life_replaced(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
     files.make_log_directory(directory, "c")
@@ -193,7 +294,7 @@ def test_links_whose_log_is_gone_are_removed_but_for_those_of_containers_there_a
     assert {"p_ns_c-read.log", "p_ns_c-rotating.log"} == subject.links().keys()
 
 
-def test_a_containers_logs_go_with_their_rotated_parts_and_links(subject: Subject) -> None:
+async def test_a_containers_logs_go_with_their_rotated_parts_and_links(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
     files.make_log_directory(directory, "c")
     for name in ("1.log", "1.log.20260101-000000", "11.log"):
@@ -201,20 +302,20 @@ def test_a_containers_logs_go_with_their_rotated_parts_and_links(subject: Subjec
     files.link_log("one.log", f"{directory}/c/1.log")
     files.link_log("eleven.log", f"{directory}/c/11.log")
 
-    files.remove_container_logs(f"{directory}/c/11.log")
-    files.remove_container_logs(f"{directory}/c/11.log")
+    await files.remove_container_logs(f"{directory}/c/11.log")
+    await files.remove_container_logs(f"{directory}/c/11.log")
 
-    assert 1 == files.highest_log_attempt(directory, "c")
+    assert [1] == list(files.log_attempts(directory, "c"))
     assert {"one.log": f"{directory}/c/1.log"} == subject.links()
 
 
-def test_a_name_of_a_log_is_no_pattern(subject: Subject) -> None:
+async def test_a_name_of_a_log_is_no_pattern(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
     files.make_log_directory(directory, "c")
     for name in ("[12].log", "[12].log.20260101-000000", "1.log.20260101-000000"):
         subject.write(f"{directory}/c/{name}", b"said")
 
-    files.remove_container_logs(f"{directory}/c/[12].log")
+    await files.remove_container_logs(f"{directory}/c/[12].log")
 
     assert b"said" == subject.read(f"{directory}/c/1.log.20260101-000000")
     for name in ("[12].log", "[12].log.20260101-000000"):
@@ -231,7 +332,9 @@ def test_a_name_of_a_log_is_no_pattern(subject: Subject) -> None:
         pytest.param("{logs}/0.log", id="in no pod's directory"),
     ],
 )
-def test_a_log_that_is_not_among_the_pods_logs_is_left_alone_with_its_links(reported: str, subject: Subject) -> None:
+async def test_a_log_that_is_not_among_the_pods_logs_is_left_alone_with_its_links(
+    reported: str, subject: Subject
+) -> None:
     files = subject.files
     files.make_log_directory(f"{subject.logs}/ns_p_u", "c")
     path = reported.format(logs=subject.logs, beside=subject.logs.removesuffix("/logs"))
@@ -240,13 +343,13 @@ def test_a_log_that_is_not_among_the_pods_logs_is_left_alone_with_its_links(repo
         subject.write(part, b"precious")
     files.link_log("a.log", path)
 
-    files.remove_container_logs(path)
+    await files.remove_container_logs(path)
 
     assert [b"precious"] * 2 == [subject.read(part) for part in parts]
     assert {"a.log": path} == subject.links()
 
 
-def test_a_pods_logs_go_with_the_links_into_them_and_nobody_elses(subject: Subject) -> None:
+async def test_a_pods_logs_go_with_the_links_into_them_and_nobody_elses(subject: Subject) -> None:
     files = subject.files
     for uid in ("u", "u2"):
         files.make_log_directory(f"{subject.logs}/ns_p_{uid}", "c")
@@ -254,9 +357,31 @@ def test_a_pods_logs_go_with_the_links_into_them_and_nobody_elses(subject: Subje
         files.link_log(f"{uid}.log", f"{subject.logs}/ns_p_{uid}/c/0.log")
     assert frozenset({"ns_p_u", "ns_p_u2"}) == files.log_directories()
 
-    files.remove_log_directory("ns_p_u")
-    files.remove_log_directory("ns_p_u")
+    await files.remove_log_directory("ns_p_u")
+    await files.remove_log_directory("ns_p_u")
 
     assert frozenset({"ns_p_u2"}) == files.log_directories()
     assert {"u2.log": f"{subject.logs}/ns_p_u2/c/0.log"} == subject.links()
-    assert 0 == files.highest_log_attempt(f"{subject.logs}/ns_p_u2", "c")
+    assert [0] == list(files.log_attempts(f"{subject.logs}/ns_p_u2", "c"))
+
+
+async def test_what_cannot_be_removed_is_said_and_removed_when_it_can(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    files.make_pod("u")
+    message = files.termination_log("u", "c", 0)
+    files.make_log_directory(directory, "c")
+    log = f"{directory}/c/0.log"
+    subject.write(log, b"")
+
+    for path, remove, name in (
+        (message, files.remove_pod, "u"),
+        (log, files.remove_container_logs, log),
+        (log, files.remove_log_directory, "ns_p_u"),
+    ):
+        with subject.nail(path), pytest.raises(PermissionError):
+            await remove(name)
+    assert ({"u"}, {"ns_p_u"}) == (files.pods_on_disk(), files.log_directories())
+
+    await files.remove_pod("u")
+    await files.remove_log_directory("ns_p_u")
+    assert not files.pods_on_disk() | files.log_directories()

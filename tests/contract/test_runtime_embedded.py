@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract.runtime_suite import LogContract, RuntimeContract, Subject
+from contract.streaming_suite import EchoContract, ProcessContract
 from shell.embedded.embeddedkit import running
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ async def subject(tmp_path: Path) -> AsyncIterator[Subject]:
             exits=lambda code: ("sh", "-c", f"exit {code}"),
             impossible=("/no/such/program",),
             log_directory=embedded.logs,
+            resizes=False,
         )
 
 
-class TestEmbeddedRuntime(RuntimeContract, LogContract):
+class TestEmbeddedRuntime(RuntimeContract, LogContract, EchoContract, ProcessContract):
     """The whole contract."""

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
 
-from core.podkit import pod
+from core.podkit import container, pod
 from shell.mountkit import NotedMounts
 from trikubelet.core.containers import NodeFacts
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import VolumeFailed
+from trikubelet.model.runtime_config import Mount
 from trikubelet.testing.memory_host import MemoryVolumes
 from trikubelet.volumes.volumes import DiskVolumes
 
@@ -37,7 +39,7 @@ def volumes(request: pytest.FixtureRequest, tmp_path: Path) -> Volumes:
 SCRATCH = k8s.Volume(name="scratch", empty_dir=k8s.EmptyDirVolumeSource())
 MEMORY = k8s.Volume(name="memory", empty_dir=k8s.EmptyDirVolumeSource(medium="Memory"))
 NODES = k8s.Volume(name="nodes", host_path=k8s.HostPathVolumeSource(path="/"))
-OBJECT = k8s.Volume(name="object", config_map=k8s.ConfigMapVolumeSource(name="o"))
+STRANGE = k8s.Volume(name="strange", flex_volume=k8s.FlexVolumeSource(driver="d"))
 
 
 async def test_every_volume_has_a_path_and_a_host_path_is_its_own(volumes: Volumes) -> None:
@@ -52,6 +54,20 @@ async def test_setting_up_again_changes_nothing(volumes: Volumes) -> None:
     it = pod(volumes=(SCRATCH, MEMORY))
 
     assert await volumes.set_up(it) == await volumes.set_up(it)
+
+
+async def test_a_sub_path_becomes_a_host_path_and_whole_volumes_stay_as_they_are(volumes: Volumes) -> None:
+    asked = (k8s.VolumeMount(name="scratch", mount_path="/a"), k8s.VolumeMount(name="scratch", mount_path="/b"))
+    it = pod(container("c", volume_mounts=asked), volumes=(SCRATCH,))
+    path = (await volumes.set_up(it))["scratch"]
+    mounts = (Mount("/a", path), Mount("/b", path, readonly=True, sub_path="part"), Mount("/etc/hosts", "/hosts"))
+
+    whole, part, hosts = await volumes.resolve(it, it.spec.containers[0], mounts)
+
+    assert mounts[0::2] == (whole, hosts)
+    assert ("/b", True, "") == (part.container_path, part.readonly, part.sub_path)
+    assert path != part.host_path
+    await volumes.tear_down("12345678")
 
 
 async def test_each_pod_has_its_own(volumes: Volumes) -> None:
@@ -74,6 +90,48 @@ async def test_taking_down_twice_is_taking_down_once_and_unknown_pods_have_nothi
 
 
 async def test_a_volume_that_is_not_supported_names_itself(volumes: Volumes) -> None:
-    with pytest.raises(VolumeFailed, match=r'MountVolume.SetUp failed for volume "object" : .*not supported') as failed:
-        await volumes.set_up(pod(volumes=(SCRATCH, OBJECT)))
+    with pytest.raises(
+        VolumeFailed, match=r'MountVolume.SetUp failed for volume "strange" : .*not supported'
+    ) as failed:
+        await volumes.set_up(pod(volumes=(SCRATCH, STRANGE)))
     assert "FailedMount" == failed.value.reason
+
+
+async def test_every_volume_that_fails_is_told_and_the_others_are_ready(volumes: Volumes) -> None:
+    other = k8s.Volume(name="other", flex_volume=k8s.FlexVolumeSource(driver="d"))
+    with pytest.raises(VolumeFailed) as failed:
+        await volumes.set_up(pod(volumes=(STRANGE, SCRATCH, other)))
+    assert ["strange", "other"] == [message.split('"')[1] for message in failed.value.messages]
+    assert {"scratch"} == (await volumes.set_up(pod(volumes=(SCRATCH,)))).keys()
+
+
+def leave(volumes: Volumes, path: str, content: bytes) -> None:
+    """A container writes a file into its volume."""
+    if isinstance(volumes, MemoryVolumes):
+        volumes.left[path] = content
+    else:
+        Path(path).write_bytes(content)
+
+
+async def test_what_a_container_left_in_a_volume_can_be_read_if_it_is_not_too_large(volumes: Volumes) -> None:
+    paths = await volumes.set_up(pod(volumes=(SCRATCH,)))
+    leave(volumes, f"{paths['scratch']}/a", b"12345")
+
+    assert b"12345" == await volumes.read_file(paths["scratch"], "a", 5)
+    with pytest.raises(OSError, match="larger than 4 bytes"):
+        await volumes.read_file(paths["scratch"], "a", 4)
+    with pytest.raises(FileNotFoundError):
+        await volumes.read_file(paths["scratch"], "b", 5)
+
+
+async def test_a_node_without_drivers_uses_nothing_that_is_attached(volumes: Volumes) -> None:
+    await volumes.set_up(pod(volumes=(SCRATCH,)))
+    volumes.node_changed()
+    assert (0, {}) == (len(volumes.in_use()), volumes.drivers())
+    await volumes.tear_down("12345678")
+
+
+async def test_what_no_pod_waits_for_begins_and_ends_with_its_caller(volumes: Volumes) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(volumes.run)
+        nursery.cancel_scope.cancel()

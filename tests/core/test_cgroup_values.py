@@ -4,8 +4,10 @@ import pytest
 
 from core.podkit import container, pod
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.containers.cgroup_values import class_settings, pod_settings
-from trikubelet.core.containers.cgroups import cgroup_parent, class_cgroup, pod_cgroup, spell
+from trikubelet.core.containers.cgroup_values import Asked, class_settings, class_sums, pod_settings
+from trikubelet.core.containers.cgroups import cgroup_parent, class_cgroup, parts, pod_cgroup, spell, uid_of
+from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.containers.resources import weight
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from trikubelet.model import k8s
 
@@ -19,10 +21,15 @@ def with_needs(requests: dict[str, k8s.Quantity], limits: dict[str, k8s.Quantity
 FULL = pod(with_needs({}, {"cpu": "2", "memory": "1Gi"}), meta={"uid": "a-b"})
 SOME = pod(with_needs({"cpu": "500m"}), meta={"uid": "a-b"})
 NONE = pod(container("a"), meta={"uid": "a-b"})
+LESS_CPU = pod(with_needs({}, {"cpu": "1", "memory": "2Gi"}), meta={"uid": "a-b"})
 
 
 def said(settings: object) -> dict[str, str]:
     return {file: value for _, file, value in settings}  # type: ignore[attr-defined]
+
+
+def sums(pods: list[Asked], facts: NodeFacts) -> dict[str, dict[str, str]]:
+    return {quality: said(settings) for quality, settings in class_sums(pods, facts).items()}
 
 
 @pytest.mark.parametrize(
@@ -46,6 +53,14 @@ def said(settings: object) -> dict[str, str]:
 )
 def test_a_pods_cgroup_lies_below_its_class_and_each_driver_spells_it(expected: tuple[str, str], it: k8s.Pod) -> None:
     assert expected == tuple(spell(pod_cgroup(it), driver) for driver in ("cgroupfs", "systemd"))
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize("it", [FULL, SOME, NONE])
+def test_a_pod_is_known_by_the_name_of_its_cgroup(it: k8s.Pod, driver: str) -> None:
+    assert "a-b" == uid_of(parts(pod_cgroup(it), driver)[-1], driver)
+    assert "" == uid_of(parts(class_cgroup(BURSTABLE), driver)[-1], driver)
+    assert "" == uid_of(parts(class_cgroup(GUARANTEED), driver)[-1], driver)
 
 
 def test_a_cgroup_root_comes_before_kubepods() -> None:
@@ -118,15 +133,96 @@ def test_without_a_limit_of_processes_there_is_none() -> None:
 
 def test_burstable_pods_weigh_what_they_asked_for_and_best_effort_ones_nothing() -> None:
     facts = NodeFacts("n", cgroup_version=1)
+    pods = [Asked(BURSTABLE, 250, GIB), Asked(BURSTABLE, 750, 0), Asked(GUARANTEED, 4000, GIB)]
 
-    assert {"cpu.shares": "1024"} == said(class_settings(BURSTABLE, (250, 750), facts))
-    assert {"cpu.shares": "2"} == said(class_settings(BURSTABLE, (), facts))
-    assert {"cpu.shares": "2"} == said(class_settings(BEST_EFFORT, (500,), facts))
+    assert {BURSTABLE: {"cpu.shares": "1024"}} == sums(pods, facts)
+    assert [{"cpu.shares": "2"}] * 2 == [said(class_settings(quality, facts)) for quality in (BURSTABLE, BEST_EFFORT)]
 
 
-def test_all_pods_together_are_limited_to_what_the_node_has_to_give() -> None:
-    facts = NodeFacts("n", cgroup_version=2, allocatable={"cpu": 4000, "memory": GIB})
-    free = NodeFacts("n", cgroup_version=2, allocatable={"cpu": 4000, "memory": GIB}, allocatable_enforced=False)
+def test_what_is_reserved_for_a_pod_is_reserved_for_its_class_and_all_pods_too() -> None:
+    facts = NodeFacts("n", cgroup_version=2, memory=MemoryRules(reserves=True))
+    pods = [Asked(BURSTABLE, 1000, GIB), Asked(BURSTABLE, 0, 2 * GIB), Asked(GUARANTEED, 4000, 4 * GIB)]
 
-    assert {"cpu.weight": "157", "memory.max": str(GIB)} == said(class_settings(GUARANTEED, (), facts))
-    assert {"cpu.weight": "157", "memory.max": "max"} == said(class_settings(GUARANTEED, (), free))
+    expected = {
+        BURSTABLE: {"cpu.weight": "39", "memory.low": str(3 * GIB)},
+        GUARANTEED: {"memory.min": str(7 * GIB), "memory.low": str(3 * GIB)},
+    }
+    assert expected == sums(pods, facts)
+
+
+@pytest.mark.parametrize(
+    ("expected", "it"),
+    [
+        pytest.param({"memory.min": str(GIB)}, FULL, id="Guaranteed"),
+        pytest.param({"memory.low": "0"}, SOME, id="Burstable, which asked for no memory"),
+        pytest.param({}, NONE, id="BestEffort"),
+    ],
+)
+def test_what_is_reserved_for_a_pod(expected: dict[str, str], it: k8s.Pod) -> None:
+    reserving = NodeFacts("n", cgroup_version=2, memory=MemoryRules(reserves=True))
+    plain = NodeFacts("n", cgroup_version=2)
+
+    assert expected.items() == said(pod_settings(it, reserving)).items() - said(pod_settings(it, plain)).items()
+    old = NodeFacts("n", cgroup_version=1, memory=MemoryRules(reserves=True))
+    assert pod_settings(it, NodeFacts("n", cgroup_version=1)) == pod_settings(it, old)
+
+
+def test_what_an_earlier_agent_had_reserved_is_given_back() -> None:
+    given_back = {"memory.min": "0", "memory.low": "0"}
+
+    assert given_back.items() <= said(class_settings(GUARANTEED, NodeFacts("n", cgroup_version=2))).items()
+    reserving = NodeFacts("n", cgroup_version=2, memory=MemoryRules(reserves=True))
+    assert not given_back.keys() & said(class_settings(GUARANTEED, reserving))
+
+
+def test_all_pods_together_have_their_own_limit_and_not_what_is_told_as_allocatable() -> None:
+    facts = NodeFacts(
+        "n", cgroup_version=2, allocatable={"cpu": 1, "memory": 1}, pods_limit={"cpu": 4000, "memory": GIB}
+    )
+
+    expected = {"cpu.weight": "157", "memory.max": str(GIB), "memory.min": "0", "memory.low": "0"}
+    assert expected == said(class_settings(GUARANTEED, facts))
+
+
+@pytest.mark.parametrize(
+    ("expected", "one", "other"),
+    [
+        pytest.param(("2048", "200000", str(2 * GIB)), FULL, LESS_CPU, id="each the larger"),
+        pytest.param(("2048", "-1", "-1"), FULL, SOME, id="none is the largest"),
+        pytest.param(("512", "-1", "-1"), SOME, NONE, id="none of either"),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_of_two_states_of_a_pod_its_cgroup_has_the_larger_of_each(
+    expected: tuple[str, str, str], one: k8s.Pod, other: k8s.Pod, version: int
+) -> None:
+    facts = NodeFacts("n", cgroup_version=version)
+    found = said(pod_settings(one, facts, other))
+
+    assert found == said(pod_settings(other, facts, one))
+    cpu_shares, quota, memory = expected
+    if version == 1:
+        assert expected == (found["cpu.shares"], found["cpu.cfs_quota_us"], found["memory.limit_in_bytes"])
+    else:
+        whole = "max" if quota == "-1" else f"{quota} 100000"
+        limit = "max" if memory == "-1" else memory
+        assert (str(weight(int(cpu_shares))), whole, limit) == (
+            found["cpu.weight"],
+            found["cpu.max"],
+            found["memory.max"],
+        )
+
+
+def test_while_a_pod_is_resized_its_cgroup_suffices_for_what_was_and_what_shall_be() -> None:
+    facts = NodeFacts("n", cgroup_version=2)
+    more_cpu = pod(with_needs({}, {"cpu": "4", "memory": "512Mi"}), meta={"uid": "a-b"})
+    found = said(pod_settings(FULL, facts, more_cpu))
+
+    assert said(pod_settings(more_cpu, facts))["cpu.max"] == found["cpu.max"]
+    assert said(pod_settings(more_cpu, facts))["cpu.weight"] == found["cpu.weight"]
+    assert str(GIB) == found["memory.max"]
+    assert found == said(pod_settings(more_cpu, facts, FULL))
+    assert ("max", "max") == (
+        said(pod_settings(FULL, facts, SOME))["cpu.max"],
+        said(pod_settings(SOME, facts, FULL))["memory.max"],
+    )

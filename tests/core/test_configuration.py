@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trikubelet.core.configuration import Effective, FieldSetting, combine
-from trikubelet.core.configuration.effect import HONOURED, HONOURED_GATES
+from trikubelet.core.configuration.effect import without_effect_embedded, without_effect_in_version_1
 from trikubelet.core.document import parse_documents
+from trikubelet.core.support.configuration import HONOURED_GATES
 from trikubelet.model.feature_gates import GATES
-from trikubelet.model.kubelet_configuration import ZERO_IS_A_VALUE, KubeletConfiguration, fields_of
+from trikubelet.model.kubelet_configuration import ZERO_IS_A_VALUE, KubeletConfiguration, MemorySwap, fields_of
 
 if TYPE_CHECKING:
     from trikubelet.core.document import Document
@@ -93,8 +94,8 @@ def jsonable(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def test_the_registry_and_the_zeros_name_fields_that_exist() -> None:
-    for path in (*HONOURED, *ZERO_IS_A_VALUE):
+def test_the_gates_and_the_zeros_name_what_exists() -> None:
+    for path in ZERO_IS_A_VALUE:
         type_: Any = KubeletConfiguration
         for name in path.split("."):
             type_ = fields_of(type_)[name].type
@@ -253,9 +254,7 @@ def test_fields_without_effect_are_named_once_and_defaults_are_not() -> None:
     )
 
     assert (
-        "enableServer",
         "reservedMemory",
-        "authentication.webhook.enabled",
         "evictionHard",
         "logging.flushFrequency",
         "featureGates.EventedPLEG",
@@ -316,13 +315,7 @@ volumeStatsAggPeriod: 0s
 def test_the_file_kubeadm_writes_is_taken_and_its_zeros_are_not_named() -> None:
     result = effective(KUBEADM)
 
-    assert (
-        "authentication.anonymous.enabled",
-        "authentication.webhook.enabled",
-        "authentication.x509.clientCAFile",
-        "authorization.mode",
-        "rotateCertificates",
-    ) == result.without_effect
+    assert () == result.without_effect
     assert KubeletConfiguration().logging == result.configuration.logging
 
 
@@ -349,3 +342,41 @@ def test_whatever_is_written_is_accepted_or_has_its_faults_placed(written: list[
 
     assert (result is None) == bool(faults)
     assert all(fault.line is not None for fault in faults)
+
+
+@pytest.mark.parametrize("alone", ["tlsCertFile", "tlsPrivateKeyFile"])
+def test_half_a_pair_is_placed_where_the_given_half_stands(alone: str) -> None:
+    documents, _ = parse_documents(f"{HEAD}{alone}: /pki/kubelet\n", "c.yaml")
+    _, faults = combine(documents)
+
+    assert [("c.yaml", 3)] == [(fault.source, fault.line) for fault in faults]
+
+
+def test_what_version_1_of_cgroups_cannot_be_told_is_named_where_it_is_asked_for() -> None:
+    asked = KubeletConfiguration(
+        memory_reservation_policy="TieredReservation",
+        memory_swap=MemorySwap(swap_behavior="LimitedSwap"),
+        memory_throttling_factor=0.5,
+        single_process_oom_kill=False,
+    )
+    same = KubeletConfiguration(memory_swap=MemorySwap(swap_behavior="NoSwap"), single_process_oom_kill=True)
+
+    assert () == without_effect_in_version_1(same)
+    assert (
+        *("memoryReservationPolicy", "memorySwap.swapBehavior", "memoryThrottlingFactor", "singleProcessOOMKill"),
+    ) == without_effect_in_version_1(asked)
+
+
+def test_what_the_embedded_runtime_does_without_is_named_where_it_is_asked_for() -> None:
+    asked = KubeletConfiguration(
+        cluster_dns=("192.0.2.53",),
+        memory_reservation_policy="TieredReservation",
+        memory_swap=MemorySwap(swap_behavior="LimitedSwap"),
+        pod_pids_limit=100,
+        seccomp_default=True,
+    )
+
+    assert () == without_effect_embedded(KubeletConfiguration())
+    assert (
+        *("clusterDNS", "memoryReservationPolicy", "memorySwap.swapBehavior", "podPidsLimit", "seccompDefault"),
+    ) == without_effect_embedded(asked)

@@ -10,10 +10,11 @@ from trikubelet.core import names
 from trikubelet.core.container_hash import container_hash
 from trikubelet.core.containers import ConfigError, ContainerParts, NodeFacts, container_config
 from trikubelet.core.containers.container import SIGNALS
+from trikubelet.core.containers.environment import EnvSources
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ImageInfo
-from trikubelet.model.runtime_config import ContainerConfig, Mount, NamespaceMode
+from trikubelet.model.runtime_config import ContainerConfig, IdRange, Mount, NamespaceMode
 
 FACTS = NodeFacts("node-a", memory_bytes=2**32)
 PARTS = ContainerParts(
@@ -23,7 +24,7 @@ PARTS = ContainerParts(
     volume_paths={"v": "/volumes/v"},
     hosts_path="/pods/u/etc-hosts",
     termination_log_path="/pods/u/containers/a/2",
-    services={"SVC": "10.96.0.1"},
+    sources=EnvSources(services={"SVC": "10.96.0.1"}),
 )
 
 
@@ -113,6 +114,13 @@ def wire_names() -> tuple[str, ...]:
 def test_a_signal_nobody_knows_fails_the_container() -> None:
     with pytest.raises(ConfigError, match=r"lifecycle.stopSignal 'SIGNOTHING' is not a signal the runtime knows"):
         configured(lifecycle=k8s.Lifecycle(stop_signal="SIGNOTHING"))
+
+
+def test_a_containers_users_are_those_the_pod_was_given() -> None:
+    given = IdRange(65536, 65536)
+    made = configured(ContainerParts(attempt=0, image=ImageInfo("i"), users=given))
+
+    assert given == made.security.namespaces.users
 
 
 def test_an_ephemeral_container_sees_its_targets_processes() -> None:

@@ -1,13 +1,14 @@
 """What each container is shown as: its state, its last state, and what a status remembers for the runtime."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from core.podkit import container, created, exited, observe, pod, rule, running, sidecar, unknown
 from core.statuskit import by_name, runs, stopped, waits
+from trikubelet.core.actions import Verdict, Verdicts
 from trikubelet.core.pod_status.containers import (
     NOT_FOUND_MESSAGE,
     ContainerFacts,
@@ -78,6 +79,15 @@ CASES = [
 ]  # fmt: skip
 
 
+def test_in_a_pod_with_init_containers_these_and_ephemeral_ones_wait_for_its_initialization_too() -> None:
+    it = pod("a", init=("i", "j"), ephemeral=("debug",))
+    seen, facts = observe(it, exited("i", 3)), ContainerFacts(waiting={"i": NOTE})
+    shown = container_statuses(it, it.spec.init_containers, seen, facts, init=True)
+    shown += ephemeral_statuses(it, seen, facts)
+    wanted = ["waiting CrashLoopBackOff", "waiting PodInitializing", "waiting PodInitializing"]
+    assert wanted == [state_words(one.state) for one in shown]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_state_and_last_state(case: Case) -> None:
     shown = status_of(case.pod, *case.seen, facts=ContainerFacts(waiting=case.waiting or {}))
@@ -135,15 +145,42 @@ def test_statuses_are_in_the_order_of_the_spec() -> None:
 # ---- ready and started ----
 
 
+FAILS, SERVES, UNASKED = Verdict.FAILURE, Verdict.SUCCESS, Verdict.UNKNOWN
+
+
 @pytest.mark.parametrize(
-    ("expected", "started", "ready"), [((True, True), 1, 1), ((True, False), 1, 0), ((False, False), 0, 1)]
+    ("expected", "startup", "readiness"),
+    [
+        ((True, True), None, None),
+        ((True, True), SERVES, SERVES),
+        ((True, True), None, SERVES),
+        ((True, True), SERVES, None),
+        ((True, False), SERVES, FAILS),
+        ((True, False), None, UNASKED),
+        ((False, False), UNASKED, SERVES),
+        ((False, False), FAILS, None),
+    ],
 )
 def test_a_running_container_is_ready_when_both_its_probes_say_so(
-    expected: tuple[bool, bool], started: int, ready: int
+    expected: tuple[bool, bool], startup: Verdict | None, readiness: Verdict | None
 ) -> None:
-    facts = ContainerFacts(is_started=lambda _: bool(started), is_ready=lambda _: bool(ready))
-    shown = status_of(PLAIN, running("a"), facts=facts)
+    it = pod("a")
+    probed = msgspec.structs.replace(
+        it.spec.containers[0],
+        startup_probe=None if startup is None else k8s.Probe(),
+        readiness_probe=None if readiness is None else k8s.Probe(),
+    )
+    it = msgspec.structs.replace(it, spec=msgspec.structs.replace(it.spec, containers=(probed,)))
+    verdicts = Verdicts(startup={"a-0": startup or UNASKED}, readiness={"a-0": readiness or UNASKED})
+    shown = status_of(it, running("a"), facts=ContainerFacts(verdicts=verdicts))
     assert expected == (shown.started, shown.ready)
+
+
+def test_a_container_whose_probes_said_nothing_yet_is_not_ready() -> None:
+    probed = msgspec.structs.replace(PLAIN.spec.containers[0], readiness_probe=k8s.Probe())
+    it = msgspec.structs.replace(PLAIN, spec=msgspec.structs.replace(PLAIN.spec, containers=(probed,)))
+    shown = status_of(it, running("a"))
+    assert (True, False) == (shown.started, shown.ready)
 
 
 @pytest.mark.parametrize("seen", [created("a"), exited("a"), exited("a", 1), unknown("a")], ids=lambda s: s.state.name)
@@ -265,7 +302,32 @@ def test_after_the_cause_of_a_restart_of_all_was_taken_away_nothing_is_over_any_
         ("ended 3 Error", (exited("debug", 3),)),
     ],
 )
-def test_an_ephemeral_container_is_shown_and_never_ready(expected: str, seen: tuple[ContainerStatus, ...]) -> None:
+def test_an_ephemeral_container_is_shown_and_never_ready_nor_said_to_have_started(
+    expected: str, seen: tuple[ContainerStatus, ...]
+) -> None:
     it = pod(ephemeral=("debug",))
     (shown,) = ephemeral_statuses(it, observe(it, *seen), ContainerFacts())
     assert (expected, False, 0) == (state_words(shown.state), shown.ready, shown.restart_count)
+    assert not shown.started
+
+
+@pytest.mark.parametrize(
+    ("expected", "fields", "able"),
+    [
+        pytest.param((None, ""), {}, True, id="writable"),
+        pytest.param((None, ""), {"read_only": False}, True, id="writable, said aloud"),
+        pytest.param((True, "Disabled"), {"read_only": True}, True, id="read-only"),
+        pytest.param((True, "Enabled"), {"read_only": True, "recursive_read_only": "IfPossible"}, True, id="all down"),
+        pytest.param((True, "Disabled"), {"read_only": True, "recursive_read_only": "IfPossible"}, False, id="unable"),
+    ],
+)
+@pytest.mark.parametrize("seen", [(), (running("a"),)])
+def test_what_is_mounted_is_shown_with_how_far_down_it_is_read_only(
+    expected: tuple[bool | None, str], fields: dict[str, Any], able: bool, seen: tuple[ContainerStatus, ...]
+) -> None:
+    """As upstream's kubelet v1.36.3 shows it, of containers that wait too."""
+    it = pod(container("a", volume_mounts=(k8s.VolumeMount(name="v", mount_path="/v/", **fields),)))
+
+    (shown,) = status_of(it, *seen, facts=ContainerFacts(recursive_read_only=able)).volume_mounts
+
+    assert ("v", "/v/", *expected) == (shown.name, shown.mount_path, shown.read_only, shown.recursive_read_only)

@@ -14,7 +14,6 @@ from trikubelet.core.restarts import (
     backoff_key,
     backoff_next,
     backoff_remaining,
-    backoffs_kept,
 )
 from trikubelet.model import k8s
 
@@ -59,15 +58,6 @@ def test_a_run_of_more_than_ten_minutes_is_forgiven(expected: float, run_seconds
 def test_after_a_good_run_it_begins_with_the_first_delay() -> None:
     finished = T0 + 601 * SECOND
     assert BackoffEntry(10, finished + 7) == backoff_next(BackoffEntry(300, T0), finished, finished + 7, LIMITS)
-
-
-def test_a_clock_that_was_set_back_makes_nobody_wait_longer_than_the_difference() -> None:
-    assert 70 == backoff_remaining(BackoffEntry(40, T0), T0, T0 - 30 * SECOND, LIMITS)
-
-
-def test_entries_that_mean_nothing_any_more_are_dropped() -> None:
-    young, old = BackoffEntry(10, T0), BackoffEntry(300, T0 - 601 * SECOND)
-    assert {"young": young} == backoffs_kept({"young": young, "old": old}, T0, LIMITS)
 
 
 A = container("a")
@@ -117,3 +107,9 @@ def test_nobody_waits_longer_than_the_maximum_and_the_next_delay_is_never_shorte
     assert now == following.set_at
     if entry is not None and backoff_remaining(replace(entry, seconds=1e9), finished, finished, LIMITS) > 0:
         assert following.seconds >= entry.seconds
+
+
+def test_a_clock_that_was_set_back_makes_nobody_wait_for_it_to_come_round() -> None:
+    entry = BackoffEntry(40, T0 + 7200 * SECOND)
+    finished = T0 + 7201 * SECOND
+    assert [40, 0] == [backoff_remaining(entry, finished, now, LIMITS) for now in (finished, T0 + 2 * SECOND)]

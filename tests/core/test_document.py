@@ -200,7 +200,7 @@ def test_depth_is_bounded(make: Callable[[int], str]) -> None:
         ('{"a":\n tru}', 2, "'t' where a value should stand"),
         ('{"a": [1\n', 2, "the text ends where"),
         ('{"a": "x\ny"}', 1, "this is not JSON: invalid control character"),
-        ('{"a": 1e999}', 1, "a number larger than any"),
+        ('{"a": 1e999}', 1, "a: 1e999 is larger than any"),
         ('{"a": ' + "1" * 500 + "}", 1, "a number of more than 400 characters"),
         ('{"a": 1} nonsense', 1, "this is not JSON"),
     ],
@@ -210,6 +210,47 @@ def test_what_is_wrong_is_said_with_its_line(text: str | bytes, line: int, words
 
     assert fault.startswith(f"f:{line}: ")
     assert words in fault
+
+
+@pytest.mark.parametrize(
+    "text", ["a: .nan\nb: [1, .inf]\nc: 3\nd: !foo 4\n", '{"a": 1e999,\n"b": [1, 1e999],\n"c": 3,\n"d": -1e999}\n']
+)
+def test_a_value_that_cannot_be_hides_nothing_of_what_stands_beside_it(text: str) -> None:
+    (document,), faults = parse_documents(text, "f")
+
+    assert {"a": None, "b": [1, None], "c": 3, "d": None} == document.value
+    assert [(1, "a"), (2, "b[1]"), (4, "d")] == [(fault.line, fault.path) for fault in faults]
+    assert ("a", "b[1]", "d") == document.unread
+
+
+def test_a_value_that_cannot_be_is_said_wherever_an_alias_takes_it_up_again() -> None:
+    (document,), faults = parse_documents("a: &x .nan\nb: &y {c: [1, *x], d: 2}\ne: *y\nf: *x\n", "f")
+
+    assert {"a": None, "b": {"c": [1, None], "d": 2}, "e": {"c": [1, None], "d": 2}, "f": None} == document.value
+    assert ("a", "b.c[1]", "e.c[1]", "f") == document.unread
+    assert [(1, "a"), (2, "b.c[1]"), (3, "e.c[1]"), (4, "f")] == [(fault.line, fault.path) for fault in faults]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{,}", "f.json:1: this is not JSON: ',' where a key in double quotes should stand (correct the syntax)"),
+        ("\n[{]", "f.json:2: this is not JSON: ']' where a key in double quotes should stand (correct the syntax)"),
+        ('{\n  // a pod\n  "a": [}', "f.json:2: this is not JSON: '/' where a key in double quotes should stand"),
+    ],
+)
+def test_of_a_file_that_is_called_json_it_is_said_what_is_no_json(text: str, said: str) -> None:
+    documents, faults = parse_documents(text, "f.json")
+
+    assert [] == documents
+    assert [said] == [str(fault)[: len(said)] for fault in faults]
+
+
+def test_yaml_in_a_file_that_is_called_json_is_read_all_the_same() -> None:
+    documents, faults = parse_documents("a: 1\n", "f.json")
+
+    assert [{"a": 1}] == [document.value for document in documents]
+    assert [] == faults
 
 
 def test_half_a_surrogate_pair_becomes_the_replacement_mark() -> None:

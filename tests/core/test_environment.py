@@ -1,12 +1,17 @@
 """A container's environment, variable by variable."""
 
+import base64
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.podkit import container, pod
 from trikubelet.core.containers import ConfigError, NodeFacts
-from trikubelet.core.containers.environment import environment, field_value
+from trikubelet.core.containers.downward import field_value
+from trikubelet.core.containers.environment import EnvReferences, EnvSources, environment, references
 from trikubelet.model import k8s
 
 GIB = 1024**3
@@ -30,7 +35,7 @@ def env_of(
     *variables: k8s.EnvVar, services: dict[str, str] | None = None, **fields: Any
 ) -> tuple[tuple[str, str], ...]:
     one = container("a", env=variables, **fields)
-    return environment(pod(one, meta=META), one, IPS, FACTS, services)
+    return environment(pod(one, meta=META), one, IPS, FACTS, EnvSources(services=services or {}))
 
 
 def test_variables_keep_their_order_and_know_the_ones_before() -> None:
@@ -71,6 +76,22 @@ def test_services_are_known_everywhere_come_last_and_override_nothing() -> None:
 )
 def test_a_field_of_the_pod(expected: str, path: str) -> None:
     assert (("A", expected),) == env_of(var("A", field_ref=k8s.ObjectFieldSelector(field_path=path)))
+
+
+@pytest.mark.parametrize(
+    ("value", "quoted"),
+    [
+        ('tab\t "q" \\', r'"tab\t \"q\" \\"'),
+        ("\a\b\f\r\n\v", r'"\a\b\f\r\n\v"'),
+        ("\x00\x1f\x7f", r'"\x00\x1f\x7f"'),
+        ("üñ 中", '"üñ 中"'),
+        ("\u00a0\u2028\U000e0001", r'"\u00a0\u2028\U000e0001"'),
+    ],
+)
+def test_a_listing_is_quoted_as_go_does(value: str, quoted: str) -> None:
+    it = pod(meta={"uid": "u", "labels": {"app": value}})
+
+    assert f"app={quoted}" == field_value(it, "metadata.labels", (), NodeFacts("n"))
 
 
 def test_a_field_is_not_expanded() -> None:
@@ -146,33 +167,181 @@ def test_a_resource_that_is_none_fails_the_container(resource: str) -> None:
         env_of(var("A", resource_field_ref=k8s.ResourceFieldSelector(resource=resource)))
 
 
-OBJECTS = {
-    "ConfigMap": lambda optional: {
-        "config_map_key_ref": k8s.ConfigMapKeySelector(name="o", key="k", optional=optional)
+def test_a_container_that_does_not_exist_has_no_resources() -> None:
+    with pytest.raises(ConfigError, match="container other not found"):
+        env_of(var("A", resource_field_ref=k8s.ResourceFieldSelector(container_name="other", resource="limits.cpu")))
+
+
+def test_a_limit_of_nothing_is_no_limit() -> None:
+    ref = k8s.ResourceFieldSelector(resource="limits.memory", divisor="1Gi")
+    none = k8s.ResourceRequirements(limits={"memory": "0"})
+
+    assert (("A", "4"),) == env_of(var("A", resource_field_ref=ref), resources=none)
+
+
+def encoded(text: str | bytes) -> str:
+    return base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
+
+
+META_O = k8s.ObjectMeta(name="o", namespace="default")
+SOURCES = EnvSources(
+    config_maps={
+        "o": k8s.ConfigMap(metadata=META_O, data={"a": "$(B)", "1.b-c": "", "B": "cm"}, binary_data={"x": "/w=="}),
+        "gone": None,
     },
-    "Secret": lambda optional: {"secret_key_ref": k8s.SecretKeySelector(name="o", key="k", optional=optional)},
-    "fileKeyRef": lambda optional: {
-        "file_key_ref": k8s.FileKeySelector(key="k", path="p", volume_name="v", optional=optional)
+    secrets={"o": k8s.Secret(metadata=META_O, data={"a": encoded("s"), "B": encoded("sec")}), "gone": None},
+    files={
+        ("v", "p"): b"K='from a file'\nEMPTY=''\n",
+        ("v", "bad"): b"K='v'\nL=x\n",
+        ("v", "huge"): OSError(27, "larger than 65536 bytes"),
+        ("v", "latin"): b"K='\xff'\n",
+        ("v", "gone"): None,
     },
-}
+    services={"SVC_SERVICE_HOST": "10.0.0.1"},
+)
+PATHS = {"v": "/pods/v"}
 
 
-@pytest.mark.parametrize("kind", OBJECTS)
-def test_a_variable_from_an_object_says_not_yet_or_is_left_out_where_it_may_be(kind: str) -> None:
-    with pytest.raises(ConfigError, match=f"env A: {kind}.* not supported yet"):
-        env_of(var("A", **OBJECTS[kind](None)))
-
-    assert (("B", "b"),) == env_of(var("A", **OBJECTS[kind](True)), var("B", "b"))
+def config(name: str = "o", key: str = "a", optional: bool | None = None) -> dict[str, Any]:
+    return {"config_map_key_ref": k8s.ConfigMapKeySelector(name=name, key=key, optional=optional)}
 
 
-def test_all_variables_of_an_object_say_not_yet_or_are_left_out_where_they_may_be() -> None:
-    for source, kind in (
-        (
-            lambda optional: k8s.EnvFromSource(config_map_ref=k8s.ConfigMapEnvSource(name="o", optional=optional)),
-            "ConfigMap",
+def secret(name: str = "o", key: str = "a", optional: bool | None = None) -> dict[str, Any]:
+    return {"secret_key_ref": k8s.SecretKeySelector(name=name, key=key, optional=optional)}
+
+
+def file(path: str = "p", key: str = "K", optional: bool | None = None, volume: str = "v") -> dict[str, Any]:
+    return {"file_key_ref": k8s.FileKeySelector(key=key, path=path, volume_name=volume, optional=optional)}
+
+
+def all_of(kind: str, name: str = "o", prefix: str = "", optional: bool | None = None) -> k8s.EnvFromSource:
+    if kind == "configmap":
+        return k8s.EnvFromSource(config_map_ref=k8s.ConfigMapEnvSource(name=name, optional=optional), prefix=prefix)
+    return k8s.EnvFromSource(secret_ref=k8s.SecretEnvSource(name=name, optional=optional), prefix=prefix)
+
+
+def found(*variables: k8s.EnvVar, source: str = "api", **fields: Any) -> dict[str, str]:
+    one = container("a", env=variables, **fields)
+    of = pod(one, meta={"annotations": {"kubernetes.io/config.source": source}})
+    return dict(environment(of, one, IPS, FACTS, SOURCES, PATHS))
+
+
+@pytest.mark.parametrize(
+    ("expected", "source"),
+    [("$(B)", config()), ("s", secret()), ("from a file", file())],
+)
+def test_a_variable_of_an_object_or_a_file_is_not_expanded(expected: str, source: dict[str, Any]) -> None:
+    assert expected == found(var("B", "b"), var("A", **source))["A"]
+
+
+@pytest.mark.parametrize("source", [config("gone", optional=True), config(key="z", optional=True),
+                                    secret("gone", optional=True), secret(key="z", optional=True),
+                                    file("gone", optional=True), file(key="z", optional=True),
+                                    file(key="EMPTY", optional=True)])  # fmt: skip
+def test_what_is_optional_is_left_out_and_hides_nothing(source: dict[str, Any]) -> None:
+    """The variable of that name that was there stays, and later ones see it."""
+    made = found(var("B", **source), var("A", "$(B)"), env_from=(all_of("configmap"),))
+
+    assert ("cm", "cm") == (made["B"], made["A"])
+
+
+@pytest.mark.parametrize(
+    ("expected", "source"),
+    [
+        ('configmap "gone" not found', config("gone")),
+        ('secret "gone" not found', secret("gone", optional=False)),
+        ("couldn't find key z in ConfigMap default/o", config(key="z")),
+        ("couldn't find key x in ConfigMap default/o", config(key="x")),
+        ("couldn't find key z in Secret default/o", secret(key="z")),
+        ('environment variable key "z" not found in file "/pods/v/p"', file(key="z")),
+        ('environment variable key "EMPTY" not found in file "/pods/v/p"', file(key="EMPTY")),
+        ("couldn't parse env file: there is no such file", file("gone")),
+        ("couldn't parse env file: line 2: value must be enclosed in single quotes", file("bad", key="L")),
+        ("couldn't parse env file: larger than 65536 bytes", file("huge", optional=True)),
+        ("couldn't parse env file: it is not UTF-8", file("latin")),
+        ('cannot find the volume "w" referenced by FileKeyRef', file(volume="w", optional=True)),
+    ],
+)
+def test_what_is_missing_fails_the_container_in_upstreams_words(expected: str, source: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as failed:
+        found(var("A", **source))
+    assert (expected, "CreateContainerConfigError", "a") == (
+        failed.value.message,
+        failed.value.reason,
+        failed.value.container,
+    )
+
+
+def test_all_variables_of_objects_come_first_and_the_later_counts() -> None:
+    both = (all_of("configmap"), all_of("secret"))
+
+    assert {"a": "s", "1.b-c": "", "B": "sec", "SVC_SERVICE_HOST": "10.0.0.1"} == found(env_from=both)
+    assert {"a": "$(B)", "1.b-c": "", "B": "cm", "SVC_SERVICE_HOST": "10.0.0.1"} == found(env_from=both[::-1])
+    assert "sec and mine" == found(var("B", "$(B) and mine"), env_from=both)["B"]
+    assert {"P_a", "P_B"} <= found(env_from=(all_of("secret", prefix="P_"),)).keys()
+
+
+@pytest.mark.parametrize("kind", ["configmap", "secret"])
+def test_a_whole_object_that_is_not_there_fails_the_container_unless_it_may(kind: str) -> None:
+    assert {"SVC_SERVICE_HOST"} == found(env_from=(all_of(kind, "gone", optional=True),)).keys()
+    with pytest.raises(ConfigError) as failed:
+        found(env_from=(all_of(kind, "gone"),))
+    assert f'{kind} "gone" not found' == failed.value.message
+    with pytest.raises(ConfigError) as failed:
+        found(env_from=(all_of(kind, "gone"),), source="file")
+    assert f'{kind} "gone" not found among the manifests, in namespace "default"' == failed.value.message
+
+
+def test_a_secret_that_is_no_text_can_be_no_variable_and_is_not_shown() -> None:
+    held = k8s.Secret(metadata=META_O, data={"k": encoded(b"\xff\x00")})
+    sources = EnvSources(secrets={"o": held})
+    for fields in ({"env": (var("A", **secret(key="k")),)}, {"env_from": (all_of("secret"),)}):
+        one = container("a", **fields)
+        with pytest.raises(ConfigError) as failed:
+            environment(pod(one), one, IPS, FACTS, sources)
+        assert 'the value of key k of secret "o" is not text' == failed.value.message
+    assert held.data["k"] not in repr(sources)
+
+
+def test_a_container_refers_to_each_object_once_in_the_order_of_its_spec() -> None:
+    one = container(
+        "a",
+        env=(
+            var("A", **config("p")),
+            var("B", **config()),
+            var("C", **secret()),
+            var("D", **file()),
+            var("E", **file()),
         ),
-        (lambda optional: k8s.EnvFromSource(secret_ref=k8s.SecretEnvSource(name="o", optional=optional)), "Secret"),
-    ):
-        with pytest.raises(ConfigError, match=f"envFrom {kind} 'o' is not supported yet"):
-            env_of(env_from=(source(False),))
-        assert () == env_of(env_from=(source(True),))
+        env_from=(all_of("configmap"), all_of("secret", "q"), all_of("configmap", "r")),
+    )
+
+    assert EnvReferences(("o", "r", "p"), ("q", "o"), (("v", "p"),)) == references(one)
+    assert EnvReferences() == references(container("a", env=(var("A", "b"),)))
+
+
+NAMES = st.sampled_from("ABC")
+OBJECTS = st.dictionaries(NAMES, st.sampled_from(["1", "$(A)", ""]), max_size=3)
+
+
+VARIABLES = st.lists(st.tuples(NAMES, st.sampled_from(["x", "$(A)", "$(B)-$(C)"])), max_size=4)
+
+
+@given(st.lists(OBJECTS, max_size=3), VARIABLES, st.dictionaries(NAMES, st.just("svc"), max_size=3))
+def test_whatever_is_given_the_last_word_counts_and_each_sees_those_before_it(
+    objects: list[dict[str, str]], variables: list[tuple[str, str]], services: dict[str, str]
+) -> None:
+    maps = {str(n): k8s.ConfigMap(metadata=META_O, data=data) for n, data in enumerate(objects)}
+    one = container(
+        "a", env=tuple(var(*pair) for pair in variables), env_from=tuple(all_of("configmap", name) for name in maps)
+    )
+    made = environment(pod(one), one, (), FACTS, EnvSources(config_maps=maps, services=services))
+
+    known: dict[str, str] = {}
+    for data in objects:
+        known = known | data
+    for name, text in variables:
+        seen = services | known
+        known[name] = re.sub(r"\$\((\w)\)", lambda match, seen=seen: seen.get(match[1], match[0]), text)
+    assert services | known == dict(made)
+    assert len(made) == len(dict(made))

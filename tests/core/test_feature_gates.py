@@ -22,10 +22,6 @@ def test_a_whole_stage_can_be_switched_and_a_named_gate_keeps_what_it_was_given(
     assert True is gates.enabled("SidecarContainers")
 
 
-def test_what_differs_from_the_defaults_can_be_named() -> None:
-    assert {"EventedPLEG": True} == FeatureGates({"EventedPLEG": True, "HostnameOverride": True}).differing()
-
-
 def test_asking_for_a_gate_that_is_none_is_a_slip_in_the_agent() -> None:
     with pytest.raises(KeyError):
         FeatureGates().enabled("EventedPleg")
@@ -67,3 +63,8 @@ def test_the_flag_gives_gates_by_commas() -> None:
 def test_a_gate_without_a_boolean_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_gates(text)
+
+
+def test_everything_wrong_with_the_flag_is_said_at_once() -> None:
+    with pytest.raises(ValueError, match=r"missing .* A: .*; invalid value of B: .*; unrecognized feature gate: Zzz"):
+        parse_gates("A,B=x,Zzz=true,EventedPLEG=true")

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.podkit import pod
 from trikubelet.core.file_source import FileState, fold_file, why_ignored
@@ -62,12 +63,12 @@ def test_folding_a_file(
     faults: tuple[Fault, ...],
 ) -> None:
     state = None if before is None else FileState(before)
-    assert FileState(expected, faults) == fold_file(state, pods, faults)
+    assert FileState(expected, faults) == fold_file("f", state, FileState(pods, faults))
 
 
 def test_a_file_that_was_mended_forgets_its_faults_and_what_it_kept_for_them() -> None:
-    broken = fold_file(FileState((A, B)), (), (FAULT,))
-    assert FileState((A2,)) == fold_file(broken, (A2,), ())
+    broken = fold_file("f", FileState((A, B)), FileState((), (FAULT,)))
+    assert FileState((A2,)) == fold_file("f", broken, FileState((A2,)))
 
 
 FILES = st.lists(st.sampled_from([A, B, A2, named("c")]), max_size=3, unique_by=full_name).map(tuple)
@@ -77,8 +78,56 @@ FILES = st.lists(st.sampled_from([A, B, A2, named("c")]), max_size=3, unique_by=
 def test_a_faulty_file_takes_no_pod_away_and_names_none_twice(
     before: tuple[k8s.Pod, ...], pods: tuple[k8s.Pod, ...]
 ) -> None:
-    folded = fold_file(FileState(before), pods, (FAULT,)).pods
+    folded = fold_file("f", FileState(before), FileState(pods, (FAULT,))).pods
     after = [full_name(p) for p in folded]
     assert {full_name(p) for p in (*before, *pods)} == set(after)
     assert len(after) == len(set(after))
     assert all(p in folded for p in pods), "what the file says well it means"
+
+
+def settings(name: str = "o", *, immutable: bool | None = None, **data: str) -> k8s.ConfigMap:
+    meta = k8s.ObjectMeta(name=name, namespace="default")
+    return k8s.ConfigMap(metadata=meta, data=data, immutable=immutable)
+
+
+def test_a_faulty_file_keeps_the_objects_it_had_and_updates_those_that_are_good() -> None:
+    before = FileState(objects=(settings(a="1"), settings("p")))
+
+    folded = fold_file("f", before, FileState(objects=(settings(a="2"),), faults=(FAULT,)))
+
+    assert (settings(a="2"), settings("p")) == folded.objects
+    assert () == fold_file("f", before, FileState()).objects
+
+
+def test_what_is_immutable_stays_as_it_was_until_it_is_taken_away() -> None:
+    before = FileState(objects=(settings(immutable=True, a="1"), settings("p", a="1")))
+    now = FileState(objects=(settings(immutable=True, a="2"), settings("p", a="2")), lines={"ConfigMap default/o": 4})
+
+    folded = fold_file("f", before, now)
+
+    assert (settings(immutable=True, a="1"), settings("p", a="2")) == folded.objects
+    told = "Forbidden: ConfigMap default/o is immutable (give the changed one another name, or take it away first)"
+    assert [f"f:4: immutable: {told}"] == [str(fault) for fault in folded.faults]
+    assert now.objects == fold_file("f", fold_file("f", before, FileState()), now).objects
+    assert () == fold_file("f", before, before).faults
+
+
+def test_a_pod_that_gives_its_uid_stays_as_it_was_where_it_may_not_change() -> None:
+    """Its containers would go on as they were made, and it would be shown as if they had not."""
+    web, other = named("web", "image:1"), named("other")
+    edited = replace(web, spec=replace(web.spec, hostname="other", volumes=(k8s.Volume(name="v"),)))
+    uid = web.metadata.uid
+
+    folded = fold_file("f", FileState((web,)), FileState((edited, other), uid_lines={uid: 4}))
+
+    assert (web, other) == folded.pods
+    told = f'Forbidden: the pod "{uid}" runs, and what may not change in it did: spec.hostname, spec.volumes'
+    (fault,) = folded.faults
+    assert ("f", 4, "metadata.uid", told) == (fault.source, fault.line, fault.path, fault.problem)
+
+
+def test_a_pod_that_gives_its_uid_may_have_another_image() -> None:
+    web = named("web", "image:1")
+    edited = replace(web, spec=replace(web.spec, containers=(k8s.Container(name="a", image="image:2"),)))
+
+    assert FileState((edited,)) == fold_file("f", FileState((web,)), FileState((edited,)))

@@ -89,5 +89,5 @@ def test_the_kernel_is_told_the_full_name_where_that_is_asked_for_and_fits() -> 
 
     fits = "h" * (64 - len(".s.default.svc.cluster.local"))
     assert 64 == len(kernel_hostname(pod(hostname=fits, **fields), FACTS))
-    with pytest.raises(ValueError, match="it has 65 characters and 64 is the maximum"):
+    with pytest.raises(ValueError, match="64 characters is the max, 65 characters requested"):
         kernel_hostname(pod(hostname=fits + "h", **fields), FACTS)

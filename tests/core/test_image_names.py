@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trikubelet.core.image_names import default_pull_policy, should_pull, with_default_tag
+from trikubelet.core.image_names import default_pull_policy, repository, should_pull, untagged, with_default_tag
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -59,6 +59,44 @@ def test_what_is_no_reference_is_refused_and_named(image: str) -> None:
     with pytest.raises(ValueError, match="invalid reference format") as caught:
         with_default_tag(image)
     assert f'"{image}"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("why", "image"),
+    [
+        (f"invalid repository name ({'0a' * 32}), cannot specify 64-byte hexadecimal strings", "0a" * 32),
+        ("repository name must not be more than 255 characters", "x/" * 127 + "yz"),
+        ("repository name must not be more than 255 characters", "r.example/" + "x" * 256 + ":tag"),
+    ],
+)
+def test_a_name_that_no_registry_can_have_is_refused_in_upstreams_words(why: str, image: str) -> None:
+    with pytest.raises(ValueError, match="couldn't parse image name") as caught:
+        with_default_tag(image)
+    assert f'couldn\'t parse image name "{image}": {why}' == str(caught.value)
+
+
+@pytest.mark.parametrize("image", ["0a" * 31, "0A" * 32 + "/x", "r.example/" + "x" * 255, "r.example/" + "0a" * 32])
+def test_a_name_may_be_as_long_as_that(image: str) -> None:
+    assert f"{image}:latest" == with_default_tag(image)
+
+
+@pytest.mark.parametrize(
+    ("expected", "plain", "image"),
+    [
+        ("docker.io/library/busybox", "busybox", "busybox:1"),
+        ("docker.io/library/busybox", "docker.io/busybox", "docker.io/busybox"),
+        ("docker.io/library/busybox", "index.docker.io/busybox", "index.docker.io/busybox"),
+        ("docker.io/team/app", "team/app", f"team/app@{DIGEST}"),
+        ("registry.example/app", "registry.example/app", f"registry.example/app:1@{DIGEST}"),
+        ("registry:5000/app", "registry:5000/app", "registry:5000/app"),
+        ("localhost/app", "localhost/app", "localhost/app"),
+        ("Registry/app", "Registry/app", "Registry/app"),
+        ("docker.io/library/registry.example", "registry.example", "registry.example:5000"),
+    ],
+)
+def test_the_repository_a_reference_means(expected: str, plain: str, image: str) -> None:
+    assert expected == repository(image)
+    assert plain == untagged(image)
 
 
 @pytest.mark.parametrize(

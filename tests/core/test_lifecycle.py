@@ -101,6 +101,7 @@ def test_effective_grace(expected: int, existing: int | None, graces: Graces, ov
         (Terminated(REMOVED, deleted=True), GONE, Outcome.DONE),
         (Finished(REMOVED, deleted=True, restart=True), Terminated(REMOVED, deleted=True, restart=True), Outcome.DONE),
         (Syncing(), Syncing(), Outcome.AGAIN),
+        (Syncing(), Syncing(), Outcome.IDLE),
         (GONE, GONE, Outcome.AGAIN),
         (Finished(KILLED), Finished(KILLED), Outcome.DONE),
     ],
@@ -110,19 +111,19 @@ def test_outcomes(expected: lc.State, state: lc.State, outcome: Outcome) -> None
 
 
 @pytest.mark.parametrize(
-    ("state", "synced", "could_run", "finished", "requested", "stopping", "runtime", "content"),
+    ("state", "synced", "could_run", "requested", "stopping", "runtime", "content"),
     [
-        (None, False, True, False, False, False, False, False),
-        (None, True, False, True, False, True, True, True),
-        (Starting(), True, True, False, False, False, False, False),
-        (Syncing(), True, True, False, False, False, False, False),
-        (TERMINATING, True, True, False, True, False, False, False),
-        (lc.on_begin(TERMINATING), True, True, False, True, True, False, False),
-        (Terminated(KILLED), True, False, False, True, True, True, False),
-        (Terminated(KILLED, deleted=True), True, False, False, True, True, True, True),
-        (Terminated(StopReason.EVICTED), True, False, False, True, True, True, True),
-        (Finished(KILLED), True, False, True, True, True, True, False),
-        (Finished(REMOVED, deleted=True), True, False, True, True, True, True, True),
+        (None, False, True, False, False, False, False),
+        (None, True, False, False, True, True, True),
+        (Starting(), True, True, False, False, False, False),
+        (Syncing(), True, True, False, False, False, False),
+        (TERMINATING, True, True, True, False, False, False),
+        (lc.on_begin(TERMINATING), True, True, True, True, False, False),
+        (Terminated(KILLED), True, False, True, True, True, False),
+        (Terminated(KILLED, deleted=True), True, False, True, True, True, True),
+        (Terminated(StopReason.EVICTED), True, False, True, True, True, True),
+        (Finished(KILLED), True, False, True, True, True, False),
+        (Finished(REMOVED, deleted=True), True, False, True, True, True, True),
     ],
 )
 def test_predicates(
@@ -130,7 +131,6 @@ def test_predicates(
     state: lc.State | None,
     synced: bool,
     could_run: bool,
-    finished: bool,
     requested: bool,
     stopping: bool,
     runtime: bool,
@@ -138,14 +138,12 @@ def test_predicates(
 ) -> None:
     assert (
         could_run,
-        finished,
         requested,
         stopping,
         runtime,
         content,
     ) == (
         lc.could_have_running_containers(state, synced=synced),
-        lc.should_be_finished(state, synced=synced),
         lc.is_termination_requested(state),
         lc.should_containers_be_terminating(state, synced=synced),
         lc.should_runtime_be_removed(state, synced=synced),

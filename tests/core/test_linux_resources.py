@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from core.podkit import container, pod, sidecar
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.amounts import of_pod
+from trikubelet.core.containers.memory import MemoryRules
 from trikubelet.core.containers.resources import (
     container_resources,
+    huge_page_bytes,
     huge_page_limits,
     oom_score,
     overhead,
@@ -99,11 +101,52 @@ def test_without_quotas_a_limit_only_weighs() -> None:
     assert (0, 0, 1024) == (made.cpu_quota_us, made.cpu_period_us, made.cpu_shares)
 
 
-def test_the_second_version_of_cgroups_forbids_swap_and_kills_a_container_as_one() -> None:
+@pytest.mark.parametrize(("expected", "version", "controlled"), [(GIB, 1, True), (0, 1, False), (0, 2, True)])
+def test_in_version_1_memory_with_swap_is_no_more_than_memory(expected: int, version: int, controlled: bool) -> None:
     it = one({}, {"memory": "1Gi"})
-    made = container_resources(pod(it), it, NodeFacts("n", cgroup_version=2))
+    facts = NodeFacts("n", cgroup_version=version, memory=MemoryRules(swap_controlled=controlled))
 
-    assert (GIB, {"memory.oom.group": "1"}) == (made.memory_swap_limit_bytes, made.unified)
+    assert expected == container_resources(pod(it), it, facts).memory_swap_limit_bytes
+
+
+WHOLE = needs({"cpu": "2", "memory": "2Gi"}, {"cpu": "2", "memory": "2Gi", "hugepages-2Mi": "4Mi"})
+
+
+def test_the_whole_pods_limits_hold_for_a_container_without() -> None:
+    it = container("a")
+
+    expected = LinuxResources(
+        cpu_period_us=100_000,
+        cpu_quota_us=200_000,
+        cpu_shares=2048,
+        memory_limit_bytes=2 * GIB,
+        hugepage_limits={"2MB": 4 * MIB},
+        oom_score_adj=-997,
+    )
+    assert expected == container_resources(pod(it, resources=WHOLE), it, FACTS)
+
+
+def test_and_not_for_one_with_its_own() -> None:
+    it = one({"cpu": "100m"}, {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "2Mi"})
+    made = container_resources(pod(it, resources=WHOLE), it, FACTS)
+
+    assert (100_000, 102, GIB, {"2MB": 2 * MIB}) == (
+        made.cpu_quota_us,
+        made.cpu_shares,
+        made.memory_limit_bytes,
+        made.hugepage_limits,
+    )
+
+
+def test_a_whole_pods_huge_pages_are_the_most_it_needs_at_a_time_or_its_own_word() -> None:
+    pages: Amounts = {"hugepages-2Mi": "4Mi"}
+    begins = container("i", resources=needs({}, {"hugepages-2Mi": "6Mi"}))
+    facts = NodeFacts("n", huge_page_sizes=(2 * MIB, GIB))
+
+    made = pod_resources(pod(one({}, pages), "b", init=(begins,)), facts)
+    assert {"2MB": 6 * MIB, "1GB": 0} == made.hugepage_limits
+    assert {"2MB": 4 * MIB, "1GB": 0} == pod_resources(pod(one({}, pages), resources=WHOLE), facts).hugepage_limits
+    assert {2 * MIB} == huge_page_bytes(pod("a", resources=WHOLE))
 
 
 def test_huge_pages_are_named_as_the_kernel_does_and_none_asked_for_is_none_given() -> None:
@@ -137,6 +180,33 @@ CRITICAL = {"priority": 2_000_001_000, "priority_class_name": "system-node-criti
             500,
             pod(one({"memory": "1Gi"}), "b", resources=needs({"memory": "3Gi"})),
             id="and its part of the pod's own",
+        ),
+        pytest.param(
+            500,
+            pod(
+                one({"memory": "1Gi"}),
+                init=(one({"memory": "1Gi"}, name="i"),),
+                resources=needs({"memory": "3Gi"}),
+            ),
+            id="of which an init container that ends leaves what it had",
+        ),
+        pytest.param(
+            625,
+            pod(
+                one({"memory": "1Gi"}),
+                init=(sidecar("s", resources=needs({"memory": "1Gi"})),),
+                resources=needs({"memory": "3Gi"}),
+            ),
+            id="and a sidecar does not",
+        ),
+        pytest.param(
+            750,
+            pod(
+                one({"memory": "1Gi"}),
+                init=(one({"memory": "3Gi"}, name="i"),),
+                resources=needs({"memory": "3Gi"}),
+            ),
+            id="nor one that needed all of it",
         ),
     ],
 )

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trikubelet.core.manifest import load_manifest
-from trikubelet.core.manifest.load import Loaded
+from trikubelet.core.manifest.load import NULL_CHARACTER, Loaded
 
 POD = "{{apiVersion: v1, kind: Pod, metadata: {{name: {}}}, spec: {{containers: [{{name: main, image: a:1}}]}}}}"
+
+OF_UID = POD.replace("name: {}", "name: {}, uid: {}")
 
 
 def load(text: str | bytes) -> Loaded:
@@ -112,22 +114,29 @@ def test_a_bad_item_takes_no_other_with_it() -> None:
         ("apiVersion: v2\nkind: Pod",
          'f.yaml:1: apiVersion: Unsupported value: "v2": must be v1 (write "apiVersion: v1")'),
         ("apiVersion: v1\nkind: pod",
-         'f.yaml:2: kind: Unsupported value: "pod": must be Pod or PodList or List (did you mean "Pod"?)'),
+         'f.yaml:2: kind: Unsupported value: "pod": must be Pod or ConfigMap or Secret or PodList or List '
+         '(did you mean "Pod"?)'),
         ("apiVersion: apps/v1\nkind: Deployment",
-         'f.yaml:2: kind: Unsupported value: "Deployment": must be Pod or PodList or List '
-         "(only pods can be run from a manifest; take it out)"),
+         'f.yaml:2: kind: Unsupported value: "Deployment": must be Pod or ConfigMap or Secret or '
+         "PodList or List (only pods can be run from a manifest, and what they read; take it out)"),
         ("- a", 'f.yaml:1: a list where a Pod should stand (begin with "apiVersion: v1")'),
         ("kind: PodList\napiVersion: v1", "f.yaml:1: items: Required value: must be a list of pods"),
         (f"{a('one')}\n---\n{a('one')}",
-         'f.yaml:3: metadata.name: Duplicate value: "one": an earlier pod of this file has the same name and namespace '
+         'f.yaml:3: metadata.name: Duplicate value: "one": an earlier one in this file has the same name and namespace '
          "(rename one of the two)"),
+        (f"{OF_UID.format('a', 'u')}\n---\n{OF_UID.format('b', 'u')}",
+         'f.yaml:3: metadata.uid: Duplicate value: "u": an earlier one in this file has the same UID '
+         "(leave it out: each pod is given one)"),
+        (OF_UID.format("a", "../../../victim"),
+         'f.yaml:1: metadata.uid: Invalid value: "../../../victim": must be letters, digits, \'-\', \'_\' and \'.\', '
+         "with a letter or digit at both ends"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - name: a\n    imag: a\n"
          "    image: b\n",
          'f.yaml:7: spec.containers[0].imag: unknown field (did you mean "image"?)'),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - {name: a, image: z}\n  volumes:\n"
-         "  - name: s\n    secret: {secretName: t}\n",
-         "f.yaml:9: spec.volumes[0].secret: Forbidden: it lives in an API server, and a pod from a manifest must start "
-         "without one"),
+         "  - name: s\n    persistentVolumeClaim: {claimName: t}\n",
+         "f.yaml:9: spec.volumes[0].persistentVolumeClaim: Forbidden: it lives in an API server, and a pod from a "
+         "manifest must start without one"),
     ],
 )  # fmt: skip
 def test_a_fault_names_file_line_field_and_remedy(text: str, expected: str) -> None:
@@ -190,6 +199,55 @@ def test_a_pod_with_a_key_given_twice_does_not_run_with_either(which: str) -> No
     assert ["spec.containers[0].image", "items[1].spec.containers[0].image"] == [f.path for f in loaded.faults]
 
 
+def test_a_number_that_cannot_be_leaves_out_its_pod_and_hides_none_of_its_faults() -> None:
+    ports = "ports: [{containerPort: 1e400}], imagePullPolicy: Sometimes"
+    spec = f"{{containers: [{{name: .nan, image: b, {ports}}}]}}"
+    wrong = f"{{apiVersion: v1, kind: Pod, metadata: {{name: two}}, spec: {spec}}}"
+    silent = wrong.replace("two", "three").replace(ports, "resources: {limits: {cpu: .inf}}").replace(".nan", "a")
+    loaded = load(f"{a('one')}\n---\n{wrong}\n---\n{silent}")
+
+    assert ["one"] == names(loaded)
+    assert [
+        *("spec.containers[0].name", "spec.containers[0].ports[0].containerPort", "spec.containers[0].imagePullPolicy"),
+        "spec.containers[0].resources.limits.cpu",
+    ] == [fault.path for fault in loaded.faults]
+
+
+def test_a_number_that_cannot_be_leaves_out_each_pod_that_takes_it_up_by_an_alias() -> None:
+    def limited(name: str, cpu: str) -> str:
+        spec = f"{{containers: [{{name: a, image: b, resources: {{limits: {{cpu: {cpu}}}}}}}]}}"
+        return f"- {{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {spec}}}"
+
+    items = "\n".join((limited("one", "&x .nan"), limited("two", "*x"), limited("three", "1")))
+    loaded = load(f"kind: List\napiVersion: v1\nitems:\n{items}")
+
+    assert ["three"] == names(loaded)
+    assert [f"items[{n}].spec.containers[0].resources.limits.cpu" for n in (0, 1)] == [f.path for f in loaded.faults]
+
+
+def test_a_null_character_is_a_fault_wherever_nobody_could_be_given_it() -> None:
+    text = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web, annotations: {said: "a\\0b"}}
+spec:
+  containers:
+  - name: "a\\0"
+    image: "ho\\0st"
+    command: [sh, "10\\0"]
+    env: [{name: A, value: "secret\\0"}]
+    lifecycle: {preStop: {exec: {command: ["\\0"]}}}
+"""
+    found = load(text).faults
+
+    assert [
+        *((6, "spec.containers[0].name"), (7, "spec.containers[0].image"), (8, "spec.containers[0].command[1]")),
+        (9, "spec.containers[0].env[0].value"),
+        (10, "spec.containers[0].lifecycle.preStop.exec.command[0]"),
+    ] == [(fault.line, fault.path) for fault in found]
+    assert [NULL_CHARACTER] * 4 == [fault.problem for fault in found[1:]]
+
+
 def test_a_list_with_two_lists_of_items_gives_no_pod() -> None:
     loaded = load(f"kind: List\napiVersion: v1\nitems: [{a('one')}]\nitems: [{a('two')}]")
 
@@ -229,3 +287,19 @@ def test_no_shape_raises_wherever_the_junk_is_put(data: st.DataObject) -> None:
 
     loaded = load(json.dumps(value))
     assert len(loaded.pods) + bool(loaded.faults) >= 1
+
+
+def test_a_pods_limit_that_does_not_hold_what_its_containers_ask_for_is_refused_where_it_stands() -> None:
+    """The pod's request is derived here, from the containers, and has no line that could be named."""
+    asks = "image: a:1, resources: {requests: {cpu: 700m}}"
+    text = f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: a}}
+spec:
+  resources: {{limits: {{cpu: 1}}}}
+  containers: [{{name: b, {asks}}}, {{name: c, {asks}}}]
+"""
+    problem = "Invalid value: 1: must be no less than what the containers request together"
+
+    assert [f"f.yaml:6: spec.resources.limits[cpu]: {problem}"] == faults(text)

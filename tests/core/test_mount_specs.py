@@ -6,13 +6,15 @@ import pytest
 
 from core.podkit import container, pod
 from trikubelet.core.containers import ConfigError, NodeFacts
-from trikubelet.core.containers.mounts import mounts
+from trikubelet.core.containers.mounts import devices, mounts
 from trikubelet.model import k8s
-from trikubelet.model.runtime_config import Mount, Propagation
+from trikubelet.model.runtime_config import Device, Mount, Propagation
 
 SCRATCH = k8s.Volume(name="scratch", empty_dir=k8s.EmptyDirVolumeSource())
 NODES = k8s.Volume(name="nodes", host_path=k8s.HostPathVolumeSource(path="/etc"))
-PATHS = {"scratch": "/pods/u/scratch", "nodes": "/etc"}
+DATA = k8s.Volume(name="made-of-data", secret=k8s.SecretVolumeSource(secret_name="s"))
+PATHS = {"scratch": "/pods/u/scratch", "nodes": "/etc", "made-of-data": "/pods/u/data"}
+VARIABLES = {"A": "one", "UP": "../x", "ROOT": "/x", "EMPTY": ""}
 ABLE, UNABLE = NodeFacts("n", recursive_read_only=True), NodeFacts("n")
 
 
@@ -20,7 +22,8 @@ def mounted(
     *volume_mounts: k8s.VolumeMount, facts: NodeFacts = UNABLE, hosts: str = "", log: str = "", **fields: Any
 ) -> tuple[Mount, ...]:
     it = container("a", volume_mounts=volume_mounts, **fields)
-    return mounts(pod(it, volumes=(SCRATCH, NODES)), it, PATHS, facts, hosts_path=hosts, termination_log_path=log)
+    it_in_pod = pod(it, volumes=(SCRATCH, NODES, DATA))
+    return mounts(it_in_pod, it, PATHS, facts, VARIABLES, hosts_path=hosts, termination_log_path=log)
 
 
 def at(path: str, name: str = "scratch", **fields: Any) -> k8s.VolumeMount:
@@ -32,6 +35,12 @@ def test_volumes_are_mounted_in_order_and_only_the_pods_own_are_relabelled() -> 
         Mount("/data", "/pods/u/scratch", selinux_relabel=True),
         Mount("/conf", "/etc", readonly=True),
     ) == mounted(at("/data"), at("/conf", "nodes", read_only=True))
+
+
+def test_what_is_made_of_data_is_read_only_whatever_is_asked_for() -> None:
+    assert (Mount("/keys", "/pods/u/data", readonly=True, selinux_relabel=True),) == mounted(
+        at("/keys", "made-of-data", read_only=False)
+    )
 
 
 def test_a_relative_path_begins_at_the_root() -> None:
@@ -72,9 +81,24 @@ def test_read_only_all_the_way_down(expected: bool, asked: str, read_only: bool,
     ("told", "mount", "facts"),
     [
         pytest.param("cannot find volume 'absent'", at("/data", "absent"), UNABLE, id="a volume that is not there"),
-        pytest.param("subPath is not supported yet", at("/data", sub_path="a"), UNABLE, id="a part of a volume"),
         pytest.param(
-            "subPath is not supported yet", at("/data", sub_path_expr="$(A)"), UNABLE, id="a part by a variable"
+            "error SubPath `/x` must not be an absolute path",
+            at("/data", sub_path_expr="$(ROOT)"),
+            UNABLE,
+            id="a variable that leads to the root",
+        ),
+        pytest.param(
+            r"unable to provision SubPath `a/\.\./x`: must not contain '\.\.'",
+            at("/data", sub_path_expr="a/$(UP)"),
+            UNABLE,
+            id="a variable that leads up",
+        ),
+        pytest.param("must not contain", at("/data", sub_path="a/../../b"), UNABLE, id="a part that leads up"),
+        pytest.param(
+            "missing value for B, EMPTY",
+            at("/data", sub_path_expr="$(EMPTY)/$(A)/$(B)"),
+            UNABLE,
+            id="variables without a value",
         ),
         pytest.param(
             "this node's runtime cannot do it",
@@ -93,9 +117,61 @@ def test_what_cannot_be_mounted_so_fails_the_container(told: str, mount: k8s.Vol
     assert "a" == failed.value.container
 
 
-def test_a_block_device_fails_the_container() -> None:
-    with pytest.raises(ConfigError, match="block devices are not supported yet"):
-        mounted(volume_devices=(k8s.VolumeDevice(name="v", device_path="/dev/v"),))
+@pytest.mark.parametrize(
+    ("expected", "asked"),
+    [
+        ("", {}),
+        ("a/b", {"sub_path": "a/b"}),
+        ("$(A)", {"sub_path": "$(A)"}),
+        ("x/one", {"sub_path_expr": "x/$(A)"}),
+        ("..one/b..", {"sub_path_expr": "..$(A)/b.."}),
+    ],
+)
+def test_a_part_of_a_volume_is_named_by_text_or_by_the_containers_variables(
+    expected: str, asked: dict[str, str]
+) -> None:
+    assert expected == mounted(at("/data", **asked))[0].sub_path
+
+
+CLAIMED = k8s.PersistentVolumeClaimVolumeSource(claim_name="c", read_only=True)
+IMAGE = k8s.Volume(name="v", image=k8s.ImageVolumeSource(reference="tools:1"))
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        pytest.param(k8s.Volume(name="v", persistent_volume_claim=CLAIMED), id="a claim"),
+        pytest.param(k8s.Volume(name="v", nfs=k8s.NFSVolumeSource(server="s", path="/", read_only=True)), id="nfs"),
+    ],
+)
+def test_a_volume_that_is_read_only_as_a_whole_is_mounted_so(volume: k8s.Volume) -> None:
+    it = container("a", volume_mounts=(at("/data", "v", read_only=False),))
+
+    assert (Mount("/data", "/mnt", readonly=True),) == mounts(pod(it, volumes=(volume,)), it, {"v": "/mnt"}, UNABLE, {})
+
+
+def test_an_image_is_the_runtimes_to_mount_with_its_part_and_read_only() -> None:
+    it = container("a", volume_mounts=(at("/data", "v", sub_path="bin"),))
+    expected = Mount("/data", "", readonly=True, image="sha256:1", user_specified_image="tools:1", sub_path="bin")
+
+    assert (expected,) == mounts(pod(it, volumes=(IMAGE,)), it, {"v": "sha256:1"}, UNABLE, {})
+
+
+@pytest.mark.parametrize(("expected", "read_only"), [("r", True), ("mrw", False), ("mrw", None)])
+def test_a_block_volume_is_a_device(expected: str, read_only: bool | None) -> None:
+    it = container("a", volume_devices=(k8s.VolumeDevice(name="v", device_path="/dev/mine"),))
+    claim = k8s.PersistentVolumeClaimVolumeSource(claim_name="c", read_only=read_only)
+    it_in_pod = pod(it, volumes=(k8s.Volume(name="v", persistent_volume_claim=claim),))
+
+    assert (Device("/dev/mine", "/dev/loop7", expected),) == devices(it_in_pod, it, {"v": "/dev/loop7"})
+    assert () == mounts(it_in_pod, it, {"v": "/dev/loop7"}, UNABLE, {})
+
+
+def test_a_block_volume_that_is_not_there_fails_the_container() -> None:
+    it = container("a", volume_devices=(k8s.VolumeDevice(name="absent", device_path="/dev/v"),))
+
+    with pytest.raises(ConfigError, match="cannot find volume 'absent'"):
+        devices(pod(it), it, {})
 
 
 def test_the_managed_hosts_file_is_mounted_unless_the_container_has_its_own() -> None:

@@ -85,6 +85,10 @@ CASES = [
     ),
     Case("failed liveness kills and restarts", {"kill": {"foo2"}, "start": (1,)}, verdicts=Verdicts(liveness=FAILED_1)),
     Case("failed startup kills and restarts", {"kill": {"foo2"}, "start": (1,)}, verdicts=Verdicts(startup=FAILED_1)),
+    Case(
+        "a restart that was asked for kills and restarts", {"kill": {"foo2"}, "start": (1,)},
+        verdicts=Verdicts(restarts=frozenset({"foo2-0"})),
+    ),
     Case("failed liveness under Never only kills", {"kill": {"foo2"}}, "Never", verdicts=Verdicts(liveness=FAILED_1)),
     Case(
         "failed liveness of the last container under Never ends the pod", {"kill_pod": True}, "Never",

@@ -61,6 +61,10 @@ CASES = [
     Case("liveness is unknown: it does not hold up the third", {"init": (2,)}, UP[:2], liveness(Verdict.UNKNOWN)),
     Case("liveness succeeded: it does not hold up the third", {"init": (2,)}, UP[:2], liveness(Verdict.SUCCESS)),
     Case(
+        "a restart of the third was asked for: replaced, and nothing waits for it", {**REPLACE_3, "start": ALL},
+        verdicts=Verdicts(startup=STARTED.startup, restarts=frozenset({"side3-0"})),
+    ),
+    Case(
         "liveness of the third failed: replaced, and nothing waits for it", {**REPLACE_3, "start": ALL},
         verdicts=liveness(Verdict.FAILURE, "side3"),
     ),

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from core.podkit import BOX, DEAD_BOX, container, exited, observe, pod, rule, running, sidecar
 from core.statuskit import EARLIER, NOW, by_name, condition, runs, serves, shown, stopped, waits
-from trikubelet.core.pod_status.conditions import OWNED, conditions
+from trikubelet.core.pod_status.conditions import OWNED, conditions, gates_unheeded
 from trikubelet.model import k8s
 from trikubelet.model.runtime import PodObservation, SandboxStatus
 
@@ -106,6 +107,26 @@ FALSE_2 = 'the status of pod readiness gate "gate2" is not "True", but False'
 )  # fmt: skip
 def test_readiness_gates(expected: Said, it: k8s.Pod, before: tuple[k8s.PodCondition, ...]) -> None:
     assert expected == find("Ready", it, serves("a"), before=before)
+
+
+@pytest.mark.parametrize("gate", ["True", "False", "Unknown", ""])
+@pytest.mark.parametrize("status", [serves("a"), runs("a")], ids=["containers ready", "containers not ready"])
+def test_what_was_written_heeds_the_gates_until_one_of_them_changes(gate: str, status: k8s.ContainerStatus) -> None:
+    def told(now: str, written: tuple[k8s.PodCondition, ...]) -> k8s.Pod:
+        others = (condition("gate", now),) if now else ()
+        mine = tuple(one for one in written if one.type in OWNED)
+        return msgspec.structs.replace(ONE_GATE, status=k8s.PodStatus(conditions=mine + others))
+
+    before = (condition("gate", gate),) if gate else ()
+    written = conditions(ONE_GATE, by_name(status), "Running", observe(ONE_GATE), before, NOW)
+    assert not gates_unheeded(told(gate, written))
+    for other in {"True", "False", "Unknown", ""} - {gate}:
+        assert status.ready == gates_unheeded(told(other, written))
+
+
+def test_a_pod_that_nothing_was_written_of_heeds_no_gate_and_one_without_gates_has_none_to_heed() -> None:
+    assert gates_unheeded(ONE_GATE)
+    assert not gates_unheeded(PLAIN)
 
 
 def test_an_open_gate_does_not_make_unready_containers_ready() -> None:

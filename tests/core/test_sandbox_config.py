@@ -10,6 +10,7 @@ from trikubelet.core.containers.sysctls import forbidden_sysctl, normal_name
 from trikubelet.model import k8s
 from trikubelet.model.runtime_config import (
     DNSConfig,
+    IdRange,
     LinuxResources,
     Namespaces,
     PortMapping,
@@ -32,7 +33,6 @@ def test_a_sandbox_as_a_whole() -> None:
     it = pod(
         container("a", ports=(k8s.ContainerPort(container_port=80, host_port=8080),)),
         meta={"labels": {"app": "web"}, "annotations": {"note": "x"}},
-        runtime_class_name="gvisor",
         hostname="web",
     )
 
@@ -57,7 +57,6 @@ def test_a_sandbox_as_a_whole() -> None:
         sysctls={},
         resources=LinuxResources(cpu_shares=2),
         overhead=None,
-        runtime_handler="gvisor",
     ) == sandbox_config(it, 3, FACTS)
 
 
@@ -102,15 +101,16 @@ def test_a_name_too_long_for_the_kernel_fails_the_sandbox() -> None:
     it = pod(hostname="h" * 63, subdomain="sub", set_hostname_as_fqdn=True)
 
     with pytest.raises(
-        SandboxConfigError, match=r"^FailedCreatePodSandBox: Failed to create pod sandbox config: .*too long"
+        SandboxConfigError,
+        match=r"^FailedCreatePodSandBox: Failed to create pod sandbox: failed to construct FQDN .*too long",
     ):
         sandbox_config(it, 0, FACTS)
 
 
-def test_a_user_namespace_that_is_asked_for_and_cannot_be_had_fails_the_sandbox() -> None:
-    with pytest.raises(SandboxConfigError, match="hostUsers: false asks for a user namespace"):
-        sandbox_config(pod(host_users=False), 0, FACTS)
-    sandbox_config(pod(host_users=True), 0, FACTS)
+def test_the_sandboxs_users_are_those_the_pod_was_given() -> None:
+    given = IdRange(65536, 65536)
+
+    assert [given, None] == [sandbox_config(pod(), 0, FACTS, ids).security.namespaces.users for ids in (given, None)]
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,14 @@ def test_safe_sysctls_reach_the_sandbox_by_their_dotted_names() -> None:
         ),
         pytest.param("", "kernel.msgmax", ("kernel.msg*",), {}, id="of the IPC namespace"),
         pytest.param(
-            'forbidden sysctl: "kernel.msgmax" not allowed with host ipc enabled',
+            'forbidden sysctl: "kernel.msgmax" not allowed with host IPC enabled',
             "kernel.msgmax",
             ("*",),
             {"host_ipc": True},
             id="of the node's IPC namespace",
         ),
         pytest.param(
-            'forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host net enabled',
+            'forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host Net enabled',
             "net.ipv4.tcp_syncookies",
             ("*",),
             {"host_network": True},

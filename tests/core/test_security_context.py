@@ -10,6 +10,7 @@ from trikubelet.core.containers.security import (
     MASKED_PATHS,
     READONLY_PATHS,
     container_security,
+    in_groups,
     namespaces,
     sandbox_security,
 )
@@ -34,13 +35,10 @@ def secured(
     whole: Context | None = None,
     image: ImageInfo = ROOT,
     facts: NodeFacts = FACTS,
-    annotations: dict[str, str] | None = None,
 ) -> Security:
     it = container("a", security_context=k8s.SecurityContext(**own) if own is not None else None)
     context = k8s.PodSecurityContext(**whole) if whole is not None else None
-    return container_security(
-        pod(it, security_context=context, meta={"annotations": annotations or {}}), it, image, facts
-    )
+    return container_security(pod(it, security_context=context), it, image, facts)
 
 
 def test_a_container_that_says_nothing_runs_as_its_image_says_with_the_usual_paths_hidden() -> None:
@@ -148,6 +146,17 @@ def test_groups_are_the_pods_with_that_of_its_volumes_each_once() -> None:
     assert (3, 9) == secured(whole={"supplemental_groups": (3,), "fs_group": 9}).supplemental_groups
 
 
+def test_what_volumes_want_comes_beside_the_groups_of_the_pod() -> None:
+    it = pod("a")
+    assert it is in_groups(it, ())
+    context = k8s.PodSecurityContext(supplemental_groups=(3,), fs_group=4, run_as_user=5)
+    within = in_groups(pod("a", security_context=context), (9, 3))
+
+    made = container_security(within, container("a"), ROOT, FACTS)
+    assert (5, (3, 9, 4)) == (made.run_as_user, made.supplemental_groups)
+    assert (9,) == sandbox_security(in_groups(it, (9,))).supplemental_groups
+
+
 def test_capabilities_and_escalation_are_passed_on() -> None:
     capabilities = k8s.Capabilities(add=("NET_ADMIN",), drop=("ALL",))
     made = secured(
@@ -160,100 +169,18 @@ def test_capabilities_and_escalation_are_passed_on() -> None:
     assert not secured({"allow_privilege_escalation": True}).no_new_privs
 
 
+def test_what_the_machine_has_beside_the_usual_paths_is_hidden_too() -> None:
+    heat = "/sys/devices/system/cpu/cpu0/thermal_throttle"
+
+    assert (*MASKED_PATHS, heat) == secured(facts=NodeFacts("n", throttle_paths=(heat,))).masked_paths
+
+
 @pytest.mark.parametrize("own", [{"privileged": True}, {"proc_mount": "Unmasked"}])
 def test_nothing_is_hidden_from_who_is_privileged_or_asked_for_all_of_proc(own: Context) -> None:
     made = secured(own)
 
     assert ((), ()) == (made.masked_paths, made.readonly_paths)
     assert made.privileged == ("privileged" in own)
-
-
-def profile(type_: str, name: str = "") -> k8s.SeccompProfile:
-    return k8s.SeccompProfile(type=type_, localhost_profile=name)
-
-
-@pytest.mark.parametrize(
-    ("expected", "own", "whole", "is_default"),
-    [
-        pytest.param(SecurityProfile(ProfileType.UNCONFINED), None, None, False, id="nobody says"),
-        pytest.param(SecurityProfile(ProfileType.RUNTIME_DEFAULT), None, None, True, id="the node says"),
-        pytest.param(
-            SecurityProfile(ProfileType.RUNTIME_DEFAULT), None, profile("RuntimeDefault"), False, id="the pod says"
-        ),
-        pytest.param(
-            SecurityProfile(ProfileType.UNCONFINED),
-            profile("Unconfined"),
-            profile("RuntimeDefault"),
-            True,
-            id="the container says",
-        ),
-        pytest.param(
-            SecurityProfile(ProfileType.LOCALHOST, "/seccomp/a/b.json"),
-            profile("Localhost", "a/b.json"),
-            None,
-            False,
-            id="a file",
-        ),
-    ],
-)
-def test_the_seccomp_profile(
-    expected: SecurityProfile, own: k8s.SeccompProfile | None, whole: k8s.SeccompProfile | None, is_default: bool
-) -> None:
-    facts = NodeFacts("n", seccomp_root="/seccomp", seccomp_default=is_default)
-
-    assert expected == secured({"seccomp_profile": own}, {"seccomp_profile": whole}, facts=facts).seccomp
-
-
-@pytest.mark.parametrize("name", ["", "/etc/passwd", "../outside.json", "a/../../outside.json"])
-def test_a_seccomp_profile_outside_its_directory_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="must be a path below /seccomp"):
-        secured({"seccomp_profile": profile("Localhost", name)})
-
-
-def armor(type_: str, name: str = "") -> k8s.AppArmorProfile:
-    return k8s.AppArmorProfile(type=type_, localhost_profile=name)
-
-
-LEGACY = "container.apparmor.security.beta.kubernetes.io/a"
-
-
-@pytest.mark.parametrize(
-    ("expected", "own", "whole", "annotation"),
-    [
-        pytest.param(None, None, None, "", id="nobody says"),
-        pytest.param(
-            SecurityProfile(ProfileType.LOCALHOST, "strict"),
-            armor("Localhost", "strict"),
-            armor("Unconfined"),
-            "unconfined",
-            id="the container",
-        ),
-        pytest.param(SecurityProfile(ProfileType.RUNTIME_DEFAULT), None, armor("RuntimeDefault"), "", id="the pod"),
-        pytest.param(
-            SecurityProfile(ProfileType.LOCALHOST, "old"),
-            None,
-            armor("Unconfined"),
-            "localhost/old",
-            id="the annotation is the container's",
-        ),
-        pytest.param(
-            SecurityProfile(ProfileType.RUNTIME_DEFAULT), None, None, "runtime/default", id="the annotation's default"
-        ),
-        pytest.param(SecurityProfile(ProfileType.UNCONFINED), None, None, "unconfined", id="the annotation's none"),
-        pytest.param(None, None, None, "rubbish", id="the annotation's rubbish"),
-    ],
-)
-def test_the_apparmor_profile(
-    expected: SecurityProfile | None,
-    own: k8s.AppArmorProfile | None,
-    whole: k8s.AppArmorProfile | None,
-    annotation: str,
-) -> None:
-    annotations = {LEGACY: annotation} if annotation else {}
-
-    assert (
-        expected == secured({"app_armor_profile": own}, {"app_armor_profile": whole}, annotations=annotations).apparmor
-    )
 
 
 def test_selinux_labels_are_the_containers_or_the_pods() -> None:
@@ -283,7 +210,7 @@ def test_selinux_labels_are_the_containers_or_the_pods() -> None:
     ],
 )
 def test_whose_namespaces_a_container_shares(expected: Namespaces, fields: dict[str, Any], target: str) -> None:
-    assert expected == namespaces(pod(**fields), target)
+    assert expected == namespaces(pod(**fields), target_id=target)
 
 
 def test_the_sandbox_is_privileged_when_one_of_its_containers_is() -> None:
@@ -296,7 +223,11 @@ def test_the_sandbox_is_privileged_when_one_of_its_containers_is() -> None:
 
 def test_the_sandbox_runs_as_the_pod_says_under_the_runtimes_own_profile() -> None:
     context = k8s.PodSecurityContext(
-        run_as_user=5, run_as_group=6, supplemental_groups=(7,), fs_group=8, seccomp_profile=profile("Unconfined")
+        run_as_user=5,
+        run_as_group=6,
+        supplemental_groups=(7,),
+        fs_group=8,
+        seccomp_profile=k8s.SeccompProfile(type="Unconfined"),
     )
     made = sandbox_security(pod(security_context=context))
 

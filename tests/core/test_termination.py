@@ -84,9 +84,10 @@ def test_grace_of_one_container(
 
 
 @pytest.mark.parametrize(
-    ("expected", "grace", "used"), [(30, 30, 0), (20, 30, 9.5), (2, 30, 28), (2, 30, 99), (2, 1, 0), (2, 0, 0)]
+    ("expected", "grace", "used"),
+    [(30, 30, 0), (30, 30, 0.9), (21, 30, 9.5), (2, 30, 28), (2, 30, 99), (2, 1, 0), (2, 0, 0)],
 )
-def test_what_earlier_stages_used_is_gone_but_the_runtime_always_has_two_seconds(
+def test_whole_seconds_that_were_used_are_gone_but_the_runtime_always_has_two_seconds(
     expected: int, grace: int, used: float
 ) -> None:
     assert expected == grace_left(grace, used)

@@ -2,9 +2,10 @@
 # Puts on this machine what the live tests talk to, and nothing twice.
 #
 # Called by `make live` before the tests and by anyone who wants to run one of them by hand. It installs the
-# distribution's container runtime and network plugins with apt, and builds a newer containerd and runc from their
-# Go modules into a cache directory that is keyed by version. It starts nothing: the tests start each containerd
-# themselves, with directories of its own (see kit/containerd.py). Running it again changes nothing and takes a second.
+# distribution's container runtime and network plugins with apt, and builds a newer containerd and runc, CRI-O, and a
+# control plane, from their Go modules into a cache directory that is keyed by version. It starts nothing: the tests
+# start all of it themselves, with directories of its own (see kit/). Running it again changes nothing and takes a
+# second.
 #
 #   TRIKUBELET_LIVE_CACHE   where the built runtimes go (default: ${XDG_CACHE_HOME:-~/.cache}/trikubelet)
 #   TRIKUBELET_LIVE_JOBS    how many packages Go compiles at once (default 1: other work goes on on the machine)
@@ -14,6 +15,7 @@ set -euo pipefail
 # The versions are repeated in kit/places.py, which finds the binaries again; a test compares the two.
 CONTAINERD_VERSION=2.2.9
 RUNC_VERSION=1.3.6
+CRIO_VERSION=1.34.0
 
 CACHE=${TRIKUBELET_LIVE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trikubelet}
 JOBS=${TRIKUBELET_LIVE_JOBS:-1}
@@ -23,10 +25,15 @@ JOBS=${TRIKUBELET_LIVE_JOBS:-1}
 WANTED=(
     "containerd containerd"
     "runc runc"
+    "conmon conmon"
     "iptables iptables"
     "ip iproute2"
     "nsenter util-linux"
     "busybox busybox-static"
+    "docker-registry docker-registry"
+    "htpasswd apache2-utils"
+    "bsdtar libarchive-tools"
+    "systemd-analyze systemd"
     "gcc gcc"
     "pkg-config pkg-config"
 )
@@ -79,21 +86,23 @@ check_go() {
     [ "$minor" -ge 21 ] || stop "$(go env GOVERSION) is too old; put Go 1.21 or newer on PATH (Debian: from backports)"
 }
 
-# go_install DIRECTORY PACKAGE...: builds into DIRECTORY in one step, so that a build cut short is never taken for done.
-go_install() {
-    local directory=$1 half
+# build_into DIRECTORY COMMAND...: what COMMAND leaves in $HALF/bin becomes DIRECTORY/bin, in one step, so that a build
+# cut short is never taken for done.
+build_into() {
+    local directory=$1
     shift
-    mkdir -p "$CACHE"
     check_go
-    half=$(mktemp -d "$CACHE/.building-XXXXXX")
+    HALF=$(mktemp -d "$CACHE/.building-XXXXXX")
     # shellcheck disable=SC2064  # the directory is meant as it is now
-    trap "rm -rf '$half'" EXIT
-    GOBIN=$half/bin GOFLAGS="-p=$JOBS -buildvcs=false" nice go install -trimpath "$@" ||
-        stop "go could not build ${*: -1}; a machine without a module proxy needs the cache copied to $CACHE"
-    chmod 755 "$half" # mktemp makes it private
-    mv "$half" "$directory"
+    trap "rm -rf '$HALF'" EXIT
+    mkdir "$HALF/bin"
+    "$@" || stop "no $directory; a machine without a module proxy needs the cache copied to $CACHE"
+    chmod 755 "$HALF" # mktemp makes it private
+    mv "$HALF" "$directory"
     trap - EXIT
 }
+
+go_install() { GOBIN=$HALF/bin GOFLAGS="-p=$JOBS -buildvcs=false" nice go install -trimpath "$@"; }
 
 build_containerd() {
     local directory=$CACHE/containerd-$CONTAINERD_VERSION module=github.com/containerd/containerd/v2
@@ -102,7 +111,7 @@ build_containerd() {
         return
     fi
     say "building containerd $CONTAINERD_VERSION into $directory (minutes)"
-    CGO_ENABLED=0 go_install "$directory" \
+    CGO_ENABLED=0 build_into "$directory" go_install \
         -tags no_btrfs,no_devmapper,no_zfs,no_aufs \
         -ldflags "-s -w -X $module/version.Version=$CONTAINERD_VERSION" \
         "$module/cmd/containerd@v$CONTAINERD_VERSION" \
@@ -118,9 +127,30 @@ build_runc() {
     fi
     say "building runc $RUNC_VERSION into $directory"
     # runc enters namespaces from C, so this one needs cgo.
-    CGO_ENABLED=1 go_install "$directory" -tags seccomp -ldflags "-s -w -X main.version=$RUNC_VERSION" \
+    CGO_ENABLED=1 build_into "$directory" go_install -tags seccomp -ldflags "-s -w -X main.version=$RUNC_VERSION" \
         "github.com/opencontainers/runc@v$RUNC_VERSION"
 }
+
+build_crio() {
+    local directory=$CACHE/crio-$CRIO_VERSION
+    if [ -x "$directory/bin/crio" ]; then
+        say "CRI-O $CRIO_VERSION is in $directory"
+        return
+    fi
+    say "building CRI-O $CRIO_VERSION into $directory (minutes)"
+    CGO_ENABLED=1 build_into "$directory" compile_crio
+}
+
+# In the sources of its module, for pinns is a program in C, and because `go install` would first ask which other
+# versions there are, which not every module proxy tells. Signatures are checked by Go's own OpenPGP.
+compile_crio() (
+    module=$(cd / && go mod download -json "github.com/cri-o/cri-o@v$CRIO_VERSION")
+    cd "$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$module")" &&
+        gcc -std=c99 -Os -static -s -o "$HALF/bin/pinns" pinns/src/*.c &&
+        GOFLAGS="-p=$JOBS -buildvcs=false -mod=readonly" nice go build -trimpath -ldflags "-s -w" \
+            -tags seccomp,containers_image_openpgp,containers_image_ostree_stub,exclude_graphdriver_btrfs \
+            -o "$HALF/bin/crio" ./cmd/crio
+)
 
 [ "$(uname -s)" = Linux ] || stop "containers need Linux; this is $(uname -s)"
 [ "$(id -u)" -eq 0 ] || stop "needs root, to install packages and to run containers; run it as root (sudo $0)"
@@ -132,4 +162,6 @@ flock 9 # two installs at once: the second waits, then finds everything done
 install_packages
 build_containerd
 build_runc
+build_crio
+"$(dirname "$0")/../../packaging/control-plane/build.sh"
 say "ready"

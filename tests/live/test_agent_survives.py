@@ -6,13 +6,14 @@ The witness is containerd: the process ids of its tasks and its own event stream
 from __future__ import annotations
 
 import random
+import re
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from live.kit.agent import Agent
-from live.kit.containerd import await_that
+from live.kit.daemon import await_that
 from live.kit.manifests import container, pod, state
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
 
 KILLS = 50
+STARTS = 10
+GIVEN_UP = re.compile(r'StartContainer for \\?"([0-9a-f]{64})\\?" failed')
+"""How containerd's log says that it takes a container for one that never ran; within quotes its own are escaped."""
 
 
 def test_sigterm_ends_the_agent_with_0_and_touches_nothing(containerd: Containerd) -> None:
@@ -47,10 +51,40 @@ def test_fifty_kills_at_random_moments_restart_nothing_and_lose_no_pod(container
             time.sleep(chance.uniform(0.0, 1.5))  # the moment is what is tested
         for name in names:
             agent.wait_phase(name, "Running")
-        # One sandbox, one init container and one server per pod, each started once in its life.
-        assert 3 * len(names) == len(events.of("/tasks/start"))
-        assert {0} == {state(found, "s")["restartCount"] for found in agent.pods().values()}
-        assert 2 * len(names) == len(containerd2.tasks())
+        # A sandbox and a server per pod live, and each init container ended well, once. What containerd keeps of a
+        # start that it gave up cannot be removed, so the next container has the next number: that is no restart.
+        counts = [state(found, "s")["restartCount"] for found in agent.pods().values()]
+        assert sum(counts) <= len(containerd2.unstarted()), counts
+        live = containerd2.tasks()
+        assert 2 * len(names) == len(live)
+        ends = {event.container: event.fields.get("exit_status", 0) for event in events.of("/tasks/exit")}
+        # What else was started are starts that containerd gave up, because who asked was killed meanwhile; such a
+        # process may have ended well before containerd killed it. The agent stopped nothing.
+        given_up = set(GIVEN_UP.findall(containerd2.log_path.read_text(errors="replace")))
+        assert len(names) == sum(0 == status for id_, status in ends.items() if id_ not in given_up), given_up
+        started = [event.container for event in events.of("/tasks/start")]
+        assert len(set(started)) == len(started)
+        assert set(started) <= live.keys() | ends.keys()
+        assert "Stopping" not in agent.log_path.read_text()
+
+
+def test_kills_while_containers_start_neither_fail_a_pod_that_runs_but_once_nor_count_a_restart(
+    containerd: Containerd,
+) -> None:
+    chance = random.Random(21)
+    names = [f"once-{number}" for number in range(STARTS)]
+    with Agent(containerd) as agent, containerd.events() as events:
+        for name in names:
+            made = len(events.of("/containers/create"))
+            agent.put(pod(name, container("c", "stubborn"), hostNetwork=True, restartPolicy="Never"))
+            # The container is made, beside its sandbox, and the call to start it is on its way or under way.
+            await_that(lambda made=made: len(events.of("/containers/create")) >= made + 2, 60, agent.story, 0.001)
+            time.sleep(chance.uniform(0.0, 0.05))
+            agent.kill()
+            agent.start()
+        counts = [state(agent.wait_phase(name, "Running"), "c")["restartCount"] for name in names]
+        # What containerd keeps of a start that it gave up is no restart either, but it keeps the name with it.
+        assert len(containerd.unstarted()) == sum(counts)
 
 
 def test_running_pods_outlive_kills_with_their_processes_and_counts(containerd: Containerd) -> None:
@@ -69,6 +103,8 @@ def test_running_pods_outlive_kills_with_their_processes_and_counts(containerd: 
             agent.kill()
             agent.start()
             agent.wait_phase("web", "Running")
+        # One that was made and not started when its agent was killed is taken away: for a moment there may be none.
+        await_that(lambda: "containerID" in state(agent.pods()["once"], "c"), 60, agent.story)
         now = agent.pods()
         assert running.items() <= containerd.tasks().items()
         # Its age is that of its sandbox, which is older than its container, and not that of this agent.
@@ -116,7 +152,9 @@ def test_an_agent_that_starts_before_its_runtime_waits_and_says_so_once(containe
         containerd.start()
         agent.wait_phase("web", "Running")
         said = [line for line in agent.log_path.read_text().splitlines() if "is not well" in line]
-        assert 1 == len(said), said
+        # A containerd that is starting takes calls before it can answer them: another trouble, in its own words.
+        starting = [line for line in said if "not initialized" in line]
+        assert (1, True) == (len(said) - len(starting), len(starting) <= 1), said
 
 
 def test_a_manifest_that_is_bad_when_the_agent_comes_back_does_not_cost_its_pod(containerd2: Containerd) -> None:
@@ -135,3 +173,18 @@ def test_a_manifest_that_is_bad_when_the_agent_comes_back_does_not_cost_its_pod(
         agent.put(pod("web", container("s", "serve", "8080")))
         await_that(lambda: 2 == len(containerd2.tasks()), 60, agent.story)
         assert containerd2.tasks().items() <= before.items()
+
+
+def test_a_node_that_is_given_up_is_reset_and_nothing_of_its_pods_stays(containerd2: Containerd) -> None:
+    with Agent(containerd2) as agent:
+        volume = {"name": "v", "emptyDir": {"medium": "Memory"}}
+        mounted = container("s", "serve", "8080", volumeMounts=[{"name": "v", "mountPath": "/v"}])
+        agent.put(pod("web", mounted, volumes=[volume]))
+        agent.wait_phase("web", "Running")
+        refused = agent.reset()
+        assert (1, True) == (refused.returncode, "is in use by another agent" in refused.stderr), refused
+        agent.kill()
+        done = agent.reset()
+        assert 0 == done.returncode, done
+        assert {} == containerd2.tasks()
+        assert [[], []] == [list(place.iterdir()) for place in (agent.root / "pods", agent.pod_logs)]

@@ -22,8 +22,9 @@ import yaml
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from live.kit import images, instance, network, places
-from live.kit.containerd import Containerd, await_that, distribution, newer
+from live.kit import frozen, images, instance, network, places
+from live.kit.containerd import Containerd, distribution, newer
+from live.kit.daemon import await_that
 from live.kit.events import parse
 from live.kit.pods import Pod
 from live.kit.registry import Registry
@@ -35,13 +36,14 @@ if TYPE_CHECKING:
 
     from live.kit import configuration
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def test_the_versions_the_script_builds_are_the_versions_the_kit_looks_for() -> None:
     script = places.INSTALL.read_text()
     assert [places.CONTAINERD_VERSION] == re.findall(r"^CONTAINERD_VERSION=(\S+)", script, re.MULTILINE)
     assert [places.RUNC_VERSION] == re.findall(r"^RUNC_VERSION=(\S+)", script, re.MULTILINE)
+    assert [places.CRIO_VERSION] == re.findall(r"^CRIO_VERSION=(\S+)", script, re.MULTILINE)
 
 
 def test_without_root_the_install_script_says_what_it_needs_in_one_line() -> None:
@@ -50,6 +52,28 @@ def test_without_root_the_install_script_says_what_it_needs_in_one_line() -> Non
     assert 1 == done.returncode
     assert 1 == len(done.stderr.splitlines())
     assert "needs root" in done.stderr
+
+
+def test_of_a_process_said_to_stand_still_no_thread_runs_on() -> None:
+    busy = (
+        "import hashlib, threading\n"
+        "def work():\n"
+        "    while True: hashlib.sha256(bytes(1 << 20))\n"
+        "for _ in range(16): threading.Thread(target=work, daemon=True).start()\n"
+        "print('busy', flush=True)\n"
+        "work()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert "busy\n" == process.stdout.readline()
+            for _ in range(20):  # a SIGSTOP that was only sent leaves some of these running every time
+                frozen.freeze(process.pid)
+                assert {"T"} == set(frozen.threads(process.pid).values())
+                frozen.thaw(process.pid)
+                await_that(lambda: "R" in frozen.threads(process.pid).values(), 20, lambda: "nothing goes on")
+        finally:
+            process.kill()
 
 
 def test_the_same_images_give_the_same_bytes(tmp_path: Path) -> None:
@@ -68,7 +92,8 @@ def test_every_name_the_examples_ask_for_is_among_the_images() -> None:
 
 def test_the_examples_are_valid_manifests() -> None:
     for path in (places.LIVE.parent.parent / "examples" / "manifests" / "containerd").glob("*.yaml"):
-        kubernetes_validate.validate(yaml.safe_load(path.read_text()), "1.36", strict=True)
+        for document in yaml.safe_load_all(path.read_text()):
+            kubernetes_validate.validate(document, "1.36", strict=True)
 
 
 def test_an_event_line_is_read_whatever_its_topic() -> None:
@@ -119,8 +144,10 @@ def test_an_exit_code_is_kept(containerd: Containerd) -> None:
 
 def test_a_container_over_its_memory_limit_is_oomkilled(containerd: Containerd) -> None:
     limit = api.LinuxContainerResources(memory_limit_in_bytes=24 << 20, memory_swap_limit_in_bytes=24 << 20)
-    status = Pod(containerd).start(["eat", "200"], linux=api.LinuxContainerConfig(resources=limit)).wait_exit()
-    assert (137, "OOMKilled") == (status.exit_code, status.reason)
+    container = Pod(containerd).start(["eat", "200"], linux=api.LinuxContainerConfig(resources=limit))
+    assert 137 == container.wait_exit().exit_code
+    # containerd hears of the end and of its reason by two ways.
+    await_that(lambda: container.status.reason == "OOMKilled", 30, lambda: container.status.reason)
 
 
 def test_a_pod_is_reached_from_the_host_and_from_another_pod(containerd: Containerd) -> None:
@@ -183,13 +210,18 @@ def test_containerd_2_streams_container_events_with_the_statuses(containerd2: Co
         Pod(containerd2, "eventful").start(["exit", "5"]).wait_exit()
 
     def ended(events: Sequence[Any]) -> bool:
-        return any(status.exit_code == 5 for event in events for status in event.containers_statuses)
+        return any(
+            event.container_event_type == api.CONTAINER_STOPPED_EVENT
+            for event in events
+            if event.pod_sandbox_status.metadata.name == "eventful"
+        )
 
     # containerd keeps what happened while nobody listened, up to a thousand events: other tests' pods come first.
     events = containerd2.cri.collect("GetContainerEvents", ended, life)
     mine = [event for event in events if event.pod_sandbox_status.metadata.name == "eventful"]
     kinds = {event.container_event_type for event in mine}
     assert {api.CONTAINER_CREATED_EVENT, api.CONTAINER_STARTED_EVENT, api.CONTAINER_STOPPED_EVENT} <= kinds
+    assert 5 in {status.exit_code for event in mine for status in event.containers_statuses}
 
 
 def test_containerd_1_says_it_has_no_container_events(containerd1: Containerd) -> None:

@@ -2,9 +2,11 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
+import trio
 
 from core.podkit import pod
 from trikubelet.core.containers import NodeFacts
@@ -22,7 +24,7 @@ async def test_a_tmpfs_comes_with_size_mode_and_group_and_goes_with_its_pod(tmp_
     (tmp_path / "real").mkdir()
     root = tmp_path / "root"
     root.symlink_to(tmp_path / "real")
-    files = DiskPodFiles(root, tmp_path / "logs", tmp_path / "links")
+    files = DiskPodFiles(root, tmp_path / "logs", tmp_path / "links", ThreadPool("removals", 1))
     volumes = DiskVolumes(root, NodeFacts("n"), mounts, ThreadPool("volumes", 2))
     source = k8s.EmptyDirVolumeSource(medium="Memory", size_limit="1Mi")
     context = k8s.PodSecurityContext(fs_group=1234)
@@ -34,14 +36,48 @@ async def test_a_tmpfs_comes_with_size_mode_and_group_and_goes_with_its_pod(tmp_
     try:
         await volumes.set_up(it)
         is_like, room = os.stat(path), os.statvfs(path)
-        assert (0o2777, 1234) == (stat.S_IMODE(is_like.st_mode), is_like.st_gid)
+        assert (0o3777, 1234) == (stat.S_IMODE(is_like.st_mode), is_like.st_gid)
         assert room.f_frsize * room.f_blocks == MIB
+        listed = await trio.to_thread.run_sync(Path("/proc/self/mountinfo").read_text)
+        (mounted,) = (one for one in mounts.parse_mountinfo(listed) if one.path == path)
+        assert "noswap" in mounted.fs_options.split(",")
         assert 1 == len(mounts.mounted_below(str(root)))
         with pytest.raises(StillMounted):
-            files.remove_pod(uid)
+            await files.remove_pod(uid)
     finally:
         await volumes.tear_down(uid)
 
     assert () == mounts.mounted_below(str(root))
-    files.remove_pod(uid)
+    await files.remove_pod(uid)
     assert frozenset() == files.pods_on_disk()
+
+
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: scratch}
+spec:
+  containers:
+  - {name: main, image: host, command: [sleep, "1000"], volumeMounts: [{name: v, mountPath: /v}]}
+  volumes:
+  - {name: v, emptyDir: {medium: Memory}}
+"""
+
+
+async def test_what_the_embedded_runtimes_pods_had_in_memory_is_given_back_when_the_agent_ends(tmp_path: Path) -> None:
+    manifests, root = tmp_path / "manifests", tmp_path / "root"
+    manifests.mkdir()
+    (manifests / "scratch.yaml").write_text(MANIFEST)
+    command = [sys.executable, "-m", "trikubelet", "--standalone", "--container-runtime-endpoint=embedded:"]
+    command += [f"--pod-manifest-path={manifests}", f"--root-dir={root}", "--healthz-port=0"]
+
+    async with trio.open_nursery() as nursery:
+        agent = await nursery.start(trio.run_process, command)
+        with trio.fail_after(40):
+            while not mounts.mounted_below(str(root)):  # noqa: ASYNC110 - the kernel tells nobody
+                await trio.sleep(0.1)
+        agent.terminate()
+
+    assert isinstance(agent, trio.Process)
+    assert 0 == agent.returncode
+    assert () == mounts.mounted_below(str(root))

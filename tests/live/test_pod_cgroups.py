@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from core.podkit import container, pod
 from trikubelet.core.containers import NodeFacts
@@ -47,13 +48,15 @@ def _said(hierarchies: Hierarchies, it: k8s.Pod, choice: Choice) -> list[Setting
     ]
 
 
-def test_the_kernel_takes_every_value_and_a_second_time_nothing_changes(chosen: tuple[Choice, Hierarchies]) -> None:
+def test_the_kernel_takes_every_value_and_a_second_time_nothing_changes(
+    chosen: tuple[Choice, Hierarchies],
+) -> None:
     choice, hierarchies = chosen
     assert "" == choice.why_not
 
-    choice.cgroups.ensure(FULL)
-    choice.cgroups.ensure(FULL)
-    choice.cgroups.ensure(SOME)
+    trio.run(choice.cgroups.ensure, FULL)
+    trio.run(choice.cgroups.ensure, FULL)
+    trio.run(choice.cgroups.ensure, SOME)
 
     wanted = [one for one in pod_settings(FULL, choice.facts) if one.controller in hierarchies.of]
     assert wanted == _said(hierarchies, FULL, choice)
@@ -62,21 +65,21 @@ def test_the_kernel_takes_every_value_and_a_second_time_nothing_changes(chosen: 
 
 def test_what_lives_in_a_pods_cgroup_is_killed_and_it_goes(chosen: tuple[Choice, Hierarchies]) -> None:
     choice, hierarchies = chosen
-    choice.cgroups.ensure(SOME)
+    trio.run(choice.cgroups.ensure, SOME)
     directory = hierarchies.of["cpu"] / Path(*pod_cgroup(SOME, choice.facts.cgroup_root)) / "box"
     directory.mkdir()
     process = subprocess.Popen(["sleep", "600"])
     try:
         (directory / "cgroup.procs").write_text(str(process.pid))
         try:
-            choice.cgroups.remove("some")
+            trio.run(choice.cgroups.remove, "some")
         except CgroupFailed:  # it was still dying
             process.wait()
-            choice.cgroups.remove("some")
+            trio.run(choice.cgroups.remove, "some")
         assert -9 == process.wait()
     finally:
         process.kill()
         process.wait()
 
-    choice.cgroups.remove("some")
+    trio.run(choice.cgroups.remove, "some")
     assert frozenset() == choice.cgroups.leftovers()

@@ -1,4 +1,4 @@
-"""Both containerds keep the runtime contract that the memory runtime and the embedded one are held to.
+"""Both containerds and CRI-O keep the runtime contract that the memory runtime and the embedded one are held to.
 
 When this fails and the others do not, the contract says something of the fakes only. The client is the product's.
 """
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract.runtime_suite import LogContract, RuntimeContract, Subject
+from contract.streaming_suite import EchoContract, ProcessContract
+from live.kit.daemon import Daemon
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriImages, CriRuntime
 
@@ -17,9 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from live.kit.containerd import Containerd
-
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 TRAP = "trap 'exit 143' TERM; echo ready; while :; do sleep 0.05; done"
 
@@ -29,10 +29,18 @@ def clock() -> None:
     """Real time: these are real containers."""
 
 
+@pytest.fixture(params=["containerd1", "containerd2", "crio"])
+def daemon(request: pytest.FixtureRequest) -> Daemon:
+    """Each of the three in turn, without pods."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Daemon)
+    return found
+
+
 @pytest.fixture
-async def subject(containerd: Containerd, tmp_path: Path) -> AsyncIterator[Subject]:
-    """A containerd without pods, and a client of it."""
-    async with open_channel(containerd.endpoint) as channel:
+async def subject(daemon: Daemon, tmp_path: Path) -> AsyncIterator[Subject]:
+    """A runtime, and a client of it."""
+    async with open_channel(daemon.endpoint) as channel:
         yield Subject(
             runtime=CriRuntime(channel),
             images=CriImages(channel),
@@ -43,9 +51,9 @@ async def subject(containerd: Containerd, tmp_path: Path) -> AsyncIterator[Subje
             exits=lambda code: ("sh", "-c", f"exit {code}"),
             impossible=("/no/such/program",),
             log_directory=tmp_path,
-            cgroup_parent=f"{containerd.cgroup_parent}/contract",
+            cgroup_parent=f"{daemon.cgroup_parent}/contract",
         )
 
 
-class TestContainerd(RuntimeContract, LogContract):
+class TestRuntimes(RuntimeContract, LogContract, EchoContract, ProcessContract):
     """The whole contract."""

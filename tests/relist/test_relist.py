@@ -119,6 +119,19 @@ def test_ids_come_newest_first_and_records_tell_the_rest(relist: Relist) -> None
     assert Counts(1, 0, 1, 1, 0, 0) == relist.counts()
 
 
+def test_of_two_of_a_name_the_later_attempt_is_the_newer_though_the_clock_was_set_back(relist: Relist) -> None:
+    node = Node(
+        sandboxes=[Sandbox("old", "u", 1, 0, 7210), Sandbox("new", "u", 0, 1, 20)],
+        containers=[
+            Container("c0", "u", EXITED, "web", 0, 7211, "old"),
+            Container("c1", "u", RUNNING, "web", 1, 21, "new"),
+        ],
+    )
+    (change,) = relist.observe(*node.lists())
+
+    assert (("new", "old"), ("c1", "c0")) == (change.sandboxes, change.containers)
+
+
 def test_a_container_without_labels_belongs_to_the_pod_of_its_sandbox(relist: Relist) -> None:
     node = Node(
         sandboxes=[Sandbox("s", "u")],
@@ -184,6 +197,13 @@ observations = st.tuples(
 )
 
 
+def questions(relist: Relist) -> list[object]:
+    uids = relist.uids()
+    running = [relist.is_running(uid) for uid in [*uids, "nobody"]]
+    beside = relist.running(uids[::2])
+    return [uids, running, beside, relist.uids_with_dead(), relist.container_ids(), relist.pod_count()]
+
+
 def answer(relist: Relist, step: tuple, lists: tuple[list[bytes], list[bytes]]) -> object:
     _, _, reinspect, advanced, only = step
     try:
@@ -192,7 +212,7 @@ def answer(relist: Relist, step: tuple, lists: tuple[list[bytes], list[bytes]]) 
         found = str(error), error.offset
     for uid in sorted(advanced):
         relist.advance(uid)
-    return found, relist.pods(), relist.counts()
+    return found, relist.pods(), relist.counts(), questions(relist)
 
 
 @settings(max_examples=150, deadline=None)

@@ -16,6 +16,9 @@ V2_FILES = {
     "cpu.weight": "100",
     "cpu.max": "max 100000",
     "memory.max": "max",
+    "memory.min": "0",
+    "memory.low": "0",
+    "memory.swap.max": "max",
     "pids.max": "max",
     "cgroup.subtree_control": "",
 }

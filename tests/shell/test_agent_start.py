@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,11 +15,10 @@ import pytest
 from trikubelet.app.agent import run_agent
 
 
-def test_a_cluster_is_refused_while_this_version_cannot_join_one(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kubeconfig_that_cannot_be_read_ends_the_start(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert 1 == run_agent([f"--kubeconfig={tmp_path / 'none'}", f"--root-dir={tmp_path / 'root'}"])
-    assert "--standalone" in capfd.readouterr().err.splitlines()[-1]
+    expected = f"error: --kubeconfig: {tmp_path / 'none'}: cannot be read: No such file or directory"
+    assert [expected] == capfd.readouterr().err.splitlines()
     assert not (tmp_path / "root").exists()
 
 
@@ -39,7 +39,9 @@ def test_every_fault_of_flags_and_files_is_told_at_once_and_nothing_is_touched(
 
 
 def _agent(directory: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "trikubelet", "--standalone", f"--root-dir={directory}", *flags]
+    """It may open 200 files unless it asks for more."""
+    agent = [sys.executable, "-m", "trikubelet", "--standalone", f"--root-dir={directory}", *flags]
+    words = ["sh", "-c", 'ulimit -Sn 200 && exec "$@"', "sh", *agent]
     return subprocess.run(words, capture_output=True, text=True, timeout=50, check=False, env=dict(os.environ))
 
 
@@ -72,7 +74,14 @@ def test_a_second_agent_on_the_same_root_directory_is_sent_away_with_the_firsts_
     assert f"process {first.pid}" in second.stderr.splitlines()[-1]
 
 
-def test_a_taken_health_port_ends_the_start_with_what_to_change(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("expected", "flags"),
+    [(["This process may have 300 files open, and a busy node may need 4096"], ["--max-open-files=300"]), ([], [])],
+    ids=["few are asked for", "the default"],
+)
+def test_a_taken_health_port_ends_the_start_with_what_to_change_and_few_open_files_are_told(
+    expected: list[str], flags: list[str], tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = _agent(
@@ -80,6 +89,47 @@ def test_a_taken_health_port_ends_the_start_with_what_to_change(tmp_path: Path) 
             f"--healthz-port={port}",
             f"--pod-manifest-path={tmp_path / 'manifests'}",
             f"--container-runtime-endpoint=unix://{tmp_path / 'nobody.sock'}",
+            *flags,
         )
     assert 1 == done.returncode
     assert "healthzPort" in done.stderr.splitlines()[-1]
+    assert expected == re.findall(r"This process may have \d+ files open.*?\d+", done.stderr)
+
+
+TOKENS = """\
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "https://192.0.2.1:6443"}}}}]
+users: [{{name: u, user: {{{user}}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+"""
+
+
+@pytest.mark.parametrize(
+    ("user", "path", "value", "why"),
+    [
+        ("tokenFile: /nope/token", "tokenFile", "/nope/token", "No such file or directory (put a token there)"),
+        ("client-certificate: /nope/crt, client-key: /nope/key", "[client-certificate]", "/nope/crt", "No such file"),
+        (
+            "exec: {apiVersion: client.authentication.k8s.io/v1, command: /nope/plugin, interactiveMode: Never}",
+            "exec.command",
+            "/nope/plugin",
+            "there is no such program that can be run (install it, or correct the command)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("flag", ["--kubeconfig", "--bootstrap-kubeconfig"])
+def test_a_kubeconfig_that_names_what_is_not_there_ends_the_start_with_one_line(
+    user: str, path: str, value: str, why: str, flag: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = tmp_path / "conf"
+    kubeconfig.write_text(TOKENS.format(user=user))
+    flags = [f"--root-dir={tmp_path / 'root'}", "--container-runtime-endpoint=fake:", f"{flag}={kubeconfig}"]
+    if flag != "--kubeconfig":
+        flags.append(f"--kubeconfig={tmp_path / 'none'}")
+
+    assert 1 == run_agent(flags)
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if "error" in line]
+    field = f"users[0].user{path if path.startswith('[') else '.' + path}"
+    assert line.startswith(f'error: {kubeconfig}: {field}: Invalid value: "{value}": {why}')

@@ -3,25 +3,41 @@
 What the real kernel says to the same calls is told by ``tests/live/test_pod_cgroups.py``.
 """
 
+import inspect
+import itertools
 import os
 import re
 import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from core.podkit import container, pod
 from shell.cgroupkit import pretend_kernel
+from shell.slicekit import SlowSlices, Systemctl
 from trikubelet.core.containers import NodeFacts
-from trikubelet.host.cgroups import CgroupfsPods, Hierarchies, NoPodCgroups, choose_cgroups, read_hierarchies
+from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.host.cgroups import Hierarchies, KernelPodCgroups, NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.model import k8s
 from trikubelet.model.errors import CgroupFailed
 
 GIB = 1024**3
 
 
-def burstable(uid: str, cpu: str) -> k8s.Pod:
-    needs = k8s.ResourceRequirements(requests={"cpu": cpu})
+def burstable(uid: str, cpu: str, memory: str = "0") -> k8s.Pod:
+    needs = k8s.ResourceRequirements(requests={"cpu": cpu, "memory": memory})
+    return pod(container("a", resources=needs), meta={"uid": uid})
+
+
+def guaranteed(uid: str, memory: str = "1Gi") -> k8s.Pod:
+    needs = k8s.ResourceRequirements(limits={"cpu": "1", "memory": memory})
     return pod(container("a", resources=needs), meta={"uid": uid})
 
 
@@ -32,9 +48,13 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def v1(kernel: None, tmp_path: Path) -> Hierarchies:
-    trees = tuple(tmp_path / name for name in ("cpu", "memory", "freezer"))
+    return trees_of_v1(tmp_path)
+
+
+def trees_of_v1(place: Path) -> Hierarchies:
+    trees = tuple(place / name for name in ("cpu", "memory", "freezer"))
     for tree in trees:
-        tree.mkdir()
+        tree.mkdir(parents=True)
     return Hierarchies(1, {"cpu": trees[0], "memory": trees[1]}, trees)
 
 
@@ -45,28 +65,96 @@ def v2(kernel: None, tmp_path: Path) -> Hierarchies:
     return Hierarchies(2, dict.fromkeys(("cpu", "memory", "pids"), tree), (tree,))
 
 
-def made(hierarchies: Hierarchies, **facts: object) -> CgroupfsPods:
-    node = NodeFacts("n", cgroup_version=hierarchies.version, allocatable={"cpu": 2000, "memory": GIB}, **facts)  # type: ignore[arg-type]
-    cgroups = CgroupfsPods(hierarchies, node)
+def made(hierarchies: Hierarchies, **facts: object) -> KernelPodCgroups:
+    node = NodeFacts("n", cgroup_version=hierarchies.version, pods_limit={"cpu": 2000, "memory": GIB}, **facts)  # type: ignore[arg-type]
+    cgroups = KernelPodCgroups(hierarchies, node)
     cgroups.prepare()
     return cgroups
 
 
-def test_a_pod_gets_a_cgroup_with_its_values_in_every_tree_of_a_controller(v1: Hierarchies, tmp_path: Path) -> None:
-    made(v1).ensure(burstable("u", "500m"))
+async def test_a_pod_gets_a_cgroup_with_its_values_in_every_tree_of_a_controller(
+    v1: Hierarchies, tmp_path: Path
+) -> None:
+    await made(v1).ensure(burstable("u", "500m"))
 
     assert "512" == (tmp_path / "cpu/kubepods/burstable/podu/cpu.shares").read_text()
     assert "-1" == (tmp_path / "memory/kubepods/burstable/podu/memory.limit_in_bytes").read_text()
     assert not (tmp_path / "freezer/kubepods").exists()
 
 
-def test_the_one_tree_of_version_2_hands_its_controllers_down(v2: Hierarchies, tmp_path: Path) -> None:
-    made(v2).ensure(burstable("u", "500m"))
+async def test_the_one_tree_of_version_2_hands_its_controllers_down(v2: Hierarchies, tmp_path: Path) -> None:
+    await made(v2).ensure(burstable("u", "500m"))
 
     assert "20" == (tmp_path / "unified/kubepods/burstable/podu/cpu.weight").read_text()
     for part in ("", "kubepods", "kubepods/burstable"):
         assert "+cpu +memory +pids" == (tmp_path / "unified" / part / "cgroup.subtree_control").read_text()
     assert "" == (tmp_path / "unified/kubepods/burstable/podu/cgroup.subtree_control").read_text()
+
+
+async def test_while_a_pod_is_resized_its_cgroup_has_the_limits_of_both(
+    v1: Hierarchies, v2: Hierarchies, tmp_path: Path
+) -> None:
+    for hierarchies, file in (
+        (v1, "memory/kubepods/podu/memory.limit_in_bytes"),
+        (v2, "unified/kubepods/podu/memory.max"),
+    ):
+        cgroups = made(hierarchies)
+        found = []
+        for it, beside in (
+            (guaranteed("u"), None),
+            (guaranteed("u", "1Mi"), guaranteed("u")),
+            (guaranteed("u", "2Gi"), guaranteed("u")),
+            (guaranteed("u", "1Mi"), None),
+        ):
+            await cgroups.ensure(it, beside=beside)
+            found.append((tmp_path / file).read_text())
+
+        assert [str(GIB), str(GIB), str(2 * GIB), str(1 << 20)] == found
+
+
+async def test_a_limit_that_is_lowered_slowly_holds_up_nobody_else(
+    v2: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups = made(v2)
+    await cgroups.ensure(guaranteed("u"))
+    begun, may_end = trio.Event(), threading.Event()
+    at_once = Path.write_text
+
+    def write_text(self: Path, text: str) -> int:
+        if self.name == "memory.max" and self.parent.name == "podu":
+            trio.from_thread.run_sync(begun.set)
+            assert may_end.wait(20)
+        return at_once(self, text)
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cgroups.ensure, guaranteed("u", "512Mi"))
+            await begun.wait()
+            await cgroups.ensure(guaranteed("v", "1Gi"))
+            nursery.cancel_scope.cancel()
+        with pytest.raises(CgroupFailed, match="what was begun before has not ended yet"):
+            await cgroups.ensure(guaranteed("u", "256Mi"))
+    finally:
+        may_end.set()
+
+    assert str(GIB) == (tmp_path / "unified/kubepods/podv/memory.max").read_text()
+
+
+async def test_a_limit_that_the_kernel_rounded_or_that_is_none_is_written_without_a_thread(
+    v1: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups = made(v1)
+    await cgroups.ensure(guaranteed("u", "100M"))
+    limit = tmp_path / "memory/kubepods/podu/memory.limit_in_bytes"
+    assert "100000000" == limit.read_text()
+    limit.write_text("99999744")
+    monkeypatch.setattr(cgroups, "_lowering", None)
+
+    await cgroups.ensure(guaranteed("u", "100M"))
+    await cgroups.ensure(burstable("v", "1"))
+
+    assert "100000000" == limit.read_text()
 
 
 def test_the_classes_are_made_at_the_start_and_all_pods_limited(v1: Hierarchies, tmp_path: Path) -> None:
@@ -78,73 +166,152 @@ def test_the_classes_are_made_at_the_start_and_all_pods_limited(v1: Hierarchies,
     )
 
 
-def test_the_burstable_class_weighs_the_sum_of_its_pods(v1: Hierarchies, tmp_path: Path) -> None:
+async def test_the_burstable_class_weighs_the_sum_of_its_pods(v1: Hierarchies, tmp_path: Path) -> None:
     share = tmp_path / "cpu/kubepods/burstable/cpu.shares"
     cgroups = made(v1)
-    cgroups.ensure(burstable("u", "500m"))
-    cgroups.ensure(burstable("v", "1500m"))
-    cgroups.ensure(burstable("v", "1500m"))
+    await cgroups.ensure(burstable("u", "500m"))
+    await cgroups.ensure(burstable("v", "1500m"))
+    await cgroups.ensure(burstable("v", "1500m"))
     assert "2048" == share.read_text()
 
-    cgroups.remove("v")
+    await cgroups.remove("v")
     assert "512" == share.read_text()
 
 
-def test_after_a_restart_the_class_loses_nothing_until_all_its_pods_are_known(v1: Hierarchies, tmp_path: Path) -> None:
+async def test_after_a_restart_the_class_loses_nothing_until_all_its_pods_are_known(
+    v1: Hierarchies, tmp_path: Path
+) -> None:
     share = tmp_path / "cpu/kubepods/burstable/cpu.shares"
     before = made(v1)
-    before.ensure(burstable("u", "500m"))
-    before.ensure(burstable("v", "1500m"))
+    await before.ensure(burstable("u", "500m"))
+    await before.ensure(burstable("v", "1500m"))
 
     after = made(v1)
     assert "2048" == share.read_text()
-    after.ensure(burstable("u", "500m"))
+    await after.ensure(burstable("u", "500m"))
     assert "2048" == share.read_text()
-    after.ensure(burstable("v", "500m"))
+    await after.ensure(burstable("v", "500m"))
     assert "1024" == share.read_text()
 
 
-def test_what_the_runtime_left_in_other_trees_goes_with_the_pod(v1: Hierarchies, tmp_path: Path) -> None:
+async def test_after_a_restart_a_pod_that_is_removed_and_never_known_leaves_its_class(
+    v1: Hierarchies, tmp_path: Path
+) -> None:
+    before = made(v1)
+    await before.ensure(burstable("u", "500m"))
+    await before.ensure(burstable("v", "1500m"))
+
+    after = made(v1)
+    await after.ensure(burstable("u", "500m"))
+    await after.remove("v")
+
+    assert "512" == (tmp_path / "cpu/kubepods/burstable/cpu.shares").read_text()
+
+
+async def test_what_pods_reserved_is_reserved_above_them_and_lost_only_once_all_are_known(
+    v2: Hierarchies, tmp_path: Path
+) -> None:
+    tree = tmp_path / "unified/kubepods"
+    reserved = [tree / part for part in ("memory.min", "memory.low", "burstable/memory.low")]
+    rules = MemoryRules(reserves=True)
+    before = made(v2, memory=rules)
+    await before.ensure(guaranteed("u"))
+    await before.ensure(burstable("v", "1", memory="1Gi"))
+    assert [str(2 * GIB), str(GIB), str(GIB)] == [file.read_text() for file in reserved]
+    assert str(GIB) == (tree / "podu/memory.min").read_text()
+
+    after = made(v2, memory=rules)
+    await after.ensure(burstable("v", "1"))
+    assert [str(2 * GIB), str(GIB), str(GIB)] == [file.read_text() for file in reserved]
+    await after.ensure(guaranteed("u"))
+    assert [str(GIB), "0", "0"] == [file.read_text() for file in reserved]
+
+
+def test_swap_is_controlled_where_the_kernel_has_a_file_for_it(v1: Hierarchies, tmp_path: Path) -> None:
+    assert not choose_cgroups(NodeFacts("n"), v1).facts.memory.swap_controlled
+    (tmp_path / "memory/memory.memsw.limit_in_bytes").write_text("0")
+    assert choose_cgroups(NodeFacts("n"), v1).facts.memory.swap_controlled
+
+
+def test_in_version_2_the_file_is_looked_for_below_the_root(v2: Hierarchies) -> None:
+    assert choose_cgroups(NodeFacts("n"), v2).facts.memory.swap_controlled
+
+
+async def test_what_the_runtime_left_in_other_trees_goes_with_the_pod(v1: Hierarchies, tmp_path: Path) -> None:
     cgroups = made(v1)
-    cgroups.ensure(burstable("u", "1"))
+    await cgroups.ensure(burstable("u", "1"))
     for part in ("", "kubepods", "kubepods/burstable", "kubepods/burstable/podu", "kubepods/burstable/podu/box"):
         (tmp_path / "freezer" / part).mkdir(exist_ok=True)
     assert frozenset({"u"}) == cgroups.leftovers()
 
-    cgroups.remove("u")
-    cgroups.remove("u")
+    await cgroups.remove("u")
+    await cgroups.remove("u")
 
     assert frozenset() == cgroups.leftovers()
-    assert not list(tmp_path.rglob("podu"))
+    assert not [directory for directory, _, _ in os.walk(tmp_path) if directory.endswith("podu")]
     assert (tmp_path / "freezer/kubepods/burstable").exists()
 
 
-def test_what_is_left_in_a_pods_cgroup_is_killed_and_it_goes_once_that_has_ended(
+async def test_what_is_left_in_a_pods_cgroup_is_killed_and_it_goes_once_that_has_ended(
     v1: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
     cgroups = made(v1)
-    cgroups.ensure(burstable("u", "1"))
+    await cgroups.ensure(burstable("u", "1"))
     procs = tmp_path / "cpu/kubepods/burstable/podu/cgroup.procs"
     procs.write_text("4000001\n0\n")
 
     with pytest.raises(CgroupFailed, match=r"cannot be removed yet: .*busy"):
-        cgroups.remove("u")
+        await cgroups.remove("u")
     assert [(4000001, signal.SIGKILL)] == killed
 
     procs.write_text("")
-    cgroups.remove("u")
+    await cgroups.remove("u")
     assert frozenset() == cgroups.leftovers()
 
 
-def test_the_agent_never_kills_itself(v1: Hierarchies, tmp_path: Path) -> None:
+@contextmanager
+def little_stack(calls: int) -> Iterator[None]:
+    """So many calls may be nested from here on, as if what is met were ten times as deep."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + calls)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+async def test_cgroups_that_a_container_nested_as_deep_as_it_could_are_emptied_and_removed(
+    v1: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
     cgroups = made(v1)
-    cgroups.ensure(burstable("u", "1"))
+    await cgroups.ensure(burstable("u", "1"))
+    deepest = tmp_path / "cpu/kubepods/burstable/podu"
+    for _ in range(120):
+        deepest /= "d"
+        deepest.mkdir()
+    (deepest / "cgroup.procs").write_text("4000001\n")
+
+    with little_stack(100):
+        with pytest.raises(CgroupFailed, match="busy"):
+            await cgroups.remove("u")
+        assert [4000001] == killed
+
+        (deepest / "cgroup.procs").write_text("")
+        await cgroups.remove("u")
+        assert frozenset() == cgroups.leftovers()
+
+
+async def test_the_agent_never_kills_itself(v1: Hierarchies, tmp_path: Path) -> None:
+    cgroups = made(v1)
+    await cgroups.ensure(burstable("u", "1"))
     (tmp_path / "cpu/kubepods/burstable/podu/cgroup.procs").write_text(f"{os.getpid()}\n")
 
     with pytest.raises(CgroupFailed, match="this agent itself is in it"):
-        cgroups.remove("u")
+        await cgroups.remove("u")
 
 
 MOUNTS_HYBRID = """\
@@ -190,15 +357,23 @@ def test_a_machine_without_cgroups_has_none(tmp_path: Path) -> None:
 def test_the_choice_takes_what_is_asked_for_and_can_be_had(v1: Hierarchies) -> None:
     choice = choose_cgroups(NodeFacts("n"), v1)
 
-    assert isinstance(choice.cgroups, CgroupfsPods)
+    assert isinstance(choice.cgroups, KernelPodCgroups)
     assert (1, True, "") == (choice.facts.cgroup_version, choice.facts.cgroups_managed, choice.why_not)
+
+
+def test_huge_pages_are_limited_unasked_only_where_the_kernel_has_a_tree_for_it(v1: Hierarchies) -> None:
+    facts = NodeFacts("n", huge_page_sizes=(2 * 1024**2,))
+    with_tree = replace(v1, of={**v1.of, "hugetlb": v1.trees[0]})
+
+    assert () == choose_cgroups(facts, v1).facts.huge_page_sizes
+    assert facts.huge_page_sizes == choose_cgroups(facts, with_tree).facts.huge_page_sizes
 
 
 @pytest.mark.parametrize(
     ("parents_are_named", "why", "facts", "hierarchies"),
     [
         pytest.param(False, "cgroupsPerQOS is off", NodeFacts("n", cgroups_managed=False), None, id="off"),
-        pytest.param(True, "systemd", NodeFacts("n", cgroup_driver="systemd"), None, id="systemd makes its slices"),
+        pytest.param(True, "systemd", NodeFacts("n", cgroup_driver="systemd"), None, id="no systemd"),
         pytest.param(
             False, "no cgroup controller cpu and no memory", NodeFacts("n"), Hierarchies(0, {}, ()), id="none"
         ),
@@ -212,10 +387,135 @@ def test_the_choice_takes_what_is_asked_for_and_can_be_had(v1: Hierarchies) -> N
     ],
 )
 def test_the_choice_says_why_pods_have_no_cgroups_of_their_own(
-    parents_are_named: bool, why: str, facts: NodeFacts, hierarchies: Hierarchies | None, v1: Hierarchies
+    parents_are_named: bool,
+    why: str,
+    facts: NodeFacts,
+    hierarchies: Hierarchies | None,
+    v1: Hierarchies,
+    tmp_path: Path,
 ) -> None:
-    choice = choose_cgroups(facts, hierarchies or v1)
+    choice = choose_cgroups(facts, hierarchies or v1, tmp_path)
 
     assert isinstance(choice.cgroups, NoPodCgroups)
     assert parents_are_named == choice.facts.cgroups_managed
     assert re.search(why, choice.why_not)
+
+
+def test_where_systemd_runs_its_slices_are_made_when_there_is_a_pod(v1: Hierarchies, tmp_path: Path) -> None:
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+
+    choice = choose_cgroups(NodeFacts("n", cgroup_driver="systemd"), v1, tmp_path)
+
+    assert isinstance(choice.cgroups, KernelPodCgroups)
+    assert (True, "") == (choice.facts.cgroups_managed, choice.why_not)
+    assert not (tmp_path / "cpu/kubepods.slice").exists()
+
+
+async def test_with_the_systemd_driver_a_pods_cgroup_is_a_slice_that_systemd_was_told_of(
+    v1: Hierarchies, tmp_path: Path
+) -> None:
+    systemctl = Systemctl(tmp_path)
+    facts = NodeFacts("n", cgroup_version=1, cgroup_driver="systemd", pods_limit={"cpu": 2000})
+    cgroups = KernelPodCgroups(v1, facts, systemctl.slices)
+    await cgroups.ensure(burstable("a-b", "500m"))
+
+    told = systemctl.asked()
+    below = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poda_b.slice"
+    started = ["kubepods", "kubepods-burstable", "kubepods-besteffort", "kubepods-burstable-poda_b"]
+    assert [f"start {name}.slice" for name in started] == [line for line in told if line.startswith("start")]
+    assert "set-property --runtime kubepods-burstable.slice CPUShares=512" == told[-1]
+    for path in (below, "kubepods.slice/kubepods-burstable.slice"):
+        assert "512" == (tmp_path / "cpu" / path / "cpu.shares").read_text()
+    assert frozenset({"a-b"}) == cgroups.leftovers()
+
+    await cgroups.ensure(burstable("a-b", "500m"))
+    assert [] == systemctl.asked()
+    await cgroups.remove("a-b")
+    assert ["stop kubepods-burstable-poda_b.slice"] == systemctl.asked()[:1]
+    assert frozenset() == cgroups.leftovers()
+
+
+async def test_a_class_is_weighed_by_the_next_try_where_it_failed_in_the_first(v1: Hierarchies, tmp_path: Path) -> None:
+    systemctl = Systemctl(tmp_path)
+    facts = NodeFacts("n", cgroup_version=1, cgroup_driver="systemd", pods_limit={"cpu": 2000})
+    cgroups = KernelPodCgroups(v1, facts, systemctl.slices)
+    await cgroups.ensure(burstable("u", "500m"))
+    await cgroups.ensure(burstable("v", "1500m"))
+    systemctl.fail("Unit not loaded.")
+    with pytest.raises(CgroupFailed, match=r"set-property --runtime kubepods-burstable\.slice CPUShares=512"):
+        await cgroups.remove("v")
+    systemctl.fail("")
+
+    await cgroups.remove("v")
+
+    assert "512" == (tmp_path / "cpu/kubepods.slice/kubepods-burstable.slice/cpu.shares").read_text()
+
+
+class Slow:
+    """A node with the systemd driver, where each command to systemd takes a second."""
+
+    def __init__(self, place: Path) -> None:
+        self._burstable = place / "cpu/kubepods.slice/kubepods-burstable.slice"
+        hierarchies = trees_of_v1(place)
+        self.slices = SlowSlices(place / "control", hierarchies.trees)
+        facts = NodeFacts("n", cgroup_version=1, cgroup_driver="systemd", pods_limit={"cpu": 2000})
+        self.cgroups = KernelPodCgroups(hierarchies, facts, self.slices)
+
+    def pods(self) -> tuple[set[str], ...]:
+        """Which pods have a slice, what systemd keeps of one, and a directory."""
+        ends = (set[str](), set[str](), set[str]())
+        kept = {path.name.removesuffix(".d") for path in self.slices.control.iterdir()}
+        there = {path.name for path in self._burstable.iterdir()}
+        for found, units in zip(ends, (self.slices.units, kept, there), strict=True):
+            found |= {unit.split("-pod")[1].removesuffix(".slice") for unit in units if "-pod" in unit}
+        return ends
+
+    @property
+    def share(self) -> str:
+        return (self._burstable / "cpu.shares").read_text()
+
+
+async def test_the_sum_of_the_last_pod_stands_however_long_that_of_an_earlier_one_took(
+    kernel: None, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    node = Slow(tmp_path)
+    await node.cgroups.ensure(pod(meta={"uid": "w"}))  # the classes are there
+    node.slices.more_seconds = {"kubepods-burstable-podv.slice": 1.0, "kubepods-burstable.slice": 10.0}
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(node.cgroups.ensure, burstable("u", "500m"))
+        nursery.start_soon(node.cgroups.ensure, burstable("v", "1500m"))
+
+    assert "2048" == node.share
+
+
+async def test_an_ensure_that_is_cancelled_anywhere_is_made_up_for_by_the_next(
+    kernel: None, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    for halves in itertools.count():
+        node = Slow(tmp_path / str(halves))
+        with trio.move_on_after(0.25 + halves / 2) as first:
+            await node.cgroups.ensure(burstable("u", "500m"))
+        await node.cgroups.ensure(burstable("u", "500m"))
+
+        assert ({"u"}, {"u"}, {"u"}, "512") == (*node.pods(), node.share)
+        if not first.cancelled_caught:
+            break
+    assert 9 <= halves // 2, "the classes' slices, the pod's, and the class's share"
+
+
+async def test_a_remove_that_is_cancelled_anywhere_is_made_up_for_by_the_next(
+    kernel: None, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    for halves in itertools.count():
+        node = Slow(tmp_path / str(halves))
+        await node.cgroups.ensure(burstable("u", "500m"))
+        await node.cgroups.ensure(burstable("v", "1500m"))
+        with trio.move_on_after(0.25 + halves / 2) as first:
+            await node.cgroups.remove("v")
+        await node.cgroups.remove("v")
+
+        assert ({"u"}, {"u"}, {"u"}, "512") == (*node.pods(), node.share)
+        if not first.cancelled_caught:
+            break
+    assert 2 <= halves // 2, "the pod's slice, and the class's share"

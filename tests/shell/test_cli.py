@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from types import ModuleType
@@ -45,6 +46,18 @@ def test_the_version_is_told_either_way(agent: list[list[str]], capsys: pytest.C
     assert [] == agent
 
 
+def test_by_the_name_of_kubelet_the_version_is_upstreams_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/kubelet", "--version"])
+
+    assert 0 == main()
+
+    # As kubeadm reads it (GetKubeletVersion in its preflight checks).
+    upstreams = r"Kubernetes v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)([-\w.+]*)?\n"
+    assert re.fullmatch(upstreams, capsys.readouterr().out)
+
+
 @pytest.mark.parametrize("word", ["help", "-h", "--help"])
 def test_help_names_every_verb(agent: list[list[str]], capsys: pytest.CaptureFixture[str], word: str) -> None:
     main([word])
@@ -71,13 +84,21 @@ def test_help_of_one_thing_is_its_own(agent: list[list[str]], capsys: pytest.Cap
 def test_a_misspelt_verb_is_not_taken_for_an_agent(
     agent: list[list[str]], capsys: pytest.CaptureFixture[str], said: str, word: str
 ) -> None:
-    assert 1 == main([word])
-    assert (said, []) == (capsys.readouterr().err, agent)
+    assert 2 == main([word])
+    assert 2 == main(["help", word])
+    assert (said * 2, []) == (capsys.readouterr().err, agent)
 
 
-def test_wrong_words_for_a_verb_are_its_usage_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 2 == main(["get", "nodes"])
-    assert capsys.readouterr().err.startswith("usage: trikubelet get ")
+@pytest.mark.parametrize("line", ["get gnomes", "get pods -o xml", "describe", "delete", "logs a b c", "cp a b"])
+def test_wrong_words_for_a_verb_are_one_line_and_exit_2(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    assert 2 == main(line.split())
+    assert re.fullmatch(r"error: .+\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_refuses_a_flag_it_does_not_know_in_one_line(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    assert 2 == main([verb, "--no-such-flag"])
+    assert re.fullmatch(r"error: .+\n", capsys.readouterr().err)
 
 
 def test_an_interrupted_verb_ends_as_the_shell_expects(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,3 +152,44 @@ def test_validate_says_nothing_about_a_manifest_without_a_fault(
 
     assert 0 == main(["validate", str(manifest)])
     assert "" == capsys.readouterr().out
+
+
+def test_output_that_cannot_be_written_is_told_in_a_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "trikubelet", "version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+
+    assert (1, "error: No space left on device\n") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("line", ["--help", "help", "man", "get --help"])
+def test_help_that_cannot_be_written_is_told_in_a_line(line: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "trikubelet", *line.split()], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+
+    assert (1, b"error: No space left on device\n") == (done.returncode, done.stderr)
+
+
+def test_closed_standard_files_are_no_traceback(tmp_path: Path) -> None:
+    shell = f"exec {sys.executable} -m trikubelet"
+
+    done = subprocess.run(["sh", "-c", f"{shell} help >&-"], capture_output=True, check=False)
+    assert (1, b"error: Bad file descriptor\n") == (done.returncode, done.stderr)
+    line = f"{shell} apply -f - --to={tmp_path} <&- 2>&-"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False)
+    assert (1, b"") == (done.returncode, done.stdout)
+
+
+def test_what_the_outputs_encoding_lacks_is_spelt_out(tmp_path: Path) -> None:
+    (tmp_path / "grüß😀.yaml").write_text("kind: Pot\n")
+    own = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "trikubelet", "validate", str(tmp_path)], env=own, capture_output=True, check=False
+    )
+
+    assert (1, b"") == (done.returncode, done.stderr)
+    assert f"{tmp_path}/grüß\\U0001f600.yaml:1: kind".encode("latin-1") in done.stdout

@@ -12,10 +12,14 @@ import pytest
 import trio
 import yaml
 
-from shell.localkit import NOW_NS, FakeView, event, pod, served
+from shell.localkit import NOW_NS, FakeAgent, FakeView, event, pod, served
 from trikubelet.app.cli import main
 from trikubelet.app.commands import asking, get
+from trikubelet.app.commands.kinds import PODS, kind_of
+from trikubelet.app.commands.objects import as_yaml
 from trikubelet.model import k8s
+from trikubelet.model.runtime_errors import RuntimeUnavailable
+from trikubelet.server.agent_view import ConfigNote, ImageNote
 from trikubelet.server.node_view import ManifestFault, PodWork
 
 if TYPE_CHECKING:
@@ -31,9 +35,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "now_ns", lambda: NOW_NS)
 
 
-async def say(view: FakeView, directory: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+async def say(
+    view: FakeView, directory: Path, capsys: pytest.CaptureFixture[str], *words: str, about: FakeAgent | None = None
+) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of one command."""
-    async with served(view, directory):
+    async with served(view, directory, about):
         code = await trio.to_thread.run_sync(main, [*words, f"--socket={directory}/trikubelet.sock"])
     said = capsys.readouterr()
     return code, said.out, said.err
@@ -83,6 +89,15 @@ async def test_several_pods_are_printed_as_a_list(tmp_path: Path, capsys: pytest
     assert ["api-n1", "web-n1"] == [item["metadata"]["name"] for item in shown["items"]]
 
 
+def test_a_script_can_be_read_in_yaml_and_no_line_is_folded() -> None:
+    long = "word " * 40 + "end"
+    what = {"command": ["sh", "-c", "echo one\n  echo two\n"], "long": long, "number": "1"}
+    shown = as_yaml(what)
+
+    assert f"command:\n- sh\n- -c\n- |\n  echo one\n    echo two\nlong: {long}\nnumber: '1'\n" == shown
+    assert what == yaml.safe_load(shown)
+
+
 async def test_names_can_be_printed_alone_and_given_as_they_were_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,6 +105,14 @@ async def test_names_can_be_printed_alone_and_given_as_they_were_printed(
 
     assert (0, "pod/api-n1\npod/web-n1\n", "") == await say(view, tmp_path, capsys, "get", "pods", "-o", "name")
     assert (0, "pod/web-n1\n", "") == await say(view, tmp_path, capsys, "get", "pods", "pod/web-n1", "-o", "name")
+
+
+async def test_names_may_stand_behind_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    view = FakeView([pod("web-n1"), pod("api-n1")])
+
+    assert (0, "pod/web-n1\n", "") == await say(view, tmp_path, capsys, "get", "pods", "-o", "name", "web-n1")
+    assert (0, "pod/web-n1\n", "") == await say(view, tmp_path, capsys, "get", "-n", "", "-o", "name", "pod/web-n1")
+    assert "Name:" in (await say(view, tmp_path, capsys, "describe", "pod", "-n", "default", "web-n1"))[1]
 
 
 async def test_faulty_manifests_are_told_below_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,6 +154,15 @@ async def test_what_is_not_there_is_said_with_what_is(
     assert (int("error" in said), "", said) == await say(view, tmp_path, capsys, "get", "pods", *words)
 
 
+async def test_a_name_that_is_not_there_hides_none_that_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    view = FakeView([pod("web-n1")])
+
+    told = 'error: pods "nobody" not found\nerror: pods "none" not found\n'
+    assert (1, "pod/web-n1\n", told) == await say(
+        view, tmp_path, capsys, "get", "pods", "nobody", "web-n1", "none", "-o", "name"
+    )
+
+
 async def test_an_empty_node_says_that_it_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (0, "", "No resources found in default namespace.\n") == await say(
         FakeView(), tmp_path, capsys, "get", "pods"
@@ -144,7 +176,7 @@ async def test_a_watch_shows_what_is_there_and_then_each_change(
     view = FakeView([pod("web-n1"), pod("dns-n1", "kube-system")])
     async with served(view, tmp_path) as agent, trio.open_nursery() as nursery:
         args = get.parser().parse_args(["pods", "-w", f"--socket={agent.socket_path}"])
-        nursery.start_soon(get._pods, args)
+        nursery.start_soon(get._get, args, PODS)
         await trio.sleep(5)
         going = msgspec.structs.replace(pod().metadata, deletion_timestamp="2026-11-21T12:00:00Z")
         view.shown = [msgspec.structs.replace(pod(), metadata=going), *view.shown[1:]]
@@ -163,15 +195,189 @@ async def test_a_watch_shows_what_is_there_and_then_each_change(
 
 
 async def test_events_are_listed_with_what_they_are_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    view = FakeView(told=[event(pod(), "Started", "Started container app", last=5), event(pod(), "Pulled", "image")])
+    started = event(pod(), "Started", "Container started", part="spec.containers{app}", last=5)
+    view = FakeView(told=[started, event(pod(), "Pulled", "image")])
 
     assert (
         0,
         "LAST SEEN   TYPE     REASON    OBJECT       MESSAGE\n"
         "60s         Normal   Pulled    pod/web-n1   image\n"
-        "5s          Normal   Started   pod/web-n1   Started container app\n",
+        "5s          Normal   Started   pod/web-n1   spec.containers{app}: Container started\n",
         "",
     ) == await say(view, tmp_path, capsys, "get", "events")
+
+
+NODE = k8s.Node(
+    api_version="v1",
+    kind="Node",
+    metadata=k8s.ObjectMeta(name="n1", labels={"zone": "a", "node-role.kubernetes.io/edge": ""}),
+    spec=k8s.NodeSpec(unschedulable=True),
+    status=k8s.NodeStatus(
+        addresses=(k8s.NodeAddress(type="InternalIP", address="192.0.2.1"),),
+        conditions=(
+            k8s.NodeCondition(type="MemoryPressure", status="False"),
+            k8s.NodeCondition(type="Ready", status="True"),
+        ),
+        node_info=k8s.NodeSystemInfo(
+            architecture="amd64", boot_id="", container_runtime_version="containerd://2.2.0", kernel_version="6.1",
+            kube_proxy_version="", kubelet_version="v1.36.3", machine_id="", operating_system="linux",
+            os_image="Debian", system_uuid="",
+        ),
+    ),
+)  # fmt: skip
+
+
+async def test_the_node_is_listed_as_in_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    about = FakeAgent(NODE)
+
+    assert (
+        0,
+        "NAME   STATUS                     ROLES   AGE         VERSION   INTERNAL-IP   OS-IMAGE   KERNEL-VERSION   "
+        "CONTAINER-RUNTIME\n"
+        "n1     Ready,SchedulingDisabled   edge    <unknown>   v1.36.3   192.0.2.1     Debian     6.1              "
+        "containerd://2.2.0\n",
+        "",
+    ) == await say(FakeView(), tmp_path, capsys, "get", "nodes", "-o", "wide", about=about)
+    assert (0, "node/n1\n", "") == await say(FakeView(), tmp_path, capsys, "get", "no", "-o", "name", about=about)
+    code, out, _ = await say(FakeView(), tmp_path, capsys, "get", "node/n1", "-o", "json", about=about)
+    assert (0, json.loads(msgspec.json.encode(NODE))) == (code, json.loads(out))
+    assert (1, "", 'error: nodes "n2" not found\n') == await say(
+        FakeView(), tmp_path, capsys, "get", "nodes", "n2", about=about
+    )
+
+
+async def test_images_are_listed_name_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    id_ = "sha256:0123456789abcdef"
+    about = FakeAgent(
+        had=[
+            ImageNote(id_, ("reg:5000/web:1", "reg:5000/web"), (), 3_812_345, pinned=True),
+            ImageNote("sha256:ff", (), ("example.com/api@sha256:1",), 742),
+            ImageNote("sha256:ee"),
+        ]
+    )
+
+    assert (
+        0,
+        "REPOSITORY        TAG      IMAGE ID        SIZE     PINNED\n"
+        "reg:5000/web      1        0123456789abc   3.81MB   yes\n"
+        "reg:5000/web      <none>   0123456789abc   3.81MB   yes\n"
+        "example.com/api   <none>   ff              742B     no\n"
+        "<none>            <none>   ee              0B       no\n",
+        "",
+    ) == await say(FakeView(), tmp_path, capsys, "get", "images", "-o", "wide", about=about)
+    about.trouble = RuntimeUnavailable("no socket")
+    assert (1, "", "error: the container runtime: no socket\n") == await say(
+        FakeView(), tmp_path, capsys, "get", "images", about=about
+    )
+
+
+async def test_volumes_are_listed_with_how_they_were_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    view = FakeView([whole_pod()], worked=[PodWork("uid-web-n1", "Syncing", volumes={"far": "not ready: no route"})])
+
+    assert (
+        0,
+        "POD      NAME   KIND       STATE\n"
+        "web-n1   tmp    emptyDir\n"
+        "web-n1   etc    hostPath\n"
+        "web-n1   far    nfs        not ready: no route\n",
+        "",
+    ) == await say(view, tmp_path, capsys, "get", "volumes")
+    code, out, _ = await say(view, tmp_path, capsys, "get", "volume", "web-n1/far", "-o", "jsonpath={.spec.nfs.server}")
+    assert (0, "s") == (code, out)
+
+
+async def test_pods_are_chosen_by_their_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labelled = msgspec.structs.replace(
+        pod("web-n1"), metadata=msgspec.structs.replace(pod("web-n1").metadata, labels={"tier": "x"})
+    )
+    view = FakeView([labelled, pod("api-n1")])
+
+    assert (0, "pod/web-n1\n", "") == await say(view, tmp_path, capsys, "get", "pods", "-l", "tier=x", "-o", "name")
+    assert (0, "", "No resources found in default namespace.\n") == await say(
+        view, tmp_path, capsys, "get", "pods", "--selector=tier notin (x),tier"
+    )
+
+
+async def test_a_template_says_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    view = FakeView([pod("web-n1"), pod("api-n1")])
+
+    assert (0, "api-n1 web-n1", "") == await say(
+        view, tmp_path, capsys, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}"
+    )
+    assert (0, "Running", "") == await say(
+        view, tmp_path, capsys, "get", "pod", "web-n1", "-o", "jsonpath={.status.phase}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        ("'xml' is none of wide, name, json, yaml and jsonpath=TEMPLATE", ["-o", "xml"]),
+        ("jsonpath: '{.a': a brace without its other half", ["-o", "jsonpath={.a"]),
+        ("is no label selector", ["-l", "a in b"]),
+        ('error: "gnomes" is no kind of thing (did you mean "nodes"?)\n', ["gnomes"]),
+        ("names and a selector: give one of them", ["web-n1", "-l", "app=x"]),
+    ],
+)
+def test_what_cannot_be_shown_is_a_matter_of_usage(
+    capsys: pytest.CaptureFixture[str], why: str, words: list[str]
+) -> None:
+    assert 2 == main(["get", *([] if words[0] == "gnomes" else ["pods"]), *words])
+    assert why in capsys.readouterr().err
+
+
+async def _watched(
+    view: FakeView, about: FakeAgent, directory: Path, words: list[str], changes: list[Callable[[], None]]
+) -> None:
+    """`get -w` while these changes come, five seconds apart."""
+    async with served(view, directory, about) as agent, trio.open_nursery() as nursery:
+        args = get.parser().parse_args([*words, "-w", f"--socket={agent.socket_path}"])
+        kind = kind_of(words[0])
+        assert kind is not None
+        nursery.start_soon(get._get, args, kind)
+        for change in changes:
+            await trio.sleep(5)
+            change()
+        await trio.sleep(5)
+        nursery.cancel_scope.cancel()
+
+
+async def test_events_are_watched_as_they_come(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], autojump_clock
+) -> None:
+    def named(name: str, reason: str, count: int = 1) -> k8s.Event:
+        made = event(pod(), reason, "it is so", count=count)
+        return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, name=name))
+
+    view = FakeView([pod()], [named("a", "Pulled")])
+    changes: list[Callable[[], None]] = [
+        lambda: view.told.append(named("b", "Started")),
+        lambda: view.told.append(named("c", "Started", 2)),
+    ]
+    await _watched(view, FakeAgent(), tmp_path, ["events"], changes)
+
+    reasons = [line.split()[2] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert ["Pulled", "Started", "Started"] == reasons
+
+
+async def test_the_node_images_and_volumes_are_watched_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], autojump_clock
+) -> None:
+    volume = k8s.Volume(name="far", nfs=k8s.NFSVolumeSource(server="s", path="/p"))
+    view, about = FakeView([pod(volumes=(volume,))]), FakeAgent(had=[ImageNote("sha256:1", ("app:1", "app:2"))])
+
+    def cordon() -> None:
+        about.described = msgspec.structs.replace(about.described, spec=k8s.NodeSpec(unschedulable=True))
+
+    await _watched(view, about, tmp_path, ["nodes", "--no-headers"], [cordon])
+    await _watched(view, about, tmp_path, ["images", "-o", "name"], [about.had.clear])
+    mounted = PodWork("uid-web-n1", "Syncing", volumes={"far": "mounted"})
+    await _watched(view, about, tmp_path, ["volumes", "--no-headers"], [lambda: view.worked.append(mounted)])
+
+    out = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [["n1", "Unknown"], ["n1", "Unknown,SchedulingDisabled"]] == [line[:2] for line in out[:2]]
+    assert [["image/1"]] * 4 == out[2:6]  # there, and once more when it is gone, by each of its names
+    assert [["web-n1", "far", "nfs"], ["web-n1", "far", "nfs", "mounted"]] == out[6:]
 
 
 async def test_logs_come_as_they_were_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,6 +401,99 @@ async def test_logs_come_as_they_were_written(tmp_path: Path, capsys: pytest.Cap
     assert (1, True) == (code, err.startswith("error: --since: 'soon' is not a duration"))
 
 
+@pytest.mark.parametrize(
+    ("said", "flag"),
+    [
+        ("--tail: '-7' is not a whole number from 0 to 999999999999, nor -1 for all", "--tail=-7"),
+        ("--tail: '9999999999999' is not a whole number", "--tail=9999999999999"),
+        ("--limit-bytes: '0' is not a whole number from 1 to", "--limit-bytes=0"),
+        ('--since-time: "noon" is not a time of RFC 3339', "--since-time=noon"),
+    ],
+)
+def test_what_is_wrong_with_a_flag_of_logs_is_told_by_the_flags_name(
+    capsys: pytest.CaptureFixture[str], said: str, flag: str
+) -> None:
+    assert 2 == main(["logs", "web-n1", flag])
+    assert capsys.readouterr().err.startswith(f"error: argument {said}")
+
+
+async def test_the_logs_of_all_containers_come_one_after_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {}
+    for name in ("init", "app"):
+        (tmp_path / f"{name}.log").write_text(f"2026-11-21T11:58:00Z stdout F {name} 1\n")
+        places["default", "web-n1", name, False] = str(tmp_path / f"{name}.log")
+    containers = (k8s.Container(name="app"), k8s.Container(name="late"))
+    view = FakeView([pod(init_containers=(k8s.Container(name="init"),), containers=containers)], logs=places)
+
+    def logs(*words: str):
+        return say(view, tmp_path, capsys, "logs", "web-n1", "--all-containers", *words)
+
+    assert (1, "init 1\napp 1\n", "error: late has no log\n") == await logs()
+    assert (
+        1,
+        "[pod/web-n1/init] init 1\n[pod/web-n1/app] app 1\n",
+        "error: late has no log\n",
+    ) == await logs("--prefix")
+    code, out, _ = await logs("--follow", "--prefix")
+    assert (1, {"[pod/web-n1/init] init 1", "[pod/web-n1/app] app 1"}) == (code, set(out.splitlines()))
+    assert 2 == (await logs("-c", "app"))[0]
+
+
+async def test_the_configuration_is_shown_with_who_gave_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = {"maxPods": 9, "logging": {"verbosity": 2, "format": "text"}, "clusterDNS": ["10.0.0.1"]}
+    given = {"maxPods": "/etc/k.yaml:3", "logging.verbosity": "--v"}
+    about = FakeAgent(configured=ConfigNote(fields, given, {"root directory": "/r"}, "n1", "/m"))
+
+    assert (
+        0,
+        "WHAT                VALUE          GIVEN BY\n"
+        "root directory      /r             default\n"
+        "static pods         /m             default\n"
+        'clusterDNS          ["10.0.0.1"]   default\n'
+        "logging.format      text           default\n"
+        "logging.verbosity   2              --v\n"
+        "maxPods             9              /etc/k.yaml:3\n",
+        "",
+    ) == await say(FakeView(), tmp_path, capsys, "config", "view", about=about)
+    _, out, _ = await say(FakeView(), tmp_path, capsys, "config", "view", "--given", "-o", "yaml", about=about)
+    assert {"maxPods": 9, "logging": fields["logging"]} == yaml.safe_load(out)
+    _, out, _ = await say(FakeView(), tmp_path, capsys, "config", "view", "-o", "json", about=about)
+    assert fields == json.loads(out)
+
+
+def test_the_configuration_of_an_agent_that_does_not_run_is_worked_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 1Mi}\n"
+    )
+    flags = ["--standalone", f"--root-dir={tmp_path}", "--max-pods=7", f"--pod-manifest-path={tmp_path}/m"]
+    flags += ["--hostname-override=vm", "--node-ip=10.0.0.1,fd00::1", "--node-labels=a=b,c=d", "--kubectl-port=6440"]
+
+    assert 0 == main(["config", "view", "--given", "--", f"--config={config}", *flags])
+    assert [
+        ["WHAT", "VALUE", "GIVEN", "BY"],
+        ["root", "directory", str(tmp_path), "flag", "--root-dir"],
+        ["static", "pods", f"{tmp_path}/m", "flag", "--pod-manifest-path"],
+        ["--config", str(config), "flag", "--config"],
+        ["--standalone", "true", "flag", "--standalone"],
+        ["--hostname-override", "vm", "flag", "--hostname-override"],
+        ["--node-ip", "10.0.0.1,fd00::1", "flag", "--node-ip"],
+        ["--node-labels", "a=b,c=d", "flag", "--node-labels"],
+        ["--kubectl-port", "6440", "flag", "--kubectl-port"],
+        ["evictionHard[memory.available]", "1Mi", f"{config}:3"],
+        ["maxPods", "7", "flag", "--max-pods"],
+        ["staticPodPath", f"{tmp_path}/m", "flag", "--pod-manifest-path"],
+    ] == [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert 1 == main(["config", "view", "--", "--max-podz=7"])
+    assert "error: --max-podz: unknown flag" in capsys.readouterr().err
+
+
 async def test_a_pod_can_say_whose_log_is_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "0.log"
     log.write_text("2026-11-21T11:58:00Z stdout F one\n")
@@ -204,6 +503,22 @@ async def test_a_pod_can_say_whose_log_is_meant(tmp_path: Path, capsys: pytest.C
     view = FakeView([two], logs={("default", "web-n1", "app", False): str(log)})
 
     assert (0, "one\n", "") == await say(view, tmp_path, capsys, "logs", "web-n1")
+
+
+async def test_containers_are_restarted_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    about = FakeAgent()
+
+    def restart(*words: str):
+        return say(FakeView([pod("web-n1")]), tmp_path, capsys, "restart", *words, about=about)
+
+    assert (0, "pod/web-n1 container app restarted\npod/web-n1 container side restarted\n", "") == await restart(
+        "pod/web-n1"
+    )
+    assert (0, "pod/web-n1 container side restarted\n", "") == await restart("pod", "web-n1", "-c", "side")
+    assert 2 == (await restart("pod"))[0]
+    assert ["default/web-n1/", "default/web-n1/side"] == about.restarted
+    assert (1, "", "error: no such container\n") == await restart("web-n1", "-c", "none")
+    assert (1, "", 'error: pods "web" not found (did you mean "web-n1"?)\n') == await restart("web")
 
 
 @pytest.mark.parametrize("words", [("get", "pods"), ("describe", "pod", "x"), ("logs", "x"), ("logs", "x", "c")])
@@ -217,14 +532,51 @@ def test_every_verb_says_that_there_is_no_agent(
 
 
 async def test_describe_tells_all_about_a_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    view = FakeView([whole_pod()], [event(whole_pod(), "BackOff", "Back-off restarting", count=5, first=180, last=3)])
+    backed_off = event(
+        whole_pod(), "BackOff", "Back-off restarting", part="spec.containers{app}", first=180, last=3, count=5
+    )
+    view = FakeView([whole_pod()], [backed_off])
     view.wrong = [msgspec.structs.replace(FAULT, running=("default/web-n1",))]
-    view.worked = [PodWork("uid-web-n1", "Syncing", 7, 2, "CrashLoopBackOff: wait")]
+    volumes = {"far": "not ready: mount s:/p: no route to host"}
+    view.worked = [
+        PodWork("uid-web-n1", "Syncing", 7, 2, "CrashLoopBackOff: wait", None, 45.2, "no answer yet", volumes)
+    ]
 
     code, out, err = await say(view, tmp_path, capsys, "describe", "pod", "web")
 
     assert (0, "") == (code, err)
     assert (Path(__file__).parent / "described_pod.txt").read_text() == out
+
+
+async def test_describe_tells_what_a_pod_waits_for_on_a_node_that_cannot_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = msgspec.structs.replace(pod("ended"), status=k8s.PodStatus(phase="Succeeded"))
+    worked = [
+        PodWork("uid-waits", "Syncing", 1, busy_seconds=31.7),
+        PodWork("uid-ended", "Syncing", 1, busy_seconds=4.9),
+    ]
+    view = FakeView([pod("waits"), ended], worked=worked, troubles=("container runtime is down: no answer",))
+
+    told = [(await say(view, tmp_path, capsys, "describe", "pod", name))[1] for name in ("waits", "ended")]
+
+    assert [
+        "This Attempt: under way for 32s (number 1)",
+        *("Node Troubles:", "container runtime is down: no answer", "Events: <none>"),
+    ] == [" ".join(line.split()) for line in told[0].splitlines()[-4:]]
+    assert "This Attempt" not in told[1]
+    assert "Node Troubles" not in told[1]
+
+
+async def test_describe_tells_where_the_pull_of_an_image_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pulls = {"app": "app:1 waits for its turn to be pulled, 3 before it, for 7s"}
+    view = FakeView([whole_pod()], worked=[PodWork("uid-web-n1", "Syncing", pulls=pulls)])
+    _, out, _ = await say(view, tmp_path, capsys, "describe", "pod", "web")
+
+    [line] = [line for line in out.splitlines() if "Image Pull:" in line]
+    assert ["Image Pull", pulls["app"]] == [word.strip() for word in line.split(":", 1)]
 
 
 async def test_a_pod_whose_manifest_cannot_be_read_is_described_by_its_faults(
@@ -244,6 +596,146 @@ async def test_several_pods_are_described_one_after_another(tmp_path: Path, caps
     _, out, _ = await say(FakeView([pod("a"), pod("b")]), tmp_path, capsys, "describe", "pods")
 
     assert ["a", "b"] == [line.split()[1] for line in out.splitlines() if line.startswith("Name:")]
+
+
+async def test_describe_tells_all_about_the_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = k8s.NodeStatus(
+        addresses=(k8s.NodeAddress(type="InternalIP", address="192.0.2.1"),),
+        capacity={"cpu": "2"},
+        allocatable={"cpu": "1900m"},
+        conditions=(
+            k8s.NodeCondition(
+                type="Ready", status="True", reason="KubeletReady", message="kubelet is posting ready status",
+                last_heartbeat_time="2026-11-21T11:59:50Z", last_transition_time="2026-11-21T11:00:00Z",
+            ),
+        ),
+    )  # fmt: skip
+    meta = k8s.ObjectMeta(name="n1", labels={"node-role.kubernetes.io/edge": "", "a": "b"})
+    taints = (k8s.Taint(key="k", value="v", effect="NoSchedule"), k8s.Taint(key="gone", effect="NoExecute"))
+    about = FakeAgent(described=k8s.Node(metadata=meta, spec=k8s.NodeSpec(taints=taints), status=status))
+    done = msgspec.structs.replace(pod("job-n1"), status=k8s.PodStatus(phase="Succeeded"))
+    of_node = msgspec.structs.replace(
+        event(pod(), "Rebooted", "it came back"), involved_object=k8s.ObjectReference(kind="Node", name="n1", uid="n1")
+    )
+    view = FakeView([pod(), done], [event(pod(), "Started", "not the node's"), of_node], troubles=("the disk is full",))
+
+    code, out, _ = await say(view, tmp_path, capsys, "describe", "node", "n1", about=about)
+
+    assert 0 == code
+    assert (
+        "Name:           n1\n"
+        "Roles:          edge\n"
+        "Labels:         a=b\n"
+        "                node-role.kubernetes.io/edge=\n"
+        "Annotations:    <none>\n"
+        "Taints:         k=v:NoSchedule\n"
+        "                gone:NoExecute\n"
+        "Unschedulable:  false\n"
+        "Troubles:\n"
+        "  the disk is full\n"
+        "Conditions:\n"
+        "  Type   Status  Heartbeat  Transition  Reason        Message\n"
+        "  ----   ------  ---------  ----------  ------        -------\n"
+        "  Ready  True    10s        60m         KubeletReady  kubelet is posting ready status\n"
+        "Addresses:\n"
+        "  InternalIP:  192.0.2.1\n"
+        "Capacity:\n"
+        "  cpu:  2\n"
+        "Allocatable:\n"
+        "  cpu:  1900m\n"
+        "Non-terminated Pods (1 in total):\n"
+        "  Namespace  Name    Age\n"
+        "  ---------  ----    ---\n"
+        "  default    web-n1  5m\n"
+        "Events:\n"
+        "  Type    Reason    Age  From        Message\n"
+        "  ----    ------    ---  ----        -------\n"
+        "  Normal  Rebooted  60s  trikubelet  it came back\n"
+    ) == out
+
+
+async def test_describe_tells_about_an_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    view = FakeView([pod()], [event(pod(), "BackOff", "once more", count=5, first=180, last=3)])
+
+    _, out, _ = await say(view, tmp_path, capsys, "describe", "event", "e")
+
+    assert (
+        "Name:        e\n"
+        "Namespace:   default\n"
+        "Type:        Normal\n"
+        "Reason:      BackOff\n"
+        "Message:     once more\n"
+        "Object:      pod/web-n1\n"
+        "Part Of It:  <none>\n"
+        "UID:         uid-web-n1\n"
+        "Count:       5\n"
+        "First Seen:  Sat, 21 Nov 2026 11:57:00 +0000\n"
+        "Last Seen:   Sat, 21 Nov 2026 11:59:57 +0000\n"
+        "From:        trikubelet\n"
+    ) == out
+
+
+@pytest.mark.parametrize("name", ["app:1", "sha256:1", "1", "image/app:2"])
+async def test_describe_tells_about_an_image_by_any_of_its_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    about = FakeAgent(had=[ImageNote("sha256:1", ("app:1", "app:2"), ("app@sha256:2",), 1234567)])
+
+    _, out, _ = await say(FakeView([pod()]), tmp_path, capsys, "describe", "image", name, about=about)
+
+    assert (
+        "ID:       sha256:1\n"
+        "Tags:     app:1\n"
+        "          app:2\n"
+        "Digests:  app@sha256:2\n"
+        "Size:     1.23MB (1234567 bytes)\n"
+        "Pinned:   no\n"
+        "Used By:  default/web-n1 app\n"
+    ) == out
+
+
+async def test_describe_tells_about_a_volume_whose_it_is_and_how_it_was_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = {"far": "not ready: no route to host"}
+    view = FakeView([whole_pod()], worked=[PodWork("uid-web-n1", "Syncing", volumes=state)])
+
+    _, out, _ = await say(view, tmp_path, capsys, "describe", "volume", "web-n1/far")
+    assert (
+        "Name:        far\n"
+        "Pod:         web-n1\n"
+        "Namespace:   default\n"
+        "State:       not ready: no route to host\n"
+        "Mounted By:  <none>\n"
+        "Source:\n"
+        "    Type:    NFS\n"
+        "    Path:    /p\n"
+        "    Server:  s\n"
+    ) == out
+    secret = k8s.LocalObjectReference(name="s")
+    csi = k8s.CSIVolumeSource(driver="d", volume_attributes={"a": "b", "c": "1"}, node_publish_secret_ref=secret)
+    plugged = pod(volumes=(k8s.Volume(name="v", csi=csi),))
+    _, out, _ = await say(FakeView([plugged]), tmp_path, capsys, "describe", "volume", "web-n1/v")
+    assert ["NodePublishSecretRef: name=s", "VolumeAttributes: a=b", "c=1"] == [
+        " ".join(line.split()) for line in out.splitlines()[-3:]
+    ]
+    _, out, _ = await say(view, tmp_path, capsys, "describe", "volumes", "web")
+    assert ["tmp", "etc", "far"] == [line.split()[1] for line in out.splitlines() if line.startswith("Name:")]
+    assert "Mounted By:  app at /etc/app (read-only)" in out
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ('error: nodes "n1x" not found (did you mean "n1"?)\n', ["node", "n1x"]),
+        ('error: images "none" not found\n', ["image", "none"]),
+        ('error: events "x" not found\n', ["event/x"]),
+    ],
+)
+async def test_what_cannot_be_described_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], told: str, words: list[str]
+) -> None:
+    assert (1, "", told) == await say(FakeView(), tmp_path, capsys, "describe", *words)
 
 
 def whole_pod() -> k8s.Pod:

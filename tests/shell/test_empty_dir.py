@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.podkit import container, pod
-from shell.mountkit import NotedMounts, Tmpfs
+from shell.mountkit import HugePages, NotedMounts, Tmpfs
 from trikubelet.core.containers import NodeFacts
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
@@ -93,7 +93,7 @@ async def test_a_volume_in_memory_is_mounted_once_with_its_mode_and_group(
     path = (await volumes.set_up(it))["v"]
     await volumes.set_up(it)
 
-    assert {path: Tmpfs(MIB, 0o2777, 7)} == mounts.mounted
+    assert {path: Tmpfs(MIB, 0o3777, 7)} == mounts.mounted
 
 
 async def test_something_a_container_mounted_inside_is_not_the_volume_itself(
@@ -128,16 +128,53 @@ async def test_a_volume_in_memory_is_as_large_as_the_smallest_limit(
 
     await volumes.set_up(it)
 
-    assert [expected] == [tmpfs.size_bytes for tmpfs in mounts.mounted.values()]
+    assert [expected] == [tmpfs.size_bytes for tmpfs in mounts.mounted.values() if isinstance(tmpfs, Tmpfs)]
 
 
 def test_without_any_limit_there_is_no_size() -> None:
     assert empty_dir.memory_bytes(None, 0, 0) is None
 
 
-async def test_huge_pages_are_refused_aloud(volumes: DiskVolumes) -> None:
-    with pytest.raises(VolumeFailed, match='emptyDir medium "HugePages" is not supported yet'):
-        await volumes.set_up(with_volume("HugePages"))
+def asking(*sizes: str) -> k8s.Container:
+    """A container that asks for huge pages of these sizes."""
+    amounts: dict[str, k8s.Quantity] = {f"hugepages-{size}": "1Gi" for size in sizes}
+    return container("a", resources=k8s.ResourceRequirements(requests=amounts, limits=amounts))
+
+
+@pytest.mark.parametrize(
+    ("expected", "medium", "sizes"),
+    [
+        pytest.param(2 * MIB, "HugePages", ["2Mi"], id="the only size asked for"),
+        pytest.param(1024 * MIB, "HugePages-1Gi", ["2Mi", "1Gi"], id="the medium's own"),
+        pytest.param(2 * MIB, "HugePages-2Mi", ["2048Ki"], id="spelt otherwise"),
+    ],
+)
+async def test_a_volume_in_huge_pages_is_mounted_once_with_their_size(
+    expected: int, medium: str, sizes: list[str], volumes: DiskVolumes, mounts: NotedMounts
+) -> None:
+    group = k8s.PodSecurityContext(fs_group=7)
+    it = pod(asking(*sizes), volumes=with_volume(medium).spec.volumes, security_context=group)
+
+    path = (await volumes.set_up(it))["v"]
+    await volumes.set_up(it)
+
+    assert {path: HugePages(expected, 0o2777, 7)} == mounts.mounted
+
+
+@pytest.mark.parametrize(
+    ("told", "medium", "sizes"),
+    [
+        ("which ask for no huge pages", "HugePages", []),
+        ("which ask for pages of several sizes", "HugePages", ["2Mi", "1Gi"]),
+        ("no container asks for pages of that size", "HugePages-2Mi", ["1Gi"]),
+        ('"Tape" is no storage medium', "Tape", ["1Gi"]),
+    ],
+)
+async def test_huge_pages_nobody_asks_for_are_refused_aloud(
+    told: str, medium: str, sizes: list[str], volumes: DiskVolumes
+) -> None:
+    with pytest.raises(VolumeFailed, match=told):
+        await volumes.set_up(pod(asking(*sizes), volumes=with_volume(medium).spec.volumes))
 
 
 async def test_taking_down_unmounts_the_deepest_first_and_removes_everything(
@@ -164,6 +201,23 @@ async def test_leftovers_of_an_earlier_agent_are_found_on_the_disk(volumes: Disk
 
     assert [] == list(left.iterdir())
     assert "gold" == treasure.read_text()
+
+
+@pytest.mark.parametrize("part", ["volumes", "volume-subpaths"])
+async def test_a_link_in_a_directorys_place_leads_to_nothing_that_is_the_pods(
+    part: str, volumes: DiskVolumes, mounts: NotedMounts, tmp_path: Path
+) -> None:
+    await volumes.set_up(with_volume())
+    kept = tmp_path / "kept"
+    (kept / "mounted").mkdir(parents=True)
+    mounts.mounted[str(kept / "mounted")] = Tmpfs(None, 0, None)
+    (tmp_path / "pods/other").mkdir()
+    (tmp_path / f"pods/other/{part}").symlink_to(kept)
+
+    await volumes.tear_down("other")
+
+    assert {str(kept / "mounted")} == mounts.mounted.keys()
+    assert (kept / "mounted").is_dir()
 
 
 async def test_nothing_is_removed_below_a_mount_that_does_not_let_go(volumes: DiskVolumes, mounts: NotedMounts) -> None:

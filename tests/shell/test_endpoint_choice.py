@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trikubelet.app.endpoint import DEFAULT, EMBEDDED, choose_endpoint
+from trikubelet.app.endpoint import DEFAULT, EMBEDDED, FAKE, choose_endpoint
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ from trikubelet.app.endpoint import DEFAULT, EMBEDDED, choose_endpoint
         ("unix:///x.sock", "unix:///x.sock", False),
         (EMBEDDED, "embedded:", True),
         (EMBEDDED, "embedded://", False),
+        (FAKE, "fake:", True),
         (EMBEDDED, "", True),
         (DEFAULT, "", False),
     ],

@@ -53,6 +53,12 @@ def test_a_switch_takes_no_value_behind_a_space() -> None:
     assert ["false: unknown argument (the agent takes only flags)"] == faults_of("--register-node", "false")
 
 
+def test_flags_behind_a_stray_word_are_read() -> None:
+    said = faults_of("--max-pods", "3", "stray", "--nonsense", "--max-pods=x", "--", "--v=2")
+
+    assert ["stray", "--nonsense", "--v=2", "--max-pods"] == [line.partition(":")[0] for line in said]
+
+
 @pytest.mark.parametrize("argv", [["-v", "4"], ["-v=4"], ["-v4"], ["--v=4"], ["--v", "4"]])
 def test_verbosity_has_a_short_form(argv: list[str]) -> None:
     assert {"logging.verbosity": 4} == setting(*argv)
@@ -101,28 +107,30 @@ def test_feature_gates_are_settings_of_their_own() -> None:
 def test_what_only_flags_can_say_stands_beside_the_settings() -> None:
     flags = parse_agent_flags(
         ["--config=/c", "--config-dir=/d", "--kubeconfig=/k", "--standalone", "--hostname-override=N",
-         "--node-ip=10.0.0.1,fd00::1", "--root-dir=/r", "--cert-dir=/p", "--lock-file=/l", "--exit-on-lock-contention"]
+         "--node-ip=10.0.0.1,fd00::1", "--cloud-provider=external", "--root-dir=/r", "--cert-dir=/p",
+         "--lock-file=/l", "--exit-on-lock-contention"]
     )  # fmt: skip
 
     assert (
         AgentFlags(
             config="/c", config_dir="/d", kubeconfig="/k", standalone=True, hostname_override="N",
-            node_ip=("10.0.0.1", "fd00::1"), root_dir="/r", cert_dir="/p", lock_file="/l", exit_on_lock_contention=True,
+            node_ip=("10.0.0.1", "fd00::1"), cloud_provider="external", root_dir="/r", cert_dir="/p", lock_file="/l",
+            exit_on_lock_contention=True,
         )
         == flags
     )  # fmt: skip
 
 
 def test_flags_that_are_only_tolerated_are_named() -> None:
-    flags = parse_agent_flags(["--pod-infra-container-image=pause", "--cloud-provider=external", "--v=2"])
+    flags = parse_agent_flags(["--pod-infra-container-image=pause", "--cloud-config=/c", "--v=2"])
 
-    assert ("--pod-infra-container-image", "--cloud-provider") == flags.without_effect
+    assert ("--pod-infra-container-image", "--cloud-config") == flags.without_effect
 
 
 def test_all_faults_come_at_once_with_the_nearest_names() -> None:
     assert [
         '--max-pod: unknown flag (did you mean "--max-pods"?)',
-        "--qqqq: unknown flag (`trikubelet help agent` lists them)",
+        "--nope: unknown flag (`trikubelet help agent` lists them)",
         '-kubeconfig: unknown flag (did you mean "--kubeconfig"?)',
         "--config: needs a value (write --config=TEXT)",
         "--port: 'x' is not a whole number (write --port=N)",
@@ -132,7 +140,7 @@ def test_all_faults_come_at_once_with_the_nearest_names() -> None:
         "(write --register-with-taints=KEY=VALUE:EFFECT,…)",
         "--feature-gates: missing bool value for A: write A=true or A=false (write --feature-gates=NAME=true|false,…)",
     ] == faults_of(
-        "--max-pod=3", "--qqqq", "-kubeconfig=/x", "--port=x", "--register-node=maybe", "--kube-reserved=cpu",
+        "--max-pod=3", "--nope", "-kubeconfig=/x", "--port=x", "--register-node=maybe", "--kube-reserved=cpu",
         "--register-with-taints=a", "--feature-gates=A", "--config",
     )  # fmt: skip
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 import trio
 
+from trikubelet.httpd.server import Request
 from trikubelet.model.errors import StartFailed
-from trikubelet.server.health import health_handler, serve_health, troubles
-from trikubelet.server.http import Request
+from trikubelet.server.health import Verdicts, health_handler, serve_health, troubles
 
 if TYPE_CHECKING:
     from trikubelet.server.health import Checks
@@ -30,7 +31,7 @@ def broken() -> str | None:
 
 
 async def ask(checks: Checks, path: str, *, method: str = "GET", **query: str) -> tuple[int, str]:
-    response = await health_handler(checks)(Request(method, path, query))
+    response = await health_handler(Verdicts(checks))(Request(method, path, query))
     assert isinstance(response.body, bytes)
     return int(response.status), response.body.decode()
 
@@ -63,6 +64,14 @@ async def test_an_ill_agent_says_which_check_failed_and_why() -> None:
     assert (200, "ok\n") == await ask(checks, "/healthz", exclude="syncloop")
 
 
+async def test_what_an_operator_should_know_of_a_check_that_passes_stands_behind_it() -> None:
+    handle = health_handler(Verdicts({"pleg": well, "log": ill}), {"pleg": lambda: "cannot inspect default/web"})
+    response = await handle(Request("GET", "/healthz", {"verbose": "", "exclude": "log"}))
+
+    assert b"[+]ping ok\n[+]pleg ok: cannot inspect default/web\nhealthz check passed\n" == response.body
+    assert HTTPStatus.OK == response.status
+
+
 async def test_only_reading_is_allowed() -> None:
     assert (405, "method not allowed\n") == await ask({}, "/healthz", method="POST")
 
@@ -73,7 +82,7 @@ def test_a_check_that_raises_has_failed() -> None:
 
 async def test_it_is_served_over_tcp() -> None:
     async with trio.open_nursery() as nursery:
-        port = await nursery.start(partial(serve_health, {"log": well}, "127.0.0.1", 0))
+        port = await nursery.start(partial(serve_health, {"log": well}, {}, "127.0.0.1", 0))
         async with httpx.AsyncClient(trust_env=False) as client:
             answer = await client.get(f"http://127.0.0.1:{port}/healthz")
 
@@ -84,6 +93,8 @@ async def test_it_is_served_over_tcp() -> None:
 async def test_a_port_that_is_taken_is_named() -> None:
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
-    with pytest.raises(StartFailed, match=f"cannot serve /healthz on 127.0.0.1 port {port}: .*set healthzPort"):
-        await serve_health({}, "127.0.0.1", port)
+    with pytest.raises(
+        StartFailed, match=f"cannot serve /healthz on 127.0.0.1 port {port}: .*healthzPort, or --healthz-port="
+    ):
+        await serve_health({}, {}, "127.0.0.1", port)
     await listener.aclose()

@@ -120,6 +120,33 @@ async def test_a_failed_check_is_told_with_the_volumes_name(tmp_path: Path) -> N
     assert ("FailedMount", told) == (failed.value.reason, failed.value.message)
 
 
+async def test_what_becomes_of_a_path_later_keeps_no_pod_that_has_it(tmp_path: Path, nursery: trio.Nursery) -> None:
+    volumes = DiskVolumes(tmp_path / "root", NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 4))
+    await nursery.start(volumes.run)
+    place = tmp_path / "place"
+    place.mkdir()
+    assert {"v": str(place)} == await volumes.set_up(with_path(str(place)))
+
+    place.rmdir()
+    assert {"v": str(place)} == await volumes.set_up(with_path(str(place)))
+    assert "but not brought up to date: hostPath type check failed" in volumes.told("u")["v"]
+
+    await volumes.tear_down("u")
+    with pytest.raises(VolumeFailed, match="type check failed"):
+        await volumes.set_up(with_path(str(place)))
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_path_that_was_made_for_a_pod_is_made_again_when_it_went(tmp_path: Path, nursery: trio.Nursery) -> None:
+    volumes = DiskVolumes(tmp_path / "root", NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 4))
+    await nursery.start(volumes.run)
+    place = tmp_path / "place"
+    for _ in range(2):
+        await volumes.set_up(with_path(str(place), "FileOrCreate"))
+        place.unlink()
+    nursery.cancel_scope.cancel()
+
+
 async def test_a_path_that_hangs_holds_up_its_own_pod_with_one_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

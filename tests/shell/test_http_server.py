@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import h11
@@ -14,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
-from trikubelet.model.errors import InvariantBroken
-from trikubelet.server.http import HttpLimits, Request, Response, json, serve_http, text
-from trikubelet.server.http_connection import HttpConnection
+from trikubelet.httpd.connection import HttpConnection
+from trikubelet.httpd.crowd import Crowd
+from trikubelet.httpd.messages import Upgrade
+from trikubelet.httpd.server import HttpLimits, Request, Response, json, serve_http, text
+from trikubelet.kit.barrier import InvariantBroken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-    Handler = Callable[[Request], Awaitable[Response]]
+    from trikubelet.httpd.messages import Accept
+
+    Handler = Callable[[Request], Awaitable[Response | Upgrade]]
 
 
 PIECES = (
@@ -164,6 +169,7 @@ async def test_a_silent_stream_is_closed_when_its_client_leaves(autojump_clock: 
     async with connected(handler) as client:
         await client.send_all(b"GET / HTTP/1.1\r\nhost: n\r\n\r\n")
         await client.receive_some()
+        await client.send_all(b"GET /next HTTP/1.1\r\nhost: n\r\n\r\n")  # whose end comes behind another request
         await wait_all_tasks_blocked()
         assert not closed.is_set()
         await client.send_eof()
@@ -210,6 +216,40 @@ async def test_a_stream_that_fails_ends_without_its_last_chunk_and_is_logged(
         told = await everything(client)
 
     assert told.endswith(b"4\r\nhalf\r\n")
+    assert "GET /log failed while it was sent" in caplog.text
+
+
+class FailsAsItsClientLeaves:
+    """A stream that is quiet, and whose inside does not bear to be cancelled."""
+
+    def __aiter__(self) -> FailsAsItsClientLeaves:
+        return self
+
+    async def __anext__(self) -> bytes:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._fail)
+            nursery.start_soon(trio.sleep_forever)
+        return b""
+
+    async def _fail(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise OSError("the disk is gone")
+
+
+async def test_a_stream_that_fails_as_its_client_leaves_ends_nothing_but_itself(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(_request: Request) -> Response:
+        return Response(200, {}, FailsAsItsClientLeaves())
+
+    async with connected(handler) as client:
+        await client.send_all(b"GET /log HTTP/1.1\r\nhost: n\r\n\r\n")
+        await client.send_eof()
+        told = await everything(client)
+
+    assert [b"200"] == statuses(told)
     assert "GET /log failed while it was sent" in caplog.text
 
 
@@ -269,14 +309,94 @@ async def test_a_broken_invariant_in_a_handler_ends_the_server(autojump_clock: M
             await everything(client)
 
 
+# ---- another protocol ----
+
+WANTS_MORE = b"POST /x HTTP/1.1\r\nhost: n\r\nupgrade: shout\r\nconnection: upgrade\r\n\r\n"
+
+
+async def test_a_handler_may_go_on_in_another_protocol_and_loses_nothing_that_came_early(
+    autojump_clock: MockClock,
+) -> None:
+    async def shout(accept: Accept) -> None:
+        async with await accept({"Upgrade": "shout", "connection": "upgrade"}) as stream:
+            while data := await stream.receive_some(3):
+                await stream.send_all(bytes(data).upper())
+
+    async def handler(_: Request) -> Upgrade:
+        return Upgrade(shout)
+
+    async with connected(handler) as client:
+        await client.send_all(WANTS_MORE + b"early, ")
+        await client.send_all(b"GET / HTTP/1.1\r\n")
+        await client.send_eof()
+        head, _, said = (await everything(client)).partition(b"\r\n\r\n")
+
+    assert [b"HTTP/1.1 101 Switching Protocols", b"upgrade: shout", b"connection: upgrade"] == head.split(b"\r\n")
+    assert b"EARLY, GET / HTTP/1.1\r\n" == said
+
+
+async def test_a_handler_that_does_not_accept_answers_and_http_goes_on(autojump_clock: MockClock) -> None:
+    async def refuse(_: Accept) -> Response:
+        return text("not today", 403)
+
+    async def handler(request: Request) -> Response | Upgrade:
+        return Upgrade(refuse) if "upgrade" in request.headers else text("ok")
+
+    async with connected(handler) as client:
+        await client.send_all(WANTS_MORE + b"GET / HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
+
+        assert [b"403", b"200"] == statuses(await everything(client))
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+async def test_a_conversation_that_fails_is_logged_and_told_as_far_as_it_can_be(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, accepts: bool
+) -> None:
+    async def fail(accept: Accept) -> None:
+        if accepts:
+            await accept({"upgrade": "shout"})
+        raise ValueError("nothing to say")
+
+    async def handler(_: Request) -> Upgrade:
+        return Upgrade(fail)
+
+    async with connected(handler) as client:
+        await client.send_all(WANTS_MORE)
+        await client.send_eof()
+
+        assert [b"101" if accepts else b"500"] == statuses(await everything(client))
+    assert "POST /x failed" in caplog.text
+
+
+async def test_a_client_that_goes_amid_a_conversation_is_no_failure(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def speak(accept: Accept) -> None:
+        stream = await accept({"upgrade": "shout"})
+        while True:
+            await stream.send_all(b"hello")
+            await trio.sleep(1)
+
+    async def handler(_: Request) -> Upgrade:
+        return Upgrade(speak)
+
+    async with connected(handler) as client:
+        await client.send_all(WANTS_MORE)
+        await client.receive_some()
+        await client.aclose()
+    assert "" == caplog.text
+
+
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
         (b"what is this\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nhost: n\r\nx: " + b"y" * 5000 + b"\r\n\r\n", b"431"),
         (b"GET http://[ HTTP/1.1\r\nhost: n\r\n\r\n", b"400"),
-        (b"GET /?" + b"a&" * 200 + b" HTTP/1.1\r\nhost: n\r\n\r\n", b"400"),
-        (b"POST / HTTP/1.1\r\nhost: n\r\ncontent-length: 101\r\n\r\n" + b"z" * 101, b"413"),
+        (b"GET / HTTP/1.1\r\nhost: n\r\nx: a\rb\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nhost: n\r\ntransfer-encoding: chunked\r\n\r\n65\r\n" + b"z" * 101, b"413"),
+        (b"POST / HTTP/1.1\r\nhost: n\r\ncontent-length: 101\r\n\r\n", b"413"),
+        (b"POST / HTTP/1.1\r\nhost: n\r\ncontent-length: 99999999999999999999\r\n\r\n", b"413"),
     ],
 )
 async def test_what_is_no_request_or_too_much_of_one_is_refused_and_closed(
@@ -285,7 +405,8 @@ async def test_what_is_no_request_or_too_much_of_one_is_refused_and_closed(
     async with connected(echo, HttpLimits(header_bytes_max=4096, body_bytes_max=100)) as client:
         await client.send_all(sent)
 
-        assert [status] == statuses(await everything(client))
+        told = await everything(client)
+        assert ([status], False) == (statuses(told), b"bytearray" in told)
 
 
 async def test_a_client_that_says_nothing_is_dropped_after_the_idle_time(autojump_clock: MockClock) -> None:
@@ -311,6 +432,44 @@ async def test_a_client_that_does_not_read_is_dropped_after_the_send_time(autoju
             await near.send_all(b"x")
 
 
+async def test_who_reads_a_stream_may_pause_for_hours_and_is_cut_at_last(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b"x" * 1000
+
+    async def handler(_request: Request) -> Response:
+        return Response(200, {}, body())
+
+    async with connected(handler, HttpLimits(send_seconds_max=7, stream_seconds_max=14400)) as client:
+        await client.send_all(b"GET / HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
+        got = await client.receive_some(100)
+        await trio.sleep(14000)
+        assert 3000 == (got + await everything(client)).count(b"x")
+    assert [] == caplog.messages
+
+    near, far = trio.testing.lockstep_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(HttpConnection(far, handler, HttpLimits(stream_seconds_max=14400)).run)
+        await near.send_all(b"GET / HTTP/1.1\r\nhost: n\r\n\r\n")
+        await near.receive_some(100)
+        await trio.sleep(15000)
+        assert ["GET /: cut, for nobody reads it"] == caplog.messages
+
+
+async def test_who_gives_a_crowd_sees_in_it_who_is_there(tmp_path: Path) -> None:
+    listener, crowd = trio.SocketListener(await listening(tmp_path / "s")), Crowd("this one", 3)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(serve_http, echo, [listener], crowd=crowd))
+        client = await trio.open_unix_socket(tmp_path / "s")
+        await client.send_all(b"GET / HTTP/1.1\r\nhost: n\r\n\r\n")
+        await client.receive_some()
+        assert 1 == len(crowd)
+        await client.aclose()
+        nursery.cancel_scope.cancel()
+
+
 async def test_one_client_too_many_is_told_so(tmp_path: Path) -> None:
     listener = trio.SocketListener(await listening(tmp_path / "s"))
     async with trio.open_nursery() as nursery:
@@ -327,6 +486,256 @@ async def test_one_client_too_many_is_told_so(tmp_path: Path) -> None:
         await first.aclose()
         await second.aclose()
         nursery.cancel_scope.cancel()
+
+
+# ---- clients that mean harm ----
+
+
+class Heard:
+    """A handler that refuses to change the protocol, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, bytes]] = []
+
+    async def handle(self, request: Request) -> Response:
+        await trio.lowlevel.checkpoint()
+        self.requests.append((f"{request.method} {request.path}", request.body))
+        return text("no", 403)
+
+
+HIDDEN = b"GET /hidden HTTP/1.1\r\nhost: n\r\n\r\n"
+UPGRADE = b"GET /x HTTP/1.1\r\nhost: n\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "heard", "told"),
+    [
+        (UPGRADE + b"\r\n" + HIDDEN, [("GET /x", b""), ("GET /hidden", b"")], [b"403", b"403"]),
+        (UPGRADE + b"content-length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN, [("GET /x", HIDDEN)], [b"403"]),
+        (
+            UPGRADE + b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(HIDDEN), HIDDEN),
+            [("GET /x", HIDDEN)],
+            [b"403"],
+        ),
+        (UPGRADE + b"content-length: 6\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n" + HIDDEN, [], [b"400"]),
+        (UPGRADE + b"content-length: 0\r\ncontent-length: 33\r\n\r\n" + HIDDEN, [], [b"400"]),
+        (UPGRADE + b"transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n" + HIDDEN, [], [b"501"]),
+        (UPGRADE + b"transfer-encoding: chunked\r\n\r\n0;x=\n\r\n\r\n" + HIDDEN, [], [b"400"]),
+        (UPGRADE + b"transfer-encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n" + HIDDEN, [], [b"400"]),
+        (UPGRADE + b"transfer-encoding: chunked\r\n\r\n-1\r\n\r\n" + HIDDEN, [], [b"400"]),
+        (UPGRADE + b"transfer-encoding: chunked\r\n\r\n0\r\ntrailer: x\r\n\r\n", [("GET /x", b"")], [b"403"]),
+        (b"CONNECT n:1 HTTP/1.1\r\nhost: n\r\n\r\n" + HIDDEN, [], [b"501"]),
+        (b"HEAD x HTTP/1.1\r\nhost: n\r\n\r\n" + HIDDEN, [], [b"400"]),
+        (b"GET /x HTTP/1.1\r\nhost: n\r\n\r\nHEAD x HTTP/1.1\r\nhost: n\r\n\r\n", [("GET /x", b"")], [b"403", b"400"]),
+    ],
+)
+async def test_no_request_hides_in_another(
+    autojump_clock: MockClock, sent: bytes, heard: list[tuple[str, bytes]], told: list[bytes]
+) -> None:
+    handler = Heard()
+    async with connected(handler.handle) as client:
+        await client.send_all(sent)
+        await client.send_eof()
+
+        assert told == statuses(await everything(client))
+    assert heard == handler.requests
+
+
+async def test_a_body_before_another_protocol_is_no_part_of_it(autojump_clock: MockClock) -> None:
+    async def say_back(accept: Accept) -> None:
+        stream = await accept({"upgrade": "shout", "connection": "upgrade"})
+        await stream.send_all(await stream.receive_some())
+
+    async def handler(_: Request) -> Upgrade:
+        return Upgrade(say_back)
+
+    async with connected(handler) as client:
+        await client.send_all(UPGRADE + b"content-length: 4\r\n\r\nbodyearly")
+
+        assert (await everything(client)).endswith(b"\r\n\r\nearly")
+
+
+@pytest.mark.parametrize(
+    ("begin", "drop"),
+    [
+        (b"GET / HTTP/1.1\r\nhost: n\r\nx:", b"y"),
+        (b"GET / HTTP/1.1\r\nhost: n\r\n", b"a:\r\n"),
+        (b"POST / HTTP/1.1\r\nhost: n\r\ncontent-length: 1000\r\n\r\n", b"z"),
+        (b"POST / HTTP/1.1\r\nhost: n\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nz\r\n"),
+        (b"", b"G"),
+    ],
+)
+async def test_who_says_a_little_now_and_then_gains_no_time(
+    autojump_clock: MockClock, begin: bytes, drop: bytes
+) -> None:
+    handler = Heard()
+    async with connected(handler.handle, HttpLimits(idle_seconds_max=90)) as client:
+        await client.send_all(begin)
+        with suppress(trio.BrokenResourceError):
+            while trio.current_time() < 1000:
+                await trio.sleep(7)
+                await client.send_all(drop)
+        assert 10 <= trio.current_time() <= 17
+
+    assert [] == handler.requests
+
+
+@pytest.mark.parametrize(("status", "seconds"), [(200, 90), (301, 90), (401, 10), (500, 10)])
+async def test_who_was_told_nothing_but_refusals_may_be_silent_for_a_short_time_only(
+    autojump_clock: MockClock, status: int, seconds: float
+) -> None:
+    async def handler(_: Request) -> Response:
+        return text("said", status)
+
+    async with connected(handler) as client:
+        await client.send_all(b"GET / HTTP/1.1\r\nhost: n\r\n\r\n")
+        await everything(client)
+
+        assert seconds == trio.current_time()
+
+
+@pytest.mark.parametrize("sent", [b"POST /%ff HTTP/1.1\r\n", b"POST /run/a?cmd=rm%20/%ffa HTTP/1.1\r\n"])
+async def test_what_is_no_utf_8_is_refused_and_not_replaced(autojump_clock: MockClock, sent: bytes) -> None:
+    handler = Heard()
+    async with connected(handler.handle) as client:
+        await client.send_all(sent + b"host: n\r\ncontent-length: 0\r\n\r\n")
+        told = await everything(client)
+
+    assert ([b"400"], True) == (statuses(told), told.endswith(b"the request's path or query is not UTF-8\n"))
+    assert [] == handler.requests
+
+
+async def test_headers_without_end_are_refused_by_their_number_too(autojump_clock: MockClock) -> None:
+    handler = Heard()
+    async with connected(handler.handle, HttpLimits(header_bytes_max=1024 * 1024)) as client:
+        await client.send_all(b"GET / HTTP/1.1\r\nhost: n\r\n" + b"a:\r\n" * 10_000)
+
+        assert [b"431"] == statuses(await everything(client))
+    assert [] == handler.requests
+
+
+FEW = HttpLimits(header_bytes_max=8000, held_bytes_max=4000, shared_bytes_max=10_000)
+"""Three of those who send 7000 find room."""
+LARGE = b"GET /large HTTP/1.1\r\nhost: n\r\nx: " + b"y" * 6950
+END = b"\r\n\r\n"
+
+
+class Callers(trio.abc.Listener[trio.abc.Stream]):
+    """Owns the line of those who have connected and were not accepted yet."""
+
+    def __init__(self) -> None:
+        self._calling, self._waiting = trio.open_memory_channel[trio.abc.Stream](1000)
+
+    async def accept(self) -> trio.abc.Stream:
+        return await self._waiting.receive()
+
+    async def aclose(self) -> None:
+        await self._waiting.aclose()
+
+    def call(self) -> trio.abc.Stream:
+        """The client's end of a new connection."""
+        near, far = memory_stream_pair()
+        self._calling.send_nowait(far)
+        return near
+
+
+@asynccontextmanager
+async def answering(handler: Handler, limits: HttpLimits) -> AsyncIterator[Callers]:
+    """A server whose connections cost nothing."""
+    callers = Callers()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(serve_http, handler, [callers], limits=limits))
+        yield callers
+        nursery.cancel_scope.cancel()
+
+
+async def said_to(client: trio.abc.Stream, words: bytes) -> list[bytes]:
+    """The statuses of what is said back at once, if anything is."""
+    await client.send_all(words)
+    with trio.move_on_after(1):
+        return statuses(bytes(await client.receive_some()))
+    return []
+
+
+async def test_many_who_send_much_of_a_head_and_stop_hold_no_more_than_there_is_for_all(
+    autojump_clock: MockClock,
+) -> None:
+    async with answering(echo, FEW) as callers:
+        clients = [callers.call() for _ in range(50)]
+        told = [await said_to(client, LARGE) for client in clients]
+        assert [[]] * 3 + [[b"503"]] * 47 == told
+        small = callers.call()
+        assert [b"200"] == await said_to(small, b"GET / HTTP/1.1\r\nhost: n" + END)
+        assert [b"200"] == await said_to(clients[0], END)
+        assert [b"200"] == await said_to(callers.call(), LARGE + END)
+        await clients[1].aclose()
+        await wait_all_tasks_blocked()
+        assert [b"200"] == await said_to(clients[0], LARGE + END), "its first is no longer counted"
+
+
+async def test_what_is_not_answered_yet_is_held_with_all_its_fields(autojump_clock: MockClock) -> None:
+    answered = trio.Event()
+
+    async def handler(_: Request) -> Response:
+        await answered.wait()
+        return Response()
+
+    async with answering(handler, FEW) as callers:
+        clients = [callers.call() for _ in range(3)]
+        told = [await said_to(client, b"GET /?" + b"a=&" * 15 + b" HTTP/1.1\r\nhost: n" + END) for client in clients]
+        assert [[], [], [b"503"]] == told, "of which each takes 8 KB and has sent 60 bytes"
+        answered.set()
+        assert [b"200"] == await said_to(clients[0], b"")
+
+
+async def test_who_sends_more_behind_a_request_than_there_is_room_for_is_let_go(autojump_clock: MockClock) -> None:
+    async def trickle() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x"
+            await trio.sleep(100)
+
+    async def handler(_: Request) -> Response:
+        return Response(body=trickle())
+
+    async with answering(handler, FEW) as callers:
+        client = callers.call()
+        assert [b"200"] == await said_to(client, b"GET / HTTP/1.1\r\nhost: n" + END)
+        await client.send_all(LARGE)
+        await client.send_all(LARGE + LARGE)
+        await wait_all_tasks_blocked()
+        with pytest.raises(trio.BrokenResourceError):
+            await client.send_all(b"x")
+        told = [await said_to(callers.call(), LARGE) for _ in range(4)]
+        assert [[]] * 3 + [[b"503"]] == told
+
+
+async def test_a_body_in_a_thousand_pieces_lets_others_have_their_turn(autojump_clock: MockClock) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    handler = Heard()
+    async with connected(handler.handle) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        begin = b"POST / HTTP/1.1\r\nhost: n\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+        await client.send_all(begin + b"1\r\nz\r\n" * 1000 + b"0\r\n\r\n")
+        assert [b"403"] == statuses(await everything(client))
+        nursery.cancel_scope.cancel()
+
+    assert [("POST /", b"z" * 1000)] == handler.requests
+    assert turns > 1000
+
+
+async def test_of_what_cannot_be_read_little_is_said_back(autojump_clock: MockClock) -> None:
+    async with connected(echo) as client:
+        await client.send_all(b"\x01" * 50_000 + b"\r\n\r\n")
+        told = await everything(client)
+
+    assert ([b"400"], True) == (statuses(told), len(told) < 1000)
 
 
 @settings(deadline=None, max_examples=200)
@@ -348,4 +757,4 @@ def test_no_rubbish_is_answered_with_anything_but_http_or_brings_the_server_down
     trio.run(converse, clock=trio.testing.MockClock(autojump_threshold=0))
 
     assert told == b"" or told.startswith(b"HTTP/1.1 ")
-    assert set(statuses(told)) <= {b"100", b"200", b"400", b"413", b"431", b"501"}
+    assert set(statuses(told)) <= {b"100", b"200", b"400", b"413", b"414", b"431", b"501", b"505"}

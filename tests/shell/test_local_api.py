@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import trio
 
-from shell.localkit import NOW, FakeView, StoppedClock, event, pod, served
+from shell.localkit import NOW, FakeAgent, FakeUse, FakeView, StoppedClock, event, no_streams, pod, served
 from trikubelet.app.client import Agent, AgentObjects, NoAgent, NotAllowed
 from trikubelet.model.errors import StartFailed
 from trikubelet.server.local_api import serve_local_api
@@ -174,7 +174,7 @@ async def test_a_place_that_cannot_have_a_socket_is_refused_with_the_reason(
     (tmp_path / "file").touch()
 
     with pytest.raises(StartFailed, match=why):
-        await serve_local_api(FakeView(), StoppedClock(), str(tmp_path / place))
+        await serve_local_api(FakeView(), FakeAgent(), no_streams(), FakeUse(), StoppedClock(), str(tmp_path / place))
 
 
 async def test_who_may_ask_is_named_to_those_who_may_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

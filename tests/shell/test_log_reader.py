@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from trikubelet.server import log_tail
+from trikubelet.server import log_reader, log_tail
 from trikubelet.server.log_reader import LogQuery, read_log
 
 if TYPE_CHECKING:
@@ -295,3 +296,215 @@ async def test_a_line_too_long_to_hold_comes_in_pieces(tmp_path: Path) -> None:
     said = await read(path, LogQuery(timestamps=True))
 
     assert f"{stamp(0)} ".encode() + b"y" * 1638400 + b"end\n" == said
+
+
+def pack(path: str) -> None:
+    """What rotation makes of a part that is not the newest any more."""
+    with open(path, "rb") as plain, gzip.open(f"{path}.gz", "wb") as packed:
+        packed.write(plain.read())
+    found = os.stat(path)
+    os.utime(f"{path}.gz", ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.unlink(path)
+
+
+@pytest.mark.parametrize("asked", [LogQuery(), LogQuery(tail_lines=5), LogQuery(since_ns=EPOCH_NS + 1)])
+@pytest.mark.parametrize("follows", [False, True])
+async def test_a_rotation_while_older_parts_are_read_costs_no_line(
+    tmp_path: Path, autojump_clock: MockClock, asked: LogQuery, *, follows: bool
+) -> None:
+    writer = Writer(tmp_path / "0.log")
+    for name in ("20231114-221300", "20231114-221400", "20231114-221500"):
+        writer.write(name, f"{name} again")
+        writer.rotate(name)
+    writer.write("last")
+    said = b""
+    async with aclosing(read_log(str(writer.path), replace(asked, follow=follows), lambda: writer.over)) as blocks:
+        async for block in blocks:
+            if not said:  # somebody reads slowly
+                pack(f"{writer.path}.20231114-221400")
+                writer.rotate("20231114-221600")
+                pack(f"{writer.path}.20231114-221500")
+                writer.write("new")
+                writer.over = True
+            said += block
+
+    whole = [text for n in (3, 4, 5) for text in (f"20231114-221{n}00", f"20231114-221{n}00 again")]
+    wanted = whole[1:] if asked.since_ns else whole[6 - 4 :] if asked.tail_lines else whole
+    assert [*wanted, "last", *(["new"] if follows else [])] == said.decode().split("\n")[:-1]
+
+
+async def test_a_rotation_while_the_tail_is_looked_for_makes_another_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(tmp_path / "0.log")
+    writer.write("one", "two", "three")
+    find = log_reader.find_tail
+    looks: list[list[str]] = []
+
+    async def rotated_meanwhile(files: list[str], lines: int) -> log_tail.Start:
+        looks.append(files)
+        if len(looks) == 1:
+            writer.rotate("20231114-221300")
+            writer.write("four")
+        return await find(files, lines)
+
+    monkeypatch.setattr(log_reader, "find_tail", rotated_meanwhile)
+
+    assert b"three\nfour\n" == await read(writer.path, LogQuery(tail_lines=2))
+    assert [1, 2] == [len(files) for files in looks]
+
+
+async def test_a_log_that_is_rotated_at_each_look_is_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(tmp_path / "0.log")
+    writer.write("one")
+    find = log_reader.find_tail
+
+    async def rotated_meanwhile(files: list[str], lines: int) -> log_tail.Start:
+        start = await find(files, lines)
+        writer.rotate(f"20231114-22130{len(files)}")
+        looks.append(len(files))
+        return start
+
+    looks: list[int] = []
+    monkeypatch.setattr(log_reader, "find_tail", rotated_meanwhile)
+
+    assert b"one\n" == await read(writer.path, LogQuery(tail_lines=9))
+    assert [*range(1, log_reader.FINDS_MAX + 1)] == looks
+
+
+async def test_lines_written_to_the_old_file_after_there_is_a_new_one_are_followed(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    writer, said = Writer(tmp_path / "0.log"), []
+    writer.write("one")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follow, writer, said)
+        await trio.sleep(1.1)
+        with writer.path.open("ab", buffering=0) as late:
+            writer.rotate("20231114-221300")
+            await trio.sleep(0.15)  # a look lies between
+            late.write(raw(1, Record("stdout", True, "two")))
+        writer.write("three")
+        await trio.sleep(1)
+        writer.over = True
+
+    assert b"one\ntwo\nthree\n" == b"".join(said)
+
+
+@pytest.mark.parametrize("tail_lines", [1, 2])
+async def test_a_compressed_part_without_a_newline_is_gone_through_a_block_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail_lines: int
+) -> None:
+    first, last = (raw(n, Record("stdout", True, text)) for n, text in enumerate(["first", "last"]))
+    with gzip.open(tmp_path / "0.log.20231114-221300.gz", "wb") as packed:
+        packed.write(first + bytes(3_000_000) + b"\n" + last)
+    sizes: list[int] = []
+    checkpoints: list[None] = []
+    readline, heads = gzip.GzipFile.readline, log_tail._heads_of_packed
+
+    def counted(file: gzip.GzipFile, size: int = -1) -> bytes:
+        sizes.append(size)
+        return readline(file, size)
+
+    def watched(file):
+        for head in heads(file):
+            if head is None:
+                checkpoints.append(head)
+            yield head
+
+    monkeypatch.setattr(gzip.GzipFile, "readline", counted)
+    monkeypatch.setattr(log_tail, "_heads_of_packed", watched)
+
+    said = await read(tmp_path / "0.log", LogQuery(tail_lines=tail_lines))
+
+    assert b"first\nlast\n".split()[-tail_lines:] == said.split()
+    assert {log_tail.BLOCK_BYTES} == set(sizes)
+    assert len(checkpoints) >= 3_000_000 // log_tail.BLOCK_BYTES
+
+
+@pytest.mark.parametrize("tail_lines", [None, 100])
+async def test_a_part_that_is_not_whole_is_shown_as_far_as_it_goes_and_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tail_lines: int | None
+) -> None:
+    (tmp_path / "0.log.20231114-221200.gz").write_bytes(b"")
+    (tmp_path / "0.log.20231114-221300.gz").write_bytes(gzip.compress(raw(0, Record("stdout", True, "one")))[:-9])
+    (tmp_path / "0.log.20231114-221400.gz").write_bytes(b"nothing like it")
+    (tmp_path / "0.log").write_bytes(raw(1, Record("stdout", True, "two")))
+
+    said = await read(tmp_path / "0.log", LogQuery(tail_lines=tail_lines))
+
+    assert said.endswith(b"two\n")
+    if tail_lines is None:
+        assert ["221300.gz is not whole", "221400.gz is not whole"] == [
+            record.getMessage().partition("20231114-")[2].partition(",")[0] for record in caplog.records
+        ]
+
+
+async def test_a_tail_that_begins_deep_in_a_compressed_part_is_reached_step_by_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seek = gzip.GzipFile.seek
+
+    def only_where_it_is(file: gzip.GzipFile, offset: int, *whence: int) -> int:
+        assert whence or file.tell() == offset, "all up to there would be unpacked at once"
+        return seek(file, offset, *whence)
+
+    monkeypatch.setattr(gzip.GzipFile, "seek", only_where_it_is)
+    writer = Writer(tmp_path / "0.log")
+    writer.write(*(f"{n} {'x' * 1000}" for n in range(300)))
+    writer.rotate("20231114-221300", packed=True)
+    writer.write("last")
+
+    said = await read(writer.path, LogQuery(tail_lines=11))
+
+    assert [*map(str, range(290, 300)), "last"] == [line.split()[0] for line in said.decode().splitlines()]
+
+
+def plant_pipe(path: Path) -> None:
+    """What somebody with a hand in the directory of logs may do; no one ever writes to it."""
+    os.mkfifo(path)
+
+
+@pytest.mark.usefixtures("no_standing_still")
+@pytest.mark.parametrize("asked", [LogQuery(), LogQuery(tail_lines=5), LogQuery(follow=True)])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+async def test_a_pipe_among_the_parts_of_a_log_is_left_out_and_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str, asked: LogQuery
+) -> None:
+    log = tmp_path / "0.log"
+    log.with_name("0.log.20231114-221200").write_bytes(raw(0, Record("stdout", True, "one")))
+    plant_pipe(log.with_name(f"0.log.20231114-221300{ending}"))
+    log.write_bytes(raw(1, Record("stdout", True, "two")))
+
+    assert b"one\ntwo\n" == await read(log, asked)
+    assert [f"no plain file: '{log}.20231114-221300{ending}'"] == [
+        record.getMessage().partition("[Errno 22] ")[2] for record in caplog.records
+    ]
+
+
+@pytest.mark.usefixtures("no_standing_still")
+@pytest.mark.parametrize("asked", [LogQuery(), LogQuery(tail_lines=5), LogQuery(follow=True)])
+async def test_a_pipe_in_place_of_the_log_is_an_error(tmp_path: Path, asked: LogQuery) -> None:
+    plant_pipe(tmp_path / "0.log")
+    with pytest.raises(OSError, match="no plain file"):
+        await read(tmp_path / "0.log", asked)
+
+
+@pytest.mark.usefixtures("no_standing_still")
+async def test_following_ends_with_an_error_where_the_log_becomes_a_pipe(tmp_path: Path, autojump_clock) -> None:
+    writer, said = Writer(tmp_path / "0.log"), []
+    writer.write("one")
+
+    async def replace_it() -> None:
+        await trio.sleep(1)
+        writer.path.unlink()
+        plant_pipe(writer.path)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(replace_it)
+        with pytest.raises(OSError, match="no plain file"):
+            await follow(writer, said)
+
+    assert [b"one\n"] == said

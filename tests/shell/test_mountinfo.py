@@ -53,14 +53,10 @@ def test_the_real_list_has_the_root() -> None:
     assert "/" in [mount.path for mount in parse_mountinfo(Path("/proc/self/mountinfo").read_text())]
 
 
-def test_a_failed_mount_is_told_in_the_programs_words() -> None:
-    with pytest.raises(OSError, match=r"umount /nowhere/at/all: .*(not|no) "):
-        mounts.unmount("/nowhere/at/all")
-
-
 def test_a_memory_volume_is_mounted_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[list[str]] = []
-    monkeypatch.setattr(mounts, "_run", commands.append)
+    monkeypatch.setattr(mounts, "run", commands.append)
+    monkeypatch.setattr(mounts, "_can_stay_in_memory", lambda *_: False)
 
     mounts.mount_tmpfs("/v", 4096, 0o2777, 1000)
     mounts.mount_tmpfs("/v", None, 0o777, None)
@@ -69,3 +65,30 @@ def test_a_memory_volume_is_mounted_complete(monkeypatch: pytest.MonkeyPatch) ->
         ["mount", "-t", "tmpfs", "-o", "mode=2777,gid=1000,size=4096", "tmpfs", "/v"],
         ["mount", "-t", "tmpfs", "-o", "mode=0777", "tmpfs", "/v"],
     ] == commands
+
+
+@pytest.mark.parametrize(
+    ("expected", "release", "uid_map"),
+    [
+        (True, "6.4.0-1-amd64", "         0          0 4294967295\n"),
+        (True, "10.0", "0 0 4294967295\n"),
+        (False, "6.3.13", "0 0 4294967295\n"),
+        (False, "5.15.0-91-generic", "0 0 4294967295\n"),
+        (False, "6.12.1", "0 100000 65536\n"),
+        (False, "unknown", "0 0 4294967295\n"),
+    ],
+)
+def test_a_memory_volume_stays_in_memory_where_the_kernel_can_have_that(
+    expected: bool, release: str, uid_map: str
+) -> None:
+    assert expected is mounts._can_stay_in_memory(release, uid_map)
+
+
+@pytest.mark.parametrize(
+    ("expected", "capabilities"), [(True, "000001ffffffffff"), (True, "0000000000200000"), (False, "00000000a80425fb")]
+)
+def test_who_may_mount_is_told_by_his_capabilities(expected: bool, capabilities: str, tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    status.write_text(f"Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t{capabilities}\nCapBnd:\t0000000000000000\n")
+
+    assert expected is mounts.is_allowed(status)

@@ -42,6 +42,26 @@ def test_a_machine_is_read_from_its_files(machine: Path) -> None:
     assert {2 * 1024**2: 16} == reading.huge_pages
 
 
+def test_a_kernel_has_apparmor_where_it_says_so_and_shows_it(machine: Path) -> None:
+    assert not read_node(machine).apparmor
+    _write(machine, "sys/module/apparmor/parameters/enabled", "Y\n")
+    assert not read_node(machine).apparmor
+    _write(machine, "sys/kernel/security/apparmor/profiles", "")
+    assert read_node(machine).apparmor
+    _write(machine, "sys/module/apparmor/parameters/enabled", "N\n")
+    assert not read_node(machine).apparmor
+
+
+def test_what_tells_of_processors_heat_is_found_for_each(machine: Path) -> None:
+    assert () == read_node(machine).throttle_paths
+    cpus = "sys/devices/system/cpu"
+    for name in ("cpu1", "cpu0"):
+        _write(machine, f"{cpus}/{name}/thermal_throttle/core_throttle_count", "0\n")
+
+    expected = tuple(f"/{cpus}/{name}/thermal_throttle" for name in ("cpu0", "cpu1"))
+    assert expected == read_node(machine).throttle_paths
+
+
 def test_a_host_name_is_lower_case_because_node_names_are(machine: Path) -> None:
     assert read_node(machine).hostname == "node-a.example"
 

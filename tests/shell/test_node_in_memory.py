@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from trikubelet.app.node import Node, Outside, Rules, join, run_node
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.restarts import BackoffLimits
+from trikubelet.images.puller import PullRules
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.k8s import ContainerStateWaiting
+from trikubelet.model.k8s import ContainerStateWaiting, PodResourceClaim, PodStatus, ResourceRequirements
 from trikubelet.model.runtime import ContainerState, SandboxState
 from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds, Troubles
-from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
+from trikubelet.testing.memory_handlers import MemoryHandlers
+from trikubelet.testing.memory_host import (
+    MemoryContainerLogs,
+    MemoryPodCgroups,
+    MemoryPodFiles,
+    MemoryVolumes,
+    VirtualClock,
+)
+from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
 from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
 from trikubelet.testing.world import World
 
@@ -41,18 +51,22 @@ class Bench:
         self.images = MemoryImages(["app:1"], ["web:2"])
 
     @asynccontextmanager
-    async def agent(self, *pods: Pod, doubtful: tuple[str, ...] = ()) -> AsyncIterator[Node]:
+    async def agent(self, *pods: Pod, doubtful: tuple[str, ...] = (), embedded: bool = False) -> AsyncIterator[Node]:
         """An agent for the length of the block; leaving the block kills it as SIGKILL would."""
         outside = Outside(
             MemoryRuntime(self.world, Troubles(Odds(latency_seconds=0.002))),
             self.images,
             self.files,
+            MemoryContainerLogs(self.files),
             self.volumes,
             self.cgroups,
+            MemoryHandlers(self.world),
+            MemoryPullRecords(),
+            MemoryLogins(),
             VirtualClock(),
         )
-        facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
-        node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file"], random.Random(1))
+        facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33, embedded=embedded)
+        node = join(outside, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file"], random.Random(1))
         async with trio.open_nursery() as nursery:
             await nursery.start(run_node, node)
             node.slots["file"].put(Snapshot(pods, doubtful))
@@ -190,10 +204,19 @@ async def test_a_pod_that_nothing_wants_is_stopped_but_not_before_every_source_h
     async with bench.agent(pod("web")):
         await until(lambda: bench.running() == ["main"])
     outside = Outside(
-        MemoryRuntime(bench.world), bench.images, bench.files, bench.volumes, bench.cgroups, VirtualClock()
+        MemoryRuntime(bench.world),
+        bench.images,
+        bench.files,
+        MemoryContainerLogs(bench.files),
+        bench.volumes,
+        bench.cgroups,
+        MemoryHandlers(bench.world),
+        MemoryPullRecords(),
+        MemoryLogins(),
+        VirtualClock(),
     )
     facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",))
-    node = join(outside, facts, Rules(Bounds(), BackoffLimits(), 5), ["file", "http"], random.Random(1))
+    node = join(outside, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file", "http"], random.Random(1))
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
         node.slots["file"].put(Snapshot())
@@ -212,6 +235,17 @@ async def test_a_dead_sandbox_is_replaced_and_its_containers_with_it(autojump_cl
         await until(lambda: [1] == [s.attempt for s in bench.world.sandboxes.values() if s.state is SandboxState.READY])
         await until(lambda: bench.running() == ["main"])
         assert {"SandboxChanged"} <= {event.reason for event in node.events.all()}
+
+
+async def test_initialisation_begins_anew_in_a_new_sandbox(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    init = [container("first", ["exit", "0", "3"]), container("second", ["exit", "0", "3"])]
+    async with bench.agent(pod("web", init=init)):
+        await until(lambda: bench.running() == ["main"])
+        bench.world.stop_sandbox(next(iter(bench.world.sandboxes)))
+        for running in ("first", "second", "main"):
+            await until(lambda running=running: [running] == bench.running())  # type: ignore[misc]
+            assert [1] == [s.attempt for s in bench.world.sandboxes.values() if s.state is SandboxState.READY]
 
 
 async def test_an_image_that_cannot_be_had_is_told_in_upstreams_words(autojump_clock: MockClock) -> None:
@@ -258,12 +292,41 @@ async def test_a_pod_that_left_and_came_back_under_its_uid_lives_again(autojump_
 
 async def test_what_a_pod_asks_for_in_vain_is_told_once(autojump_clock: MockClock) -> None:
     bench = Bench()
-    async with bench.agent(pod("web", node_selector={"disk": "ssd"})) as node:
+    async with bench.agent(pod("web", resource_claims=(PodResourceClaim(name="gpu"),))) as node:
         await until(lambda: phase(node, "web") == "Running")
         (event,) = [event for event in node.events.all() if event.reason == "UnsupportedFields"]
 
     assert 1 == event.count
-    assert "spec.nodeSelector: it is not compared with this node's labels" in event.message
+    assert "spec.resourceClaims: claims are not prepared yet" in event.message
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+async def test_what_the_embedded_runtime_does_without_is_told_where_it_is_the_runtime(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, *, embedded: bool
+) -> None:
+    bench = Bench()
+    limited = container("main", resources=ResourceRequirements(limits={"memory": "50Mi"}))
+    async with bench.agent(pod("web", limited), embedded=embedded) as node:
+        await until(lambda: phase(node, "web") == "Running")
+        events = [event for event in node.events.all() if event.reason == "UnsupportedFields"]
+
+    told = "asks for what the embedded runtime does without: spec.containers[0].resources.limits[memory]: it is not"
+    assert [1] * embedded == [event.count for event in events if told in event.message]
+    assert embedded == (f"Pod default/web {told}" in caplog.text)
+
+
+async def test_an_agent_that_starts_anew_tells_it_in_its_log_alone(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The event of its earlier life is still there, where the API server keeps it."""
+    bench = Bench()
+    started = PodStatus(phase="Running", start_time="2027-01-15T08:00:00Z")
+    known = pod("web", resource_claims=(PodResourceClaim(name="gpu"),), source="api")
+    async with bench.agent(replace(known, status=started)) as node:
+        await until(lambda: phase(node, "web") == "Running")
+
+        assert "UnsupportedFields" not in [event.reason for event in node.events.all()]
+    assert "spec.resourceClaims: claims are not prepared yet" in caplog.text
 
 
 async def test_bodies_of_a_crashing_container_do_not_pile_up(autojump_clock: MockClock) -> None:
@@ -287,10 +350,10 @@ async def test_what_nobody_wants_is_left_alone_while_a_manifest_cannot_be_read(a
     async with bench.agent(doubtful=unread) as node:
         await trio.sleep(300)
         assert ["main"] == bench.running()
-        assert {"uid-web", "uid-job"} == {record.uid for record in node.pleg.pods()}
+        assert {"uid-web", "uid-job"} == set(node.pleg.uids())
         assert {"uid-web", "uid-job"} <= bench.files.pods_on_disk()
         node.slots["file"].put(Snapshot((web,)))
-        await until(lambda: {"uid-web"} == {record.uid for record in node.pleg.pods()})
+        await until(lambda: {"uid-web"} == set(node.pleg.uids()))
         assert ["main"] == bench.running()
 
 

@@ -2,18 +2,22 @@
 
 import os
 import stat
+import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 
 from trikubelet.host import pod_files
 from trikubelet.host.pod_files import DiskPodFiles
+from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StillMounted
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> DiskPodFiles:
-    return DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links")
+    return DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links", ThreadPool("removals", 2))
 
 
 @pytest.fixture
@@ -44,63 +48,88 @@ def test_a_container_that_has_the_hosts_file_mounted_sees_it_change(files: DiskP
     assert before == Path(files.write_hosts("u", "second")).stat().st_ino
 
 
-def test_removing_a_pods_directory_follows_no_link_in_it(files: DiskPodFiles, tmp_path: Path, treasure: Path) -> None:
+def test_a_hosts_file_is_written_anew_however_much_a_container_made_of_it(files: DiskPodFiles) -> None:
+    files.make_pod("u")
+    path = Path(files.write_hosts("u", "hosts"))
+    before = path.stat().st_ino
+    os.truncate(path, 1 << 40)  # which costs its maker nothing, and no machine has the memory to read it
+
+    files.write_hosts("u", "hosts")
+
+    assert ("hosts", before) == (path.read_text(), path.stat().st_ino)
+
+
+def test_a_hosts_file_that_says_what_it_should_is_not_touched(files: DiskPodFiles) -> None:
+    files.make_pod("u")
+    path = Path(files.write_hosts("u", "hosts"))
+    os.utime(path, (1, 1))
+
+    files.write_hosts("u", "hosts")
+
+    assert 1 == path.stat().st_mtime
+
+
+async def test_removing_a_pods_directory_follows_no_link_in_it(
+    files: DiskPodFiles, tmp_path: Path, treasure: Path
+) -> None:
     files.make_pod("u")
     (tmp_path / "root/pods/u/volumes/way-out").symlink_to(treasure)
 
-    files.remove_pod("u")
+    await files.remove_pod("u")
 
     assert not (tmp_path / "root/pods/u").exists()
     assert "gold" == (treasure / "gold").read_text()
 
 
-def test_a_link_in_place_of_a_pods_directory_is_no_pod_and_leads_nowhere(
+async def test_a_link_in_place_of_a_pods_directory_is_no_pod_and_leads_nowhere(
     files: DiskPodFiles, tmp_path: Path, treasure: Path
 ) -> None:
     (tmp_path / "root/pods/u").symlink_to(treasure)
     (tmp_path / "logs/ns_p_u").symlink_to(treasure)
 
     assert frozenset() == files.pods_on_disk() | files.log_directories()
-    files.remove_pod("u")
-    files.remove_log_directory("ns_p_u")
+    await files.remove_pod("u")
+    await files.remove_log_directory("ns_p_u")
     assert "gold" == (treasure / "gold").read_text()
 
 
-def test_a_foreign_file_among_the_log_links_is_left_alone(files: DiskPodFiles, tmp_path: Path) -> None:
+async def test_a_foreign_file_among_the_log_links_is_left_alone(files: DiskPodFiles, tmp_path: Path) -> None:
     (tmp_path / "links/notes.txt").write_text("mine")
 
-    files.remove_log_directory("ns_p_u")
-    files.remove_container_logs(str(tmp_path / "logs/ns_p_u/c/0.log"))
+    await files.remove_log_directory("ns_p_u")
+    await files.remove_container_logs(str(tmp_path / "logs/ns_p_u/c/0.log"))
 
     assert "mine" == (tmp_path / "links/notes.txt").read_text()
 
 
-def test_a_link_among_the_logs_leads_to_no_log_outside(files: DiskPodFiles, tmp_path: Path, treasure: Path) -> None:
+async def test_a_link_among_the_logs_leads_to_no_log_outside(
+    files: DiskPodFiles, tmp_path: Path, treasure: Path
+) -> None:
     files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
     (tmp_path / "logs/ns_p_u/way-out").symlink_to(treasure)
     (tmp_path / "logs/ns_p_u/c/0.log").symlink_to(treasure / "gold")
 
-    files.remove_container_logs(str(tmp_path / "logs/ns_p_u/way-out/gold"))
-    files.remove_container_logs(str(tmp_path / "logs/ns_p_u/c/0.log"))
+    await files.remove_container_logs(str(tmp_path / "logs/ns_p_u/way-out/gold"))
+    await files.remove_container_logs(str(tmp_path / "logs/ns_p_u/c/0.log"))
 
     assert "gold" == (treasure / "gold").read_text()
     assert [] == list((tmp_path / "logs/ns_p_u/c").iterdir())
 
 
-def test_a_directory_of_logs_that_is_a_link_itself_is_no_reason_to_refuse(tmp_path: Path) -> None:
+async def test_a_directory_of_logs_that_is_a_link_itself_is_no_reason_to_refuse(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "logs").symlink_to(tmp_path / "disk")
-    files = DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links")
+    files = DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links", ThreadPool("removals", 2))
     files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
     for path in ("logs/ns_p_u/c/0.log", "disk/ns_p_u/c/1.log"):
         (tmp_path / path).touch()
-        files.remove_container_logs(str(tmp_path / path))
+        await files.remove_container_logs(str(tmp_path / path))
 
     assert [] == list((tmp_path / "disk/ns_p_u/c").iterdir())
 
 
 @pytest.mark.parametrize("path", ["/", "0.log", "logs/ns_p_u/c/0.log", "{logs}/ns_p_u/c/..", "{logs}/ns_p_u"])
-def test_what_is_no_path_of_a_log_is_not_removed(path: str, files: DiskPodFiles, tmp_path: Path) -> None:
+async def test_what_is_no_path_of_a_log_is_not_removed(path: str, files: DiskPodFiles, tmp_path: Path) -> None:
     files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
     log = tmp_path / "logs/ns_p_u/c/0.log"
     log.touch()
@@ -108,33 +137,33 @@ def test_what_is_no_path_of_a_log_is_not_removed(path: str, files: DiskPodFiles,
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        files.remove_container_logs(path.format(logs=tmp_path / "logs"))
+        await files.remove_container_logs(path.format(logs=tmp_path / "logs"))
 
     assert (tmp_path / "links/a.log").exists()
 
 
-def test_a_log_that_is_refused_is_said_once(
+async def test_a_log_that_is_refused_is_said_once(
     files: DiskPodFiles, treasure: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):
-        files.remove_container_logs(str(treasure / "gold"))
+        await files.remove_container_logs(str(treasure / "gold"))
 
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert 1 == len(warnings)
     assert f"Not removing the log {treasure}/gold" in warnings[0]
 
 
-def test_directories_that_somebody_took_away_are_empty(files: DiskPodFiles, tmp_path: Path) -> None:
+async def test_directories_that_somebody_took_away_are_empty(files: DiskPodFiles, tmp_path: Path) -> None:
     for directory in ("root/pods", "logs", "links"):
         (tmp_path / directory).rmdir()
 
     assert frozenset() == files.pods_on_disk() | files.log_directories()
     files.remove_dead_links(())
-    files.remove_log_directory("ns_p_u")
-    files.remove_container_logs(str(tmp_path / "logs/ns_p_u/c/0.log"))
+    await files.remove_log_directory("ns_p_u")
+    await files.remove_container_logs(str(tmp_path / "logs/ns_p_u/c/0.log"))
 
 
-def test_a_link_that_vanishes_while_it_is_looked_at_is_gone(
+async def test_a_link_that_vanishes_while_it_is_looked_at_is_gone(
     files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files.link_log("a.log", str(tmp_path / "logs/ns_p_u/c/0.log"))
@@ -147,25 +176,92 @@ def test_a_link_that_vanishes_while_it_is_looked_at_is_gone(
         return read(path)
 
     monkeypatch.setattr(os, "readlink", vanishing)
-    files.remove_log_directory("ns_p_u")
+    await files.remove_log_directory("ns_p_u")
 
     assert [] == list((tmp_path / "links").iterdir())
 
 
-def test_nothing_is_removed_while_something_is_mounted_below(
+async def test_nothing_is_removed_while_something_is_mounted_below(
     files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files.make_pod("u")
-    monkeypatch.setattr(pod_files, "mounted_below", lambda directory: (f"{directory}/volumes/v",))
+    files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
+    files.link_log("a.log", str(tmp_path / "logs/ns_p_u/c/0.log"))
+    monkeypatch.setattr(pod_files, "mounted_below", lambda directory: (f"{directory}/v",))
 
-    with pytest.raises(StillMounted, match="pods/u/volumes/v is still mounted"):
-        files.remove_pod("u")
-    assert frozenset({"u"}) == files.pods_on_disk()
+    with pytest.raises(StillMounted, match="pods/u/v is still mounted"):
+        await files.remove_pod("u")
+    with pytest.raises(StillMounted, match="logs/ns_p_u/v is still mounted"):
+        await files.remove_log_directory("ns_p_u")
+    assert ({"u"}, {"ns_p_u"}) == (files.pods_on_disk(), files.log_directories())
+    assert (tmp_path / "links/a.log").is_symlink()
 
 
 def test_an_agent_finds_the_directories_of_the_one_before(files: DiskPodFiles, tmp_path: Path) -> None:
     files.make_pod("u")
 
-    again = DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links")
+    again = DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links", ThreadPool("removals", 2))
 
     assert frozenset({"u"}) == again.pods_on_disk()
+
+
+@pytest.mark.parametrize("uid", ["..", "../treasure", "/etc", ""])
+async def test_what_is_no_uid_leads_nowhere(files: DiskPodFiles, treasure: Path, uid: str) -> None:
+    with pytest.raises(AssertionError, match="is no UID"):
+        files.make_pod(uid)
+    with pytest.raises(AssertionError, match="is no UID"):
+        await files.remove_pod(uid)
+
+    assert "gold" == (treasure / "gold").read_text()
+
+
+def test_a_directory_that_is_nobodys_uid_is_not_a_pods(files: DiskPodFiles, tmp_path: Path) -> None:
+    files.make_pod("u")
+    (tmp_path / "root/pods/.hidden").mkdir()
+
+    assert {"u"} == files.pods_on_disk()
+
+
+@pytest.mark.parametrize("what", ["pods/u", "ns_p_u"])
+async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing_is_made_in_it(
+    what: str, files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, let_go, remove = trio.Event(), threading.Event(), pod_files.remove_tree
+    logs = str(tmp_path / "logs")
+
+    def hang(path: str) -> None:
+        if path.endswith(what):
+            trio.from_thread.run_sync(begun.set)
+            assert let_go.wait(20)
+        remove(path)
+
+    monkeypatch.setattr(pod_files, "remove_tree", hang)
+    for uid in ("u", "v"):
+        files.make_pod(uid)
+        files.make_log_directory(f"{logs}/ns_p_{uid}", "")
+    act, make = {
+        "pods/u": (partial(files.remove_pod, "u"), partial(files.make_pod, "u")),
+        "ns_p_u": (
+            partial(files.remove_log_directory, "ns_p_u"),
+            partial(files.make_log_directory, f"{logs}/ns_p_u", "c"),
+        ),
+    }[what]
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(act)
+            await begun.wait()
+            await files.remove_pod("v")
+            await files.remove_log_directory("ns_p_v")
+            nursery.cancel_scope.cancel()
+        with pytest.raises(OSError, match="an earlier removal of it has not ended yet"):
+            await act()
+        with pytest.raises(OSError, match="of an earlier life is still being removed"):
+            make()
+    finally:
+        let_go.set()
+
+    while "u" in (files._threads.running("pods") | {name[-1:] for name in files._threads.running("logs")}):
+        await trio.lowlevel.checkpoint()
+    assert ({"pods/u": set(), "ns_p_u": {"u"}}[what]) == files.pods_on_disk()
+    assert ({"pods/u": {"ns_p_u"}, "ns_p_u": set()}[what]) == files.log_directories()
+    make()

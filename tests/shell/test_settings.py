@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from trikubelet.app.endpoint import DEFAULT, EMBEDDED
 from trikubelet.app.flags import parse_agent_flags
-from trikubelet.app.paths import places_for
+from trikubelet.app.paths import make_run_dir, places_for
 from trikubelet.app.settings import Settings, Surroundings, load_settings
 from trikubelet.model.errors import StartFailed
 
@@ -64,6 +66,25 @@ def test_a_users_agent_keeps_everything_below_the_root_directory_it_was_given(tm
     assert (tmp_path, tmp_path / "logs/pods", tmp_path / "run") == (made.root_dir, made.pod_logs_dir, made.run_dir)
 
 
+def test_a_directory_for_sockets_that_cannot_be_made_is_told_with_the_variable_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    environment = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "file")}
+    places = places_for(1000, environment)
+
+    with pytest.raises(StartFailed) as failed:
+        make_run_dir(places.run_dir, places.root_dir)
+
+    assert f"{tmp_path}/file/trikubelet: Not a directory; the agent's socket would be there" in str(failed.value)
+    assert "because XDG_RUNTIME_DIR says so" in str(failed.value)
+
+
+def test_a_directory_for_sockets_that_nobody_may_write_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda _path, _mode: False)  # root may write everywhere
+
+    with pytest.raises(StartFailed, match=f"{tmp_path}/run: Permission denied; the root directory must be writable"):
+        make_run_dir(tmp_path / "run", tmp_path)
+
+
 def test_root_on_the_embedded_runtime_stays_out_of_a_kubelets_places() -> None:
     made = settings("--standalone", "--container-runtime-endpoint=embedded:")
     ours = Path("/var/lib/trikubelet")
@@ -76,8 +97,8 @@ def test_root_on_the_embedded_runtime_stays_out_of_a_kubelets_places() -> None:
 
 def test_only_standalone_falls_back_to_the_embedded_runtime(tmp_path: Path) -> None:
     nothing_there = Surroundings(0, {}, "node", tmp_path)
-    assert settings("--standalone", surroundings=nothing_there).runtime.embedded
-    assert not settings(surroundings=nothing_there).runtime.embedded
+    assert EMBEDDED == settings("--standalone", surroundings=nothing_there).runtime.endpoint
+    assert DEFAULT == settings(surroundings=nothing_there).runtime.endpoint
 
 
 def test_without_a_home_the_user_is_told_what_is_missing() -> None:
@@ -126,21 +147,23 @@ def test_the_manifests_are_where_the_configuration_says_and_the_default_is_said(
 
 
 def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text(f"{HEAD}maxPods: 1\nport: 1\npodsPerCore: 1\n")
+    (tmp_path / "c.yaml").write_text(f"{HEAD}maxPods: 1\nhealthzPort: 1\npodsPerCore: 1\n")
     drop_ins = tmp_path / "d"
     (drop_ins / "15-sub").mkdir(parents=True)
-    (drop_ins / "10-a.conf").write_text(f"{HEAD}maxPods: 2\nport: 2\n")
-    (drop_ins / "15-sub/x.conf").write_text(f"{HEAD}port: 3\n")
+    (drop_ins / "10-a.conf").write_text(f"{HEAD}maxPods: 2\nhealthzPort: 2\n")
+    (drop_ins / "15-sub/x.conf").write_text(f"{HEAD}healthzPort: 3\n")
     (drop_ins / "20-b.conf").write_text(f"{HEAD}maxPods: 4\n")
     (drop_ins / "README").write_text("not one")
 
     made = settings(f"--config={tmp_path}/c.yaml", f"--config-dir={drop_ins}", "--pods-per-core=9")
 
-    assert (4, 3, 9) == (made.configuration.max_pods, made.configuration.port, made.configuration.pods_per_core)
+    assert (4, 3, 9) == (made.configuration.max_pods, made.configuration.healthz_port, made.configuration.pods_per_core)
     assert {
         "maxPods": f"{drop_ins}/20-b.conf:3",
-        "port": f"{drop_ins}/15-sub/x.conf:3",
+        "healthzPort": f"{drop_ins}/15-sub/x.conf:3",
         "podsPerCore": "flag --pods-per-core",
+        "--config": "flag --config",
+        "--config-dir": "flag --config-dir",
     } == made.provenance
     assert any("README is not a drop-in" in note for note in made.notes)
 
@@ -160,6 +183,7 @@ def test_everything_wrong_is_told_together(tmp_path: Path) -> None:
         "--exit-on-lock-contention",
         "--bootstrap-kubeconfig=/b",
         "--hostname-overide=x",
+        "--cloud-provider=aws",
     )
 
     assert [
@@ -169,6 +193,8 @@ def test_everything_wrong_is_told_together(tmp_path: Path) -> None:
         f'{tmp_path}/c.yaml:3: maxPod: unknown field (did you mean "maxPods"?)',
         "--max-pods: Invalid value: -1: must be 0 or more",
         "--bootstrap-kubeconfig: needs --kubeconfig, where its outcome is written",
+        "--cloud-provider: 'aws' is none: no cloud provider is built in "
+        "(write --cloud-provider=external and run the cloud's own controller)",
         "--exit-on-lock-contention: needs --lock-file",
         "--node-ip: 'x' must be an IP address, such as 10.9.8.7 or 2001:db8::ffff",
     ] == [fault for fault in faults if "3.conf" not in fault]
@@ -182,14 +208,22 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     ] == faults_of(f"--config={tmp_path}/d", f"--config-dir={tmp_path}/e")
 
 
+def test_what_can_be_no_configuration_is_told_and_not_read_for_ever(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert [f"{tmp_path}/pipe: cannot be read: it is a pipe that nobody writes to"] == faults_of(
+        f"--config={tmp_path}/pipe"
+    )
+    assert ["/dev/zero: cannot be read: it is larger than 4194304 bytes"] == faults_of("--config=/dev/zero")
+
+
 def test_settings_without_effect_are_one_warning_with_their_places(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
-    config.write_text(f"{HEAD}maxOpenFiles: 5\nlogging: {{verbosity: 2}}\n")
-    made = settings(f"--config={config}", "--cloud-provider=external", "--oom-score-adj=-1")
+    config.write_text(f"{HEAD}iptablesDropBit: 5\nlogging: {{verbosity: 2}}\n")
+    made = settings(f"--config={config}", "--runtime-cgroups=/x", "--oom-score-adj=-1")
 
     assert (
-        "These settings have no effect in this version of the agent: --cloud-provider, "
-        f"maxOpenFiles ({config}:3), oomScoreAdj (flag --oom-score-adj)",
+        "These settings have no effect in this version of the agent: --runtime-cgroups, "
+        f"iptablesDropBit ({config}:3), oomScoreAdj (flag --oom-score-adj)",
     ) == made.warnings
     assert () == settings("--v=2").warnings
 
@@ -197,6 +231,11 @@ def test_settings_without_effect_are_one_warning_with_their_places(tmp_path: Pat
 def test_an_unspecified_node_ip_leaves_the_choice_to_the_routes() -> None:
     assert () == settings("--node-ip=0.0.0.0").node_ips
     assert ("10.0.0.1", "fd00::1") == settings("--node-ip=10.0.0.1,fd00::1").node_ips
+
+
+def test_a_cloud_provider_is_external_or_none() -> None:
+    assert settings("--cloud-provider=external").external_cloud
+    assert not settings("--cloud-provider=").external_cloud
 
 
 def test_endpoints_locks_and_gates_are_carried() -> None:
@@ -218,3 +257,19 @@ def test_endpoints_locks_and_gates_are_carried() -> None:
     )
     assert made.gate("EventedPLEG")
     assert (3, "json") == (made.verbosity, made.log_format)
+
+
+def test_a_label_the_cluster_would_refuse_is_refused_at_the_start_with_its_flag_and_what_is_allowed() -> None:
+    first, second = faults_of("--standalone", "--node-labels=kubernetes.io/evil=x,a=b,node-role.kubernetes.io/master=")
+
+    assert first.startswith("--node-labels: 'kubernetes.io/evil' is a label of Kubernetes itself")
+    assert second.startswith("--node-labels: 'node-role.kubernetes.io/master' is")
+    assert "topology.kubernetes.io/zone" in first
+
+
+def test_messages_of_the_runtime_may_be_longer_than_upstreams_within_bounds() -> None:
+    assert 16 * 2**20 == settings().runtime_message_bytes_max
+    assert 64 * 2**20 == settings("--runtime-message-mib=64").runtime_message_bytes_max
+    for wrong in (15, 257, 0, -1):
+        with pytest.raises(StartFailed, match=rf"^--runtime-message-mib: {wrong} MiB is no limit .* \(16 to 256\)$"):
+            settings(f"--runtime-message-mib={wrong}")

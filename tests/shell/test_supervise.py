@@ -14,8 +14,9 @@ import pytest
 import trio
 
 from trikubelet.app.supervise import Supervisor, last_words, reason_of, run
+from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.kit.sd_notify import Notifier
-from trikubelet.model.errors import InvariantBroken, StartFailed
+from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,6 +209,24 @@ async def test_the_status_line_follows_the_agent(autojump_clock: MockClock) -> N
     assert [20] == house.notifier.times("STATUS=4 pods")
 
 
+async def test_systemd_is_told_to_the_end_that_the_agent_goes_down(autojump_clock: MockClock) -> None:
+    house = House(Heard(watchdog_seconds=10), stop_seconds_max=60)
+
+    async def slow(*, task_status: trio.TaskStatus[str]) -> None:
+        task_status.started("x")
+        with trio.CancelScope(shield=True):
+            await trio.sleep(42)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(house.run, slow)
+        await trio.sleep(1)
+        house.signal(signal.SIGTERM)
+        house.status = "2 pods"
+
+    assert "STATUS=going down: SIGTERM" == [line for _, line in house.notifier.lines if line.startswith("STATUS=")][-1]
+    assert 40 == round(house.notifier.times("WATCHDOG=1")[-1])  # it is alive all the while
+
+
 async def test_main_may_end_by_itself(autojump_clock: MockClock) -> None:
     async def brief(*, task_status: trio.TaskStatus[str]) -> None:
         task_status.started("x")
@@ -280,6 +299,17 @@ async def main(*, task_status):
             import time
             print("stuck", flush=True)
             time.sleep(1000)
+        if "wordy" in sys.argv:
+            import fcntl, os
+            flags = fcntl.fcntl(2, fcntl.F_GETFL)
+            fcntl.fcntl(2, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+            try:
+                while True:
+                    os.write(2, b"x" * 4096)
+            except BlockingIOError:
+                fcntl.fcntl(2, fcntl.F_SETFL, flags)
+            print("full", flush=True)
+            os.write(2, b"x")
 
 install(LogHandler(Verbosity(2)))
 sys.exit(run(main, checks=lambda _: {}, status=lambda _: "well", stop_seconds_max=60))
@@ -344,7 +374,21 @@ def test_a_second_signal_ends_a_real_process_even_when_its_loop_is_stuck(tmp_pat
         if how == "stuck":
             assert process.process.stdout is not None
             assert "stuck\n" == process.process.stdout.readline()
-        process.process.send_signal(signal.SIGTERM)
-        code, _ = process.end()
+        process.process.send_signal(signal.SIGINT)
+        code, logged = process.end()
 
-    assert code in (1, -signal.SIGTERM)
+    assert 1 == code
+    assert "error: ended at once: SIGINT came while going down" == logged.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_a_process_whose_log_nobody_reads(tmp_path: Path) -> None:
+    with Process(tmp_path, "wordy") as process:
+        process.hears("READY=1")
+        process.process.send_signal(signal.SIGTERM)
+        process.hears("STOPPING=1")
+        assert process.process.stdout is not None
+        assert "full\n" == process.process.stdout.readline()
+        process.process.send_signal(signal.SIGTERM)
+
+        assert 1 == process.process.wait(timeout=30)

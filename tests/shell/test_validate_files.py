@@ -1,6 +1,7 @@
 """``trikubelet validate`` on real files: every fault in one go, and warnings that fail nothing."""
 
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -39,6 +40,18 @@ def test_every_fault_of_every_file_is_a_line_with_its_place(tmp_path: Path) -> N
     ] == [tuple(line.split(": ")[:2]) for line in lines]
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_is_a_fault_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "pipe" if kind == "pipe" else Path("/dev/zero")
+    if kind == "pipe":
+        os.mkfifo(path)
+
+    [line], code = validate(path)
+
+    expected = "cannot be read: it is a pipe that nobody writes to" if kind == "pipe" else "larger than 4194304 bytes"
+    assert (1, True) == (code, line.startswith(f"{path}: {expected}"))
+
+
 def test_the_examples_have_no_fault() -> None:
     lines, code = validate(*sorted(EXAMPLES.glob("*/")))
 
@@ -48,12 +61,33 @@ def test_the_examples_have_no_fault() -> None:
 
 def test_a_field_without_effect_is_a_warning_and_no_fault(tmp_path: Path) -> None:
     file = tmp_path / "web.yaml"
-    file.write_text(GOOD.format("web") + "  nodeSelector: {disk: ssd}\n")
+    file.write_text(GOOD.format("web") + "  securityContext: {windowsOptions: {runAsUserName: x}}\n")
 
     lines, code = validate(file)
 
     assert 0 == code
-    assert [f"{file}:8: spec.nodeSelector"] == [line.partition(": warning: ")[0] for line in lines]
+    assert [f"{file}:8: spec.securityContext.windowsOptions"] == [line.partition(": warning: ")[0] for line in lines]
+
+
+def test_objects_are_validated_beside_pods_and_have_their_names_to_themselves(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n---\n" + GOOD.format("web"))
+    two.write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n---\n"
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\ntype: kubernetes.io/tls\ndata: {tls.crt: '%'}\n"
+    )
+
+    assert ([], 0) == validate(one)
+    lines, code = validate(one, two)
+    assert 1 == code
+    assert [
+        f"{two}:3: metadata.name",
+        f"{two}:9: data[tls.crt]",
+        f"{two}:9: data[tls.key]",
+    ] == sorted(
+        line.rpartition(": Invalid")[0] or line.rpartition(": Required")[0] or line.partition(": Dup")[0]
+        for line in lines
+    )
 
 
 def test_one_name_in_two_files_is_a_fault_of_the_second(tmp_path: Path) -> None:
@@ -61,8 +95,38 @@ def test_one_name_in_two_files_is_a_fault_of_the_second(tmp_path: Path) -> None:
     one.write_text(GOOD.format("web"))
     two.write_text(f"# a copy\n{GOOD.format('web')}")
 
-    duplicate = f'Duplicate value: "web": {one}:4 has a pod of that name already (rename one of the two)'
+    duplicate = f'Duplicate value: "web": {one}:4 has one of that name already (rename one of the two)'
     assert ([f"{two}:5: metadata.name: {duplicate}"], 1) == validate(one, two)
+
+
+def test_one_uid_in_two_files_is_a_fault_of_the_second(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    for file, name in ((one, "a"), (two, "b")):
+        file.write_text(GOOD.format(f"{name}\n  uid: u"))
+
+    duplicate = f'Duplicate value: "u": {one}:5 has one of that UID already (leave it out: each pod is given one)'
+    assert ([f"{two}:5: metadata.uid: {duplicate}"], 1) == validate(one, two)
+
+
+def test_links_to_nothing_in_a_directory_are_faults_as_they_are_to_an_agent(tmp_path: Path) -> None:
+    (tmp_path / "gone.yaml").symlink_to("nowhere")
+    (tmp_path / "self.yaml").symlink_to("self.yaml")
+
+    lines, code = validate(tmp_path)
+
+    assert 1 == code
+    assert [
+        f"{tmp_path}/gone.yaml: a link to nothing",
+        f"{tmp_path}/self.yaml: a link that leads round in a circle",
+    ] == [line.partition(" (")[0] for line in lines]
+
+
+@pytest.mark.parametrize("text", ["null\n", "# later\n", "---\n"])
+def test_a_file_without_a_pod_is_worth_a_warning(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "none.yaml"
+    file.write_text(text)
+
+    assert ([f"{file}: warning: no pod in it"], 0) == validate(file)
 
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -106,3 +170,21 @@ def test_what_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
     assert 1 == code
     assert f"{tmp_path / 'missing'}: cannot be read: No such file or directory" == lines[0]
     assert lines[1].startswith(f"{huge}: larger than 4194304 bytes")
+
+
+def test_a_directory_without_a_manifest_is_worth_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml~").write_text(GOOD.format("web"))
+
+    assert ([f"{tmp_path}: warning: no manifest in it"], 0) == validate(tmp_path, tmp_path)
+
+
+def test_a_directory_beside_it_does_not_hide_it(tmp_path: Path) -> None:
+    bare, full = tmp_path / "bare", tmp_path / "full"
+    for made in (bare, full):
+        made.mkdir()
+    (full / "web.yaml").write_text("kind: [")
+
+    lines, code = validate(bare, full)
+
+    assert 1 == code
+    assert [f"{full}/web.yaml:1", str(bare)] == [line.partition(": ")[0] for line in lines]

@@ -18,17 +18,17 @@ from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model.faults import Fault
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.pleg.cache import PodCache
+from trikubelet.pleg.inspections import Laggard
 from trikubelet.pods.snapshot import Snapshot
-from trikubelet.server.node_view import NodeNote, NoSuchPod, NotShown
+from trikubelet.server.node_view import NodeNote, NoSuchPod, NotShown, RunningContainer
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import container, pod
-from trikubelet.testing.memory_host import VirtualClock
+from trikubelet.testing.memory_host import MemoryPodFiles, VirtualClock
 from trikubelet.testing.world import wall_ns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
 
     from trio.testing import MockClock
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def seen(bench: Bench, *pods: Pod, logs: str = "/logs") -> AsyncIterator[tuple[Node, View]]:
+async def seen(bench: Bench, *pods: Pod) -> AsyncIterator[tuple[Node, View]]:
     """An agent and the view of it."""
     async with bench.agent(*pods) as node:
-        yield node, View(node, VirtualClock(), "n", logs, dict)
+        yield node, View(node, VirtualClock(), "n", "/logs", dict)
 
 
 def words(view: View) -> list[tuple[str, str, str]]:
@@ -100,23 +100,42 @@ async def test_events_and_work_are_those_of_the_node(autojump_clock: MockClock) 
         await until(lambda: words(view) == [("web", "1/1", "Running")])
         events, (work,) = view.events(), view.work()
 
-    assert {("Pod", "web", "uid-web")} == {
-        (event.involved_object.kind, event.involved_object.name, event.involved_object.uid) for event in events
-    }
+    about = {event.involved_object for event in events}
+    assert {("v1", "Pod", "web", "uid-web")} == {(one.api_version, one.kind, one.name, one.uid) for one in about}
     assert {"Pulled", "Created", "Started"} <= {event.reason for event in events}
     assert ("uid-web", "Syncing", "") == (work.uid, work.state, work.last_error)
+
+
+async def test_a_pod_that_cannot_be_inspected_is_told_with_its_work(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with seen(Bench(), pod("web"), pod("well")) as (node, view):
+        await until(lambda: len(view.work()) == 2)
+        late = Laggard("uid-web", "web", "default", trio.current_time() - 45, "no answer yet")
+        monkeypatch.setattr(node.pleg, "laggards", lambda: [late])
+        told = {work.uid: (work.unseen_seconds, work.unseen_because) for work in view.work()}
+
+    assert {"uid-web": (45, "no answer yet"), "uid-well": (None, "")} == told
 
 
 async def test_a_node_says_why_it_cannot_work(autojump_clock: MockClock) -> None:
     state = SimpleNamespace(unhealthy=lambda: "runtime is down", network_trouble=lambda: None)
     desired = SimpleNamespace(silent=frozenset({"http"}))
-    stuck = cast("Node", SimpleNamespace(runtime_state=state, desired=desired))
+    pleg = SimpleNamespace(remark=lambda: "cannot inspect default/web (70s: no answer yet)")
+    stuck = cast("Node", SimpleNamespace(runtime_state=state, desired=desired, pleg=pleg))
     async with seen(Bench(), pod("web")) as (_, view):
         await until(lambda: words(view) == [("web", "1/1", "Running")])
         assert NodeNote("n") == view.node()
 
     assert (
-        NodeNote("n", ("runtime is down", "no word yet from the source http: its pods are not known"))
+        NodeNote(
+            "n",
+            (
+                "runtime is down",
+                "cannot inspect default/web (70s: no answer yet)",
+                "no word yet from the source http: its pods are not known",
+            ),
+        )
         == View(stuck, VirtualClock(), "n", "/logs", dict).node()
     )
 
@@ -126,7 +145,7 @@ async def test_a_log_is_that_of_the_run_that_is_meant(autojump_clock: MockClock)
     crash = pod("crash", container(command=["exit", "1", "1"]))
     async with seen(bench, crash, pod("web")) as (_, view):
         await until(lambda: ("web", "1/1", "Running") in words(view))
-        assert "/logs/main/0.log" == view.log("default", "web", "main", previous=False).path
+        assert "/var/log/pods/default_web_uid-web/main/0.log" == view.log("default", "web", "main", previous=False).path
         with pytest.raises(NotShown, match='container "main" of pod "web" has no earlier run on this node'):
             view.log("default", "web", "main", previous=True)
 
@@ -138,11 +157,38 @@ async def test_a_log_is_that_of_the_run_that_is_meant(autojump_clock: MockClock)
 
         await until(lambda: ("crash", "1/1", "Running") in words(view))
         runs = view.log("default", "crash", "main", previous=False)
-        assert f"/logs/main/{number + 1}.log" == runs.path
+        assert f"/var/log/pods/default_crash_uid-crash/main/{number + 1}.log" == runs.path
         assert waits.path == view.log("default", "crash", "main", previous=True).path
         assert not runs.is_over()
         await trio.sleep(3)
         assert runs.is_over()
+
+
+async def test_what_runs_can_be_talked_to_and_nothing_else(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    told = container("t", command=["run"], tty=True)
+    async with seen(bench, pod("web", container(), told), pod("crash", container(command=["exit", "1", "0"]))) as (
+        node,
+        view,
+    ):
+        await until(lambda: {("web", "2/2", "Running"), ("crash", "0/1", "CrashLoopBackOff")} == set(words(view)))
+        uid = next(one.metadata.uid for one in view.pods() if one.metadata.name == "web")
+        seen_ids = {run.name: run.id for run in node.cache.get(uid).running}
+
+        assert RunningContainer(seen_ids["main"], tty=False) == view.running_container("default", "web", "main")
+        assert RunningContainer(seen_ids["t"], tty=True) == view.running_container("default", "web", "t", uid)
+        sandbox = node.cache.get(uid).ready_sandbox
+        assert sandbox is not None
+        assert {sandbox.id} == {view.running_sandbox("default", "web", one) for one in ("", uid)}
+        for name, of, which in [("web", "", "x"), ("web", "other", "main"), ("crash", "", "main")]:
+            with pytest.raises(NotShown, match=f'container not found \\("{which}"\\)'):
+                view.running_container("default", name, which, of)
+        with pytest.raises(NotShown, match="pod not found"):
+            view.running_sandbox("default", "web", "other")
+        with pytest.raises(NoSuchPod):
+            view.running_container("other", "web", "main")
+        with pytest.raises(NoSuchPod):
+            view.running_sandbox("default", "x")
 
 
 async def test_what_has_no_log_is_told_why(autojump_clock: MockClock) -> None:
@@ -157,18 +203,17 @@ async def test_what_has_no_log_is_told_why(autojump_clock: MockClock) -> None:
             view.log("default", "web", "main", previous=False)
 
 
-async def test_a_log_whose_container_is_gone_is_found_on_the_disk(tmp_path: Path, autojump_clock: MockClock) -> None:
-    directory = tmp_path / "default_web_uid-web" / "main"
-    directory.mkdir(parents=True)
-    for name in ("2.log", "10.log", "10.log.20261121-070102", "x"):
-        (directory / name).touch()
+async def test_a_log_whose_container_is_gone_is_found_on_the_disk(autojump_clock: MockClock) -> None:
+    directory = "/logs/default_web_uid-web/main"
     bench = Bench()
+    for name in ("2.log", "10.log.20261121-070102", "x"):  # of the last one only what was rotated away
+        bench.files.content[f"{directory}/{name}"] = b""
     never = pod("web", container(image="missing:1", image_pull_policy="Never"))
-    async with seen(bench, never, logs=str(tmp_path)) as (_, view):
+    async with seen(bench, never) as (_, view):
         await until(lambda: ("web", "0/1", "ErrImageNeverPull") in words(view))
 
-        assert str(directory / "10.log") == view.log("default", "web", "main", previous=False).path
-        assert str(directory / "2.log") == view.log("default", "web", "main", previous=True).path
+        assert f"{directory}/10.log" == view.log("default", "web", "main", previous=False).path
+        assert f"{directory}/2.log" == view.log("default", "web", "main", previous=True).path
 
 
 class Parts:
@@ -177,9 +222,11 @@ class Parts:
     def __init__(self, *pods: Pod) -> None:
         self.desired = list(pods)
         self.workers: list[PodWorker] = []
+        self.files = MemoryPodFiles()
         self.cache = PodCache()
         self.statuses = PodStatuses()
         self.events = EventRecorder(VirtualClock(), 10)
+        self.admission = SimpleNamespace(waits_because=lambda pod: "")
 
     def view(self) -> View:
         return View(cast("Node", self), VirtualClock(), "n", "/logs", dict)

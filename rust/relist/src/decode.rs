@@ -1,11 +1,12 @@
-//! Walking protobuf bytes: only the fields the relist needs, borrowed from the reply, every length checked.
+//! Reading lists: only the fields the relist needs, borrowed from the reply.
 //!
 //! Sandboxes and containers have the same shape with other field numbers, so one walker reads both by a [`Layout`].
 //! Fields of no interest are skipped without looking inside. As protobuf has it, the last of a repeated scalar wins and
 //! a message that stands twice is merged. Nothing recurses, and nothing is allocated.
 
-use crate::error::{DecodeError, Fault, Malformed, Problem};
-use crate::record::{Facts, Kind, PodName};
+use crate::error::{DecodeError, Fault, Problem};
+use crate::record::{Facts, Kind, PodName, Text};
+use crate::wire::Walker;
 
 /// Where a kind of item has its fields. A number of 0 stands for "has no such field".
 struct Layout {
@@ -50,7 +51,7 @@ const CONTAINER: Layout = Layout {
     state_max: 3,
 };
 
-const UID_LABEL: &[u8] = b"io.kubernetes.pod.uid";
+pub(crate) const UID_LABEL: &[u8] = b"io.kubernetes.pod.uid";
 const NAME_LABEL: &[u8] = b"io.kubernetes.pod.name";
 const NAMESPACE_LABEL: &[u8] = b"io.kubernetes.pod.namespace";
 
@@ -66,7 +67,7 @@ pub struct View<'a> {
     /// What is kept of it.
     pub facts: Facts<'a>,
     /// The UID of its pod, when the item itself tells it: a sandbox's metadata, else its labels; a container's labels.
-    pub uid: &'a str,
+    pub uid: Text<'a>,
     /// The pod's name, when the item tells it.
     pub pod: PodName<'a>,
 }
@@ -82,127 +83,16 @@ impl View<'_> {
 #[derive(Default)]
 struct Draft<'a> {
     facts: Facts<'a>,
-    meta_uid: &'a str,
-    meta_namespace: &'a str,
-    label_uid: &'a str,
-    label_name: &'a str,
-    label_namespace: &'a str,
+    meta_uid: Text<'a>,
+    meta_namespace: Text<'a>,
+    label_uid: Text<'a>,
+    label_name: Text<'a>,
+    label_namespace: Text<'a>,
 }
 
-enum Value<'a> {
-    Number(u64),
-    Bytes(&'a [u8], usize),
-    Skipped,
-}
-
-struct Walker<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    base: usize,
-}
-
-impl<'a> Walker<'a> {
-    fn new(bytes: &'a [u8], base: usize) -> Self {
-        Walker { bytes, at: 0, base }
-    }
-
-    fn fail<T>(&self, problem: Malformed) -> Result<T, Fault> {
-        Err(Fault { offset: self.base + self.at, problem })
-    }
-
-    #[inline(always)]
-    fn varint(&mut self) -> Result<u64, Fault> {
-        match self.bytes.get(self.at) {
-            Some(&byte) if byte < 0x80 => {
-                self.at += 1;
-                Ok(u64::from(byte))
-            }
-            _ => self.long_varint(),
-        }
-    }
-
-    fn long_varint(&mut self) -> Result<u64, Fault> {
-        let mut value = 0u64;
-        for index in 0..10 {
-            let Some(&byte) = self.bytes.get(self.at + index) else {
-                return self.fail(Malformed::Truncated);
-            };
-            value |= u64::from(byte & 0x7f) << (7 * index).min(63);
-            if byte < 0x80 {
-                self.at += index + 1;
-                return Ok(value);
-            }
-        }
-        self.fail(Malformed::Overlong)
-    }
-
-    #[inline(always)]
-    fn take(&mut self, length: u64) -> Result<&'a [u8], Fault> {
-        let left = self.bytes.len() - self.at;
-        match usize::try_from(length) {
-            Ok(length) if length <= left => {
-                let taken = &self.bytes[self.at..self.at + length];
-                self.at += length;
-                Ok(taken)
-            }
-            _ => self.fail(Malformed::Truncated),
-        }
-    }
-
-    /// The next field, or None at the end. A wire type that cannot be skipped is an error.
-    #[inline(always)]
-    fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Fault> {
-        if self.at == self.bytes.len() {
-            return Ok(None);
-        }
-        let tag = self.varint()?;
-        let number = match u32::try_from(tag >> 3) {
-            Ok(number) if number > 0 && number < (1 << 29) => number,
-            _ => return self.fail(Malformed::FieldNumber),
-        };
-        let value = match tag & 7 {
-            0 => Value::Number(self.varint()?),
-            1 => {
-                self.take(8)?;
-                Value::Skipped
-            }
-            2 => {
-                let length = self.varint()?;
-                let start = self.base + self.at;
-                Value::Bytes(self.take(length)?, start)
-            }
-            5 => {
-                self.take(4)?;
-                Value::Skipped
-            }
-            _ => return self.fail(Malformed::WireType),
-        };
-        Ok(Some((number, value)))
-    }
-
-    fn message(&self, value: Value<'a>) -> Result<Walker<'a>, Fault> {
-        match value {
-            Value::Bytes(bytes, start) => Ok(Walker::new(bytes, start)),
-            _ => self.fail(Malformed::WireType),
-        }
-    }
-
-    fn text(&self, value: Value<'a>) -> Result<&'a str, Fault> {
-        match value {
-            Value::Bytes(bytes, start) => {
-                std::str::from_utf8(bytes).map_err(|_| Fault { offset: start, problem: Malformed::Utf8 })
-            }
-            _ => self.fail(Malformed::WireType),
-        }
-    }
-
-    fn number(&self, value: &Value<'a>) -> Result<u64, Fault> {
-        match value {
-            Value::Number(number) => Ok(*number),
-            _ => self.fail(Malformed::WireType),
-        }
-    }
-}
+/// A node with this many sandboxes or containers is a broken runtime's invention. Without a bound an item of two bytes
+/// could cost two hundred times as many in memory while it is looked at.
+pub const ITEMS_MAX: usize = 1 << 18;
 
 /// Hand every item of a list to `each`. Items are field 1 of every reply, in unary and streamed lists alike.
 pub fn walk<'a>(
@@ -210,6 +100,7 @@ pub fn walk<'a>(
     chunks: &[&'a [u8]],
     mut each: impl FnMut(View<'a>) -> Result<(), DecodeError>,
 ) -> Result<(), DecodeError> {
+    let mut items = 0;
     for (chunk, bytes) in chunks.iter().enumerate() {
         let mut walker = Walker::new(bytes, 0);
         let located = |fault: Fault| fault.located(kind, chunk);
@@ -217,23 +108,30 @@ pub fn walk<'a>(
             if number == 1 {
                 let inside = walker.message(value).map_err(located)?;
                 let offset = inside.base;
-                let draft = match kind {
-                    Kind::Sandbox => item(inside, &SANDBOX),
-                    Kind::Container => item(inside, &CONTAINER),
+                items += 1;
+                if items > ITEMS_MAX {
+                    return Err(DecodeError { list: kind, chunk, offset, problem: Problem::TooMany });
+                }
+                let mut draft = Draft::default();
+                let read = match kind {
+                    Kind::Sandbox => item(inside, &SANDBOX, &mut draft),
+                    Kind::Container => item(inside, &CONTAINER, &mut draft),
                 };
-                each(view(draft.map_err(located)?, kind, chunk, offset))?;
+                read.map_err(located)?;
+                each(view(&draft, kind, chunk, offset))?;
             }
         }
     }
     Ok(())
 }
 
-fn view(draft: Draft<'_>, kind: Kind, chunk: usize, offset: usize) -> View<'_> {
+#[inline(always)] // else a view is copied once more on its way to whoever wants it
+fn view<'a>(draft: &Draft<'a>, kind: Kind, chunk: usize, offset: usize) -> View<'a> {
     let mut facts = draft.facts;
     let (mut uid, mut name, mut namespace) = (draft.label_uid, draft.label_name, draft.label_namespace);
     if kind == Kind::Sandbox {
         // A sandbox's metadata names the pod; what it lacks is taken from the labels.
-        let metadata_else = |told, label| if str::is_empty(told) { label } else { told };
+        let metadata_else = |told: Text<'a>, label| if told.is_empty() { label } else { told };
         uid = metadata_else(draft.meta_uid, uid);
         name = metadata_else(std::mem::take(&mut facts.name), name);
         namespace = metadata_else(draft.meta_namespace, namespace);
@@ -242,17 +140,16 @@ fn view(draft: Draft<'_>, kind: Kind, chunk: usize, offset: usize) -> View<'_> {
 }
 
 #[inline]
-fn item<'a>(mut walker: Walker<'a>, layout: &Layout) -> Result<Draft<'a>, Fault> {
-    let mut draft = Draft::default();
+fn item<'a>(mut walker: Walker<'a>, layout: &Layout, draft: &mut Draft<'a>) -> Result<(), Fault> {
     while let Some((number, value)) = walker.next()? {
         if number == layout.labels {
-            label(walker.message(value)?, &mut draft)?;
+            label(walker.message(value)?, draft)?;
         } else if number == layout.id {
-            draft.facts.id = walker.text(value)?;
+            draft.facts.id = walker.raw_text(value)?;
         } else if number == layout.sandbox_id {
-            draft.facts.sandbox_id = walker.text(value)?;
+            draft.facts.sandbox_id = walker.raw_text(value)?;
         } else if number == layout.metadata {
-            metadata(walker.message(value)?, layout, &mut draft)?;
+            metadata(walker.message(value)?, layout, draft)?;
         } else if number == layout.state {
             // An enumeration is an int32 on the wire, whatever the length of its varint.
             let state = walker.number(&value)? as u32;
@@ -261,17 +158,17 @@ fn item<'a>(mut walker: Walker<'a>, layout: &Layout) -> Result<Draft<'a>, Fault>
             draft.facts.created_at = walker.number(&value)? as i64;
         }
     }
-    Ok(draft)
+    Ok(())
 }
 
 fn metadata<'a>(mut walker: Walker<'a>, layout: &Layout, draft: &mut Draft<'a>) -> Result<(), Fault> {
     while let Some((number, value)) = walker.next()? {
         if number == 1 {
-            draft.facts.name = walker.text(value)?;
+            draft.facts.name = walker.raw_text(value)?;
         } else if number == layout.meta_uid {
-            draft.meta_uid = walker.text(value)?;
+            draft.meta_uid = walker.raw_text(value)?;
         } else if number == layout.meta_namespace {
-            draft.meta_namespace = walker.text(value)?;
+            draft.meta_namespace = walker.raw_text(value)?;
         } else if number == layout.meta_attempt {
             draft.facts.attempt = walker.number(&value)? as u32;
         }
@@ -280,24 +177,13 @@ fn metadata<'a>(mut walker: Walker<'a>, layout: &Layout, draft: &mut Draft<'a>) 
 }
 
 fn label<'a>(mut walker: Walker<'a>, draft: &mut Draft<'a>) -> Result<(), Fault> {
-    let (mut key, mut held): (&[u8], Option<Value<'a>>) = (b"", None);
-    while let Some((number, value)) = walker.next()? {
-        match (number, &value) {
-            (1, Value::Bytes(bytes, _)) => key = bytes,
-            (1, _) => return walker.fail(Malformed::WireType),
-            (2, _) => held = Some(value),
-            _ => {}
-        }
-    }
-    let target = match key {
+    let pair = walker.pair()?;
+    let target = match pair.key {
         UID_LABEL => &mut draft.label_uid,
         NAME_LABEL => &mut draft.label_name,
         NAMESPACE_LABEL => &mut draft.label_namespace,
         _ => return Ok(()),
     };
-    *target = match held {
-        Some(value) => walker.text(value)?,
-        None => "",
-    };
+    *target = pair.text()?;
     Ok(())
 }

@@ -4,15 +4,17 @@
 //! counted from. A pod's record advances only when its inspection succeeded ([`Relist::advance`]); until then the same
 //! events are reported again with every list, so a failed inspection loses nothing.
 //!
-//! Lists are applied in three steps. The first walks every item and meets it with the one known under the same pod and
-//! id, in place; an item that is as it was gets a mark and costs nothing more. The second builds anew the pods that have
-//! items which are not as they were, or unmarked ones. Only the third changes anything that counts, and cannot fail.
+//! Lists are applied in three steps. The first walks every item and asks [`crate::marks`] whether one just like it is
+//! known; that one gets a mark and costs nothing more. The second builds anew the pods that have items which are not as
+//! they were, or unmarked ones. Only the third changes anything that counts, and cannot fail.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use crate::decode::{walk, View};
 use crate::error::{DecodeError, Problem};
-use crate::record::{events_of, EventKind, Facts, Kind, Met, Pod, PodName, Seen};
+use crate::marks::{Digest, Marks, Met};
+use crate::pods::{Entry, Pods};
+use crate::record::{events_of, EventKind, Facts, Kind, Pod, PodName, Seen, Text};
 
 /// What happened to one sandbox or container of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,22 +24,22 @@ pub struct Event<'a> {
     /// To which of the two.
     pub of: Kind,
     /// To whom.
-    pub id: &'a str,
+    pub id: Text<'a>,
 }
 
 /// A pod that must be looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change<'a> {
     /// The pod's UID.
-    pub uid: &'a str,
+    pub uid: Text<'a>,
     /// What it is called.
     pub pod: PodName<'a>,
     /// What happened since the pod's record was last advanced: containers by id, then sandboxes by id.
     pub events: Vec<Event<'a>>,
     /// Every sandbox id now, newest first.
-    pub sandboxes: Vec<&'a str>,
+    pub sandboxes: Vec<Text<'a>>,
     /// Every container id now, newest first.
-    pub containers: Vec<&'a str>,
+    pub containers: Vec<Text<'a>>,
 }
 
 /// How many there are, by state.
@@ -66,30 +68,29 @@ impl<'a, 'c> Lists<'a, 'c> {
     }
 }
 
-#[derive(Debug, Default)]
-struct Entry {
-    now: Pod,
-    /// The record events are counted from; only while that gives any. Boxed, since most pods have none.
-    before: Option<Box<Pod>>,
-}
-
 /// Owns the last observation of every pod on the node.
 #[derive(Debug, Default)]
 pub struct Relist {
-    pods: HashMap<Box<str>, Entry>,
-    pass: u32,
+    pods: Pods,
+    marks: Marks,
     strays: usize,
 }
 
 /// What a walk found that is not as it was.
 #[derive(Default)]
 struct Found<'a> {
-    /// By the UID of its pod.
-    fresh: Vec<(&'a str, View<'a>)>,
+    fresh: Vec<Walked<'a>>,
     /// One that came again after it had been marked.
     again: Option<View<'a>>,
     strays: usize,
 }
+
+/// An item of a list, which tells the UID of its pod.
+type Walked<'a> = (View<'a>, Digest);
+
+/// How many items wait for one another. A look at the marks alone is so short that a processor begins the next before
+/// memory has answered the last; between two looks a whole item would be walked.
+const BATCH: usize = 32;
 
 /// Why a pod cannot be built.
 enum Trouble {
@@ -98,25 +99,22 @@ enum Trouble {
 }
 
 impl Relist {
-    /// Apply full lists; the pods that differ from their records, and those in `reinspect`, by UID. On an error nothing
-    /// has changed.
-    pub fn observe<'s>(
-        &'s mut self,
-        lists: Lists<'_, '_>,
-        reinspect: &'s HashSet<String>,
-    ) -> Result<Vec<Change<'s>>, DecodeError> {
+    /// Apply full lists. On an error nothing has changed.
+    pub fn take(&mut self, lists: Lists<'_, '_>) -> Result<(), DecodeError> {
         let found = self.meet(lists, None)?;
-        let unmet = self.pods.iter().filter(|(_, entry)| entry.now.has_unmet(self.pass)).map(|(uid, _)| &**uid);
-        let built = self.build(lists, None, &found, unmet)?;
+        let built = self.build(lists, None, &found, self.pods.at(self.marks.unmet()))?;
         self.strays = found.strays;
-        for (uid, pod) in built {
-            self.replace(uid, pod);
-        }
-        let differing = self.pods.iter().filter(|(_, entry)| entry.before.is_some()).map(|(uid, _)| &**uid);
-        let mut due: Vec<&str> = differing.chain(reinspect.iter().map(String::as_str)).collect();
-        due.sort_unstable();
-        due.dedup();
-        Ok(due.into_iter().map(|uid| self.change(uid)).collect())
+        self.marks.reserve(found.fresh.len());
+        built.into_iter().for_each(|pod| self.replace(pod));
+        Ok(())
+    }
+
+    /// The UIDs of the pods that differ from their records, sorted.
+    pub fn due(&self) -> Vec<Text<'_>> {
+        let differing = self.pods.iter().filter(|entry| entry.before.is_some());
+        let mut due: Vec<_> = differing.map(|entry| entry.now.uid()).collect();
+        due.sort_by_cached_key(|uid| uid.key());
+        due
     }
 
     /// Apply lists of one pod. Items of other pods are ignored. With `force` the pod is reported even if it is as its
@@ -127,17 +125,17 @@ impl Relist {
         lists: Lists<'_, '_>,
         force: bool,
     ) -> Result<Option<Change<'s>>, DecodeError> {
+        let uid = Text::from(uid);
         let found = self.meet(lists, Some(uid))?;
-        let unmet = self.pods.get(uid).filter(|entry| entry.now.has_unmet(self.pass)).map(|_| uid);
-        for (uid, pod) in self.build(lists, Some(uid), &found, unmet.into_iter())? {
-            self.replace(uid, pod);
-        }
+        let built = self.build(lists, Some(uid), &found, self.pods.get(uid).into_iter())?;
+        built.into_iter().for_each(|pod| self.replace(pod));
         let differs = self.pods.get(uid).is_some_and(|entry| entry.before.is_some());
         Ok((force || differs).then(|| self.change(uid)))
     }
 
     /// The pod was inspected: its newest observation becomes its record.
     pub fn advance(&mut self, uid: &str) {
+        let uid = Text::from(uid);
         if let Some(entry) = self.pods.get_mut(uid) {
             entry.before = None;
             if entry.now.is_empty() {
@@ -147,24 +145,59 @@ impl Relist {
     }
 
     /// Every pod, by UID.
-    pub fn pods(&self) -> Vec<(&str, &Pod)> {
-        let mut found: Vec<_> =
-            self.pods.iter().filter(|(_, e)| !e.now.is_empty()).map(|(uid, e)| (&**uid, &e.now)).collect();
+    pub fn pods(&self) -> Vec<(Text<'_>, &Pod)> {
+        self.by_uid(|pod| !pod.is_empty())
+    }
+
+    fn by_uid(&self, is_asked: impl Fn(&Pod) -> bool) -> Vec<(Text<'_>, &Pod)> {
+        let pods = self.pods.iter().map(|entry| &entry.now).filter(|pod| is_asked(pod));
+        let mut found: Vec<_> = pods.map(|pod| (pod.uid(), pod)).collect();
         found.sort_unstable_by_key(|(uid, _)| *uid);
         found
     }
 
     /// One pod, or None.
     pub fn pod(&self, uid: &str) -> Option<&Pod> {
-        self.pods.get(uid).map(|entry| &entry.now).filter(|pod| !pod.is_empty())
+        self.pods.get(uid.into()).map(|entry| &entry.now).filter(|pod| !pod.is_empty())
+    }
+
+    /// How many pods there are.
+    pub fn pod_count(&self) -> usize {
+        self.pods.iter().filter(|entry| !entry.now.is_empty()).count()
+    }
+
+    /// Whether something of the pod runs.
+    pub fn is_running(&self, uid: &str) -> bool {
+        self.pod(uid).is_some_and(|pod| seen(pod).any(|seen| seen == Seen::Running))
+    }
+
+    /// The pods of which something runs, but for those of `beside`, by UID.
+    pub fn running(&self, beside: &HashSet<String>) -> Vec<(Text<'_>, &Pod)> {
+        let is_asked = |pod: &Pod| seen(pod).any(|seen| seen == Seen::Running) && !beside.contains(pod.uid().str());
+        self.by_uid(is_asked)
+    }
+
+    /// The UIDs of the pods of which something does not run, sorted.
+    pub fn uids_with_dead(&self) -> Vec<Text<'_>> {
+        self.by_uid(|pod| seen(pod).any(|seen| seen != Seen::Running)).into_iter().map(|(uid, _)| uid).collect()
+    }
+
+    /// The UIDs of all pods, sorted.
+    pub fn uids(&self) -> Vec<Text<'_>> {
+        self.pods().into_iter().map(|(uid, _)| uid).collect()
+    }
+
+    /// The ids of all containers, in no order.
+    pub fn container_ids(&self) -> Vec<Text<'_>> {
+        self.pods.iter().flat_map(|entry| entry.now.list(Kind::Container)).map(|container| container.id).collect()
     }
 
     /// How many pods and containers there are.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts { strays: self.strays, ..Counts::default() };
-        for Entry { now, .. } in self.pods.values() {
-            counts.running_pods += usize::from(now.list(Kind::Sandbox).any(|sandbox| sandbox.state == 0));
-            for container in now.list(Kind::Container) {
+        for entry in self.pods.iter() {
+            counts.running_pods += usize::from(entry.now.list(Kind::Sandbox).any(|sandbox| sandbox.state == 0));
+            for container in entry.now.list(Kind::Container) {
                 counts.containers[usize::from(container.state).min(3)] += 1;
             }
         }
@@ -173,30 +206,21 @@ impl Relist {
 
     /// Bytes on the heap, not counting what the allocator adds.
     pub fn heap_bytes(&self) -> usize {
-        let mut bytes = self.pods.capacity() * std::mem::size_of::<(Box<str>, Entry)>();
-        for (uid, Entry { now, before }) in &self.pods {
-            bytes += uid.len()
-                + now.heap_bytes()
-                + before.as_ref().map_or(0, |before| std::mem::size_of::<Pod>() + before.heap_bytes());
-        }
-        bytes
+        self.pods.heap_bytes() + self.marks.heap_bytes()
     }
 
     /// The first step: mark what is as it was, return the rest. Nobody sees the marks of a pass that failed.
-    fn meet<'a>(&mut self, lists: Lists<'a, '_>, only: Option<&str>) -> Result<Found<'a>, DecodeError> {
-        if self.pass == u32::MAX {
-            self.pass = 0;
-            self.pods.values_mut().for_each(|entry| entry.now.forget_passes());
-        }
-        self.pass += 1;
+    fn meet<'a>(&mut self, lists: Lists<'a, '_>, only: Option<Text<'_>>) -> Result<Found<'a>, DecodeError> {
+        self.marks.start();
         let mut found = Found::default();
         let mut homeless = Vec::new();
+        let mut batch = Vec::with_capacity(BATCH);
         for (kind, chunks) in lists.both() {
             walk(kind, chunks, |view| {
                 if view.uid.is_empty() {
                     homeless.push(view);
-                } else {
-                    self.meet_one(view.uid, view, only, &mut found);
+                } else if only.is_none_or(|only| only == view.uid) {
+                    self.meet_later(view, &mut batch, &mut found);
                 }
                 Ok(())
             })?;
@@ -204,88 +228,101 @@ impl Relist {
         if !homeless.is_empty() {
             let owners = owners(lists)?;
             for view in homeless {
-                match owner(&view, &owners) {
-                    "" => found.strays += 1,
-                    uid => self.meet_one(uid, view, only, &mut found),
+                let uid = owner(&view, &owners);
+                if uid.is_empty() {
+                    found.strays += 1;
+                } else if only.is_none_or(|only| only == uid) {
+                    self.meet_later(View { uid, ..view }, &mut batch, &mut found);
                 }
             }
         }
+        self.meet_batch(&mut batch, &mut found);
         Ok(found)
     }
 
-    fn meet_one<'a>(&mut self, uid: &'a str, view: View<'a>, only: Option<&str>, found: &mut Found<'a>) {
-        if only.is_some_and(|only| only != uid) {
-            return;
-        }
-        let pass = self.pass;
-        match self.pods.get_mut(uid).map_or(Met::New, |entry| entry.now.meet(view.kind, &view.facts, pass)) {
-            Met::Same => {}
-            Met::New => found.fresh.push((uid, view)),
-            Met::Twice => found.again = Some(view),
+    #[inline(always)]
+    fn meet_later<'a>(&mut self, view: View<'a>, batch: &mut Vec<Walked<'a>>, found: &mut Found<'a>) {
+        batch.push((view, self.marks.digest(view.kind, view.uid, &view.facts)));
+        if batch.len() == BATCH {
+            self.meet_batch(batch, found);
         }
     }
 
-    /// The second step: every pod that is not as it was, from its marked items and the fresh ones.
+    fn meet_batch<'a>(&mut self, batch: &mut Vec<Walked<'a>>, found: &mut Found<'a>) {
+        for walked in &*batch {
+            match self.marks.meet(walked.1) {
+                Met::Same => {}
+                Met::New => found.fresh.push(*walked),
+                Met::Twice => found.again = Some(walked.0),
+            }
+        }
+        batch.clear();
+    }
+
+    /// The second step: every pod that is not as it was, from its marked items and the fresh ones. `unmet` are the pods
+    /// that may have an item which is not marked.
     fn build<'u>(
-        &self,
+        &'u self,
         lists: Lists<'_, '_>,
-        only: Option<&str>,
-        found: &Found<'u>,
-        unmet: impl Iterator<Item = &'u str>,
-    ) -> Result<Vec<(Box<str>, Pod)>, DecodeError> {
+        only: Option<Text<'_>>,
+        found: &'u Found<'_>,
+        unmet: impl Iterator<Item = &'u Entry>,
+    ) -> Result<Vec<Pod>, DecodeError> {
         if let Some(view) = &found.again {
             return Err(repeated(lists, only, view));
         }
-        let mut fresh: Vec<&(&str, View<'_>)> = found.fresh.iter().collect();
-        fresh.sort_by_key(|(uid, _)| *uid); // stable: the views of a pod stay in the order of the lists
-        let uids: BTreeSet<&str> = fresh.iter().map(|(uid, _)| *uid).chain(unmet).collect();
-        let mut built = Vec::with_capacity(uids.len());
-        let mut rest = &fresh[..];
-        for uid in uids {
-            let (of_pod, others) = rest.split_at(rest.iter().take_while(|(owner, _)| *owner == uid).count());
-            rest = others;
-            let known = self.pods.get(uid).map(|entry| &entry.now);
-            match self.build_one(known, of_pod) {
-                Ok(pod) => built.push((uid.into(), pod)),
-                Err(Trouble::Repeated) => return Err(repeated(lists, only, &of_pod[0].1)),
-                Err(Trouble::TooLarge) => return Err(of_pod[0].1.fail(Problem::TooLarge)),
-            }
-        }
-        Ok(built)
+        let fresh = found.fresh.iter().map(|walked| (walked.0.uid, Some(walked)));
+        let unmet = unmet.map(|entry| (entry.now.uid(), None));
+        let mut told: Vec<(Text<'_>, Option<&Walked<'_>>)> = fresh.chain(unmet).collect();
+        told.sort_by_cached_key(|(uid, _)| uid.key()); // stable: the views of a pod stay in the order of the lists
+        let of_pods = told.chunk_by(|(one, _), (other, _)| one == other);
+        let build = |of_pod: &[(Text<'_>, Option<&Walked<'_>>)]| {
+            let uid = of_pod[0].0;
+            let fresh: Vec<&Walked<'_>> = of_pod.iter().filter_map(|(_, walked)| *walked).collect();
+            self.build_one(uid, &fresh).map_err(|trouble| match trouble {
+                Trouble::Repeated => repeated(lists, only, &fresh[0].0),
+                Trouble::TooLarge => fresh[0].0.fail(Problem::TooLarge),
+            })
+        };
+        of_pods.map(build).collect()
     }
 
-    fn build_one(&self, known: Option<&Pod>, fresh: &[&(&str, View<'_>)]) -> Result<Pod, Trouble> {
+    fn build_one(&self, uid: Text<'_>, fresh: &[&Walked<'_>]) -> Result<Pod, Trouble> {
+        let known = self.pods.get(uid).map(|entry| &entry.now);
         let gather = |kind: Kind| {
-            let marked = known.into_iter().flat_map(|pod| pod.met(kind, self.pass));
-            let news = fresh.iter().filter(|(_, view)| view.kind == kind).map(|(_, view)| view.facts);
-            let mut facts: Vec<Facts<'_>> = marked.chain(news).collect();
-            facts.sort_unstable_by_key(|facts| facts.id);
-            let repeated = facts.windows(2).any(|pair| pair[0].id == pair[1].id);
+            let known = known.into_iter().flat_map(|pod| pod.with_digests(kind));
+            let marked = known.filter(|(_, digest)| self.marks.is_met(*digest));
+            let news = fresh.iter().filter(|(view, _)| view.kind == kind).map(|(view, digest)| (view.facts, *digest));
+            let mut items: Vec<(Facts<'_>, Digest)> = marked.chain(news).collect();
+            items.sort_unstable_by_key(|(facts, _)| facts.id);
+            let repeated = items.windows(2).any(|pair| pair[0].0.id == pair[1].0.id);
             if repeated {
                 Err(Trouble::Repeated)
             } else {
-                Ok(facts)
+                Ok(items)
             }
         };
         // A UID never changes its name: the first that was told stays.
-        let told = fresh.iter().map(|(_, view)| view.pod).find(|pod| !pod.name.is_empty());
+        let told = fresh.iter().map(|(view, _)| view.pod).find(|pod| !pod.name.is_empty());
         let called = known.map(Pod::called).filter(|pod| !pod.name.is_empty()).or(told).unwrap_or_default();
-        Pod::pack(called, gather(Kind::Sandbox)?, gather(Kind::Container)?).ok_or(Trouble::TooLarge)
+        Pod::pack(uid, called, gather(Kind::Sandbox)?, gather(Kind::Container)?).ok_or(Trouble::TooLarge)
     }
 
     /// The third step.
-    fn replace(&mut self, uid: Box<str>, pod: Pod) {
-        let entry = self.pods.entry(uid.clone()).or_default();
-        let old = std::mem::replace(&mut entry.now, pod);
-        let before = entry.before.take().unwrap_or_else(|| Box::new(old));
-        if compare(&before, &entry.now).next().is_some() {
-            entry.before = Some(before);
-        } else if entry.now.is_empty() {
-            self.pods.remove(&uid); // it came and went between two inspections: nobody knew of it
-        }
+    fn replace(&mut self, pod: Pod) {
+        let at = self.pods.hash(pod.uid());
+        self.pods.put(at, pod, |old, entry| {
+            self.marks.remove(&old);
+            self.marks.insert(at, &entry.now);
+            let before = entry.before.take().unwrap_or_else(|| Box::new(old));
+            let differs = compare(&before, &entry.now).next().is_some();
+            entry.before = differs.then_some(before);
+            differs || !entry.now.is_empty() // else it came and went between two inspections: nobody knew of it
+        });
     }
 
-    fn change<'s>(&'s self, uid: &'s str) -> Change<'s> {
+    /// What must be known to look at a pod, whether it differs from its record or not.
+    pub fn change<'s>(&'s self, uid: Text<'s>) -> Change<'s> {
         let Some(Entry { now, before }) = self.pods.get(uid) else {
             let (pod, events, sandboxes, containers) = Default::default();
             return Change { uid, pod, events, sandboxes, containers };
@@ -299,6 +336,12 @@ impl Relist {
             containers: ids(Kind::Container),
         }
     }
+}
+
+/// How everything in a pod stands.
+fn seen(pod: &Pod) -> impl Iterator<Item = Seen> + '_ {
+    let states = |kind| pod.list(kind).map(move |item| Seen::of(kind, item.state));
+    states(Kind::Sandbox).chain(states(Kind::Container))
 }
 
 /// The events between two observations of a pod: containers by id, then sandboxes by id.
@@ -320,7 +363,7 @@ fn compare<'a>(old: &'a Pod, new: &'a Pod) -> impl Iterator<Item = Event<'a>> {
 }
 
 /// The pod of every sandbox in the lists, by the sandbox's id.
-fn owners<'a>(lists: Lists<'a, '_>) -> Result<HashMap<&'a str, &'a str>, DecodeError> {
+fn owners<'a>(lists: Lists<'a, '_>) -> Result<HashMap<Text<'a>, Text<'a>>, DecodeError> {
     let mut owners = HashMap::new();
     walk(Kind::Sandbox, lists.sandboxes, |view| {
         owners.insert(view.facts.id, view.uid);
@@ -330,16 +373,16 @@ fn owners<'a>(lists: Lists<'a, '_>) -> Result<HashMap<&'a str, &'a str>, DecodeE
 }
 
 /// The UID of an item's pod: its own word, else its sandbox's; empty for what no kubelet made.
-fn owner<'a>(view: &View<'a>, owners: &HashMap<&'a str, &'a str>) -> &'a str {
+fn owner<'a>(view: &View<'a>, owners: &HashMap<Text<'a>, Text<'a>>) -> Text<'a> {
     match view.kind {
-        Kind::Container if view.uid.is_empty() => owners.get(view.facts.sandbox_id).copied().unwrap_or(""),
+        Kind::Container if view.uid.is_empty() => owners.get(&view.facts.sandbox_id).copied().unwrap_or_default(),
         _ => view.uid,
     }
 }
 
 /// The error of the first item, in the order of the lists, whose id its pod has had already; of `found` if there is none.
-fn repeated(lists: Lists<'_, '_>, only: Option<&str>, found: &View<'_>) -> DecodeError {
-    let fail = |view: &View<'_>| view.fail(Problem::Duplicate(view.facts.id.to_owned()));
+fn repeated(lists: Lists<'_, '_>, only: Option<Text<'_>>, found: &View<'_>) -> DecodeError {
+    let fail = |view: &View<'_>| view.fail(Problem::Duplicate(view.facts.id.str().to_owned()));
     let search = || {
         let owners = owners(lists)?;
         let mut seen = HashSet::new();

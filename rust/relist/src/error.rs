@@ -3,9 +3,13 @@
 //! The words of [`DecodeError`] reach an operator, who must learn from them which reply of the runtime is broken and
 //! where; the Python twin uses the same words, and the tests hold the two together.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::record::Kind;
+
+/// Of an id that is told of.
+const ID_CHARS_MAX: usize = 64;
 
 /// Why the lists could not be read, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub enum Malformed {
     FieldNumber,
     /// A string that is not UTF-8.
     Utf8,
+    /// A list longer than anyone would write.
+    Entries,
 }
 
 /// The kinds of trouble.
@@ -60,6 +66,8 @@ pub enum Problem {
     Duplicate(String),
     /// A pod with more than 4 GiB of ids and names.
     TooLarge,
+    /// A list of more items than [`crate::decode::ITEMS_MAX`].
+    TooMany,
 }
 
 impl fmt::Display for Malformed {
@@ -70,7 +78,17 @@ impl fmt::Display for Malformed {
             Malformed::WireType => "a field has the wrong wire type",
             Malformed::FieldNumber => "a field number is out of range",
             Malformed::Utf8 => "a string is not UTF-8",
+            Malformed::Entries => "a list has more than 131072 entries",
         })
+    }
+}
+
+/// As many characters of an id as the runtimes' own have, and a sign where there are more: what is told goes to the log,
+/// to a condition and to events.
+fn shortened(id: &str) -> Cow<'_, str> {
+    match id.char_indices().nth(ID_CHARS_MAX) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &id[..end])),
+        None => Cow::Borrowed(id),
     }
 }
 
@@ -78,7 +96,8 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Problem::Malformed(malformed) => malformed.fmt(f),
-            Problem::Duplicate(id) => write!(f, "id {id} stands twice in the list"),
+            Problem::Duplicate(id) => write!(f, "id {} stands twice in the list", shortened(id)),
+            Problem::TooMany => write!(f, "the list has more than {} items", crate::decode::ITEMS_MAX),
             Problem::TooLarge => f.write_str("the ids and names of one pod exceed 4 GiB"),
         }
     }
@@ -95,3 +114,24 @@ impl fmt::Display for DecodeError {
 }
 
 impl std::error::Error for DecodeError {}
+
+/// Why a status reply could not be read, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusError {
+    /// Of what it was to be the status.
+    pub of: Kind,
+    /// What is wrong, at which byte.
+    pub fault: Fault,
+}
+
+impl fmt::Display for StatusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = match self.of {
+            Kind::Sandbox => "PodSandboxStatus",
+            Kind::Container => "ContainerStatus",
+        };
+        write!(f, "{method} reply, at byte {}: {}", self.fault.offset, self.fault.problem)
+    }
+}
+
+impl std::error::Error for StatusError {}

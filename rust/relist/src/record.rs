@@ -5,6 +5,9 @@
 //! sorted by id, so that an item is found by bisection and two observations are compared like two sorted files.
 
 use std::cmp::Ordering;
+use std::fmt;
+
+use crate::marks::Digest;
 
 /// Which of the two lists an item stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,15 +69,56 @@ pub fn events_of(old: Seen, new: Seen) -> &'static [EventKind] {
     }
 }
 
+/// A string of a reply, checked to be UTF-8 and kept as bytes: it is compared with known ones thirty thousand times for
+/// each time that somebody wants to read it, and the check for plain ASCII costs a fifth of making a `str`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text<'a>(&'a [u8]);
+
+impl<'a> Text<'a> {
+    /// Take bytes for text, if they are.
+    #[inline]
+    pub fn read(bytes: &'a [u8]) -> Option<Text<'a>> {
+        (bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()).then_some(Text(bytes))
+    }
+
+    /// What it is sorted by where there are many: its first eight bytes as a number, so that few are looked at in full.
+    pub fn key(self) -> (u64, Text<'a>) {
+        let first = self.0.iter().chain(std::iter::repeat(&0)).take(8);
+        (first.fold(0, |sum, byte| sum << 8 | u64::from(*byte)), self)
+    }
+
+    /// The same as a string.
+    pub fn str(self) -> &'a str {
+        std::str::from_utf8(self.0).expect("it was checked when it was read")
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Text(text.as_bytes())
+    }
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.str().fmt(f)
+    }
+}
+
 /// Everything that is kept of one sandbox or container; two are equal when nothing that is kept differs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Facts<'a> {
     /// The runtime's id.
-    pub id: &'a str,
+    pub id: Text<'a>,
     /// The container's own name; empty for a sandbox.
-    pub name: &'a str,
+    pub name: Text<'a>,
     /// The id of the container's sandbox; empty for a sandbox.
-    pub sandbox_id: &'a str,
+    pub sandbox_id: Text<'a>,
     /// Which sandbox of the pod, or which container of that name, this is.
     pub attempt: u32,
     /// The CRI's state number, one that exists.
@@ -84,9 +128,12 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Newest first, then by id.
+    /// Newest first, then by id. The attempt counts before the clock, which may have been set back meanwhile: what is
+    /// the last of its name decides whether another is started.
     pub fn newest_first(&self, other: &Self) -> Ordering {
-        other.created_at.cmp(&self.created_at).then_with(|| self.id.cmp(other.id))
+        (other.attempt.cmp(&self.attempt))
+            .then_with(|| other.created_at.cmp(&self.created_at))
+            .then_with(|| self.id.cmp(&other.id))
     }
 }
 
@@ -98,67 +145,78 @@ struct Span {
 
 #[derive(Debug, Clone, Copy)]
 struct Item {
+    digest: Digest,
     created_at: i64,
     id: Span,
     name: Span,
     sandbox_id: Span,
     attempt: u32,
-    /// The last pass that found this item unchanged.
-    pass: u32,
     state: u8,
 }
 
 /// One pod as the runtime has it.
 #[derive(Debug, Clone, Default)]
 pub struct Pod {
-    text: Box<str>,
+    text: Box<[u8]>,
+    uid: Span,
     name: Span,
     namespace: Span,
     /// Sandboxes by id, then containers by id.
     items: Box<[Item]>,
     sandboxes: u32,
-    /// The last pass that found an item unchanged, and how many it found so.
-    pass: u32,
-    met: u32,
 }
 
 /// The name and namespace of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PodName<'a> {
     /// Its name; empty while nobody has told it.
-    pub name: &'a str,
+    pub name: Text<'a>,
     /// Its namespace.
-    pub namespace: &'a str,
+    pub namespace: Text<'a>,
 }
 
 impl Pod {
     /// Pack a pod. None when its text exceeds what 32 bits can point into.
-    pub fn pack(called: PodName<'_>, mut sandboxes: Vec<Facts<'_>>, mut containers: Vec<Facts<'_>>) -> Option<Pod> {
-        sandboxes.sort_unstable_by_key(|facts| facts.id);
-        containers.sort_unstable_by_key(|facts| facts.id);
-        let mut text = String::new();
+    pub fn pack(
+        uid: Text<'_>,
+        called: PodName<'_>,
+        mut sandboxes: Vec<(Facts<'_>, Digest)>,
+        mut containers: Vec<(Facts<'_>, Digest)>,
+    ) -> Option<Pod> {
+        sandboxes.sort_unstable_by_key(|(facts, _)| facts.id);
+        containers.sort_unstable_by_key(|(facts, _)| facts.id);
+        let both = || sandboxes.iter().chain(&containers);
+        let named: usize = both().map(|(facts, _)| facts.id.0.len() + facts.name.0.len()).sum();
+        let mut text = Vec::with_capacity(uid.0.len() + called.name.0.len() + called.namespace.0.len() + named);
+        let uid = push(&mut text, uid)?;
         let name = push(&mut text, called.name)?;
         let namespace = push(&mut text, called.namespace)?;
         let mut items: Vec<Item> = Vec::with_capacity(sandboxes.len() + containers.len());
-        for facts in sandboxes.iter().chain(&containers) {
+        for (facts, digest) in both() {
             let id = push(&mut text, facts.id)?;
-            let sandbox_id = match sandboxes.binary_search_by_key(&facts.sandbox_id, |sandbox| sandbox.id) {
+            let sandbox_id = match sandboxes.binary_search_by_key(&facts.sandbox_id, |(sandbox, _)| sandbox.id) {
                 Ok(place) if place < items.len() => items[place].id,
                 _ => push(&mut text, facts.sandbox_id)?,
             };
             items.push(Item {
+                digest: *digest,
                 created_at: facts.created_at,
                 id,
                 name: push(&mut text, facts.name)?,
                 sandbox_id,
                 attempt: facts.attempt,
-                pass: 0,
                 state: facts.state,
             });
         }
         let sandboxes = u32::try_from(sandboxes.len()).ok()?;
-        let (text, items) = (text.into_boxed_str(), items.into_boxed_slice());
-        Some(Pod { text, name, namespace, items, sandboxes, pass: 0, met: 0 })
+        let (text, items) = (text.into_boxed_slice(), items.into_boxed_slice());
+        Some(Pod { text, uid, name, namespace, items, sandboxes })
+    }
+
+    /// Its UID.
+    #[inline]
+    pub fn uid(&self) -> Text<'_> {
+        self.cut(self.uid)
     }
 
     /// Name and namespace.
@@ -171,14 +229,19 @@ impl Pod {
         self.items.is_empty()
     }
 
-    /// How many sandboxes and containers it has.
-    pub fn len(&self) -> usize {
-        self.items.len()
-    }
-
     /// Its sandboxes or its containers, by id.
     pub fn list(&self, kind: Kind) -> impl Iterator<Item = Facts<'_>> {
         self.of(kind).iter().map(|item| self.facts(item))
+    }
+
+    /// The same, each with its digest.
+    pub fn with_digests(&self, kind: Kind) -> impl Iterator<Item = (Facts<'_>, Digest)> {
+        self.of(kind).iter().map(|item| (self.facts(item), item.digest))
+    }
+
+    /// The digests of all its items.
+    pub fn digests(&self) -> impl Iterator<Item = Digest> + '_ {
+        self.items.iter().map(|item| item.digest)
     }
 
     /// Its sandboxes or its containers, newest first.
@@ -186,44 +249,6 @@ impl Pod {
         let mut found: Vec<_> = self.list(kind).collect();
         found.sort_unstable_by(Facts::newest_first);
         found
-    }
-
-    /// Find the item of that id and compare it with what a list says now. An equal one is marked as seen in `pass`.
-    pub fn meet(&mut self, kind: Kind, seen: &Facts<'_>, pass: u32) -> Met {
-        let Ok(place) = self.of(kind).binary_search_by(|item| self.cut(item.id).cmp(seen.id)) else {
-            return Met::New;
-        };
-        let place = match kind {
-            Kind::Sandbox => place,
-            Kind::Container => place + self.sandboxes as usize,
-        };
-        if self.items[place].pass == pass {
-            Met::Twice
-        } else if self.facts(&self.items[place]) == *seen {
-            self.items[place].pass = pass;
-            self.met = if self.pass == pass { self.met + 1 } else { 1 };
-            self.pass = pass;
-            Met::Same
-        } else {
-            Met::New
-        }
-    }
-
-    /// The items that were found unchanged in `pass`.
-    pub fn met(&self, kind: Kind, pass: u32) -> impl Iterator<Item = Facts<'_>> {
-        self.of(kind).iter().filter(move |item| item.pass == pass).map(|item| self.facts(item))
-    }
-
-    /// Whether an item was not found unchanged in `pass`.
-    pub fn has_unmet(&self, pass: u32) -> bool {
-        let met = if self.pass == pass { self.met as usize } else { 0 };
-        met != self.items.len()
-    }
-
-    /// Forget in which pass each item was seen, so that passes can be counted from 1 again.
-    pub fn forget_passes(&mut self) {
-        self.pass = 0;
-        self.items.iter_mut().for_each(|item| item.pass = 0);
     }
 
     /// Bytes on the heap.
@@ -251,25 +276,14 @@ impl Pod {
     }
 
     #[inline]
-    fn cut(&self, span: Span) -> &str {
-        &self.text[span.at as usize..(span.at + span.length) as usize]
+    fn cut(&self, span: Span) -> Text<'_> {
+        Text(&self.text[span.at as usize..(span.at + span.length) as usize])
     }
 }
 
-/// What [`Pod::meet`] found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
-    /// The item is as it was.
-    Same,
-    /// The item was not there, or something about it differs.
-    New,
-    /// The item was met before in the same pass.
-    Twice,
-}
-
-fn push(text: &mut String, part: &str) -> Option<Span> {
+fn push(text: &mut Vec<u8>, part: Text<'_>) -> Option<Span> {
     let at = u32::try_from(text.len()).ok()?;
-    u32::try_from(text.len() + part.len()).ok()?;
-    text.push_str(part);
-    Some(Span { at, length: u32::try_from(part.len()).ok()? })
+    u32::try_from(text.len() + part.0.len()).ok()?;
+    text.extend_from_slice(part.0);
+    Some(Span { at, length: u32::try_from(part.0.len()).ok()? })
 }

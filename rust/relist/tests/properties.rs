@@ -4,8 +4,8 @@ mod common;
 
 use std::collections::HashSet;
 
-use _relist::diff::{Lists, Relist};
-use common::{container, sandbox, Chance, Container, Node, Sandbox};
+use _relist::diff::{Change, Lists, Relist};
+use common::{container, mutate, sandbox, Chance, Container, Node, Sandbox};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -15,6 +15,7 @@ fn nodes() -> impl Strategy<Value = Node> {
         uid: format!("u{uid}"),
         state,
         created_at,
+        laden: false,
     });
     let two =
         (0..6u64, 0..3u64, 0..4u64, 0..5u64, -2..6i64).prop_map(|(id, uid, sandbox, state, created_at)| Container {
@@ -36,7 +37,11 @@ fn nodes() -> impl Strategy<Value = Node> {
 
 /// Everything that can be asked, in words.
 fn show(relist: &Relist) -> String {
-    format!("{:?} {:?}", relist.pods().iter().map(|(uid, pod)| describe(uid, pod)).collect::<Vec<_>>(), relist.counts())
+    format!(
+        "{:?} {:?}",
+        relist.pods().iter().map(|(uid, pod)| describe(uid.str(), pod)).collect::<Vec<_>>(),
+        relist.counts()
+    )
 }
 
 fn describe(uid: &str, pod: &_relist::record::Pod) -> String {
@@ -46,23 +51,12 @@ fn describe(uid: &str, pod: &_relist::record::Pod) -> String {
 }
 
 fn observe(relist: &mut Relist, one: &[u8], two: &[u8]) -> Result<String, String> {
-    match relist.observe(Lists { sandboxes: &[one], containers: &[two] }, &HashSet::new()) {
-        Ok(changes) => Ok(format!("{changes:?}")),
-        Err(error) => Err(error.to_string()),
-    }
+    relist.take(Lists { sandboxes: &[one], containers: &[two] }).map_err(|error| error.to_string())?;
+    Ok(format!("{:?}", changes(relist)))
 }
 
-fn mutate(bytes: &mut Vec<u8>, wounds: &[(u8, usize, u8)]) {
-    for (how, place, value) in wounds {
-        let place = place % (bytes.len() + 1);
-        match how % 4 {
-            0 => bytes.insert(place, *value),
-            1 => bytes.truncate(place),
-            _ if place == bytes.len() => bytes.push(*value),
-            2 => bytes[place] = *value,
-            _ => drop(bytes.remove(place)),
-        }
-    }
+fn changes(relist: &Relist) -> Vec<Change<'_>> {
+    relist.due().into_iter().map(|uid| relist.change(uid)).collect()
 }
 
 proptest! {
@@ -108,16 +102,15 @@ proptest! {
             let mut shuffled = node.clone();
             chance.shuffle(&mut shuffled.sandboxes);
             chance.shuffle(&mut shuffled.containers);
-            let sandboxes: Vec<Vec<u8>> = shuffled.sandboxes.iter().map(|item| written(|out| sandbox(item, out))).collect();
+            let sandboxes: Vec<Vec<u8>> = shuffled.sandboxes.iter().map(|item| written(|out| sandbox(item, &mut chance, out))).collect();
             let containers: Vec<Vec<u8>> =
-                shuffled.containers.iter().map(|item| written(|out| container(item, out))).collect();
+                shuffled.containers.iter().map(|item| written(|out| container(item, &mut chance, out))).collect();
             let (sandboxes, containers) = (slices(&sandboxes), slices(&containers));
 
-            let none = HashSet::new();
-            let first = whole.observe(Lists { sandboxes: &[&one], containers: &[&two] }, &none).expect("well-formed");
-            let second = pieces.observe(Lists { sandboxes: &sandboxes, containers: &containers }, &none).expect("well-formed");
-            prop_assert_eq!(&first, &second);
-            let uids: Vec<String> = first.iter().map(|change| change.uid.to_owned()).collect();
+            whole.take(Lists { sandboxes: &[&one], containers: &[&two] }).expect("well-formed");
+            pieces.take(Lists { sandboxes: &sandboxes, containers: &containers }).expect("well-formed");
+            prop_assert_eq!(changes(&whole), changes(&pieces));
+            let uids: Vec<String> = whole.due().into_iter().map(|uid| uid.str().to_owned()).collect();
             if advance {
                 uids.iter().for_each(|uid| { whole.advance(uid); pieces.advance(uid); });
             }
@@ -132,7 +125,8 @@ proptest! {
         for node in history {
             let (one, two) = node.lists(&mut chance);
             let lists = Lists { sandboxes: &[&one], containers: &[&two] };
-            let all = format!("{:?}", full.observe(lists, &HashSet::new()).expect("well-formed"));
+            full.take(lists).expect("well-formed");
+            let all = format!("{:?}", changes(&full));
             let mut each = Vec::new();
             for uid in ["u0", "u1", "u2"] {
                 each.extend(single.observe_pod(uid, lists, false).expect("well-formed").map(|change| format!("{change:?}")));

@@ -3,11 +3,11 @@
 
 mod common;
 
-use std::collections::HashSet;
-
+use _relist::decode::ITEMS_MAX;
 use _relist::diff::{Change, Counts, Lists, Relist};
 use _relist::error::{Malformed, Problem};
-use _relist::record::{EventKind, Facts, Kind, Pod, PodName};
+use _relist::marks::Digest;
+use _relist::record::{EventKind, Facts, Kind, Pod, PodName, Text};
 use common::{bytes, container, entry, message, sandbox, text, varint, Chance, Container, Node, Sandbox};
 
 const CREATED: u64 = 0;
@@ -18,8 +18,9 @@ const UNKNOWN: u64 = 3;
 type Told = Vec<(String, Vec<(EventKind, String)>)>;
 
 fn tell(changes: &[Change<'_>]) -> Told {
-    let events = |change: &Change<'_>| change.events.iter().map(|event| (event.kind, event.id.to_owned())).collect();
-    changes.iter().map(|change| (change.uid.to_owned(), events(change))).collect()
+    let events =
+        |change: &Change<'_>| change.events.iter().map(|event| (event.kind, event.id.str().to_owned())).collect();
+    changes.iter().map(|change| (change.uid.str().to_owned(), events(change))).collect()
 }
 
 fn node(rows: &[(&str, &str, u64)]) -> Node {
@@ -47,8 +48,13 @@ fn see(relist: &mut Relist, node: &Node) -> Told {
     see_bytes(relist, &one, &two).expect("well-formed")
 }
 
+fn changes(relist: &Relist) -> Vec<Change<'_>> {
+    relist.due().into_iter().map(|uid| relist.change(uid)).collect()
+}
+
 fn see_bytes(relist: &mut Relist, one: &[u8], two: &[u8]) -> Result<Told, _relist::error::DecodeError> {
-    relist.observe(Lists { sandboxes: &[one], containers: &[two] }, &HashSet::new()).map(|changes| tell(&changes))
+    relist.take(Lists { sandboxes: &[one], containers: &[two] })?;
+    Ok(tell(&changes(relist)))
 }
 
 fn advance_all(relist: &mut Relist, told: &Told) {
@@ -142,9 +148,9 @@ fn a_gone_pod_is_told_by_its_name_until_somebody_has_looked() {
     let first = see(&mut relist, &node(&[("u", "c", RUNNING)]));
     advance_all(&mut relist, &first);
     for _ in 0..2 {
-        let (none, empty) = (HashSet::new(), Lists { sandboxes: &[], containers: &[] });
-        let changes = relist.observe(empty, &none).expect("well-formed");
-        assert_eq!(PodName { name: "pod-u", namespace: "ns" }, changes[0].pod);
+        relist.take(Lists { sandboxes: &[], containers: &[] }).expect("well-formed");
+        let changes = changes(&relist);
+        assert_eq!(PodName { name: "pod-u".into(), namespace: "ns".into() }, changes[0].pod);
         assert_eq!((0, 0), (changes[0].sandboxes.len(), changes[0].containers.len()));
     }
     relist.advance("u");
@@ -178,7 +184,7 @@ fn lists_of_one_pod_leave_the_others_as_they_are() {
     let mut reply = Vec::new();
     for (uid, id) in [("a", "c"), ("b", "d"), ("b", "d")] {
         let (uid, id) = (uid.to_owned(), id.to_owned());
-        container(&Container { id, uid, state: EXITED, ..Container::default() }, &mut reply);
+        container(&Container { id, uid, state: EXITED, ..Container::default() }, &mut Chance(5), &mut reply);
     }
     let lists = Lists { sandboxes: &[], containers: &[&reply] };
     let change = relist.observe_pod("a", lists, false).expect("another pod's repetition is its own affair");
@@ -234,9 +240,9 @@ fn a_broken_reply_is_told_by_its_place_and_changes_nothing() {
         let first = see(&mut relist, &node(&[("u", "c", RUNNING)]));
         advance_all(&mut relist, &first);
         let mut good = Vec::new();
-        container(&Container { id: "d".into(), uid: "u".into(), ..Container::default() }, &mut good);
+        container(&Container { id: "d".into(), uid: "u".into(), ..Container::default() }, &mut Chance(5), &mut good);
         let lists = Lists { sandboxes: &[], containers: &[&good, &reply] };
-        let error = relist.observe(lists, &HashSet::new()).expect_err("it is broken");
+        let error = relist.take(lists).expect_err("it is broken");
         assert_eq!(Problem::Malformed(malformed), error.problem, "{reply:x?}");
         assert_eq!((Kind::Container, 1, offset), (error.list, error.chunk, error.offset), "{reply:x?}");
         assert_eq!(told(&[]), see(&mut relist, &node(&[("u", "c", RUNNING)])), "{reply:x?}");
@@ -255,7 +261,7 @@ fn a_repeated_id_is_told_by_the_place_of_its_second_coming() {
         for state in [first, second, second] {
             let item = Container { id: "c".into(), uid: "u".into(), state, ..Container::default() };
             let begins = reply.len();
-            container(&item, &mut reply);
+            container(&item, &mut Chance(5), &mut reply);
             if offset == 0 && begins > 0 {
                 offset = begins + 2; // past the tag and the two bytes of its length
                 offset += usize::from(reply[begins + 1] >= 0x80);
@@ -285,26 +291,34 @@ fn the_last_of_a_repeated_field_wins_and_metadata_is_merged() {
     let mut relist = Relist::default();
     see_bytes(&mut relist, &[], &reply).expect("well-formed");
     let found: Vec<_> = relist.pod("u").expect("it is there").list(Kind::Container).collect();
-    assert_eq!(vec![Facts { id: "c", name: "name", attempt: 7, ..Facts::default() }], found);
+    assert_eq!(vec![Facts { id: "c".into(), name: "name".into(), attempt: 7, ..Facts::default() }], found);
 }
 
 #[test]
 fn a_packed_pod_gives_back_what_was_put_in() {
-    let sandbox = Facts { id: "s", state: 1, created_at: i64::MIN, ..Facts::default() };
-    let of = |id, created_at| Facts { id, name: "ü", sandbox_id: "s", attempt: u32::MAX, state: 3, created_at };
-    let stray = Facts { sandbox_id: "elsewhere", ..of("z", 5) };
-    let called = PodName { name: "n", namespace: "" };
-    let pod = Pod::pack(called, vec![sandbox], vec![stray, of("b", 5), of("a", i64::MAX)]).expect("it is small");
+    let sandbox = Facts { id: "s".into(), state: 1, created_at: i64::MIN, ..Facts::default() };
+    let of = |id: &'static str, created_at| Facts {
+        id: id.into(),
+        name: "ü".into(),
+        sandbox_id: "s".into(),
+        attempt: u32::MAX,
+        state: 3,
+        created_at,
+    };
+    let stray = Facts { sandbox_id: "elsewhere".into(), ..of("z", 5) };
+    let called = PodName { name: "n".into(), namespace: Text::default() };
+    let all = |items: Vec<Facts<'static>>| items.into_iter().map(|facts| (facts, Digest::default())).collect();
+    let pod = Pod::pack("u".into(), called, all(vec![sandbox]), all(vec![stray, of("b", 5), of("a", i64::MAX)]))
+        .expect("it is small");
     assert_eq!(called, pod.called());
     assert_eq!(vec![sandbox], pod.list(Kind::Sandbox).collect::<Vec<_>>());
     assert_eq!(vec![of("a", i64::MAX), of("b", 5), stray], pod.list(Kind::Container).collect::<Vec<_>>());
-    assert_eq!(vec!["a", "b", "z"], pod.newest_first(Kind::Container).iter().map(|f| f.id).collect::<Vec<_>>());
-    assert_eq!(4, pod.len());
+    assert_eq!(vec!["a", "b", "z"], pod.newest_first(Kind::Container).iter().map(|f| f.id.str()).collect::<Vec<_>>());
 }
 
 #[test]
 fn eighteen_thousand_dead_containers_are_carried_in_less_than_8_mb() {
-    let mut many = Node::of(18_000, 0);
+    let mut many = Node::of(18_000, false);
     many.containers.iter_mut().for_each(|container| container.state = EXITED);
     let mut relist = Relist::default();
     let first = see(&mut relist, &many);
@@ -317,7 +331,7 @@ fn eighteen_thousand_dead_containers_are_carried_in_less_than_8_mb() {
 fn a_repetition_in_another_pod_is_not_what_is_told_of_this_one() {
     let mut reply = Vec::new();
     for (uid, id) in [("b", "d"), ("b", "d"), ("a", "c"), ("a", "c")] {
-        container(&Container { id: id.into(), uid: uid.into(), ..Container::default() }, &mut reply);
+        container(&Container { id: id.into(), uid: uid.into(), ..Container::default() }, &mut Chance(5), &mut reply);
     }
     let lists = Lists { sandboxes: &[], containers: &[&reply] };
     let error = Relist::default().observe_pod("a", lists, false).expect_err("c stands there twice");
@@ -331,7 +345,7 @@ fn an_unchanged_list_leaves_everything_in_its_place() {
     let place = |relist: &Relist| {
         let pod = relist.pod("u").expect("it is there");
         let first = pod.list(Kind::Container).next().expect("it has two");
-        first.id.as_ptr()
+        first.id.str().as_ptr()
     };
     let first = see(&mut relist, &both);
     advance_all(&mut relist, &first);
@@ -347,8 +361,8 @@ fn empty_ids_and_the_ends_of_numbers_are_read_as_they_are() {
     for (wire, state, created_at) in [(0, 0, i64::MIN), (4, 3, -1), (1 << 32 | 1, 1, i64::MAX), (u64::MAX, 3, 0)] {
         let item = Container { uid: "u".into(), state: wire, created_at, ..Container::default() };
         let (mut one, mut two) = (Vec::new(), Vec::new());
-        sandbox(&Sandbox { uid: "u".into(), state: wire, created_at, ..Sandbox::default() }, &mut one);
-        container(&item, &mut two);
+        sandbox(&Sandbox { uid: "u".into(), state: wire, created_at, ..Sandbox::default() }, &mut Chance(5), &mut one);
+        container(&item, &mut Chance(5), &mut two);
         let mut relist = Relist::default();
         see_bytes(&mut relist, &one, &two).expect("well-formed");
         let pod = relist.pod("u").expect("it is there");
@@ -356,4 +370,15 @@ fn empty_ids_and_the_ends_of_numbers_are_read_as_they_are() {
         assert_eq!(expected(state), pod.list(Kind::Container).collect::<Vec<_>>());
         assert_eq!(expected(state.min(1)), pod.list(Kind::Sandbox).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_list_of_more_items_than_any_node_has_is_refused_at_the_first_too_many() {
+    let (full, one_more) = ([0x0a, 0].repeat(ITEMS_MAX), [0x0a, 0]);
+    let mut relist = Relist::default();
+    assert_eq!(told(&[]), see_bytes(&mut relist, &full, &full).expect("each list has as many as it may"));
+    let lists = Lists { sandboxes: &[], containers: &[&full, &one_more] };
+    let error = relist.take(lists).expect_err("it is one too many");
+    assert_eq!((Problem::TooMany, 1, 2), (error.problem, error.chunk, error.offset));
+    assert_eq!(2 * ITEMS_MAX, relist.counts().strays);
 }

@@ -1,6 +1,6 @@
 """``trikubelet [flags]``: from the command line to the exit code.
 
-    flags ─► settings ─► log ─► root lock ─► supervise( compose.run ) ─► exit code
+    flags ─► settings ─► log ─► kubeconfig ─► root lock ─► supervise( compose.run ) ─► exit code
 
 Whatever is wrong with flags or files is told before anything is touched, all of it at once. From the lock on this
 process is the only agent of its root directory; from ``supervise`` on, see there.
@@ -13,28 +13,37 @@ import os
 import socket
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet import __version__
-from trikubelet.app import compose, supervise
+from trikubelet.app import compose, doctor, supervise
 from trikubelet.app.flags import build_parser, parse_agent_flags
 from trikubelet.app.lock import LockFile, RootLock
 from trikubelet.app.root_dir import bind_to_runtime
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.app.translate import bounds_of
 from trikubelet.kit import klog
+from trikubelet.kit.heap import look_after_heap
+from trikubelet.kit.lookups import Lookups
+from trikubelet.kit.open_files import allow_open_files
+from trikubelet.kit.threads import take_short_turns
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trikubelet.app.access import Found
     from trikubelet.app.compose import Agent
     from trikubelet.app.settings import Settings
     from trikubelet.server.health import Check, Checks
 
 log = logging.getLogger(__name__)
+
+OPEN_FILES_WANTED: Final = 4096
+"""Watches of single objects and callers of the node's API may come to 1024 each, statuses and calls to a few more; the
+rest is for pods' logs, mounts and probes."""
 
 
 def run_agent(argv: Sequence[str]) -> int:
@@ -48,32 +57,31 @@ def run_agent(argv: Sequence[str]) -> int:
             print(f"trikubelet {__version__}")
             return supervise.EXIT_GOOD
         settings = load_settings(flags, Surroundings(os.geteuid(), os.environ, socket.gethostname()))
-        if not settings.standalone:
-            raise StartFailed(
-                "--kubeconfig: this version cannot join a cluster yet; leave it out and give --standalone to run the "
-                "pods of manifests"
-            )
         handler = _start_log(settings)
+        found = compose.find_access(settings)
         with RootLock(settings.root_dir):
             bind_to_runtime(settings.root_dir, settings.runtime.endpoint)
             _say_settings(settings)
-            main = partial(_main, settings, lambda: handler.trouble)
+            _allow_files(settings.configuration.max_open_files)
+            main = partial(_main, settings, lambda: handler.trouble, found)
             seconds_max = bounds_of(settings.configuration).stop_seconds_max
             return supervise.run(main, checks=_vital, status=_status, stop_seconds_max=seconds_max)
     except StartFailed as error:
         return supervise.last_words(error, sys.stderr)
 
 
-async def _main(settings: Settings, log_trouble: Check, *, task_status: trio.TaskStatus[Agent]) -> None:
+async def _main(
+    settings: Settings, log_trouble: Check, found: Found | None, *, task_status: trio.TaskStatus[Agent]
+) -> None:
     """The agent under ``--lock-file``, if there is one: it waits for the file, and ends when another wants it."""
     lock_file = LockFile(settings.lock_file) if settings.lock_file else None
     if lock_file is None:
-        await _run(settings, log_trouble, task_status=task_status)
+        await _run(settings, log_trouble, found, task_status=task_status)
         return
     await lock_file.acquire()
     try:
         async with trio.open_nursery() as nursery:
-            task_status.started(await nursery.start(_run, settings, log_trouble))
+            task_status.started(await nursery.start(_run, settings, log_trouble, found))
             if settings.exit_on_lock_contention:
                 await lock_file.contended()
                 log.info("Going down: another agent wants %s", settings.lock_file)
@@ -82,8 +90,16 @@ async def _main(settings: Settings, log_trouble: Check, *, task_status: trio.Tas
         lock_file.release()
 
 
-async def _run(settings: Settings, log_trouble: Check, *, task_status: trio.TaskStatus[Agent]) -> None:
-    await compose.run(settings, log_trouble, task_status=task_status)
+async def _run(
+    settings: Settings, log_trouble: Check, found: Found | None, *, task_status: trio.TaskStatus[Agent]
+) -> None:
+    Lookups.use()
+    take_short_turns()
+    async with trio.open_nursery() as beside:
+        beside.start_soon(look_after_heap)
+        beside.start_soon(doctor.warn, settings)
+        await compose.run(settings, log_trouble, found, task_status=task_status)
+        beside.cancel_scope.cancel()
 
 
 def _start_log(settings: Settings) -> klog.LogHandler:
@@ -101,6 +117,17 @@ def _say_settings(settings: Settings) -> None:
         log.info("%s", note)
     for warning in settings.warnings:
         log.warning("%s", warning)
+
+
+def _allow_files(wanted: int) -> None:
+    """Have as many files as the configuration says; say so where that stays few."""
+    if (allowed := allow_open_files(wanted)) < OPEN_FILES_WANTED:
+        log.warning(
+            "This process may have %d files open, and a busy node may need %d: let whoever starts it allow more "
+            "(LimitNOFILE= of its unit, ulimit -Hn)",
+            allowed,
+            OPEN_FILES_WANTED,
+        )
 
 
 def _vital(agent: Agent) -> Checks:

@@ -16,9 +16,13 @@ import h11
 import trio
 
 from trikubelet.app.commands.failed import CommandFailed
+from trikubelet.core.remote_command import spdy_headers
+from trikubelet.server.runtime_stream import Declined, change_protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+
+    from trio.abc import Stream
 
 _RECEIVE_BYTES = 64 * 1024
 ANSWER_SECONDS_MAX = 30.0
@@ -50,8 +54,15 @@ class Agent:
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """The whole answer at ``path``. Raises NoAgent, NotAllowed or AgentObjects."""
+        return await self._whole(path, query, "GET")
+
+    async def post(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """Have something changed; the whole answer. Raises as ``get`` does."""
+        return await self._whole(path, query, "POST")
+
+    async def _whole(self, path: str, query: Mapping[str, str] | None, method: str) -> bytes:
         body = bytearray()
-        async with self.stream(path, query) as parts:
+        async with self.stream(path, query, method) as parts:
             while True:
                 with _soon_enough(self.socket_path):
                     part = await anext(parts, None)
@@ -63,18 +74,38 @@ class Agent:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, query: Mapping[str, str] | None = None
+        self, path: str, query: Mapping[str, str] | None = None, method: str = "GET"
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """The answer at ``path`` as it comes, for as long as the block lasts. Raises as ``get`` does."""
         target = quote(path) + (f"?{urlencode(query)}" if query else "")
         async with await self._connect() as stream:
             wire = _Wire(stream, self.socket_path)
             with _soon_enough(self.socket_path):
-                status = await wire.ask(target)
+                status = await wire.ask(method, target)
                 if status >= 400:
                     said = b"".join([part async for part in wire]).decode(errors="replace").strip()
                     raise AgentObjects(status, said or f"the agent answered {status}")
             yield wire
+
+    @asynccontextmanager
+    async def upgraded(
+        self, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncGenerator[Stream, None]:
+        """A conversation in SPDY/3.1, with a protocol within it, for as long as the block lasts. Raises as ``get``
+        does."""
+        target = quote(path) + (f"?{urlencode(query)}" if query else "")
+        headers = [("host", "trikubelet"), *spdy_headers(protocol)]
+        async with await self._connect() as stream:
+            with _soon_enough(self.socket_path):
+                try:
+                    agreed = await change_protocol(stream, h11.Request(method="POST", target=target, headers=headers))
+                except Declined as declined:
+                    said = declined.response.body
+                    told = said.decode(errors="replace").strip() if isinstance(said, bytes) else ""
+                    raise AgentObjects(declined.response.status, told) from declined
+                except (h11.RemoteProtocolError, trio.BrokenResourceError) as error:
+                    raise NoAgent(f"what answers at {self.socket_path} is no trikubelet: {error}") from error
+            yield agreed.stream
 
     async def _connect(self) -> trio.SocketStream:
         try:
@@ -122,10 +153,10 @@ class _Wire:
         self._path = socket_path
         self._h11 = h11.Connection(h11.CLIENT)
 
-    async def ask(self, target: str) -> int:
+    async def ask(self, method: str, target: str) -> int:
         """Send the request and wait for the head of the answer; its status."""
         headers = [("host", "trikubelet"), ("connection", "close")]
-        asked = self._h11.send(h11.Request(method="GET", target=target, headers=headers))
+        asked = self._h11.send(h11.Request(method=method, target=target, headers=headers))
         try:
             await self._stream.send_all((asked or b"") + (self._h11.send(h11.EndOfMessage()) or b""))
         except trio.BrokenResourceError as error:

@@ -1,78 +1,144 @@
 """The agent as a whole: which parts there are for these settings, and which nursery each lives in.
 
-    services   (shielded; ended by us, after the work)   embedded runtime · CRI channel · health · local API
+    services   (shielded; ended by us, after the work)   a runtime inside · CRI channel · health · the APIs
     └─ work    (ended by the caller's cancellation)      run_node · manifest sources
 
 ``run`` is the picture of ``docs/architecture.md`` as code. Stopping the agent stops no container of an external
-runtime; those of the embedded one are processes of this agent and end with it.
+runtime; those of a runtime inside the agent end with it.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.app.agent_view import AgentNotes
+from trikubelet.app.cgroup_driver import Driver, ask_driver, confirm_driver
+from trikubelet.app.endpoint import FAKE
+from trikubelet.app.kernel import confirm_kernel
 from trikubelet.app.node import Outside, join, run_node
+from trikubelet.app.paths import make_run_dir
+from trikubelet.app.report import VERSION, Reporter
 from trikubelet.app.services import open_services
 from trikubelet.app.sources import build_sources, source_names
-from trikubelet.app.translate import bounds_of, facts_of, rules_of
+from trikubelet.app.translate import bounds_of, facts_of, identity_of, rules_of
 from trikubelet.app.view import View
+from trikubelet.core.configuration.effect import without_effect_embedded, without_effect_in_version_1
+from trikubelet.core.node_status import self_described
 from trikubelet.cri.channel import open_channel
+from trikubelet.cri.endpoint import socket_path
 from trikubelet.cri.runtime import CriImages, CriRuntime
+from trikubelet.handlers.network import NetworkHandlers
+from trikubelet.handlers.pretended import PretendedHandlers
 from trikubelet.host import mounts
 from trikubelet.host.cgroups import NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.host.clock import SystemClock
+from trikubelet.host.container_logs import DiskContainerLogs
+from trikubelet.host.gauges import HostGauges
 from trikubelet.host.node import read_node
+from trikubelet.host.node_logins import HostLogins
 from trikubelet.host.pod_files import DiskPodFiles
+from trikubelet.host.pull_records import DiskPullRecords
+from trikubelet.host.subordinate_ids import read_subordinate_ids
+from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.errors import StartFailed
 from trikubelet.server.health import serve_health
 from trikubelet.server.local_api import serve_local_api
+from trikubelet.server.node_figures import Setup
 from trikubelet.server.node_view import SOCKET_NAME
+from trikubelet.server.streams import Streams
+from trikubelet.stats.disks import Disks
+from trikubelet.stats.looking import Looking
+from trikubelet.volumes.pretended import PretendedVolumes
+from trikubelet.volumes.side_by_side import HANGING_PER_POD_MAX
 from trikubelet.volumes.volumes import DiskVolumes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
 
+    from trikubelet.app.access import Found
+    from trikubelet.app.member import MemberTask
     from trikubelet.app.node import Node
     from trikubelet.app.services import Services
     from trikubelet.app.settings import Settings
     from trikubelet.app.sources import Sources
     from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.node_status import NodeReport
+    from trikubelet.core.user_namespaces import SubordinateIds
+    from trikubelet.cri.channel import Channel
+    from trikubelet.kit.call_figures import CallFigures
+    from trikubelet.kit.spans import Spans
     from trikubelet.model.bounds import Bounds
-    from trikubelet.ports import Clock, Images, PodCgroups, Runtime
+    from trikubelet.model.node_reading import NodeReading
+    from trikubelet.ports import Clock, Images, PodCgroups, Runtime, Volumes
     from trikubelet.server.health import Check
+    from trikubelet.volumes.csi import CsiVolumes
 
 log = logging.getLogger(__name__)
 
 VOLUME_THREADS_MAX: Final = 16
+IMAGE_THREADS_MAX: Final = 4
 MANIFEST_THREADS_MAX: Final = 4
-EMBEDDED_SOCKET: Final = "embedded.sock"
+REMOVAL_THREADS_MAX: Final = 8
+"""Of pods' directories, and of logs as many: twice the pods of which something is removed side by side, for who is slow
+gives his place away and keeps his thread."""
+UNMOUNT_SECONDS_MAX: Final = 5.0
+"""Half of what going down may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The joined agent, for those who only look. ``checks`` are its health checks by name."""
+    """The joined agent, for those who only look. ``checks`` are its health checks by name; ``host_ips`` the node's
+    addresses, the primary first."""
 
     node: Node
     sources: Sources
+    runtime: Runtime
     view: View
     checks: Mapping[str, Check]
+    host_ips: Sequence[str]
+    notes: AgentNotes
+    stats: Looking
+    disks: Disks
+    member: MemberTask | None = None
+
+
+def find_access(settings: Settings) -> Found | None:
+    """How the node proves itself to its cluster, which is said where it must bootstrap anew; None where it has none.
+    Touches nothing. Raises StartFailed for
+    kubeconfigs that are of no use."""
+    if settings.standalone:
+        return None
+    from trikubelet.app import access  # noqa: PLC0415 - an agent of its own needs no HTTP client
+
+    found = access.find_access(settings, SystemClock())
+    if found.outlived:
+        log.warning("%s; bootstrapping anew", found.outlived)
+    return found
 
 
 async def run(
     settings: Settings,
     log_trouble: Check,
+    found: Found | None,
+    reading: NodeReading | None = None,
     *,
+    make_runtime: Callable[[Channel], Runtime] = CriRuntime,
     task_status: trio.TaskStatus[Agent] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Be the agent until cancelled. Started: pods are taken from every source. ``log_trouble``: what is wrong with the
-    log, if anything.
+    log, if anything; ``found``: what ``find_access`` did; ``reading``: what the node is to be, by default this machine;
+    ``make_runtime``: how the runtime behind a channel is seen.
 
     Raises StartFailed for what an operator must mend, and whatever breaks a part: nothing is restarted in here.
     """
@@ -80,20 +146,51 @@ async def run(
     log.info("Container runtime: %s", choice.reason)
     clock = SystemClock()
     bounds = bounds_of(settings.configuration)
-    settings.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    confirm_kernel(settings)
+    make_run_dir(settings.run_dir, settings.root_dir)
     async with open_services() as services, AsyncExitStack() as channels:
-        endpoint = await _start_embedded(services, settings) if choice.embedded else choice.endpoint
-        runtime = await channels.enter_async_context(open_channel(endpoint))
+        spans = await _start_tracing(services, settings)
+        endpoint = await _start_inside(services, settings) if choice.inside else choice.endpoint
+        limit = settings.runtime_message_bytes_max
+        runtime = await channels.enter_async_context(open_channel(endpoint, message_bytes_max=limit))
         images = runtime
         if settings.image_endpoint not in ("", choice.endpoint):
             images = await channels.enter_async_context(open_channel(settings.image_endpoint))
+        runtime.spans = images.spans = spans
+        seen, configured = make_runtime(runtime), settings.configuration.cgroup_driver
+        driver = Driver(configured) if choice.inside else await ask_driver(seen, configured)
         agent = _join(
-            settings, bounds, clock, CriRuntime(runtime), CriImages(images), log_trouble, embedded=choice.embedded
+            settings,
+            reading or read_node(root_dir=settings.root_dir),
+            None if choice.inside else await read_subordinate_ids(os.environ),
+            bounds,
+            clock,
+            seen,
+            CriImages(images),
+            [channel.figures for channel in dict.fromkeys((runtime, images))],
+            log_trouble,
+            found,
+            spans,
+            driver=driver.name,
+            inside=choice.inside,
         )
-        await _start_health(services, settings, agent.checks)
+        await services.start("measuring of disks", agent.disks.run)
+        if agent.member is not None:
+            await services.start("membership of the cluster", agent.member.run)
+        await _start_health(services, settings, agent)
+        await _start_api(services, settings, agent, clock, spans)
         socket = str(settings.run_dir / SOCKET_NAME)
-        await services.start("local API", partial(serve_local_api, agent.view, clock, socket))
+        streams = Streams(agent.view, agent.runtime, settings.configuration.streaming_connection_idle_timeout)
+        if settings.kubectl_port:  # before the local API, which tells how it is asked
+            from trikubelet.app.kubectl_api import start_kubectl_api  # noqa: PLC0415 - only who serves it needs TLS
+
+            await start_kubectl_api(services, settings, agent, streams, clock)
+        await services.start(
+            "local API", partial(serve_local_api, agent.view, agent.notes, streams, agent.stats, clock, socket)
+        )
         async with trio.open_nursery() as work:
+            if driver.assumed:
+                work.start_soon(confirm_driver, seen, driver.name)
             # The sources first: what is wrong with a manifest is to be seen while the runtime is still waited for.
             for source in agent.sources.all:
                 await work.start(source.run)
@@ -103,61 +200,200 @@ async def run(
 
 def _join(
     settings: Settings,
+    reading: NodeReading,
+    subordinate_ids: SubordinateIds,
     bounds: Bounds,
     clock: Clock,
     runtime: Runtime,
     images: Images,
+    calls: Sequence[CallFigures],
     log_trouble: Check,
+    found: Found | None,
+    spans: Spans | None,
     *,
-    embedded: bool,
+    driver: str,
+    inside: bool,
 ) -> Agent:
-    facts, cgroups = _cgroups(facts_of(settings, read_node()), embedded=embedded)
+    # Jitter only: what is drawn decides when, never what.
+    chance = random.Random()  # noqa: S311 - no secret hangs on it
+    facts = replace(facts_of(settings, reading, subordinate_ids), cgroup_driver=driver)
+    facts, cgroups = _cgroups(facts, settings, inside=inside)
+    threads = ThreadPool("images", IMAGE_THREADS_MAX)
     outside = Outside(
         runtime=runtime,
         images=images,
-        files=DiskPodFiles(settings.root_dir, settings.pod_logs_dir, settings.container_logs_dir),
-        volumes=DiskVolumes(settings.root_dir, facts, mounts, ThreadPool("volumes", VOLUME_THREADS_MAX)),
+        files=DiskPodFiles(
+            settings.root_dir,
+            settings.pod_logs_dir,
+            settings.container_logs_dir,
+            ThreadPool("removed files", REMOVAL_THREADS_MAX, REMOVAL_THREADS_MAX),
+        ),
+        logs=DiskContainerLogs(
+            settings.pod_logs_dir,
+            ThreadPool("logs of containers", settings.configuration.container_log_max_workers),
+        ),
+        volumes=_volumes(settings, facts, chance, in_cluster=found is not None),
         cgroups=cgroups,
+        handlers=PretendedHandlers() if settings.runtime.endpoint == FAKE else NetworkHandlers(),
+        records=DiskPullRecords(settings.root_dir, threads),
+        logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
         clock=clock,
     )
-    # Jitter only: what is drawn decides when, never what.
-    chance = random.Random()  # noqa: S311 - no secret hangs on it
-    node = join(outside, facts, rules_of(settings, bounds), source_names(settings), chance)
+    node = join(outside, facts, rules_of(settings, bounds), source_names(settings), chance, spans)
+    identity = identity_of(settings, reading)
+    here = self_described(identity)
+    node.admission.node = lambda: here  # until a cluster says more of it
     manifests = ThreadPool("manifests", MANIFEST_THREADS_MAX)
     sources = build_sources(settings, node.slots, clock, manifests, bounds)
-    view = View(node, clock, settings.node_name, str(settings.pod_logs_dir), sources.files)
+    report = _reporter(settings, node, facts, reading, images).report
+    member = _membership(settings, node, facts, reading, report, found, clock, spans)
+    setup = Setup(VERSION, facts.cgroup_version, settings.effective.gates.states())
+    view = View(node, clock, settings.node_name, str(settings.pod_logs_dir), sources.files, setup, member, calls)
     checks: dict[str, Check] = {
         "log": log_trouble,
         "syncloop": node.sync_loop.unhealthy,
         "pleg": node.pleg.unhealthy,
         "runtime": node.runtime_state.unhealthy,
     }
-    return Agent(node, sources, view, checks)
+    notes = AgentNotes(settings, identity, report, node, view, images, clock)
+    gauges = HostGauges(clock)
+    believed_seconds = settings.configuration.volume_stats_agg_period
+    disks = Disks(gauges, node.volumes, settings.root_dir, settings.pod_logs_dir, clock, believed_seconds)
+    stats = Looking(runtime, images, gauges, disks, node.cache, view.pods, facts)
+    return Agent(node, sources, runtime, view, checks, facts.host_ips, notes, stats, disks, member)
 
 
-def _cgroups(facts: NodeFacts, *, embedded: bool) -> tuple[NodeFacts, PodCgroups]:
-    """The pods' cgroups, and the facts that go with them. The embedded runtime's processes stay in the agent's."""
-    if embedded:
+def _volumes(settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool) -> Volumes:
+    """The pods' volumes; what containers that only pretend would mount is not made."""
+    if settings.runtime.endpoint == FAKE:
+        return PretendedVolumes(settings.root_dir, facts)
+    threads = ThreadPool("volumes", VOLUME_THREADS_MAX, HANGING_PER_POD_MAX * settings.configuration.max_pods)
+    # The runtime inside runs everything as the agent's own user then, too.
+    one_user = settings.runtime.inside and not mounts.is_allowed()
+    csi = _csi(settings, threads, chance) if in_cluster else None
+    return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi, one_user=one_user)
+
+
+def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiVolumes:
+    """Volumes of CSI drivers. Loaded only in a cluster: nothing else says what such a volume is."""
+    from trikubelet.cri.plugin_sockets import GrpcPlugins  # noqa: PLC0415
+    from trikubelet.volumes.csi import CsiVolumes  # noqa: PLC0415
+    from trikubelet.volumes.csi_means import CsiMeans  # noqa: PLC0415
+    from trikubelet.volumes.csi_records import CsiRecords  # noqa: PLC0415
+    from trikubelet.volumes.plugins import Plugins  # noqa: PLC0415
+
+    root = settings.root_dir.resolve()  # by which the kernel knows what is mounted there
+    plugins = Plugins(root / "plugins_registry", GrpcPlugins(), InotifyWatcher(threads), chance)
+    return CsiVolumes(settings.node_name, plugins, CsiMeans(settings.node_name), CsiRecords(root), mounts, threads)
+
+
+def _reporter(settings: Settings, node: Node, facts: NodeFacts, reading: NodeReading, images: Images) -> Reporter:
+    cloud_ips = settings.node_ips if settings.external_cloud else None
+    told_max = settings.configuration.node_status_max_images
+    return Reporter(node, facts, reading, images, told_max, cloud_ips, settings.api_port)
+
+
+def _membership(
+    settings: Settings,
+    node: Node,
+    facts: NodeFacts,
+    reading: NodeReading,
+    report: Callable[[], Awaitable[NodeReport]],
+    found: Found | None,
+    clock: Clock,
+    spans: Spans | None,
+) -> MemberTask | None:
+    """The node's membership of a cluster, if one is wanted."""
+    if found is None:
+        return None
+    from trikubelet.app.member import MemberTask  # noqa: PLC0415 - an agent of its own needs no HTTP client
+
+    return MemberTask(settings, node, facts, reading, report, found, clock, spans)
+
+
+def _cgroups(facts: NodeFacts, settings: Settings, *, inside: bool) -> tuple[NodeFacts, PodCgroups]:
+    """The pods' cgroups, and the facts that go with them. What a runtime inside the agent runs stays in the agent's."""
+    hierarchies = read_hierarchies()
+    if hierarchies.version == 1 and (idle := without_effect_in_version_1(settings.configuration)):
+        log.warning(
+            "These settings have no effect in version 1 of cgroups, which is this machine's: %s", ", ".join(idle)
+        )
+    if inside:
         return replace(facts, cgroups_managed=False), NoPodCgroups()
-    chosen = choose_cgroups(facts, read_hierarchies())
+    chosen = choose_cgroups(facts, hierarchies)
     if chosen.why_not:
         log.warning("Pods have no cgroups of their own: %s", chosen.why_not)
     return chosen.facts, chosen.cgroups
 
 
-async def _start_embedded(services: Services, settings: Settings) -> str:
-    """Start the embedded runtime; its endpoint."""
-    from trikubelet.embedded.runtime import run_embedded  # noqa: PLC0415 - an agent on containerd does not need it
+async def _start_tracing(services: Services, settings: Settings) -> Spans | None:
+    """Traces, where they are wanted. Raises StartFailed."""
+    if settings.configuration.tracing is None:
+        return None
+    from trikubelet.app.tracing import open_tracing  # noqa: PLC0415 - an extra, and nothing without it
 
-    socket = settings.run_dir / EMBEDDED_SOCKET
-    run_it = partial(run_embedded, str(socket), settings.root_dir / "embedded")
-    await services.start("embedded runtime", run_it)
-    return f"unix://{socket}"
+    traces = open_tracing(settings.configuration.tracing, settings.node_name)
+    await services.start("tracing", traces.run)
+    return traces
 
 
-async def _start_health(services: Services, settings: Settings, checks: Mapping[str, Check]) -> None:
+async def _start_inside(services: Services, settings: Settings) -> str:
+    """Start the runtime inside the agent; its endpoint. Each is loaded here, for an agent on containerd needs none.
+    Raises StartFailed when there can be no socket at its place."""
+    run_it: Callable[..., Awaitable[None]]
+    if settings.runtime.endpoint == FAKE:
+        from trikubelet.fake.runtime import Plan, run_fake  # noqa: PLC0415
+
+        name, socket = "fake runtime", settings.run_dir / "fake.sock"
+        run_it = partial(run_fake, Plan(), str(socket))
+    else:
+        from trikubelet.embedded.runtime import run_embedded  # noqa: PLC0415
+
+        name, socket = "embedded runtime", settings.run_dir / "embedded.sock"
+        run_it = partial(run_embedded, str(socket), settings.root_dir / "embedded")
+        if idle := without_effect_embedded(settings.configuration):
+            log.warning("These settings have no effect on the embedded runtime: %s", ", ".join(idle))
+
+    async def run_with_volumes(*, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            await run_it(task_status=task_status)
+        finally:
+            with trio.move_on_after(UNMOUNT_SECONDS_MAX, shield=True):
+                await _unmount_volumes(settings.root_dir / "pods")
+
+    endpoint = f"unix://{socket}"
+    try:
+        socket_path(endpoint)
+    except ValueError as error:
+        raise StartFailed(f"{error}; choose a shorter --root-dir") from error
+    await services.start(name, run_with_volumes)
+    return endpoint
+
+
+async def _unmount_volumes(pods_dir: Path) -> None:
+    """Give back the memory of emptyDirs once the pods have ended with their runtime, as a reboot does."""
+    threads = ThreadPool("volumes at the end", 1)
+    found = mounts.mounted_below(str(pods_dir))
+    # First all of them private: what is mounted in a directory of the node is not to go with a pod that mounts that.
+    for work, path in product((mounts.make_private, mounts.unmount), found):
+        try:
+            await threads.run(partial(work, path))
+        except OSError as error:
+            log.warning("A volume stays mounted: %s", error)
+
+
+async def _start_api(services: Services, settings: Settings, agent: Agent, clock: Clock, spans: Spans | None) -> None:
+    """The node's own API, where one is served. Raises StartFailed."""
+    if settings.api_port or settings.configuration.read_only_port:
+        from trikubelet.app.node_api import start_node_api  # noqa: PLC0415 - only who serves it needs TLS
+
+        await start_node_api(services, settings, agent, clock, spans)
+
+
+async def _start_health(services: Services, settings: Settings, agent: Agent) -> None:
     """The health endpoint, unless its port is 0, as upstream has it."""
     port = settings.configuration.healthz_port
     if port > 0:
         address = settings.configuration.healthz_bind_address
-        await services.start("health endpoint", partial(serve_health, checks, address, port))
+        remarks = {"pleg": agent.node.pleg.remark}
+        await services.start("health endpoint", partial(serve_health, agent.checks, remarks, address, port))

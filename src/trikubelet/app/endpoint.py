@@ -2,6 +2,7 @@
 
     --container-runtime-endpoint=unix:///…   that one, waited for if it is not there yet
     --container-runtime-endpoint=embedded:   the runtime inside the agent
+    --container-runtime-endpoint=fake:       the other one inside the agent, which only says that it runs anything
     nothing named                            upstream's default socket; with --standalone, the first well-known socket
                                              that exists, else the embedded runtime
 
@@ -16,6 +17,10 @@ from pathlib import Path
 from typing import Final
 
 EMBEDDED: Final = "embedded:"
+FAKE: Final = "fake:"
+INSIDE: Final = (EMBEDDED, FAKE)
+"""The runtimes inside the agent. Their pods end with it."""
+
 DEFAULT: Final = "unix:///run/containerd/containerd.sock"
 WELL_KNOWN: Final = (DEFAULT, "unix:///run/crio/crio.sock", "unix:///run/cri-dockerd.sock")
 
@@ -28,15 +33,16 @@ class Choice:
     reason: str
 
     @property
-    def embedded(self) -> bool:
-        """Whether it is the runtime inside the agent."""
-        return self.endpoint == EMBEDDED
+    def inside(self) -> bool:
+        """Whether it is a runtime inside the agent."""
+        return self.endpoint in INSIDE
 
 
 def choose_endpoint(named: str, *, standalone: bool, root: Path = Path("/")) -> Choice:
     """The runtime to use. ``named``: what flags or files say, or empty; ``root``: where sockets are looked for."""
     if named:
-        return Choice(EMBEDDED if named.rstrip("/") == EMBEDDED else named, f"{named}, as configured")
+        bare = named.rstrip("/")
+        return Choice(bare if bare in INSIDE else named, f"{named}, as configured")
     if not standalone:
         return Choice(DEFAULT, f"{DEFAULT}, the default")
     for endpoint in WELL_KNOWN:

@@ -78,18 +78,42 @@ def _own() -> list[Flag]:
             "container-runtime-endpoint",
             t,
             g.RUNTIME,
-            "unix:///path/to.sock, or embedded: for the one inside the agent",
+            "unix:///path/to.sock, or embedded: or fake: for those inside the agent",
             "containerRuntimeEndpoint",
         ),
         Flag(
             "image-service-endpoint", t, g.RUNTIME, "the same for images (default: the runtime)", "imageServiceEndpoint"
         ),
         Flag("runtime-request-timeout", Form.DURATION, g.RUNTIME, "longest call to it", "runtimeRequestTimeout"),
+        Flag(
+            "runtime-message-mib",
+            i,
+            g.RUNTIME,
+            "longest message from it, in MiB: 16 (the default) to 256; its own limit is set in its own configuration",
+        ),
         Flag("kubeconfig", t, g.API, "how to reach the API server; without it the agent runs standalone"),
+        Flag(
+            "bootstrap-kubeconfig",
+            t,
+            g.API,
+            "one with a token, to make --kubeconfig of if that is missing",
+        ),
+        Flag(
+            "cloud-provider",
+            t,
+            g.API,
+            "external: a cloud's controller lets the node be used and gives its addresses; empty: there is none",
+        ),
+        Flag("node-labels", Form.MAP, g.API, "labels of the node when it is registered"),
+        Flag(
+            "kubectl-port", i, g.API, "without an API server: a port on 127.0.0.1 for kubectl, which may read; 0: none"
+        ),
         Flag("config", t, g.PLACES, "KubeletConfiguration file"),
         Flag("config-dir", t, g.PLACES, "drop-ins (*.conf), laid over it in the order of their names"),
         Flag("root-dir", t, g.PLACES, "state of the agent and its pods"),
         Flag("cert-dir", t, g.PLACES, "certificates (default: pki in the root directory)"),
+        Flag("image-credential-provider-config", t, g.PLACES, "credential plugins for images: a file, or a directory"),
+        Flag("image-credential-provider-bin-dir", t, g.PLACES, "where the plugins are"),
         Flag("v", i, g.LOGS, "verbosity: 2 tells an operator what matters, 4 what it is made of", "logging.verbosity"),
         Flag("vmodule", Form.MODULES, g.LOGS, "verbosity of source files by pattern", "logging.vmodule"),
         Flag("logging-format", t, g.LOGS, "text or json", "logging.format"),
@@ -201,18 +225,13 @@ volume-stats-agg-period DURATION volumeStatsAggPeriod
 """
 
 _IGNORED: Final = """
-bootstrap-kubeconfig TEXT
 cloud-config TEXT
-cloud-provider TEXT
 experimental-allocatable-ignore-eviction BOOL
 experimental-mounter-path TEXT
-image-credential-provider-bin-dir TEXT
-image-credential-provider-config TEXT
 keep-terminated-pod-volumes BOOL
 maximum-dead-containers INT
 maximum-dead-containers-per-container INT
 minimum-container-ttl-duration DURATION
-node-labels MAP
 pod-infra-container-image TEXT
 register-schedulable BOOL
 runtime-cgroups TEXT

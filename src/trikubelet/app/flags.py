@@ -11,7 +11,8 @@ fault, so it writes the help here and does not read. What the values mean, and w
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
 from trikubelet.app.flag_table import FLAGS, Flag, Form, Group
@@ -21,7 +22,7 @@ from trikubelet.core.document.record import place_of
 from trikubelet.model.faults import Fault, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 _QUESTIONS = ("help", "version")
 _SHORT = {"-v": "v", "-h": "help"}
@@ -41,8 +42,13 @@ class AgentFlags:
     hostname_override: str = ""
     node_ip: tuple[str, ...] = ()
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    cloud_provider: str = ""
+    kubectl_port: int = 0
+    runtime_message_mib: int = 16
     root_dir: str = ""
     cert_dir: str = ""
+    image_credential_provider_config: str = ""
+    image_credential_provider_bin_dir: str = ""
     lock_file: str = ""
     exit_on_lock_contention: bool = False
     settings: tuple[FieldSetting, ...] = ()
@@ -68,20 +74,44 @@ def parse_agent_flags(argv: Sequence[str]) -> AgentFlags:
     return _flags(values, faults)
 
 
+def said_by_flags_alone(flags: AgentFlags) -> dict[str, str]:
+    """The flags that set no field of the configuration and were given another value than their default, with their
+    dashes, and that value as it could be written again."""
+    default = AgentFlags()
+    found = {}
+    for one in fields(AgentFlags):
+        name, value = one.name.replace("_", "-"), getattr(flags, one.name)
+        if name in FLAGS and value != getattr(default, one.name):
+            found[f"--{name}"] = _written(value)
+    return found
+
+
+def _written(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(value)
+        case Mapping():
+            return ",".join(f"{name}={one}" for name, one in value.items())
+        case _:
+            return str(value)
+
+
 def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
     """Each flag's texts, in the order they were given."""
     texts: dict[str, list[str]] = {}
     words = iter(argv)
     for word in words:
         if word == "--" or not word.startswith("-") or word == "-":
-            stray = [word, *words] if word != "--" else list(words)
+            stray = [word] if word != "--" else list(words)
             faults += [Fault(one, None, "", "unknown argument", "the agent takes only flags") for one in stray]
-            break
+            continue
         name, equals, text = _name_of(word).partition("=")
         flag = FLAGS.get(name)
         if flag is None:
             shown = word.partition("=")[0]
-            remedy = nearest(f"--{name}", [f"--{known}" for known in FLAGS]) or "`trikubelet help agent` lists them"
+            remedy = nearest(name.lstrip("-"), FLAGS, "--") or "`trikubelet help agent` lists them"
             faults.append(Fault(shown, None, "", "unknown flag", remedy))
             continue
         if not equals:

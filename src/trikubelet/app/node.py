@@ -7,32 +7,52 @@ nursery of the picture in ``docs/architecture.md``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodChange
-from trikubelet.images.puller import Puller
+from trikubelet.images.credentials import PodCredentials
+from trikubelet.images.puller import Puller, PullRules
+from trikubelet.images.rights import PullRights
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
+from trikubelet.kit.turnstile import Turnstile
 from trikubelet.model.objects import ObjectRef
 from trikubelet.node.runtime_state import RuntimeState
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
+from trikubelet.pods.admission import Admission
+from trikubelet.pods.allocations import Allocations
 from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.carry_out import CarryOut
 from trikubelet.pods.configs import Configs
+from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.desired import DesiredPods
 from trikubelet.pods.facts import FactFinder
+from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.garbage import GarbageCollection
+from trikubelet.pods.hooks import Hooks
 from trikubelet.pods.housekeeping import Housekeeping
+from trikubelet.pods.log_rotation import LogRotation
 from trikubelet.pods.mux import Mux
+from trikubelet.pods.objects import ManifestObjects, NodeObjects
+from trikubelet.pods.references import References
+from trikubelet.pods.remains import Remains
+from trikubelet.pods.resizes import ResizeNotes, Resizes
+from trikubelet.pods.resizing import Resizing
 from trikubelet.pods.start import ContainerStarter
+from trikubelet.pods.startups import Startups
 from trikubelet.pods.stop import Stopper
 from trikubelet.pods.sync_loop import SyncLoop
+from trikubelet.pods.traced import TracedAttempts, TracedPuller
+from trikubelet.pods.user_ids import UserIds
+from trikubelet.pods.wishes import RestartWishes
 from trikubelet.pods.workers import PodWorkers
+from trikubelet.probes.node import NodeProbes
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
 
@@ -42,9 +62,22 @@ if TYPE_CHECKING:
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.restarts import BackoffLimits
+    from trikubelet.kit.spans import Spans
     from trikubelet.model.bounds import Bounds
     from trikubelet.pods.snapshot import Snapshot
-    from trikubelet.ports import Clock, Images, PodCgroups, PodFiles, Runtime, Volumes
+    from trikubelet.pods.worker import Attempts
+    from trikubelet.ports import (
+        Clock,
+        ContainerLogs,
+        Handlers,
+        Images,
+        NodeLogins,
+        PodCgroups,
+        PodFiles,
+        PullRecords,
+        Runtime,
+        Volumes,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +87,61 @@ class Outside:
     runtime: Runtime
     images: Images
     files: PodFiles
+    logs: ContainerLogs
     volumes: Volumes
     cgroups: PodCgroups
+    handlers: Handlers
+    records: PullRecords
+    logins: NodeLogins
     clock: Clock
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the configuration says about pods. ``pulls_max``: images pulled at the same time; ``node_hosts``: the node's
-    own hosts file, for host-network pods."""
+    """What the configuration says about pods. ``node_hosts``: the node's own hosts file, for host-network pods;
+    ``logs``: when their logs are rotated, None for never."""
 
     bounds: Bounds
     backoff: BackoffLimits
-    pulls_max: int = 1
+    pulls: PullRules = field(default_factory=PullRules)
+    logs: RotationRules | None = field(default_factory=RotationRules)
     node_hosts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The joined parts. ``slots`` is where each source puts its snapshots; the rest is for those who only look."""
+    """The joined parts. ``slots`` is where each source puts its snapshots; ``up``: the runtime was asked and listed
+    once; the rest is for those who only look."""
 
     slots: dict[str, Slot[Snapshot]]
+    files: PodFiles
+    volumes: Volumes
+    objects: NodeObjects
     desired: DesiredPods
+    admission: Admission
     workers: PodWorkers
+    probes: NodeProbes
+    wishes: RestartWishes
+    user_ids: UserIds
+    resize_notes: ResizeNotes
+    puller: Puller
     pleg: Pleg
     cache: PodCache
     statuses: PodStatuses
     events: EventRecorder
     runtime_state: RuntimeState
     sync_loop: SyncLoop
+    resizes: Resizes
     mux: Mux
+    remains: Remains
     housekeeping: Housekeeping
     garbage: GarbageCollection
+    log_rotation: LogRotation | None
+    figures: PodFigures
+    startups: Startups
     bounds: Bounds
     chance: random.Random
+    up: trio.Event
 
 
 def join(
@@ -96,34 +150,86 @@ def join(
     rules: Rules,
     sources: Sequence[str],
     chance: random.Random,
+    spans: Spans | None = None,
 ) -> Node:
-    """Join the parts of a node. Nothing runs yet."""
+    """Join the parts of a node. Nothing runs yet. ``spans``: who is told what is done when, if anybody is."""
     bounds = rules.bounds
+    figures = PodFigures()
     wakes: Gather[str] = Gather()
     leftovers: Gather[str] = Gather()
     events = EventRecorder(outside.clock, bounds.events_kept_max)
     statuses = PodStatuses()
     cache = PodCache()
-    pleg = Pleg(outside.runtime, cache, wakes, leftovers, bounds)
-    runtime_state = RuntimeState(outside.runtime, bounds)
-    notes = FactFinder(outside.clock, outside.files, facts.host_ips, lambda: runtime_state.name)
-    configs = Configs(outside.files, facts, rules.node_hosts, events)
-    stopper = Stopper(outside.runtime, events, bounds)
-    starter = ContainerStarter(
+    pleg = Pleg(outside.runtime, cache, wakes, leftovers, bounds, spans, events)
+    this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
+    runtime_state = RuntimeState(outside.runtime, events, this_node, bounds)
+    notes = FactFinder(
+        outside.clock, outside.files, facts.host_ips, lambda: runtime_state.name, runtime_state.reads_only_below
+    )
+    objects = NodeObjects(ManifestObjects(sources))
+    outside.volumes.draw_on(objects)
+    references = References(objects, outside.volumes)
+    user_ids = UserIds(outside.files, facts.user_ids, runtime_state.maps_users)
+    configs = Configs(
+        outside.files,
+        facts,
+        rules.node_hosts,
+        references,
+        user_ids,
+        events,
+        runtime_state.reads_only_below,
+        outside.volumes.groups,
+    )
+    probes = NodeProbes(
         runtime=outside.runtime,
-        images=Puller(outside.images, events, bounds, pulls_max=rules.pulls_max),
-        configs=configs,
-        files=outside.files,
-        facts=notes,
+        handlers=outside.handlers,
         events=events,
         clock=outside.clock,
+        host_ips=facts.host_ips,
         bounds=bounds,
-        limits=rules.backoff,
+        chance=chance,
+        files=outside.files,
+    )
+    allocations = Allocations(outside.files)
+    resize_notes = ResizeNotes(allocations)
+    hooks = Hooks(outside.runtime, outside.handlers, facts.host_ips, events, figures)
+    stopper = Stopper(outside.runtime, hooks, events, probes, bounds)
+    puller = Puller(
+        outside.images,
+        PodCredentials(objects, outside.logins, rules.pulls.plugins, events),
+        PullRights(outside.records, rules.pulls.verification, outside.clock),
+        events,
+        bounds,
+        rules.pulls,
+    )
+    backoffs = CrashBackoffs(rules.backoff, outside.clock)
+    starter = ContainerStarter(
+        runtime=outside.runtime,
+        images=puller if spans is None else TracedPuller(puller, spans),
+        configs=configs,
+        files=outside.files,
+        volumes=outside.volumes,
+        facts=notes,
+        events=events,
+        backoffs=backoffs,
+        bounds=bounds,
+        hooks=hooks,
+        stopper=stopper,
+        figures=figures,
+        allocations=allocations,
     )
     carry_out = CarryOut(
-        runtime=outside.runtime, configs=configs, starter=starter, stopper=stopper, events=events, bounds=bounds
+        runtime=outside.runtime,
+        configs=configs,
+        starter=starter,
+        stopper=stopper,
+        events=events,
+        turnstile=Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max),
+        bounds=bounds,
+        figures=figures,
     )
-    attempts = PodAttempts(
+    wishes = RestartWishes()
+    attempts: Attempts = PodAttempts(
         cache=cache,
         relister=pleg,
         statuses=statuses,
@@ -131,34 +237,82 @@ def join(
         files=outside.files,
         volumes=outside.volumes,
         cgroups=outside.cgroups,
+        probes=probes,
+        wishes=wishes,
+        backoffs=backoffs,
+        user_ids=user_ids,
+        allocations=allocations,
+        resize_notes=resize_notes,
+        resizing=Resizing(outside.runtime, allocations, facts, bounds),
         facts=notes,
         carry_out=carry_out,
         stopper=stopper,
         network_trouble=runtime_state.network_trouble,
         bounds=bounds,
+        figures=figures,
     )
-    this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
-    workers = PodWorkers(attempts, pleg, leftovers, bounds, chance)
+    if spans is not None:
+        attempts = TracedAttempts(attempts, spans)
+    workers = PodWorkers(attempts, pleg, leftovers, bounds, chance, figures)
+    startups = Startups(outside.clock)
+    objects.manifests.watchers.append(workers.wake)
+    workers.beginners.append(startups.begun)
+    workers.watchers.append(startups.finished)
+    puller.watchers.append(startups.pulled)
+    statuses.watchers.append(startups.status_changed)
+    probes.watchers.append(workers.serving_changed)
     desired = DesiredPods(sources)
+    admission = Admission(
+        workers,
+        desired,
+        pleg,
+        facts,
+        runtime_state.gives_groups_strictly,
+        statuses,
+        events,
+        outside.clock,
+        allocations,
+    )
+    resizes = Resizes(allocations, resize_notes, admission, workers, desired, facts, statuses, events, bounds, figures)
+    admission.takers.append(resizes.begin)
+    workers.watchers.append(resizes.ended)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodChange](bounds.changes_waiting_max)
+    remains = Remains(workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds, figures)
     return Node(
         slots=slots,
+        files=outside.files,
+        volumes=outside.volumes,
+        objects=objects,
         desired=desired,
+        admission=admission,
         workers=workers,
+        probes=probes,
+        wishes=wishes,
+        user_ids=user_ids,
+        resize_notes=resize_notes,
+        puller=puller,
         pleg=pleg,
         cache=cache,
         statuses=statuses,
         events=events,
         runtime_state=runtime_state,
-        sync_loop=SyncLoop(changes_out, wakes, workers, events, bounds),
-        mux=Mux(slots, desired, changes_in, events),
-        housekeeping=Housekeeping(desired, workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds),
+        sync_loop=SyncLoop(changes_out, wakes, admission, workers, events, bounds, resizes, embedded=facts.embedded),
+        resizes=resizes,
+        mux=Mux(slots, desired, objects.manifests, changes_in, events),
+        remains=remains,
+        housekeeping=Housekeeping(desired, admission, workers, pleg, remains, bounds),
         garbage=GarbageCollection(
             outside.runtime, pleg, desired, workers, outside.files, leftovers, events, this_node, bounds
         ),
+        log_rotation=None
+        if rules.logs is None
+        else LogRotation(outside.runtime, cache, outside.logs, outside.clock, rules.logs, bounds),
+        figures=figures,
+        startups=startups,
         bounds=bounds,
         chance=chance,
+        up=trio.Event(),
     )
 
 
@@ -167,13 +321,22 @@ async def run_node(node: Node, *, task_status: trio.TaskStatus[None] = trio.TASK
 
     Started: the runtime was asked and listed once, and pods are taken.
     """
+    node.user_ids.tell()
     async with trio.open_nursery() as nursery:
         await nursery.start(node.runtime_state.run)
+        await nursery.start(node.volumes.run)
+        await nursery.start(node.probes.run)
         await nursery.start(node.workers.run)
         await nursery.start(node.pleg.run)
         nursery.start_soon(node.pleg.follow_events, Backoff(0.1, 30.0, jitter=0.5, chance=node.chance))
+        await nursery.start(node.resizes.run)
         await nursery.start(node.sync_loop.run)
         await nursery.start(node.mux.run)
+        await nursery.start(node.remains.run)
         await nursery.start(node.housekeeping.run)
         await nursery.start(node.garbage.run)
+        if node.log_rotation is not None:
+            await nursery.start(node.log_rotation.run)
+        await nursery.start(node.puller.run)
+        node.up.set()
         task_status.started()

@@ -7,14 +7,16 @@
     manifests       /etc/kubernetes/manifests     $XDG_CONFIG_HOME/trikubelet/manifests    (~/.config)
     sockets         the root directory            $XDG_RUNTIME_DIR/trikubelet, else run in the root directory
 
-Root on the embedded runtime has /var/lib/trikubelet, with the logs in it: /var/lib/kubelet and /var/log/pods may be a
-kubelet's, whose pods the embedded runtime cannot see and would take for leftovers.
+Root on a runtime inside the agent has /var/lib/trikubelet, with the logs in it: /var/lib/kubelet and /var/log/pods may
+be a kubelet's, whose pods such a runtime cannot see and would take for leftovers.
 
 ``app.settings`` asks here, and so do the verbs that look for a running agent.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,14 +42,14 @@ class Places:
     run_dir: Path
 
 
-def places_for(uid: int, environment: Mapping[str, str], root_dir: str = "", *, embedded: bool = False) -> Places:
-    """The places of a user. ``root_dir``: the root directory that was asked for, or empty; ``embedded``: the pods live
-    on the embedded runtime.
+def places_for(uid: int, environment: Mapping[str, str], root_dir: str = "", *, inside: bool = False) -> Places:
+    """The places of a user. ``root_dir``: the root directory that was asked for, or empty; ``inside``: the pods live
+    on a runtime inside the agent.
 
     What an ordinary user's agent keeps moves with its root directory, so that two agents with two of them are apart;
     root's logs stay where every tool looks for them. Raises StartFailed when a home directory is needed and unknown.
     """
-    if uid == 0 and embedded:
+    if uid == 0 and inside:
         root = Path(root_dir or "/var/lib/trikubelet")
         return Places(root, root / "logs/pods", root / "logs/containers", ROOT_MANIFESTS, run_dir=root)
     if uid == 0:
@@ -58,6 +60,23 @@ def places_for(uid: int, environment: Mapping[str, str], root_dir: str = "", *, 
     ours = Path(runtime) / _NAME if runtime.startswith("/") and not root_dir else root / "run"
     manifests = _base(environment, "XDG_CONFIG_HOME", ".config") / _NAME / "manifests"
     return Places(root, root / "logs/pods", root / "logs/containers", manifests, ours)
+
+
+def make_run_dir(run_dir: Path, root_dir: Path) -> None:
+    """Make the directory for sockets, which lies in the root directory or where the environment says. Raises
+    StartFailed where there can be none, or nothing can be put into it."""
+    try:
+        run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(run_dir, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(run_dir))
+    except OSError as error:
+        remedy = "the root directory must be writable, --root-dir names another"
+        if not run_dir.is_relative_to(root_dir):
+            remedy = (
+                "the agent's socket would be there, because XDG_RUNTIME_DIR says so; unset that, or let it name a "
+                "directory of your own"
+            )
+        raise StartFailed(f"{error.filename or run_dir}: {error.strerror}; {remedy}") from error
 
 
 def _base(environment: Mapping[str, str], variable: str, below_home: str) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.app.endpoint import EMBEDDED
+from trikubelet.app.endpoint import INSIDE
 from trikubelet.cri.endpoint import socket_path
 from trikubelet.model.errors import StartFailed
 
@@ -22,14 +22,14 @@ RECORD: Final = "runtime-endpoint"
 
 def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
     """Write down that the pods of this root directory live on that runtime. Raises StartFailed when it holds pods of
-    another one: ours of an earlier start, or, for the embedded runtime, anybody's."""
+    another one: ours of an earlier start, or, for a runtime inside the agent, anybody's."""
     try:
-        ours = EMBEDDED if endpoint == EMBEDDED else f"unix://{socket_path(endpoint)}"
+        ours = endpoint if endpoint in INSIDE else f"unix://{socket_path(endpoint)}"
     except ValueError as error:
         raise StartFailed(f"containerRuntimeEndpoint: {error}") from error
     record, beside = root_dir / RECORD, root_dir / f"{RECORD}.new"
     try:
-        known = record.read_text().strip() if record.exists() else ""
+        known = recorded_runtime(root_dir)
         if _has_pods(root_dir) and known != ours:
             _refuse(root_dir, known, ours)
         beside.write_text(f"{ours}\n")
@@ -40,15 +40,21 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
         ) from error
 
 
+def recorded_runtime(root_dir: Path) -> str:
+    """The endpoint of the runtime its pods live on; empty where none is written down. Raises OSError."""
+    record = root_dir / RECORD
+    return record.read_text().strip() if record.exists() else ""
+
+
 def _refuse(root_dir: Path, known: str, ours: str) -> None:
     if known:
         raise StartFailed(
             f"{root_dir} holds pods that live on the container runtime {known}, and this agent would run on {ours}: "
             f"give --container-runtime-endpoint={known}, or another --root-dir, or remove {root_dir}/pods"
         )
-    if ours == EMBEDDED:
+    if ours in INSIDE:
         raise StartFailed(
-            f"{root_dir} holds pods of another agent, which the embedded runtime does not know: give another "
+            f"{root_dir} holds pods of another agent, which the runtime {ours} does not know: give another "
             f"--root-dir, or remove {root_dir}/pods"
         )
 

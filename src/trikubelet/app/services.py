@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from trikubelet.model.errors import InvariantBroken
+from trikubelet.kit.barrier import InvariantBroken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -14,10 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trikubelet.app.credential_plugins import find_plugins
 from trikubelet.app.endpoint import Choice, choose_endpoint
+from trikubelet.app.flags import said_by_flags_alone
 from trikubelet.app.paths import Places, places_for
+from trikubelet.app.served import NOT_SERVED, api_port, obstacles
 from trikubelet.core.configuration import Effective, combine
 from trikubelet.core.document import Document, parse_documents
+from trikubelet.core.node_status.own_labels import label_faults
+from trikubelet.kit.named_file import read_named
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import Fault
 from trikubelet.model.names import ip_problem, subdomain_problem
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.app.flags import AgentFlags
+    from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.kubelet_configuration import KubeletConfiguration
 
 _PATHS = (
@@ -36,6 +42,14 @@ _PATHS = (
 )
 """Fields that hold a path, which is relative to the file it stands in."""
 
+EXTERNAL_CLOUD = "external"
+"""The one cloud provider there is since upstream removed those it had built in (1.31): others are refused, as there."""
+
+KUBECTL_ADDRESS = "127.0.0.1"
+"""Where kubectl is answered, on ``kubectl_port``: what it may do is for this machine's own people."""
+_PORT_MAX = 65535
+_MESSAGE_MIB = range(16, 257)
+"""Upstream's limit, to that of a list with all its parts."""
 _UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104  # means "any address of this family", see _node_ips
 
 
@@ -54,31 +68,41 @@ class Surroundings:
 class Settings:
     """The agent's settings, from start to end.
 
-    ``runtime`` is the container runtime to use and why; ``image_endpoint`` is what was configured, or empty.
-    ``manifest_path`` is a directory or file of static pods, or None. ``run_dir`` is for sockets. ``provenance`` says of
-    each given field (``maxPods``) and flag (``--root-dir``) where it was given. ``warnings`` and ``notes`` are lines to
-    log at start.
+    ``runtime`` is the container runtime to use and why, ``runtime_message_bytes_max`` how long its replies may be,
+    ``image_endpoint`` what was configured, or empty.
+    ``manifest_path`` is a directory or file of static pods, or None. ``run_dir`` is for sockets. ``api_port`` is where
+    the node's API is served over HTTPS, ``kubectl_port`` where kubectl may read it on the loopback; 0 where it is not.
+    ``provenance`` says of each given field (``maxPods``) and
+    flag (``--root-dir``) where it was given; ``flags`` are the values of flags that set no field. ``warnings`` and
+    ``notes`` are lines to log at start.
     """
 
     node_name: str
     node_ips: tuple[str, ...]
     node_labels: Mapping[str, str]
+    external_cloud: bool
     standalone: bool
     kubeconfig: str
     bootstrap_kubeconfig: str
     runtime: Choice
+    runtime_message_bytes_max: int
     image_endpoint: str
     root_dir: Path
     pod_logs_dir: Path
     container_logs_dir: Path
     cert_dir: Path
+    credential_plugins: tuple[CredentialPlugin, ...]
+    credential_plugin_dir: Path
     run_dir: Path
     manifest_path: str | None
     manifest_url: str
     manifest_url_headers: Mapping[str, tuple[str, ...]]
+    api_port: int
+    kubectl_port: int
     lock_file: Path | None
     exit_on_lock_contention: bool
     effective: Effective
+    flags: Mapping[str, str]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -89,8 +113,13 @@ class Settings:
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """Field path → where its value was given; what is not here has its default."""
-        return self.effective.provenance
+        """Field path or flag → where its value was given; what is not here has its default."""
+        return {**self.effective.provenance, **{flag: f"flag {flag}" for flag in self.flags}}
+
+    @property
+    def kubectl_dir(self) -> Path:
+        """Where certificate and token are for those whom ``--kubectl-port`` answers."""
+        return self.root_dir / "kubectl"
 
     @property
     def verbosity(self) -> int:
@@ -122,17 +151,32 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     for address in flags.node_ip:
         if problem := ip_problem(address):
             faults.append(Fault("--node-ip", None, "", f"{address!r} {problem}"))
+    faults += [Fault("--node-labels", None, "", *fault) for fault in label_faults(flags.node_labels)]
+    plugins, wrong = find_plugins(
+        _absolute_or_none(flags.image_credential_provider_config),
+        _absolute_or_none(flags.image_credential_provider_bin_dir),
+    )
+    faults += wrong
+    standalone = flags.standalone or not flags.kubeconfig
+    if effective is not None:
+        faults += obstacles(effective.configuration, effective.provenance, standalone=standalone)
     if effective is None or faults:
         raise StartFailed("\n".join(map(str, faults)))
     named = effective.configuration.container_runtime_endpoint
     runtime = choose_endpoint(named, standalone=flags.standalone, root=surroundings.root)
     root_dir = flags.root_dir and _absolute(flags.root_dir)
-    places = places_for(surroundings.uid, surroundings.environment, root_dir, embedded=runtime.embedded)
-    return _settings(flags, effective, runtime, places, node_name, notes)
+    places = places_for(surroundings.uid, surroundings.environment, root_dir, inside=runtime.inside)
+    return _settings(flags, effective, runtime, places, node_name, plugins, notes)
 
 
 def _settings(
-    flags: AgentFlags, effective: Effective, runtime: Choice, places: Places, node_name: str, notes: list[str]
+    flags: AgentFlags,
+    effective: Effective,
+    runtime: Choice,
+    places: Places,
+    node_name: str,
+    plugins: tuple[CredentialPlugin, ...],
+    notes: list[str],
 ) -> Settings:
     configuration = effective.configuration
     logs = Path(configuration.pod_logs_dir) if "podLogsDir" in effective.provenance else places.pod_logs_dir
@@ -145,26 +189,36 @@ def _settings(
     elif standalone and not configuration.static_pod_url:
         manifests = str(places.manifests)
         notes.append(f"Neither staticPodPath nor staticPodURL is given: static pods are looked for in {manifests}")
+    port = api_port(configuration, standalone=standalone)
+    if configuration.enable_server and not port:
+        notes.append(NOT_SERVED)
     return Settings(
         node_name=node_name,
         node_ips=tuple(address for address in flags.node_ip if address not in _UNSPECIFIED),
         node_labels=flags.node_labels,
+        external_cloud=flags.cloud_provider == EXTERNAL_CLOUD,
         standalone=standalone,
         kubeconfig=flags.kubeconfig,
         bootstrap_kubeconfig=flags.bootstrap_kubeconfig,
         runtime=runtime,
+        runtime_message_bytes_max=flags.runtime_message_mib * 2**20,
         image_endpoint=configuration.image_service_endpoint,
         root_dir=places.root_dir,
         pod_logs_dir=logs,
         container_logs_dir=places.container_logs_dir,
         cert_dir=Path(_absolute(flags.cert_dir)) if flags.cert_dir else places.root_dir / "pki",
+        credential_plugins=plugins,
+        credential_plugin_dir=Path(_absolute(flags.image_credential_provider_bin_dir)),
         run_dir=places.run_dir,
         manifest_path=manifests,
         manifest_url=configuration.static_pod_url,
         manifest_url_headers=configuration.static_pod_url_header,
+        api_port=port,
+        kubectl_port=flags.kubectl_port,
         lock_file=Path(_absolute(flags.lock_file)) if flags.lock_file else None,
         exit_on_lock_contention=flags.exit_on_lock_contention,
         effective=effective,
+        flags=said_by_flags_alone(flags),
         warnings=_warnings(flags, effective),
         notes=tuple(notes),
     )
@@ -178,7 +232,7 @@ def _documents(flags: AgentFlags, faults: list[Fault], notes: list[str]) -> list
     documents = []
     for path in paths:
         try:
-            found, wrong = parse_documents(path.read_bytes(), str(path))
+            found, wrong = parse_documents(read_named(path), str(path))
         except OSError as error:
             faults.append(Fault(str(path), None, "", f"cannot be read: {error.strerror}"))
             continue
@@ -214,13 +268,25 @@ def _drop_ins(directory: Path, faults: list[Fault], notes: list[str]) -> list[Pa
 
 
 def _conflicts(flags: AgentFlags) -> list[Fault]:
-    """Flags that exclude each other."""
+    """Flags that exclude each other, or say what cannot be had."""
     faults = []
     if flags.standalone and (flags.kubeconfig or flags.bootstrap_kubeconfig):
         remedy = "leave one of the two out"
         faults.append(Fault("--standalone", None, "", "no API server is wanted, and --kubeconfig names one", remedy))
     if flags.bootstrap_kubeconfig and not flags.kubeconfig:
         faults.append(Fault("--bootstrap-kubeconfig", None, "", "needs --kubeconfig, where its outcome is written"))
+    if flags.cloud_provider not in ("", EXTERNAL_CLOUD):
+        problem = f"{flags.cloud_provider!r} is none: no cloud provider is built in"
+        remedy = "write --cloud-provider=external and run the cloud's own controller"
+        faults.append(Fault("--cloud-provider", None, "", problem, remedy))
+    if not 0 <= flags.kubectl_port <= _PORT_MAX:
+        faults.append(Fault("--kubectl-port", None, "", f"{flags.kubectl_port} is no port", f"0 to {_PORT_MAX}"))
+    if flags.kubectl_port and flags.kubeconfig:
+        remedy = "leave one of the two out: in a cluster kubectl asks the API server"
+        faults.append(Fault("--kubectl-port", None, "", "is for a node without a cluster", remedy))
+    if flags.runtime_message_mib not in _MESSAGE_MIB:
+        problem = f"{flags.runtime_message_mib} MiB is no limit of a message"
+        faults.append(Fault("--runtime-message-mib", None, "", problem, f"{_MESSAGE_MIB[0]} to {_MESSAGE_MIB[-1]}"))
     if flags.exit_on_lock_contention and not flags.lock_file:
         faults.append(Fault("--exit-on-lock-contention", None, "", "needs --lock-file"))
     return faults
@@ -255,3 +321,7 @@ def _resolved(value: Any, place: tuple[str, ...], directory: Path) -> Any:
 
 def _absolute(path: str) -> str:
     return str(Path(path).absolute())
+
+
+def _absolute_or_none(path: str) -> Path | None:
+    return Path(_absolute(path)) if path else None

@@ -1,6 +1,7 @@
-"""Where this agent's pods come from: the manifest directory, the manifest URL, or both.
+"""Where this agent's pods come from: the manifest directory, the manifest URL, the API server, or several of them.
 
-Built by the composition root from settings; each source writes into the slot of its name, which the mux reads.
+Built by the composition root from settings; each source writes into the slot of its name, which the mux reads. The API
+server's pods come with the membership of its cluster (``app/cluster.py``).
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.core.names import API_SOURCE
 from trikubelet.host.manifests import DiskManifests
 from trikubelet.host.watch import InotifyWatcher
-from trikubelet.kube.manifest_url import ManifestUrl
 from trikubelet.pods.file_source import FileSource
 from trikubelet.pods.http_source import UrlSource
 
@@ -42,7 +43,8 @@ class Sources:
 
 def source_names(settings: Settings) -> tuple[str, ...]:
     """The names of the sources these settings ask for."""
-    return tuple(name for name, asked in ((FILE, settings.manifest_path), (URL, settings.manifest_url)) if asked)
+    asked = ((FILE, settings.manifest_path), (URL, settings.manifest_url), (API_SOURCE, not settings.standalone))
+    return tuple(name for name, is_asked in asked if is_asked)
 
 
 def build_sources(
@@ -56,6 +58,8 @@ def build_sources(
         watcher = InotifyWatcher(threads)
         found.append(FileSource(settings.manifest_path, node, disk, watcher, threads, clock, slots[FILE], bounds))
     if settings.manifest_url:
+        from trikubelet.kube.manifest_url import ManifestUrl  # noqa: PLC0415 - few nodes need an HTTP client for it
+
         fetch = ManifestUrl(settings.manifest_url, settings.manifest_url_headers, bounds.manifest_bytes_max)
         found.append(UrlSource(settings.manifest_url, node, fetch, threads, clock, slots[URL], bounds))
     return Sources(tuple(found))

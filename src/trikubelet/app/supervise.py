@@ -9,17 +9,18 @@
       └ an exception, whenever ────────────────────────────────────────────────────────► exit 1, the reason last
 
 Nothing is restarted in here: the service manager does that, and everything is found again from the runtime and the
-manifests. A signal is of interest once. After it both are given back to the kernel, so that the second one ends the
-process even if Trio's loop is stuck.
+manifests. Trio hears of the first signal only: the second is for who does not want to wait, and ends the process from
+within its handler, which runs even if Trio's loop is stuck.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TextIO, TypeVar
 
 import trio
@@ -31,6 +32,7 @@ from trikubelet.server.health import troubles
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from types import FrameType
 
     from trikubelet.server.health import Checks
 
@@ -57,8 +59,8 @@ class Supervisor(Generic[T]):
     """Owns where the process stands between its start and its end.
 
     ``checks`` and ``status`` are asked with what main gave to ``started``: the checks behind the watchdog, and one line
-    for ``systemctl status``. ``end_now`` ends the process without another word; ``last_signal`` gives the signals back
-    to the kernel.
+    for ``systemctl status``. ``end_now`` ends the process without another word; ``last_signal`` has the next signal do
+    so, whatever Trio does meanwhile.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Supervisor(Generic[T]):
         self._stop_seconds_max = stop_seconds_max
         self._end_now = end_now
         self._last_signal = last_signal
+        self._going_down = False
 
     async def run(self, main: Main[T], signals: AsyncIterator[int]) -> None:
         """Run main until it ends or a signal comes. Raises what main raises, in groups, and StartFailed."""
@@ -102,13 +105,14 @@ class Supervisor(Generic[T]):
     async def _listen(self, signals: AsyncIterator[int], work: trio.CancelScope) -> None:
         """Cancel the work at the first signal; end the process at the second, or when the work takes too long."""
         came = await anext(signals)
+        self._last_signal()
         name = signal.Signals(came).name
         log.info("Going down: %s", name)
+        self._going_down = True
         self._notifier.stopping(f"going down: {name}")
-        self._last_signal()
         work.cancel()
         with trio.move_on_after(self._stop_seconds_max):
-            came = await anext(signals)
+            came = await anext(signals)  # one that Trio has heard already; another goes past it
             log.error("Ended at once: %s came while going down", signal.Signals(came).name)
             self._end_now(EXIT_FAILED)
             return
@@ -116,8 +120,10 @@ class Supervisor(Generic[T]):
         self._end_now(EXIT_FAILED)
 
     async def _report(self, started: T, said: str) -> None:
-        """Keep systemd's status line up to date."""
+        """Keep systemd's status line up to date, until it says that the agent is going down."""
         async for _ in Every(_STATUS_SECONDS):
+            if self._going_down:
+                return
             status = self._status(started)
             if status != said:
                 self._notifier.status(status)
@@ -159,7 +165,7 @@ def run(
                 status=status,
                 stop_seconds_max=stop_seconds_max,
                 end_now=_end_now,
-                last_signal=_give_signals_back,
+                last_signal=_end_at_next_signal,
             )
             await supervisor.run(main, signals)
 
@@ -213,9 +219,19 @@ def _end_now(code: int) -> None:
     os._exit(code)
 
 
-def _give_signals_back() -> None:
+def _end_at_next_signal() -> None:
     for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, _end_at_once)
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> None:
+    """Say so and end, in whatever the main thread is just doing. That may be writing to the log, so the log is not
+    asked, and its stream is given a line only where it takes one without waiting."""
+    said = f"error: ended at once: {signal.Signals(number).name} came while going down\n"
+    with suppress(OSError, ValueError):
+        if sys.stderr is not None and select.select([], [sys.stderr], [], 0)[1]:
+            os.write(sys.stderr.fileno(), said.encode())
+    os._exit(EXIT_FAILED)
 
 
 @contextmanager

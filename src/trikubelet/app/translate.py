@@ -9,23 +9,33 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trikubelet.app.endpoint import EMBEDDED, FAKE
 from trikubelet.app.node import Rules
 from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.log_rotation import RotationRules
+from trikubelet.core.node_status import Identity, Reserved, allocatable, capacity
+from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.core.restarts import BackoffLimits
+from trikubelet.core.user_namespaces import HOST_IDS, pool_of
 from trikubelet.host.node import default_addresses, read_resolv_conf
+from trikubelet.images.puller import PullRules
 from trikubelet.model import quantity
 from trikubelet.model.bounds import Bounds
+from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_config import DNSConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trikubelet.app.settings import Settings
-    from trikubelet.host.node import NodeReading
+    from trikubelet.core.user_namespaces import IdPool, SubordinateIds
     from trikubelet.model.kubelet_configuration import KubeletConfiguration
+    from trikubelet.model.node_reading import NodeReading
 
 # With the gate ReduceDefaultCrashLoopBackOffDecay.
 REDUCED_BACKOFF = BackoffLimits(first_seconds=1.0, seconds_max=60.0)
+
+
+ENSURES_RIGHTS = "KubeletEnsureSecretPulledImages"
 
 
 def bounds_of(configuration: KubeletConfiguration) -> Bounds:
@@ -41,13 +51,40 @@ def bounds_of(configuration: KubeletConfiguration) -> Bounds:
 
 def rules_of(settings: Settings, bounds: Bounds) -> Rules:
     """What the configuration says about pods."""
-    configuration = settings.configuration
-    parallel = configuration.max_parallel_image_pulls or bounds.pulls_max
     return Rules(
         bounds=bounds,
         backoff=_backoff(settings),
-        pulls_max=1 if configuration.serialize_image_pulls else parallel,
+        pulls=_pulls(settings, bounds),
         node_hosts=_text(Path("/etc/hosts")),
+        logs=_logs(settings.configuration),
+    )
+
+
+def _logs(configuration: KubeletConfiguration) -> RotationRules | None:
+    size_bytes = quantity.whole(configuration.container_log_max_size)
+    if size_bytes < 0:
+        return None
+    return RotationRules(
+        size_bytes=size_bytes,
+        files_max=configuration.container_log_max_files,
+        workers_max=configuration.container_log_max_workers,
+        period_seconds=configuration.container_log_monitor_interval,
+    )
+
+
+def _pulls(settings: Settings, bounds: Bounds) -> PullRules:
+    configuration = settings.configuration
+    policy = VerificationPolicy(
+        configuration.image_pull_credentials_verification_policy, configuration.preloaded_images_verification_allowlist
+    )
+    parallel = configuration.max_parallel_image_pulls or bounds.pulls_max
+    return PullRules(
+        at_once_max=1 if configuration.serialize_image_pulls else parallel,
+        per_second=configuration.registry_pull_qps,
+        burst=configuration.registry_burst,
+        # Where containers only pretend, so do images.
+        verification=policy if settings.gate(ENSURES_RIGHTS) and settings.runtime.endpoint != FAKE else None,
+        plugins=settings.credential_plugins,
     )
 
 
@@ -59,21 +96,26 @@ def _backoff(settings: Settings) -> BackoffLimits:
     return BackoffLimits(first_seconds=min(limits.first_seconds, longest), seconds_max=longest)
 
 
-def facts_of(settings: Settings, reading: NodeReading) -> NodeFacts:
-    """The node facts. Raises StartFailed when the resolv.conf for pods cannot be read."""
+def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: SubordinateIds) -> NodeFacts:
+    """The node facts; ``subordinate_ids`` are as ``host.subordinate_ids`` read them. Raises StartFailed when the
+    resolv.conf for pods cannot be read, or those ids will not do."""
     configuration = settings.configuration
     resolv_conf = read_resolv_conf(Path(configuration.resolv_conf)) if configuration.resolv_conf else DNSConfig()
+    amounts = capacity(reading, configuration.max_pods, configuration.pods_per_core)
     return NodeFacts(
         node_name=settings.node_name,
-        host_ips=settings.node_ips or default_addresses() or ("127.0.0.1",),
+        host_ips=settings.node_ips or _default_ips(settings) or ("127.0.0.1",),
         memory_bytes=reading.memory_bytes,
-        allocatable=_allocatable(configuration, reading),
+        capacity=amounts,
+        allocatable=allocatable(amounts, _reserved(configuration)),
         cluster_dns=configuration.cluster_dns,
         cluster_domain=configuration.cluster_domain,
         resolv_conf=resolv_conf,
         pod_logs_dir=str(settings.pod_logs_dir),
         seccomp_root=str(settings.root_dir / "seccomp"),
         seccomp_default=configuration.seccomp_default,
+        apparmor=reading.apparmor,
+        throttle_paths=reading.throttle_paths,
         cpu_cfs_quota=configuration.cpu_cfs_quota,
         cpu_cfs_period_us=round(configuration.cpu_cfs_quota_period * 1e6),
         cgroups_managed=configuration.cgroups_per_qos,
@@ -83,16 +125,63 @@ def facts_of(settings: Settings, reading: NodeReading) -> NodeFacts:
         allowed_sysctls=configuration.allowed_unsafe_sysctls,
         in_cluster=not settings.standalone,
         pod_pids_max=max(0, configuration.pod_pids_limit),
-        allocatable_enforced="pods" in configuration.enforce_node_allocatable,
+        memory=_memory_rules(settings, reading),
+        pods_limit=allocatable(amounts, _pods_reserve(configuration)),
+        user_ids=_user_ids(configuration, subordinate_ids),
+        embedded=settings.runtime.endpoint == EMBEDDED,
     )
 
 
-def _allocatable(configuration: KubeletConfiguration, reading: NodeReading) -> Mapping[str, int]:
-    """Capacity less what is reserved: what a container without limits is told it may use."""
-    reserved = (configuration.system_reserved, configuration.kube_reserved)
-    cpu = sum(quantity.milli(one["cpu"]) for one in reserved if "cpu" in one)
-    memory = sum(quantity.whole(one["memory"]) for one in reserved if "memory" in one)
-    return {"cpu": max(0, reading.cpus * 1000 - cpu), "memory": max(0, reading.memory_bytes - memory)}
+def _memory_rules(settings: Settings, reading: NodeReading) -> MemoryRules:
+    configuration, has_qos = settings.configuration, settings.gate("MemoryQoS")
+    return MemoryRules(
+        swap_bytes=reading.swap_bytes if configuration.memory_swap.swap_behavior == "LimitedSwap" else 0,
+        kills_one=bool(configuration.single_process_oom_kill),
+        throttle=configuration.memory_throttling_factor if has_qos else 0.0,
+        reserves=has_qos and configuration.memory_reservation_policy == "TieredReservation",
+    )
+
+
+def identity_of(settings: Settings, reading: NodeReading) -> Identity:
+    """Who this node is, to its cluster and to the pods that ask where they are."""
+    configuration = settings.configuration
+    return Identity(
+        name=settings.node_name,
+        hostname=settings.node_name,
+        architecture=reading.architecture,
+        labels=settings.node_labels,
+        taints=configuration.register_with_taints,
+        provider_id=configuration.provider_id,
+        provided_ips=settings.node_ips,
+        external_cloud=settings.external_cloud,
+        controller_attaches=configuration.enable_controller_attach_detach,
+    )
+
+
+def _default_ips(settings: Settings) -> tuple[str, ...]:
+    """What the routes say. A node tells its cluster of one family unless it is told otherwise, as upstream has it."""
+    found = default_addresses()
+    return found if settings.standalone else found[:1]
+
+
+def _user_ids(configuration: KubeletConfiguration, subordinate_ids: SubordinateIds) -> IdPool:
+    wish = configuration.user_namespaces
+    try:
+        return pool_of(wish.ids_per_pod if wish else HOST_IDS, subordinate_ids, configuration.max_pods)
+    except ValueError as error:
+        where = "userNamespaces.idsPerPod, maxPods, and what /etc/subuid and /etc/subgid say of the user kubelet"
+        raise StartFailed(f"ids for pods with hostUsers: false: {error}; see {where}") from error
+
+
+def _reserved(configuration: KubeletConfiguration) -> Reserved:
+    return Reserved((configuration.system_reserved, configuration.kube_reserved), configuration.eviction_hard)
+
+
+def _pods_reserve(configuration: KubeletConfiguration) -> Reserved:
+    """What the cgroup of all pods keeps them from. An eviction threshold is not: below it pods are evicted, one by one
+    and by what they asked for, and the kernel must not come first."""
+    is_enforced = "pods" in configuration.enforce_node_allocatable
+    return Reserved((configuration.system_reserved, configuration.kube_reserved)) if is_enforced else Reserved()
 
 
 def _text(path: Path) -> str:

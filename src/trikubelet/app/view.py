@@ -2,13 +2,13 @@
 
 Which pods are shown: those a source wants, and those whose worker still has something to do. What is added to a static
 pod, which no API server ever saw: when it was born, from the oldest thing the runtime was seen to have of it, so that
-its age survives a restart of the agent; and, once its manifest is gone, when it was asked to go.
+its age survives a restart of the agent; and, once its manifest is gone, when it was asked to go. What is added to any:
+why it is not begun with yet.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,26 +16,44 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from trikubelet.app.tally import tally
 from trikubelet.core.lifecycle import Finished, Terminated, Terminating
-from trikubelet.core.names import CONFIG_SEEN, all_containers, full_name, log_directory_name
+from trikubelet.core.names import CONFIG_SEEN, all_containers, full_name, log_directory_name, log_path
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
-from trikubelet.server.node_view import LogPlace, ManifestFault, NodeNote, NoSuchPod, NotShown, PodWork
+from trikubelet.server.node_figures import NodeFigures, Setup
+from trikubelet.server.node_view import (
+    LogPlace,
+    ManifestFault,
+    NodeNote,
+    NoSuchPod,
+    NotShown,
+    PodWork,
+    RunningContainer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from trikubelet.app.member import MemberTask
     from trikubelet.app.node import Node
     from trikubelet.core.file_source import FileState
     from trikubelet.core.lifecycle import State
+    from trikubelet.core.relist import PodRecord
+    from trikubelet.kit.call_figures import CallFigures
     from trikubelet.model.runtime import ContainerStatus, PodObservation
+    from trikubelet.pleg.figures import Figures
+    from trikubelet.pleg.inspections import Laggard
     from trikubelet.pods.worker import PodWorker
     from trikubelet.ports import Clock
+    from trikubelet.probes.figures import ProbeFigures
+    from trikubelet.status.figures import Told
     from trikubelet.status.recorder import Event
 
-_ATTEMPT = re.compile(r"(\d+)\.log")
 COMPONENT = "trikubelet"
+WAITS = "WaitsForRuntime"
+"""The reason of a pod that is not begun with before the runtime has spoken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +63,7 @@ class _Seen:
     pod: k8s.Pod
     status: k8s.PodStatus | None
     state: State | None
+    waits_because: str
     born_ns: int
     shown: k8s.Pod
 
@@ -59,14 +78,21 @@ class View:
         node_name: str,
         pod_logs: str,
         manifests: Callable[[], Mapping[str, FileState]],
+        setup: Setup | None = None,
+        member: MemberTask | None = None,
+        calls: Sequence[CallFigures] = (),
     ) -> None:
         """``pod_logs``: the directory of the pods' log directories; ``manifests``: what each manifest file says now; a
-        pod without a line in it was kept from an earlier reading."""
+        pod without a line in it was kept from an earlier reading; ``setup``: what the agent is, for whoever scrapes it;
+        ``member``: the node's part in a cluster, if any."""
         self._node = node
         self._clock = clock
         self._node_name = node_name
         self._pod_logs = pod_logs
         self._manifests = manifests
+        self._setup = setup or Setup()
+        self._member = member
+        self._calls = calls
         self._seen: dict[str, _Seen] = {}
 
     # ---- pods ----
@@ -89,6 +115,7 @@ class View:
     def _see(self, uid: str, pod: k8s.Pod, worker: PodWorker | None) -> _Seen:
         status = self._node.statuses.get(uid) or pod.status
         state = None if worker is None else worker.state
+        waits = self._node.admission.waits_because(pod)
         before = self._seen.get(uid)
         born_ns = _born_ns(pod, self._node.cache.get(uid), 0 if before is None else before.born_ns)
         if (
@@ -96,6 +123,7 @@ class View:
             and before.pod is pod
             and before.status is status
             and before.state == state
+            and before.waits_because == waits
             and before.born_ns == born_ns
         ):
             return before
@@ -106,9 +134,13 @@ class View:
         if isinstance(state, Terminating | Terminated) and state.deleted and not meta.deletion_timestamp:
             changes["deletion_timestamp"] = rfc3339(self._asked_to_go_ns(uid, before))
         shown = msgspec.structs.replace(
-            pod, api_version="v1", kind="Pod", metadata=msgspec.structs.replace(meta, **changes), status=status
+            pod,
+            api_version="v1",
+            kind="Pod",
+            metadata=msgspec.structs.replace(meta, **changes),
+            status=_waiting(status, waits) if waits else status,
         )
-        return _Seen(pod, status, state, born_ns, shown)
+        return _Seen(pod, status, state, waits, born_ns, shown)
 
     def _asked_to_go_ns(self, uid: str, before: _Seen | None) -> int:
         """When the pod began to stop: the node says so in an event, or it is only seen now."""
@@ -116,6 +148,17 @@ class View:
             return parse_rfc3339(before.shown.metadata.deletion_timestamp)
         killing = [event.last_seen for event in self._node.events.about(uid) if event.reason == "Killing"]
         return max(killing, default=self._clock.now_ns())
+
+    def running(self) -> Sequence[k8s.Pod]:
+        """The pods of which something runs, wanted or not, as the runtime has them."""
+        return [self._as_it_runs(record) for record in self._node.pleg.running(())]
+
+    def _as_it_runs(self, record: PodRecord) -> k8s.Pod:
+        running = self._node.cache.get(record.uid).running
+        return k8s.Pod(
+            metadata=k8s.ObjectMeta(name=record.name, namespace=record.namespace, uid=record.uid),
+            spec=k8s.PodSpec(containers=tuple(k8s.Container(name=one.name, image=one.image) for one in running)),
+        )
 
     # ---- what is said about them ----
 
@@ -130,7 +173,12 @@ class View:
             kind="Event",
             metadata=k8s.ObjectMeta(name=f"{about.name}.{event.first_seen:x}", namespace=about.namespace or "default"),
             involved_object=k8s.ObjectReference(
-                kind=about.kind, name=about.name, namespace=about.namespace, uid=about.uid, field_path=about.field_path
+                api_version="v1",
+                kind=about.kind,
+                name=about.name,
+                namespace=about.namespace,
+                uid=about.uid,
+                field_path=about.field_path,
             ),
             type=event.type,
             reason=event.reason,
@@ -156,22 +204,81 @@ class View:
     def work(self) -> Sequence[PodWork]:
         """What the agent is doing, pod by pod."""
         now = trio.current_time()
-        return [_work(worker, now) for worker in self._node.workers]
+        unseen = {one.uid: one for one in self._node.pleg.laggards()}
+        return [self._work(worker, unseen.get(worker.pod.metadata.uid), now) for worker in self._node.workers]
+
+    def _work(self, worker: PodWorker, unseen: Laggard | None, now: float) -> PodWork:
+        told = worker.statistics()
+        busy = None if told.busy_since is None else now - told.busy_since
+        uid, state = worker.pod.metadata.uid, type(told.state).__name__
+        work = PodWork(
+            uid,
+            state,
+            told.attempts,
+            told.failures,
+            told.last_error,
+            busy,
+            volumes=dict(self._node.volumes.told(uid)),
+            pulls=dict(self._node.puller.told(uid)),
+        )
+        if unseen is None:
+            return work
+        return msgspec.structs.replace(work, unseen_seconds=now - unseen.since, unseen_because=unseen.why)
 
     def node(self) -> NodeNote:
         """How the node itself is."""
         state = self._node.runtime_state
-        found = [state.unhealthy(), state.network_trouble()]
+        found = [state.unhealthy(), state.network_trouble(), self._node.pleg.remark()]
         silent = sorted(self._node.desired.silent)
         if silent:
             found.append(f"no word yet from the source {' and '.join(silent)}: its pods are not known")
         return NodeNote(self._node_name, tuple(trouble for trouble in found if trouble))
 
+    def pleg(self) -> Figures:
+        """How PLEG stands now."""
+        return self._node.pleg.figures()
+
+    def refused(self) -> Mapping[str, int]:
+        """How many pods the node did not take, by reason."""
+        return self._node.admission.refused
+
+    def preempted(self) -> Mapping[str, int]:
+        """How many pods were ended to make room for critical ones, by the resource that was short."""
+        return self._node.admission.preempted
+
+    def probes(self) -> Sequence[ProbeFigures]:
+        """What each probe was answered so far."""
+        return self._node.probes.figures()
+
+    def telling(self) -> Told | None:
+        """How far the API server is told; None on a node that has none."""
+        return None if self._member is None else self._member.telling()
+
+    def calls(self) -> Sequence[CallFigures]:
+        """How calls to the runtime went, by their paths, connection by connection."""
+        return self._calls
+
+    def figures(self) -> NodeFigures:
+        """What else the node's parts have measured."""
+        node, member = self._node, self._member
+        return NodeFigures(
+            setup=self._setup,
+            tally=tally(node, in_cluster=member is not None),
+            pods=node.figures,
+            startups=node.startups,
+            ended=node.statuses.ended,
+            pulls=node.puller.figures,
+            volumes=node.volumes.figures(),
+            swept=(node.remains.removed, node.remains.stuck),
+            api=None if member is None else member.asked(),
+            rotations=() if member is None else member.rotations(),
+        )
+
     # ---- logs ----
 
     def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
         """The log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
-        pod = self._named(namespace, name)
+        pod = self.named(namespace, name)
         names = _containers(pod)
         if container not in names:
             raise NotShown(f'pod "{name}" has no container "{container}"; it has {", ".join(names)}')
@@ -187,7 +294,28 @@ class View:
         why = _waits_for(pod, container)
         raise NotShown(f'container "{container}" of pod "{name}" has not started{f": {why}" if why else ""}')
 
-    def _named(self, namespace: str, name: str) -> k8s.Pod:
+    # ---- what can be talked to ----
+
+    def running_container(self, namespace: str, name: str, container: str, uid: str = "") -> RunningContainer:
+        """The run of a container that is under way. Raises NotShown or NoSuchPod."""
+        pod = self.named(namespace, name)
+        run = self._node.cache.get(pod.metadata.uid).latest(container)
+        if uid not in ("", pod.metadata.uid) or run is None or run.state is not ContainerState.RUNNING:
+            raise NotShown(f'container not found ("{container}")')
+        terminals = [one.name for one in all_containers(pod) if one.tty]
+        terminals += [one.name for one in pod.spec.ephemeral_containers if one.tty]
+        return RunningContainer(run.id, container in terminals)
+
+    def running_sandbox(self, namespace: str, name: str, uid: str = "") -> str:
+        """The id of a pod's sandbox that is ready. Raises NotShown or NoSuchPod."""
+        pod = self.named(namespace, name)
+        sandbox = self._node.cache.get(pod.metadata.uid).ready_sandbox
+        if uid not in ("", pod.metadata.uid) or sandbox is None:
+            raise NotShown(f'pod not found ("{name}_{namespace}")')
+        return sandbox.id
+
+    def named(self, namespace: str, name: str) -> k8s.Pod:
+        """The pod of that name. Raises NoSuchPod."""
         lives = [pod for pod in self.pods() if (pod.metadata.namespace, pod.metadata.name) == (namespace, name)]
         if not lives:
             raise NoSuchPod(f'pod "{name}" is not on this node (namespace "{namespace}")')
@@ -200,14 +328,10 @@ class View:
 
     def _log_on_disk(self, pod: k8s.Pod, container: str, *, previous: bool) -> str | None:
         """The log of a run of which the runtime has nothing any more."""
-        directory = os.path.join(self._log_directory(pod), container)
-        try:
-            names = os.listdir(directory)
-        except OSError:
-            return None
-        attempts = sorted((int(match[1]) for name in names if (match := _ATTEMPT.fullmatch(name))), reverse=True)
+        directory = self._log_directory(pod)
+        attempts = self._node.files.log_attempts(directory, container)
         wanted = attempts[1:] if previous else attempts
-        return os.path.join(directory, f"{wanted[0]}.log") if wanted else None
+        return os.path.join(directory, log_path(container, wanted[0])) if wanted else None
 
     def _is_over(self, uid: str, container_id: str) -> Callable[[], bool]:
         def is_over() -> bool:
@@ -228,11 +352,11 @@ def _born_ns(pod: k8s.Pod, observed: PodObservation, known_ns: int) -> int:
     return min((when for when in found if when > 0), default=0) // SECOND_NS * SECOND_NS
 
 
-def _work(worker: PodWorker, now: float) -> PodWork:
-    told = worker.statistics()
-    busy = None if told.busy_since is None else now - told.busy_since
-    uid, state = worker.pod.metadata.uid, type(told.state).__name__
-    return PodWork(uid, state, told.attempts, told.failures, told.last_error, busy)
+def _waiting(status: k8s.PodStatus | None, why: str) -> k8s.PodStatus:
+    """The status of a pod that has no worker yet, which nobody is told but who looks here: an API server may know the
+    pod as running, and it may be."""
+    said = f"The container runtime has not answered yet; unless it says otherwise, the pod will be rejected: {why}"
+    return msgspec.structs.replace(status or k8s.PodStatus(phase="Pending"), reason=WAITS, message=said)
 
 
 def _containers(pod: k8s.Pod) -> list[str]:

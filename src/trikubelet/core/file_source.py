@@ -2,26 +2,34 @@
 
 One rule stands above the rest: a bad manifest never takes a good pod down. A file without faults says exactly what it
 says. A file with faults updates the pods whose documents are good and keeps every pod it had before, because the
-faulty document may be theirs. Only a file that is gone, or says so without a fault, removes a pod.
+faulty document may be theirs. Only a file that is gone, or says so without a fault, removes a pod. All of that is so of
+the ConfigMaps and Secrets that stand in manifests too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from trikubelet.core.document.shown import shown
+from trikubelet.core.manifest.objects import ManifestObject, object_name
+from trikubelet.core.manifest.update import unchangeable
 from trikubelet.core.names import full_name
+from trikubelet.model import k8s
 from trikubelet.model.faults import Fault
+from trikubelet.model.k8s import Pod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.core.manifest import Loaded
-    from trikubelet.model.k8s import Pod
+
+T = TypeVar("T", bound=Pod | ManifestObject)
 
 FAULTS_MAX = 100
 """Faults of one file that are kept and logged; a file with more is not a manifest with mistakes but something else."""
+CHANGES_SHOWN_MAX = 10
+"""Fields of one pod that a fault names; one with more is another pod."""
 SETTLED_SECONDS = 1.0
 """A file that did not change for this long is as its author wants it."""
 
@@ -43,11 +51,14 @@ _LEFTOVERS = {
 @dataclass(frozen=True, slots=True)
 class FileState:
     """What one manifest file contributes now, and what is wrong with it. ``lines``: where in the file the names of its
-    pods stand, by full name; a pod kept from an earlier reading has none."""
+    pods and objects stand, by ``_name``; what is kept from an earlier reading has none. ``uid_lines``: the same of UIDs
+    of pods that are written there, by UID."""
 
     pods: tuple[Pod, ...] = ()
     faults: tuple[Fault, ...] = ()
     lines: Mapping[str, int | None] = field(default_factory=dict)
+    uid_lines: Mapping[str, int | None] = field(default_factory=dict)
+    objects: tuple[ManifestObject, ...] = ()
 
 
 def why_ignored(name: str) -> str | None:
@@ -63,65 +74,162 @@ def why_ignored(name: str) -> str | None:
 def state_of(loaded: Loaded) -> FileState:
     """What a file says, before anything else is taken into account. Of very many faults the first are kept."""
     lines = {name: origin.fault("metadata.name", "").line for name, origin in loaded.origins.items()}
+    uid_lines = {
+        pod.metadata.uid: loaded.origins[full_name(pod)].fault("metadata.uid", "").line
+        for pod in loaded.pods
+        if loaded.origins[full_name(pod)].says("metadata.uid")
+    }
     faults = loaded.faults[:FAULTS_MAX]
     if (more := len(loaded.faults) - len(faults)) > 0:
         remedy = "is this the right file? `trikubelet validate` shows all"
         faults = (*faults, Fault(faults[0].source, None, "", f"{more} more faults", remedy))
-    return FileState(loaded.pods, faults, lines)
+    return FileState(loaded.pods, faults, lines, uid_lines, loaded.objects)
 
 
-def fold_file(before: FileState | None, pods: tuple[Pod, ...], faults: tuple[Fault, ...]) -> FileState:
-    """What a file contributes after it was read again and gave ``pods`` and ``faults``."""
-    if not faults or before is None:
-        return FileState(pods, faults)
-    good = {full_name(pod) for pod in pods}
-    kept = tuple(pod for pod in before.pods if full_name(pod) not in good)
-    return FileState(pods + kept, faults)
+def fold_file(path: str, before: FileState | None, now: FileState) -> FileState:
+    """What a file contributes after it was read again and said ``now``."""
+    if before is None:
+        return now
+    now = _with_same_pods(path, before, _with_immutable(path, before, now))
+    if not now.faults:
+        return now
+    return replace(now, pods=_kept(before.pods, now.pods), objects=_kept(before.objects, now.objects))
+
+
+def _kept(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
+    """What is there now, and of what was there before all that is there no more."""
+    there = {_name(one) for one in now}
+    return now + tuple(one for one in before if _name(one) not in there)
+
+
+def _with_immutable(path: str, before: FileState, now: FileState) -> FileState:
+    """As now, but what was immutable stays as it was: that is what the word means, and pods rely on it."""
+    fixed = {object_name(one): one for one in before.objects if one.immutable}
+    broken = [one for one in now.objects if fixed.get(object_name(one), one) != one]
+    if not broken:
+        return now
+    objects = tuple(fixed[object_name(one)] if one in broken else one for one in now.objects)
+    remedy = "give the changed one another name, or take it away first"
+    faults = [
+        Fault(path, now.lines.get(object_name(one)), "immutable", f"Forbidden: {object_name(one)} is immutable", remedy)
+        for one in broken
+    ]
+    return replace(now, objects=objects, faults=(*now.faults, *faults))
+
+
+def _with_same_pods(path: str, before: FileState, now: FileState) -> FileState:
+    """As now, but a pod stays as it was that gives the same UID and is not the same: what runs under a UID cannot
+    become something else, and would only be shown as if it had."""
+    known = {pod.metadata.uid: pod for pod in before.pods}
+    broken = {
+        pod.metadata.uid: changed
+        for pod in now.pods
+        if (changed := unchangeable(known.get(pod.metadata.uid, pod), pod))
+    }
+    if not broken:
+        return now
+    pods = tuple(known[pod.metadata.uid] if pod.metadata.uid in broken else pod for pod in now.pods)
+    remedy = "leave the UID out, or give another one: it is another pod then, and takes the place of this one"
+    faults = [
+        Fault(path, now.uid_lines.get(uid), "metadata.uid", _of_same_uid(uid, changed), remedy)
+        for uid, changed in broken.items()
+    ]
+    return replace(now, pods=pods, faults=(*now.faults, *faults))
+
+
+def _of_same_uid(uid: str, changed: tuple[str, ...]) -> str:
+    named = ", ".join(changed[:CHANGES_SHOWN_MAX]) + (", …" if len(changed) > CHANGES_SHOWN_MAX else "")
+    return f"Forbidden: the pod {shown(uid)} runs, and what may not change in it did: {named}"
 
 
 def may_be_half_written(before: FileState | None, now: FileState, age_seconds: float) -> bool:
     """Whether a file that changed ``age_seconds`` ago is better read again before it is believed: it has faults, or
-    it lost a pod, as an empty file has that somebody is just writing. A time in the future says nothing."""
+    it lost something, as an empty file has that somebody is just writing. A time in the future says nothing."""
     if not 0 <= age_seconds < SETTLED_SECONDS:
         return False
-    lost = {full_name(pod) for pod in before.pods} - {full_name(pod) for pod in now.pods} if before else set()
-    return bool(now.faults or lost)
+    return bool(now.faults) or has_lost(before, now)
+
+
+def has_lost(before: FileState | None, now: FileState) -> bool:
+    """Whether a pod or an object that was there is there no more."""
+    return before is not None and not _names(before) <= _names(now)
+
+
+def _names(state: FileState) -> set[str]:
+    return {_name(one) for one in (*state.pods, *state.objects)}
+
+
+def _name(one: Pod | ManifestObject) -> str:
+    """What only one pod, or object, can be called."""
+    return full_name(one) if isinstance(one, k8s.Pod) else object_name(one)
+
+
+Claim = tuple[str, str]
+"""What only one pod or object can have: a field's path, and the name (``_name``) or UID that stands there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Every file's pods without those that another file has already; those are faults now. ``owners`` is the file of
-    each pod, by full name."""
+    """What every file has, without the pods and objects whose name or UID another file has already; those are faults
+    now. ``owners`` is the file of each name and UID."""
 
     states: Mapping[str, FileState]
-    owners: Mapping[str, str]
+    owners: Mapping[Claim, str]
 
     @property
     def pods(self) -> tuple[Pod, ...]:
         """All pods, file by file."""
         return tuple(pod for state in self.states.values() for pod in state.pods)
 
+    @property
+    def objects(self) -> tuple[ManifestObject, ...]:
+        """All ConfigMaps and Secrets, file by file."""
+        return tuple(one for state in self.states.values() for one in state.objects)
 
-def claim(states: Mapping[str, FileState], owners: Mapping[str, str]) -> Claims:
-    """Settle who has a name that several files give. The file that had it keeps it for as long as it gives the pod;
+
+def claim(states: Mapping[str, FileState], owners: Mapping[Claim, str]) -> Claims:
+    """Settle who has a name or UID that several files give. The file that had it keeps it for as long as it gives it;
     among new ones the first in the order of their names. ``owners`` is what was settled before."""
-    givers: dict[str, list[str]] = {}
-    for path in sorted(states):
-        for pod in states[path].pods:
-            givers.setdefault(full_name(pod), []).append(path)
-    now = {name: owners[name] if owners.get(name) in paths else paths[0] for name, paths in givers.items()}
-    return Claims({path: _own(path, states[path], now) for path in sorted(states)}, now)
+    given = [(path, one) for path in sorted(states) for one in (*states[path].pods, *states[path].objects)]
+    # Sorting is stable: those who were there come first, and both groups stay in order.
+    given.sort(key=lambda one: any(owners.get(claimed) != one[0] for claimed in _claims_of(one[1])))
+    now: dict[Claim, str] = {}
+    lost: dict[str, list[tuple[Pod | ManifestObject, Claim]]] = {}
+    for path, one in given:
+        taken = next((claimed for claimed in _claims_of(one) if claimed in now), None)
+        if taken is None:
+            now.update(dict.fromkeys(_claims_of(one), path))
+        else:
+            lost.setdefault(path, []).append((one, taken))
+    return Claims({path: _without(path, states[path], lost.get(path, []), now) for path in sorted(states)}, now)
 
 
-def _own(path: str, state: FileState, owners: Mapping[str, str]) -> FileState:
-    others = [pod for pod in state.pods if owners[full_name(pod)] != path]
-    if not others:
+def _claims_of(one: Pod | ManifestObject) -> tuple[Claim, ...]:
+    name = ("metadata.name", _name(one))
+    return (name, ("metadata.uid", one.metadata.uid)) if isinstance(one, k8s.Pod) else (name,)
+
+
+def _without(
+    path: str, state: FileState, lost: list[tuple[Pod | ManifestObject, Claim]], owners: Mapping[Claim, str]
+) -> FileState:
+    if not lost:
         return state
-    faults = tuple(_taken(path, pod, state.lines.get(full_name(pod)), owners[full_name(pod)]) for pod in others)
-    return replace(state, pods=tuple(pod for pod in state.pods if pod not in others), faults=state.faults + faults)
+    gone = [one for one, _ in lost]
+    faults = tuple(_taken(path, state, one, claimed[0], owners[claimed]) for one, claimed in lost)
+    pods = tuple(pod for pod in state.pods if pod not in gone)
+    objects = tuple(one for one in state.objects if one not in gone)
+    return replace(state, pods=pods, objects=objects, faults=state.faults + faults)
 
 
-def _taken(path: str, pod: Pod, line: int | None, owner: str) -> Fault:
-    name = pod.metadata.name.removesuffix(f"-{pod.spec.node_name.lower()}")
+def _taken(path: str, state: FileState, one: Pod | ManifestObject, field_path: str, owner: str) -> Fault:
+    remedy = "rename one of the two or remove one of the files"
+    if not isinstance(one, k8s.Pod):
+        problem = f"Duplicate value: {shown(one.metadata.name)}: {owner} has {object_name(one)}, which counts"
+        return Fault(path, state.lines.get(_name(one)), field_path, problem, remedy)
+    if field_path == "metadata.uid":
+        problem = f"Duplicate value: {shown(one.metadata.uid)}: {owner} has a pod of that UID, which runs"
+        remedy = "leave the UID out: each pod is given one"
+        return Fault(path, state.uid_lines.get(one.metadata.uid), field_path, problem, remedy)
+    name = one.metadata.name.removesuffix(f"-{one.spec.node_name.lower()}")
     problem = f"Duplicate value: {shown(name)}: {owner} has a pod of that name, which runs"
-    return Fault(path, line, "metadata.name", problem, "rename one of the two or remove one of the files")
+    return Fault(path, state.lines.get(_name(one)), field_path, problem, remedy)

@@ -1,9 +1,16 @@
-"""Image references: is the name one, which tag does it mean, and must it be pulled?"""
+"""Image references: is the name one, which tag does it mean, whose repository is it in, and must it be pulled?"""
 
 from __future__ import annotations
 
 import re
+from typing import Final
 
+DEFAULT_REGISTRY: Final = "docker.io"
+
+PATH_CHARS_MAX: Final = 255
+"""In a repository's path in its registry. (This, and that an image's id is no name: github.com/distribution/reference.)
+"""
+_IMAGE_ID = re.compile(r"[a-f0-9]{64}", re.ASCII)
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])"
 _REFERENCE = re.compile(
@@ -15,10 +22,43 @@ _REFERENCE = re.compile(
 
 def with_default_tag(image: str) -> str:
     """The reference, with ``:latest`` where neither tag nor digest is given. Raises ValueError for no reference."""
-    match = _REFERENCE.fullmatch(image)
-    if match is None:
-        raise ValueError(f'couldn\'t parse image name "{image}": invalid reference format')
+    match = _matched(image)
     return image if match["tag"] or match["digest"] else f"{image}:latest"
+
+
+def untagged(image: str) -> str:
+    """The reference as it was written, without tag and digest. Raises ValueError for no reference."""
+    return _matched(image)["name"]
+
+
+def repository(image: str) -> str:
+    """The registry and the path in it that a reference means: ``docker.io/library/busybox`` for ``busybox``. Raises
+    ValueError for no reference."""
+    return "/".join(_located(untagged(image)))
+
+
+def _located(name: str) -> tuple[str, str]:
+    """The registry of a name, and the path in it."""
+    host, slash, path = name.partition("/")
+    if not slash or not (set(".:") & set(host) or host == "localhost" or host != host.lower()):
+        host, path = DEFAULT_REGISTRY, name
+    if host in (DEFAULT_REGISTRY, f"index.{DEFAULT_REGISTRY}"):
+        return DEFAULT_REGISTRY, path if "/" in path else f"library/{path}"
+    return host, path
+
+
+def _matched(image: str) -> re.Match[str]:
+    match = _REFERENCE.fullmatch(image)
+    problem = ""
+    if match is None:
+        problem = "invalid reference format"
+    elif _IMAGE_ID.fullmatch(image):
+        problem = f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+    elif len(_located(match["name"])[1]) > PATH_CHARS_MAX:
+        problem = f"repository name must not be more than {PATH_CHARS_MAX} characters"
+    if match is None or problem:
+        raise ValueError(f'couldn\'t parse image name "{image}": {problem}')
+    return match
 
 
 def default_pull_policy(image: str) -> str:

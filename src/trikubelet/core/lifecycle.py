@@ -6,7 +6,8 @@
                        │                removal,       UID is remembered, and   │
                        │                completion     acted on after the end   │
                        ├─ kill before anything was started ─────────────────────┘
-                       └─ first sight of a pod that already ended, with nothing left running ─► Terminated
+                       └─ first sight of a pod that already ended, with nothing left running, or that the node
+                          does not take ─► Terminated
 
 Starting has not asked the runtime for anything. Syncing makes attempts. Terminating stops containers. Terminated has
 no running container and cleans up. Finished is forgotten by its owner. No arrow leads back: a pod that began to stop
@@ -34,6 +35,7 @@ class StopReason(Enum):
     EVICTED = "evicted"
     COMPLETED = "its containers ended for good"
     ORPHANED = "nothing wants it any more"
+    REFUSED = "the node does not take it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ Request = Sync | Stop
 class Outcome(Enum):
     """How an attempt of the shell ended."""
 
-    AGAIN = "the attempt is to be repeated, now or later"
+    AGAIN = "something was done; the attempt is to be repeated, now or later"
+    IDLE = "nothing was to be done; the attempt is to be repeated later"
     DONE = "this state's work is done"
 
 
@@ -191,7 +194,7 @@ def on_begin(state: State) -> State:
 def on_outcome(state: State, outcome: Outcome, graces: Graces) -> State:
     """An attempt ended. Only the state it was made for may advance: the shell calls this with the state as it is now,
     and skips it when a request interrupted the attempt."""
-    if outcome is Outcome.AGAIN:
+    if outcome in (Outcome.AGAIN, Outcome.IDLE):
         return state
     match state:
         case Syncing():
@@ -204,6 +207,15 @@ def on_outcome(state: State, outcome: Outcome, graces: Graces) -> State:
             return state
 
 
+PATIENCE_SECONDS_MIN = 10.0
+
+
+def patience_seconds(state: State) -> float:
+    """How long whoever waits for a pod to be over waits for one in this state: half its grace beyond it, and ten
+    seconds at least (upstream: killPodNow). Not at all for one that is about to be over, or does not end."""
+    return max(1.5 * state.grace_seconds, PATIENCE_SECONDS_MIN) if isinstance(state, Terminating) else 0.0
+
+
 # The predicates other loops decide by. ``state`` is None for a UID without a worker; ``synced`` says whether the
 # workers were ever compared with the full set of desired pods, before which nothing unknown may be touched.
 
@@ -213,11 +225,6 @@ def could_have_running_containers(state: State | None, *, synced: bool) -> bool:
     if state is None:
         return not synced
     return not isinstance(state, Terminated | Finished)
-
-
-def should_be_finished(state: State | None, *, synced: bool) -> bool:
-    """Whether nothing of the pod is left to do."""
-    return synced if state is None else isinstance(state, Finished)
 
 
 def is_termination_requested(state: State | None) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from trikubelet.core.names import CONFIG_HASH, CONFIG_SEEN, CONFIG_SOURCE, full_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trikubelet.model.k8s import Pod
 
@@ -49,8 +49,20 @@ class Merged:
     duplicates: tuple[Pod, ...]
 
 
-def merge(source: str, before: Mapping[str, Pod], snapshot: Sequence[Pod]) -> Merged:
-    """Compare a source's new snapshot with its previous pods."""
+def difference(known: Pod, pod: Pod) -> Op | None:
+    """What a pod's newest configuration is to the one before: an UPDATE, a RECONCILE, or nothing new."""
+    if _means_something_else(known, pod):
+        return Op.UPDATE
+    return Op.RECONCILE if known.status != pod.status else None
+
+
+def merge(
+    source: str,
+    before: Mapping[str, Pod],
+    snapshot: Sequence[Pod],
+    differs: Callable[[Pod, Pod], Op | None] = difference,
+) -> Merged:
+    """Compare a source's new snapshot with its previous pods. ``differs`` compares one, see ``difference``."""
     pods, duplicates = _by_uid(snapshot)
     changes = [PodChange(Op.REMOVE, pod, source) for uid, pod in before.items() if uid not in pods]
     added = [pod for uid, pod in pods.items() if uid not in before]
@@ -59,10 +71,8 @@ def merge(source: str, before: Mapping[str, Pod], snapshot: Sequence[Pod]) -> Me
         known = before.get(uid)
         if known is None or known is pod:
             continue
-        if _means_something_else(known, pod):
-            changes.append(PodChange(Op.UPDATE, pod, source))
-        elif known.status != pod.status:
-            changes.append(PodChange(Op.RECONCILE, pod, source))
+        if (op := differs(known, pod)) is not None:
+            changes.append(PodChange(op, pod, source))
     return Merged(pods, tuple(changes), tuple(duplicates))
 
 

@@ -34,6 +34,10 @@ CONFIG_SEEN = "kubernetes.io/config.seen"
 CONFIG_HASH = "kubernetes.io/config.hash"
 
 API_SOURCE = "api"
+
+CONTAINER = "container"
+INIT_CONTAINER = "init_container"
+EPHEMERAL_CONTAINER = "ephemeral_container"
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 CONTAINER_LINK_NAME_CHARS_MAX = 255
 
@@ -42,6 +46,11 @@ def full_name(pod: k8s.Pod) -> str:
     """``name_namespace``: what two static pods must not share while both run."""
     meta = pod.metadata
     return f"{meta.name}_{meta.namespace}"
+
+
+def namespaced_name(pod: k8s.Pod) -> tuple[str, str]:
+    """Namespace and name: the API server has one pod of it at a time."""
+    return (pod.metadata.namespace, pod.metadata.name)
 
 
 def object_ref(pod: k8s.Pod, container: str = "") -> ObjectRef:
@@ -66,6 +75,12 @@ def is_mirror(pod: k8s.Pod) -> bool:
     return CONFIG_MIRROR in pod.metadata.annotations
 
 
+def status_uid(pod: k8s.Pod) -> str:
+    """The UID of the pod on this node whose status an object of the API server shows: its own, or that of the static
+    pod it mirrors, which stands in its hash."""
+    return pod.metadata.annotations.get(CONFIG_MIRROR, pod.metadata.uid)
+
+
 def is_critical(pod: k8s.Pod) -> bool:
     """Whether the node must not sacrifice the pod: static, mirror, or of system-critical priority."""
     return is_static(pod) or is_mirror(pod) or (pod.spec.priority or 0) >= SYSTEM_CRITICAL_PRIORITY
@@ -80,6 +95,13 @@ def as_container(ephemeral: k8s.EphemeralContainer) -> k8s.Container:
     """An ephemeral container as an ordinary one; what it has more (its target) is read from the original."""
     shared = set(k8s.Container.__struct_fields__) & set(k8s.EphemeralContainer.__struct_fields__)
     return k8s.Container(**{name: getattr(ephemeral, name) for name in shared})
+
+
+def container_kind(pod: k8s.Pod, name: str) -> str:
+    """Upstream's word for what a container is to its pod, as metrics have it; a sidecar is an init container."""
+    if any(one.name == name for one in pod.spec.init_containers):
+        return INIT_CONTAINER
+    return CONTAINER if any(one.name == name for one in pod.spec.containers) else EPHEMERAL_CONTAINER
 
 
 def pod_labels(pod: k8s.Pod) -> dict[str, str]:

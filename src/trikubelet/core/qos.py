@@ -6,6 +6,7 @@ Burstable: the rest. Where the pod itself has resources they decide alone (upstr
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from trikubelet.core.names import all_containers
@@ -22,7 +23,8 @@ _COUNTED = ("cpu", "memory")
 
 
 def qos_class(pod: Pod) -> str:
-    """The class, from the spec alone."""
+    """The class, from the spec alone. An amount that is none counts as not there: that pod is refused elsewhere, and
+    what else looks at its class must not fall over it."""
     own = pod.spec.resources
     decides = own is not None and (own.requests or own.limits)
     asked = [own] if decides else [container.resources for container in all_containers(pod)]
@@ -46,5 +48,9 @@ def _requests(resources: ResourceRequirements | None) -> dict[str, Fraction]:
 
 def _counted(amounts: Mapping[str, str | int | float]) -> dict[str, Fraction]:
     """The cpu and memory amounts above zero."""
-    parsed = {name: quantity.parse(amounts[name]) for name in _COUNTED if name in amounts}
-    return {name: amount for name, amount in parsed.items() if amount > 0}
+    found = {}
+    for name in _COUNTED:
+        with suppress(ValueError):
+            if (amount := quantity.parse(amounts.get(name, 0))) > 0:
+                found[name] = amount
+    return found

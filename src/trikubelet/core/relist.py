@@ -1,8 +1,7 @@
 """The relist: undecoded CRI list replies in, changed pods out.
 
-The work is done by the compiled ``trikubelet._relist``; this module gives it a typed face and is its only importer.
-Where no binary can be loaded for this platform the plain-Python twin does the same, slower; ``BACKEND`` says which it
-is. Both are held to the same tests.
+The work is done by the compiled ``trikubelet._relist``, to which this module gives a typed face, or by the plain-Python
+twin where no binary can be loaded. Both are held to the same tests.
 
 A pod is reported while it differs from its *record*, which advances only when the caller says that its inspection
 succeeded. So a failed inspection loses nothing: the same events come again with the next list.
@@ -13,20 +12,18 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from trikubelet.core import relist_twin
+from trikubelet.core import relist_twin, wire_twin
+from trikubelet.core.compiled import BACKEND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-BACKEND: Literal["rust", "python"]
-try:
+if BACKEND == "rust":
     from trikubelet import _relist
 
-    BACKEND = "rust"
     DecodeError: type[ValueError] = _relist.RelistDecodeError
-except ImportError:  # pragma: no cover - where no binary exists for the platform
-    BACKEND = "python"
-    DecodeError = relist_twin.TwinDecodeError
+else:  # pragma: no cover - where no binary exists for the platform
+    DecodeError = wire_twin.TwinDecodeError
 
 
 class EventKind(IntEnum):
@@ -109,13 +106,28 @@ class Relist:
     def __init__(self, backend: Literal["rust", "python"] = BACKEND) -> None:
         self._inner = _relist.Relist() if backend == "rust" else relist_twin.Relist()
 
+    def take(self, sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> None:
+        """Apply full lists, in any number of chunks. Raises DecodeError, with the ``offset`` in bytes; then nothing has
+        changed. Releases the GIL."""
+        self._inner.take(sandboxes, containers)
+
+    def due(self) -> list[str]:
+        """The UIDs of the pods that differ from their records, sorted by their UTF-8 bytes. There may be thousands, so
+        what happened to each is told when it is asked for."""
+        return self._inner.due()
+
+    def change(self, uid: str) -> PodChange:
+        """What happened to a pod since its record, as it was observed last; no events if it is as recorded, and nothing
+        at all of a pod that nobody knows."""
+        return _change(self._inner.change(uid))
+
     def observe(
         self, sandboxes: Sequence[bytes], containers: Sequence[bytes], reinspect: Collection[str] = ()
     ) -> list[PodChange]:
-        """Apply full lists, in any number of chunks. Returns the pods that differ from their records, and those in
-        ``reinspect``, by UID. Raises DecodeError, with the ``offset`` in bytes; then nothing has changed. Releases the
-        GIL."""
-        return [_change(change) for change in self._inner.observe(sandboxes, containers, set(reinspect))]
+        """All three for whoever wants every change at once: ``take``, and the changes of those that are ``due`` or in
+        ``reinspect``, by UID."""
+        self.take(sandboxes, containers)
+        return [self.change(uid) for uid in sorted({*self.due(), *reinspect}, key=str.encode)]
 
     def observe_pod(
         self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], *, force: bool = False
@@ -129,13 +141,37 @@ class Relist:
         self._inner.advance(uid)
 
     def pods(self) -> list[PodRecord]:
-        """Every pod, by UID."""
+        """Every pod, by UID: an object for everything on the node. Who asks again and again asks less than that."""
         return [_record(record) for record in self._inner.pods()]
 
     def pod(self, uid: str) -> PodRecord | None:
         """One pod, or None."""
         record = self._inner.pod(uid)
         return None if record is None else _record(record)
+
+    def pod_count(self) -> int:
+        """How many pods there are."""
+        return self._inner.pod_count()
+
+    def is_running(self, uid: str) -> bool:
+        """Whether something of the pod runs: a ready sandbox, a running container."""
+        return self._inner.is_running(uid)
+
+    def running(self, beside: Collection[str] = ()) -> list[PodRecord]:
+        """The pods of which something runs, but for those of ``beside``, by UID."""
+        return [_record(record) for record in self._inner.running(set(beside))]
+
+    def uids(self) -> list[str]:
+        """The UIDs of all pods, sorted by their UTF-8 bytes."""
+        return self._inner.uids()
+
+    def uids_with_dead(self) -> list[str]:
+        """Of the pods of which something does not run, in the same order. Only they can have garbage."""
+        return self._inner.uids_with_dead()
+
+    def container_ids(self) -> frozenset[str]:
+        """The ids of all containers."""
+        return frozenset(self._inner.container_ids())
 
     def counts(self) -> Counts:
         """How many there are."""

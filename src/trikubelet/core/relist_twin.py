@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from trikubelet.core.wire_twin import BYTES, Fault, Field, expect, fields, inside, signed, text, unsigned
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -20,27 +22,11 @@ STARTED, DIED, REMOVED, CHANGED = range(4)
 RUNNING, EXITED, UNKNOWN, ABSENT = "running", "exited", "unknown", "absent"
 
 
-class TwinDecodeError(ValueError):
-    """A list reply that cannot be read; ``offset`` is where in its chunk, in bytes."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.offset = offset
+# ---- reading ----
 
 
-class _Fault(Exception):
-    """What is wrong, at which offset of a chunk that the walker does not know by number."""
-
-    def __init__(self, offset: int, problem: str) -> None:
-        self.offset = offset
-        self.problem = problem
-
-    def located(self, is_sandbox: bool, chunk: int) -> TwinDecodeError:
-        name = "ListPodSandbox" if is_sandbox else "ListContainers"
-        return TwinDecodeError(f"{name} reply, chunk {chunk}, at byte {self.offset}: {self.problem}", self.offset)
-
-
-# ---- protobuf ----
+ID_CHARS_MAX = 64  # of an id that is told of
+ITEMS_MAX = 1 << 18  # in each of the two lists: more is a broken runtime's invention
 
 
 class _Layout(NamedTuple):
@@ -63,67 +49,12 @@ _LABELS = {
     b"io.kubernetes.pod.name": "label_name",
     b"io.kubernetes.pod.namespace": "label_namespace",
 }
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-
-
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    value = 0
-    for index in range(10):
-        if at + index >= end:
-            raise _Fault(at, "the reply ends inside a field")
-        byte = data[at + index]
-        value |= (byte & 0x7F) << min(7 * index, 63)
-        if byte < 0x80:
-            return value & (1 << 64) - 1, at + index + 1
-    raise _Fault(at, "an integer is longer than ten bytes")
-
-
-class _Field(NamedTuple):
-    number: int
-    kind: int
-    value: int
-    start: int
-    end: int
-
-
-def _fields(data: bytes, at: int, end: int) -> Iterator[_Field]:
-    while at < end:
-        tag, at = _varint(data, at, end)
-        number, kind = tag >> 3, tag & 7
-        if not 0 < number < 1 << 29:
-            raise _Fault(at, "a field number is out of range")
-        value, length = 0, 0
-        if kind == _VARINT:
-            value, at = _varint(data, at, end)
-        elif kind == _FIXED64:
-            length = 8
-        elif kind == _BYTES:
-            length, at = _varint(data, at, end)
-        elif kind == _FIXED32:
-            length = 4
-        else:
-            raise _Fault(at, "a field has the wrong wire type")
-        if length > end - at:
-            raise _Fault(at, "the reply ends inside a field")
-        yield _Field(number, kind, value, at, at + length)
-        at += length
-
-
-def _text(data: bytes, entry: _Field) -> str:
-    _expect(entry, _BYTES)
-    try:
-        return data[entry.start : entry.end].decode()
-    except UnicodeDecodeError:
-        raise _Fault(entry.start, "a string is not UTF-8") from None
-
-
-def _expect(entry: _Field, kind: int) -> None:
-    if entry.kind != kind:
-        raise _Fault(entry.end, "a field has the wrong wire type")
 
 
 @dataclass
-class _View:
+class View:
+    """One item of a list."""
+
     is_sandbox: bool
     chunk: int
     offset: int
@@ -143,61 +74,65 @@ class _View:
     pod_namespace: str = ""
 
 
-def _walk(chunks: Iterable[bytes], layout: _Layout, *, is_sandbox: bool) -> Iterator[_View]:
+def _walk(chunks: Iterable[bytes], layout: _Layout, *, is_sandbox: bool) -> Iterator[View]:
+    items = 0
     for number, chunk in enumerate(chunks):
         try:
-            for entry in _fields(chunk, 0, len(chunk)):
+            for entry in fields(chunk, 0, len(chunk)):
                 if entry.number == 1:
-                    _expect(entry, _BYTES)
-                    yield _item(chunk, entry, layout, _View(is_sandbox, number, entry.start))
-        except _Fault as fault:
-            raise fault.located(is_sandbox, number) from None
+                    expect(entry, BYTES)
+                    items += 1
+                    if items > ITEMS_MAX:
+                        raise Fault(entry.start, f"the list has more than {ITEMS_MAX} items")
+                    yield _item(chunk, entry, layout, View(is_sandbox, number, entry.start))
+        except Fault as fault:
+            raise fault.located(place(is_sandbox, number)) from None
 
 
-def _item(data: bytes, whole: _Field, layout: _Layout, view: _View) -> _View:
-    for entry in _fields(data, whole.start, whole.end):
+def place(is_sandbox: bool, chunk: int) -> str:
+    """Which reply, for an error."""
+    return f"{'ListPodSandbox' if is_sandbox else 'ListContainers'} reply, chunk {chunk}"
+
+
+def _item(data: bytes, whole: Field, layout: _Layout, view: View) -> View:
+    for entry in inside(data, whole):
         if entry.number == layout.id:
-            view.id = _text(data, entry)
+            view.id = text(data, entry)
         elif entry.number == layout.sandbox_id:
-            view.sandbox_id = _text(data, entry)
+            view.sandbox_id = text(data, entry)
         elif entry.number == layout.metadata:
-            _expect(entry, _BYTES)
             _metadata(data, entry, layout, view)
         elif entry.number == layout.state:
-            _expect(entry, _VARINT)
-            view.state = min(entry.value & 0xFFFFFFFF, layout.state_max)  # an int32, however long its varint
+            view.state = min(unsigned(entry), layout.state_max)
         elif entry.number == layout.created_at:
-            _expect(entry, _VARINT)
-            view.created_at = entry.value - (1 << 64) if entry.value >= 1 << 63 else entry.value
+            view.created_at = signed(entry)
         elif entry.number == layout.labels:
-            _expect(entry, _BYTES)
             _label(data, entry, view)
     return view
 
 
-def _metadata(data: bytes, whole: _Field, layout: _Layout, view: _View) -> None:
-    for entry in _fields(data, whole.start, whole.end):
+def _metadata(data: bytes, whole: Field, layout: _Layout, view: View) -> None:
+    for entry in inside(data, whole):
         if entry.number == 1:
-            view.name = _text(data, entry)
+            view.name = text(data, entry)
         elif entry.number == layout.meta_uid:
-            view.meta_uid = _text(data, entry)
+            view.meta_uid = text(data, entry)
         elif entry.number == layout.meta_namespace:
-            view.meta_namespace = _text(data, entry)
+            view.meta_namespace = text(data, entry)
         elif entry.number == layout.meta_attempt:
-            _expect(entry, _VARINT)
-            view.attempt = entry.value & 0xFFFFFFFF
+            view.attempt = unsigned(entry)
 
 
-def _label(data: bytes, whole: _Field, view: _View) -> None:
+def _label(data: bytes, whole: Field, view: View) -> None:
     key, held = b"", None
-    for entry in _fields(data, whole.start, whole.end):
+    for entry in inside(data, whole):
         if entry.number == 1:
-            _expect(entry, _BYTES)
+            expect(entry, BYTES)
             key = data[entry.start : entry.end]
         elif entry.number == 2:
             held = entry
     if key in _LABELS:
-        setattr(view, _LABELS[key], "" if held is None else _text(data, held))
+        setattr(view, _LABELS[key], "" if held is None else text(data, held))
 
 
 # ---- records ----
@@ -221,6 +156,12 @@ class _Pod:
 
     def __bool__(self) -> bool:
         return bool(self.sandboxes or self.containers)
+
+
+def _seen(pod: _Pod) -> set[str]:
+    """How everything in a pod stands."""
+    sandboxes = {_sandbox_seen(sandbox.state) for sandbox in pod.sandboxes}
+    return sandboxes | {_container_seen(container.state) for container in pod.containers}
 
 
 def _sandbox_seen(state: int) -> str:
@@ -247,10 +188,10 @@ class Relist:
         self._before: dict[str, _Pod] = {}  # the record, of a pod that gives events when compared with it
         self._strays = 0
 
-    def observe(self, sandboxes: Sequence[bytes], containers: Sequence[bytes], reinspect: set[str]) -> list[RawChange]:
-        """See ``core.relist.Relist.observe``."""
-        views = _listed(sandboxes, containers)
-        by_uid: dict[str, list[_View]] = {uid: [] for uid in self._now}
+    def take(self, sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> None:
+        """See ``core.relist.Relist.take``."""
+        views = listed(sandboxes, containers)
+        by_uid: dict[str, list[View]] = {uid: [] for uid in self._now}
         for view in views:
             if view.uid:
                 by_uid.setdefault(view.uid, []).append(view)
@@ -258,16 +199,19 @@ class Relist:
         self._strays = sum(not view.uid for view in views)
         for uid, of_pod in by_uid.items():
             self._replace(uid, of_pod)
-        return [self._change(uid) for uid in sorted({*self._before, *reinspect}, key=str.encode)]
+
+    def due(self) -> list[str]:
+        """See ``core.relist.Relist.due``."""
+        return sorted(self._before, key=str.encode)
 
     def observe_pod(
         self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], force: bool
     ) -> RawChange | None:
         """See ``core.relist.Relist.observe_pod``."""
-        views = [view for view in _listed(sandboxes, containers) if view.uid and view.uid == uid]
+        views = [view for view in listed(sandboxes, containers) if view.uid and view.uid == uid]
         _refuse_repeated(views)
         self._replace(uid, views)
-        return self._change(uid) if force or uid in self._before else None
+        return self.change(uid) if force or uid in self._before else None
 
     def advance(self, uid: str) -> None:
         """See ``core.relist.Relist.advance``."""
@@ -277,12 +221,37 @@ class Relist:
 
     def pods(self) -> list[RawRecord]:
         """See ``core.relist.Relist.pods``."""
-        return [_raw_record(uid, self._now[uid]) for uid in sorted(self._now, key=str.encode) if self._now[uid]]
+        return [_raw_record(uid, self._now[uid]) for uid in self.uids()]
 
     def pod(self, uid: str) -> RawRecord | None:
         """See ``core.relist.Relist.pod``."""
         pod = self._now.get(uid)
         return _raw_record(uid, pod) if pod else None
+
+    def pod_count(self) -> int:
+        """See ``core.relist.Relist.pod_count``."""
+        return sum(map(bool, self._now.values()))
+
+    def is_running(self, uid: str) -> bool:
+        """See ``core.relist.Relist.is_running``."""
+        return RUNNING in _seen(self._now.get(uid, _Pod()))
+
+    def running(self, beside: set[str]) -> list[RawRecord]:
+        """See ``core.relist.Relist.running``."""
+        uids = [uid for uid in self.uids() if uid not in beside and RUNNING in _seen(self._now[uid])]
+        return [_raw_record(uid, self._now[uid]) for uid in uids]
+
+    def uids(self) -> list[str]:
+        """See ``core.relist.Relist.uids``."""
+        return sorted((uid for uid, pod in self._now.items() if pod), key=str.encode)
+
+    def uids_with_dead(self) -> list[str]:
+        """See ``core.relist.Relist.uids_with_dead``."""
+        return [uid for uid in self.uids() if _seen(self._now[uid]) - {RUNNING}]
+
+    def container_ids(self) -> list[str]:
+        """See ``core.relist.Relist.container_ids``."""
+        return [container.id for pod in self._now.values() for container in pod.containers]
 
     def counts(self) -> tuple[int, tuple[int, int, int, int], int]:
         """See ``core.relist.Relist.counts``."""
@@ -290,7 +259,7 @@ class Relist:
         running = sum(any(sandbox.state == 0 for sandbox in pod.sandboxes) for pod in self._now.values())
         return running, (states.count(0), states.count(1), states.count(2), states.count(3)), self._strays
 
-    def _replace(self, uid: str, views: list[_View]) -> None:
+    def _replace(self, uid: str, views: list[View]) -> None:
         old = self._now.get(uid, _Pod())
         fresh = [view for view in views if _kept(view) not in (old.sandboxes if view.is_sandbox else old.containers)]
         if not fresh and len(views) == len(old.sandboxes) + len(old.containers):
@@ -308,7 +277,8 @@ class Relist:
         elif not pod:
             del self._now[uid]
 
-    def _change(self, uid: str) -> RawChange:
+    def change(self, uid: str) -> RawChange:
+        """See ``core.relist.Relist.change``."""
         now = self._now.get(uid, _Pod())
         return (
             uid,
@@ -320,7 +290,8 @@ class Relist:
         )
 
 
-def _listed(sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> list[_View]:
+def listed(sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> list[View]:
+    """Everything in the lists, with whose it is. Raises TwinDecodeError."""
     views = [*_walk(sandboxes, _SANDBOX, is_sandbox=True), *_walk(containers, _CONTAINER, is_sandbox=False)]
     for view in views:
         view.uid = view.meta_uid or view.label_uid
@@ -337,22 +308,24 @@ def _listed(sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> list[_Vi
     return views
 
 
-def _refuse_repeated(views: Iterable[_View]) -> None:
+def _refuse_repeated(views: Iterable[View]) -> None:
     seen = set()
     for view in views:
         identity = (view.is_sandbox, view.uid, view.id)
         if view.uid and identity in seen:
-            raise _Fault(view.offset, f"id {view.id} stands twice in the list").located(view.is_sandbox, view.chunk)
+            told = view.id if len(view.id) <= ID_CHARS_MAX else f"{view.id[:ID_CHARS_MAX]}…"
+            fault = Fault(view.offset, f"id {told} stands twice in the list")
+            raise fault.located(place(view.is_sandbox, view.chunk))
         seen.add(identity)
 
 
-def _kept(view: _View) -> _Item:
+def _kept(view: View) -> _Item:
     name = "" if view.is_sandbox else view.name
     return _Item(view.id, name, view.sandbox_id, view.attempt, view.state, view.created_at)
 
 
 def _newest_first(items: Iterable[_Item]) -> list[_Item]:
-    return sorted(items, key=lambda item: (-item.created_at, item.id.encode()))
+    return sorted(items, key=lambda item: (-item.attempt, -item.created_at, item.id.encode()))
 
 
 def _compare(old: _Pod, new: _Pod) -> list[RawEvent]:

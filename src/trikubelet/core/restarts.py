@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trikubelet.core.fnv import fnv1a_64
+from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.model.runtime import ContainerState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import ContainerStatus
 
@@ -73,8 +72,6 @@ def should_restart(pod: Pod, container: Container, status: ContainerStatus | Non
 
 # ---- back-off ----
 
-SECOND_NS = 1_000_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class BackoffLimits:
@@ -108,6 +105,8 @@ def backoff_remaining(entry: BackoffEntry | None, finished_at: int, now: int, li
     """Seconds until the container that finished then may start again; 0 when it may now."""
     if entry is None or _is_forgotten(entry, finished_at, limits):
         return 0.0
+    if now < entry.set_at:  # the clock was set back, and what it said before is of no use: rather once too soon
+        return 0.0
     return max(0.0, entry.seconds - (now - finished_at) / SECOND_NS)
 
 
@@ -116,8 +115,3 @@ def backoff_next(entry: BackoffEntry | None, finished_at: int, now: int, limits:
     if entry is None or _is_forgotten(entry, finished_at, limits):
         return BackoffEntry(min(limits.first_seconds, limits.seconds_max), now)
     return BackoffEntry(min(entry.seconds * 2, limits.seconds_max), now)
-
-
-def backoffs_kept(entries: Mapping[str, BackoffEntry], now: int, limits: BackoffLimits) -> dict[str, BackoffEntry]:
-    """The entries that still mean something; the others are as good as none, and would only take memory."""
-    return {key: entry for key, entry in entries.items() if not _is_forgotten(entry, now, limits)}

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+UNKNOWN_FIELD = "unknown field"
+"""The problem of a member that the type does not have, for those who let it pass."""
+
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _KINDS = {
     str: "a string",
@@ -246,7 +249,7 @@ class _Struct(_Reader):
             inner = member_path(path, name)
             field = fields.get(name)
             if field is None:
-                walk.fault(inner, "unknown field", nearest(name, fields) or "remove it, or move it where it belongs")
+                walk.fault(inner, UNKNOWN_FIELD, nearest(name, fields) or "remove it, or move it where it belongs")
             elif item is not None:
                 read[field.attribute] = field.reader.read(walk, item, inner)
         for name, field in fields.items():

@@ -1,9 +1,9 @@
 """How a pod's containers are stopped: in which order, and with how much grace each.
 
 Regular containers go first, together. Sidecars outlive them and go in the reverse of their starting order, one after
-another, so that a proxy or a log shipper serves to the last. The grace is one budget for the whole pod: what the first
-stage used is not there for the next, but the runtime always gets two seconds (upstream: kuberuntime_container.go,
-kuberuntime_termination_order.go).
+another, so that a proxy or a log shipper serves to the last. The preStop hooks of all run at once, before any of that.
+The grace is one budget: what its hook and the wait for its turn took is not there for a container's end, but the
+runtime always gets two seconds (upstream: kuberuntime_container.go, kuberuntime_termination_order.go).
 """
 
 from __future__ import annotations
@@ -50,5 +50,5 @@ def container_grace(pod: Pod, container: Container | None, reason: KillReason) -
 
 
 def grace_left(grace_seconds: int, used_seconds: float) -> int:
-    """What remains of a pod's grace after part of it was used, in whole seconds; never less than the runtime needs."""
-    return max(RUNTIME_GRACE_SECONDS_MIN, int(grace_seconds - used_seconds))
+    """What remains of a grace after part of it was used: whole seconds count, and never less than the runtime needs."""
+    return max(RUNTIME_GRACE_SECONDS_MIN, grace_seconds - int(used_seconds))

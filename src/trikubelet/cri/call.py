@@ -1,4 +1,4 @@
-"""A call as the stubs see it, shaped like grpclib's client stream: send a message, receive messages, leave.
+"""A streaming call as the stubs see it, shaped like grpclib's client stream: send a message, receive messages, leave.
 
 It waits for a connection before it is sent, and asks again by itself when the runtime certainly has not looked at it
 (a refused stream, or above the mark of a GOAWAY), a few times and only until the first answer. Everything else goes to
@@ -7,13 +7,14 @@ the caller as an error of ``model.runtime_errors``. Leaving the block cancels wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
-from google.protobuf.message import DecodeError
 
 from trikubelet.cri.exchange import NotProcessed
-from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeUnavailable
+from trikubelet.cri.methods import decoded
+from trikubelet.cri.round import ASK_TIMES_MAX
+from trikubelet.model.runtime_errors import RuntimeUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,21 +23,16 @@ if TYPE_CHECKING:
     from trikubelet.cri.exchange import Exchange
     from trikubelet.cri.methods import Message
 
-ASK_TIMES_MAX: Final = 5
-
 Reply = TypeVar("Reply")
 
 
 class Call(Generic[Reply]):
     """Owns one question from the first try to the last answer."""
 
-    def __init__(
-        self, name: str, open_exchange: Callable[[str], Awaitable[Exchange]], reply_type: Any, *, streaming: bool
-    ) -> None:
+    def __init__(self, name: str, open_exchange: Callable[[str], Awaitable[Exchange]], reply_type: Any) -> None:
         self._name = name
         self._open_exchange = open_exchange
         self._reply_type = reply_type
-        self._streaming = streaming
         self._exchange: Exchange | None = None
         self._request: bytes | None = None
         self._asked_times = 0
@@ -59,41 +55,7 @@ class Call(Generic[Reply]):
         await self._ask(self._request)
 
     async def recv_raw(self) -> bytes | None:
-        """The next answer, undecoded; None at the end of a stream. Raises the errors of ``model.runtime_errors``."""
-        if self._streaming:
-            return await self._take()
-        if self._answered:
-            await trio.lowlevel.checkpoint()
-            return None
-        reply = await self._take()
-        if reply is None:
-            raise RuntimeFailure(f"{self._name}: the runtime said OK and nothing else", "INTERNAL")
-        if await self._take() is not None:
-            raise RuntimeFailure(f"{self._name}: the runtime answered more than once", "INTERNAL")
-        return reply
-
-    async def recv_message(self) -> Reply | None:
-        """The next answer; None at the end of a stream. Raises the errors of ``model.runtime_errors``."""
-        raw = await self.recv_raw()
-        if raw is None:
-            return None
-        try:
-            reply: Reply = self._reply_type.FromString(raw)
-        except DecodeError as error:
-            raise RuntimeFailure(f"{self._name}: the runtime's reply cannot be read: {error}", "INTERNAL") from error
-        return reply
-
-    def __aiter__(self) -> Call[Reply]:
-        return self
-
-    async def __anext__(self) -> Reply:
-        await trio.lowlevel.checkpoint()  # many answers may have come at once
-        reply = await self.recv_message()
-        if reply is None:
-            raise StopAsyncIteration
-        return reply
-
-    async def _take(self) -> bytes | None:
+        """The next answer, undecoded; None at the end of the stream. Raises the errors of ``model.runtime_errors``."""
         assert self._request is not None, "nothing has been asked yet"
         while True:
             assert self._exchange is not None
@@ -106,6 +68,21 @@ class Call(Generic[Reply]):
             else:
                 self._answered = True
                 return reply
+
+    async def recv_message(self) -> Reply | None:
+        """The next answer; None at the end of a stream. Raises the errors of ``model.runtime_errors``."""
+        raw = await self.recv_raw()
+        return None if raw is None else decoded(self._name, self._reply_type, raw)
+
+    def __aiter__(self) -> Call[Reply]:
+        return self
+
+    async def __anext__(self) -> Reply:
+        await trio.lowlevel.checkpoint()  # many answers may have come at once
+        reply = await self.recv_message()
+        if reply is None:
+            raise StopAsyncIteration
+        return reply
 
     async def _ask(self, request: bytes) -> None:
         self._asked_times += 1

@@ -5,8 +5,11 @@
                                └──100 ms … 3 s─── waiting ◄┘
 
 A call made while the channel is not connected waits, until its caller's cancel scope ends; ``statistics`` says what it
-waits for. That a runtime is away is logged once, when it comes back once more. Calls in flight when a connection breaks
-fail with RuntimeLost, since only the caller can know whether asking twice does harm.
+waits for. That a runtime is away is logged once for each kind of trouble, when it comes back once more. Calls in flight
+when a connection breaks fail with RuntimeLost, since only the caller can know whether asking twice does harm.
+
+Who finds no room, because the runtime takes only so many calls at a time, stands in a line; as long as there is one,
+room that comes is for its first. A round of a thousand questions stands there with one at a time, like everybody.
 """
 
 from __future__ import annotations
@@ -23,21 +26,28 @@ from grpclib.const import Cardinality
 from trikubelet.cri.call import Call, RawReplies
 from trikubelet.cri.connection import CALLS_PER_CONNECTION_MAX, Connection
 from trikubelet.cri.endpoint import connect_failure, socket_path
+from trikubelet.cri.round import Question, Round
 from trikubelet.kit.backoff import Backoff
-from trikubelet.model.runtime_errors import RuntimeUnavailable
+from trikubelet.kit.call_figures import CallFigures
+from trikubelet.model.runtime_errors import NotFound, RuntimeUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 
     from trikubelet.cri.exchange import Exchange
     from trikubelet.cri.methods import Message
+    from trikubelet.kit.spans import Spans
 
 log = logging.getLogger(__name__)
 
 MESSAGE_BYTES_MAX: Final = 16 * 2**20  # upstream's, and containerd's own limit for what it sends
 HANDSHAKE_SECONDS_MAX: Final = 5.0
+RUNTIME: Final = "runtime"
 RECONNECT_SECONDS_FIRST: Final = 0.1
 RECONNECT_SECONDS_MAX: Final = 3.0
+
+CALL_SECONDS: Final = tuple(0.005 * 2.5**power for power in range(14))
+"""Upper bounds of how long calls take: upstream's."""
 
 Reply = TypeVar("Reply")
 
@@ -70,11 +80,15 @@ class Channel:
         self,
         endpoint: str,
         *,
+        peer: str = RUNTIME,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         connector: Callable[[], Awaitable[trio.abc.Stream]] | None = None,
         backoff: Backoff | None = None,
         calls_per_connection_max: int = CALLS_PER_CONNECTION_MAX,
+        quiet: bool = False,
     ) -> None:
+        """``peer``: who is at the other end, for the log; ``quiet``: who asks says what comes of it, not the log."""
+        self._peer = peer
         self._endpoint = endpoint
         self._path = endpoint if connector else socket_path(endpoint)
         self._connector = connector or self._connect_socket
@@ -85,8 +99,13 @@ class Channel:
         self._state = State.WAITING
         self._connects = 0
         self._last_error = ""
-        self._room = trio.lowlevel.ParkingLot()
+        self._quiet = quiet
+        self._told: set[str] = set()  # the kinds of trouble, since it was last connected
+        self._line: dict[trio.lowlevel.ParkingLot, None] = {}  # of those who wait for room, the longest first
         self._replaced = trio.lowlevel.ParkingLot()
+        self.figures: Final = CallFigures(CALL_SECONDS)
+        self.spans: Spans | None = None
+        """Who makes a span of each call, if anybody does; whoever opened the channel may set it."""
 
     # ---- calls ----
 
@@ -104,31 +123,41 @@ class Channel:
         grpclib's own stubs name them: the deadline is the caller's cancel scope, and CRI has no metadata."""
         assert timeout is None
         assert metadata is None
-        assert not cardinality.client_streaming, "CRI has no such method"
-        return Call(name, self._open_exchange, reply_type, streaming=cardinality.server_streaming)
+        assert cardinality is Cardinality.UNARY_STREAM, (
+            "unary methods are asked by ``unary_raw``, and CRI has no others"
+        )
+        return Call(name, self._open_exchange, reply_type)
 
     async def unary_raw(self, name: str, request: Message) -> bytes:
         """One request and its reply, undecoded; ``name`` is like ``/runtime.v1.RuntimeService/Version``. Raises the
         errors of ``model.runtime_errors``."""
-        async with Call[Any](name, self._open_exchange, None, streaming=False) as call:
-            await call.send_message(request)
-            reply = await call.recv_raw()
-        assert reply is not None
-        return reply
+        [answer] = await self.round([Question(name, request.SerializeToString())])
+        if isinstance(answer, NotFound):
+            raise answer
+        return answer
+
+    async def round(self, questions: Sequence[Question]) -> list[bytes | NotFound]:
+        """The undecoded replies to many unary requests, asked side by side, in the order of the questions. Raises the
+        first error of ``model.runtime_errors`` but NotFound, as soon as it is there."""
+        return await Round(self, questions).answers()
 
     @asynccontextmanager
     async def stream_raw(self, name: str, request: Message) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """One request and an iterator of its replies, undecoded. Raises the errors of ``model.runtime_errors``."""
-        async with Call[Any](name, self._open_exchange, None, streaming=True) as call:
+        async with Call[Any](name, self._open_exchange, None) as call:
             await call.send_message(request)
             yield RawReplies(call)
 
     async def wait_connected(self) -> None:
         """Return once the channel is connected, at once if it is. Raises RuntimeUnavailable when it is closed."""
         await trio.lowlevel.checkpoint()
-        while self._usable() is None:
-            await self._room.park()
-        self._room.unpark(count=1)  # the call that waited behind us
+        news = trio.lowlevel.ParkingLot()
+        try:
+            while self._usable() is None:
+                self._line[news] = None
+                await news.park()
+        finally:
+            self.leave(news)
 
     def statistics(self) -> Statistics:
         """What the channel is doing, in words and numbers."""
@@ -136,7 +165,7 @@ class Channel:
             endpoint=self._endpoint,
             state=self._state,
             calls_in_flight=sum(len(connection.exchanges) for connection in self._connections),
-            calls_waiting=self._room.statistics().tasks_waiting,
+            calls_waiting=len(self._line),
             reconnects=max(self._connects - 1, 0),
             last_error=self._last_error,
         )
@@ -159,7 +188,8 @@ class Channel:
                     await self._keep_one(nursery)
         finally:
             self._state = State.CLOSED
-            self._room.unpark_all()
+            for news in self._line:
+                news.unpark_all()
 
     async def _keep_one(self, nursery: trio.Nursery) -> None:
         """Make a connection, hold it until new calls need another, and wait as long as is decent."""
@@ -169,7 +199,7 @@ class Channel:
         if connection is not None:
             while connection.open:
                 await self._replaced.park()
-            self._note(connection.reason)
+            self._note("lost", connection.reason)
         # A connection that has held for a while was a good one; one that breaks at once must not be made in a loop.
         if trio.current_time() - since > RECONNECT_SECONDS_MAX:
             self._backoff.reset()
@@ -177,7 +207,7 @@ class Channel:
         await trio.sleep(self._backoff.next_seconds())
 
     async def _connect(self, nursery: trio.Nursery) -> Connection | None:
-        reason = f"no answer at {self._path} within {HANDSHAKE_SECONDS_MAX:g} s"
+        kind, reason = "silent", f"no answer at {self._path} within {HANDSHAKE_SECONDS_MAX:g} s"
         with trio.move_on_after(HANDSHAKE_SECONDS_MAX):
             try:
                 connection = Connection(
@@ -188,12 +218,12 @@ class Channel:
                 )
                 await nursery.start(self._hold, connection)
             except OSError as error:
-                reason = connect_failure(self._path, error)
+                kind = reason = connect_failure(self._path, error)
             except RuntimeUnavailable as error:
-                reason = f"no gRPC at {self._path}: {error}"
+                kind, reason = "no gRPC", f"no gRPC at {self._path}: {error}"
             else:
                 return connection
-        self._note(reason)
+        self._note(kind, reason)
         return None
 
     async def _hold(self, connection: Connection, *, task_status: trio.TaskStatus[None]) -> None:
@@ -207,15 +237,40 @@ class Channel:
     async def _connect_socket(self) -> trio.abc.Stream:
         return await trio.open_unix_socket(self._path)
 
-    async def _open_exchange(self, name: str) -> Exchange:
-        while True:
-            connection = self._usable()
-            if connection is not None:
-                exchange = connection.ask(name)
-                if connection.has_room:  # each wakes the next: room may have come for many at once
-                    self._room.unpark(count=1)
-                return exchange
-            await self._room.park()
+    def begin(self, path: str, news: trio.lowlevel.ParkingLot) -> Exchange | None:
+        """Begin a call now, whose answers wake those in ``news``. None where there is no connection, no room on it, or
+        others have waited for longer: then those in ``news`` stand in the line, are woken when it is their turn, and
+        stay the first until they have begun a call or left. Raises RuntimeUnavailable when the channel is closed."""
+        connection = self._usable()
+        if connection is None or next(iter(self._line), news) is not news:
+            self._line[news] = None
+            return None
+        exchange = connection.ask(path, news, None if self.spans is None else self.spans.call(path))
+        self.leave(news)
+        return exchange
+
+    def note(self, path: str, seconds: float, *, failed: bool) -> None:
+        """A unary call is over. Streams are not counted: they take as long as somebody listens."""
+        self.figures.note(path, seconds, failed=failed)
+
+    def leave(self, news: trio.lowlevel.ParkingLot) -> None:
+        """Wait for room no longer, if they did; who stands behind them is woken if there is room."""
+        self._line.pop(news, None)
+        self._call_first()
+
+    def _call_first(self) -> None:
+        """Each who begins calls the next, since room may have come for many at once."""
+        if self._line and self._connections and self._connections[-1].has_room:
+            next(iter(self._line)).unpark_all()
+
+    async def _open_exchange(self, path: str) -> Exchange:
+        news = trio.lowlevel.ParkingLot()
+        try:
+            while (exchange := self.begin(path, news)) is None:
+                await news.park()
+        finally:
+            self.leave(news)
+        return exchange
 
     def _usable(self) -> Connection | None:
         if self._state is State.CLOSED:
@@ -230,31 +285,36 @@ class Channel:
             return
         if self._state is State.CONNECTING:
             self._note_connected()
-        if connection.has_room:
-            self._room.unpark(count=1)
+        self._call_first()
 
     def _note_connected(self) -> None:
         self._state = State.CONNECTED
         self._connects += 1
-        log.info("connected to the runtime at %s", self._endpoint)
+        self._told.clear()
+        if not self._quiet:
+            log.info("connected to the %s at %s", self._peer, self._endpoint)
 
-    def _note(self, reason: str) -> None:
-        """Say what went wrong, unless it was said already."""
-        if reason != self._last_error or self._state is State.CONNECTED:
-            log.warning("runtime at %s: %s; trying until it is there", self._endpoint, reason)
+    def _note(self, kind: str, reason: str) -> None:
+        """Say what went wrong, unless the like was said since the channel was last connected: what rubbish says of
+        itself is never the same twice."""
         self._last_error = reason
+        if kind not in self._told and not self._quiet:
+            log.warning("%s at %s: %s; trying until it is there", self._peer, self._endpoint, reason)
+        self._told.add(kind)
 
 
 @asynccontextmanager
 async def open_channel(
     endpoint: str,
     *,
+    peer: str = RUNTIME,
     message_bytes_max: int = MESSAGE_BYTES_MAX,
     connector: Callable[[], Awaitable[trio.abc.Stream]] | None = None,
+    quiet: bool = False,
 ) -> AsyncGenerator[Channel, None]:
     """A channel for the length of the block. Its task is shielded: cancelling the block's caller leaves the channel
     usable until the block is left, so that farewells can be said. Raises ValueError for an impossible endpoint."""
-    channel = Channel(endpoint, message_bytes_max=message_bytes_max, connector=connector)
+    channel = Channel(endpoint, peer=peer, message_bytes_max=message_bytes_max, connector=connector, quiet=quiet)
     try:
         async with trio.open_nursery() as nursery:
             scope = await nursery.start(_run_shielded, channel)

@@ -9,12 +9,12 @@ call still there when the connection ends fails with RuntimeLost; one the runtim
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import trio
 from h2.errors import ErrorCodes
 from h2.events import (
-    DataReceived,
     RemoteSettingsChanged,
     ResponseReceived,
     StreamEnded,
@@ -22,12 +22,14 @@ from h2.events import (
     TrailersReceived,
 )
 from h2.settings import SettingCodes
-from hpack import NeverIndexedHeaderTuple
 
+from trikubelet.core.frames import Block, News
 from trikubelet.cri.errors import error_for_reset
 from trikubelet.cri.exchange import Exchange, NotProcessed
 from trikubelet.cri.goaway import GoAway
+from trikubelet.cri.header_blocks import HeaderBlocks
 from trikubelet.cri.headers import CONTENT_TYPE, USER_AGENT, encode_timeout, to_dict
+from trikubelet.cri.short import literal_field
 from trikubelet.cri.wire import Wire
 from trikubelet.model.runtime_errors import RuntimeLost, RuntimeUnavailable
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from h2.events import Event
+
+    from trikubelet.kit.spans import Asking
 
 # HTTP/2 has 2**30 calls for a client and no way to begin again; at a hundred a second that is four months.
 CALLS_PER_CONNECTION_MAX: Final = 2**29
@@ -53,11 +57,13 @@ class Connection:
     ) -> None:
         self.exchanges: dict[int, Exchange] = {}
         self.reason = ""  # why it takes no more calls
-        self._message_bytes_max = message_bytes_max
         self._calls_left = calls_max
         self._on_change = on_change  # more or less room, or none any more
         self._greeted = trio.Event()
-        self._wire = Wire(stream, self._on_event, client=True, on_room=on_change)
+        self._wire = Wire(stream, self._on_event, client=True, message_bytes_max=message_bytes_max, on_room=on_change)
+        h2 = self._wire.h2
+        self._blocks = HeaderBlocks[str, bytes](h2.encoder.header_table)  # of a method's path
+        self._meanings = HeaderBlocks[tuple[bytes, bool], dict[str, str]](h2.decoder.header_table)
 
     @property
     def open(self) -> bool:
@@ -83,44 +89,54 @@ class Connection:
         if not self._greeted.is_set():
             raise RuntimeUnavailable(self.reason)
 
-    def ask(self, path: str) -> Exchange:
-        """Begin a call, now; there must be room. The caller's cancel scope becomes its deadline."""
+    def ask(self, path: str, news: trio.lowlevel.ParkingLot, span: Asking | None = None) -> Exchange:
+        """Begin a call, now; there must be room. The caller's cancel scope becomes its deadline, and who waits in
+        ``news`` is woken by what comes of it. ``span`` is told of and ends with it."""
         assert self.has_room
-        h2 = self._wire.h2
-        stream_id = h2.get_next_available_stream_id()
-        headers: list[tuple[str, str] | NeverIndexedHeaderTuple] = [
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", path),
-            (":authority", "localhost"),
-            ("te", "trailers"),
-            ("content-type", CONTENT_TYPE),
-            ("user-agent", USER_AGENT),
-        ]
+        block = self._header_block(path)
         deadline = trio.current_effective_deadline()
-        if deadline != float("inf"):
-            timeout = encode_timeout(deadline - trio.current_time())
-            headers.append(NeverIndexedHeaderTuple("grpc-timeout", timeout))
-        h2.send_headers(stream_id, headers)
-        self._wire.flush()
-        exchange = Exchange(self._wire, stream_id, self._message_bytes_max, self._forget)
+        if deadline != math.inf:
+            block += literal_field("grpc-timeout", encode_timeout(deadline - trio.current_time()))
+        if span is not None:
+            block += b"".join(literal_field(name, value) for name, value in span.headers.items())
+        stream_id = self._wire.open_stream(block)
+        self._wire.frames.open(stream_id)
+        exchange = Exchange(self._wire, stream_id, self._forget, news, span)
         self.exchanges[stream_id] = exchange
         self._calls_left -= 1
         if self._calls_left == 0:
             self._drain("used up: it has carried as many calls as it may")
         return exchange
 
+    def _header_block(self, path: str) -> bytes:
+        block = self._blocks.recall(path)
+        if block is None:
+            block = self._wire.h2.encoder.encode(
+                [
+                    (":method", "POST"),
+                    (":scheme", "http"),
+                    (":path", path),
+                    (":authority", "localhost"),
+                    ("te", "trailers"),
+                    ("content-type", CONTENT_TYPE),
+                    ("user-agent", USER_AGENT),
+                ]
+            )
+            self._blocks.remember(path, block)
+        return block
+
     # ---- what arrives, synchronous ----
 
-    def _on_event(self, event: Event | GoAway) -> None:
-        if isinstance(event, DataReceived):
-            self._wire.received(event.flow_controlled_length)
+    def _on_event(self, event: Event | News | Block | GoAway) -> None:
+        if isinstance(event, News):
             if exchange := self._find(event):
-                exchange.on_data(event.data, event.flow_controlled_length)
+                exchange.on_news(event)
+        elif isinstance(event, Block):
+            self._on_block(event)
         elif isinstance(event, ResponseReceived | TrailersReceived):
             if exchange := self._find(event):
-                last = event.stream_ended is not None
-                exchange.on_headers(to_dict(event.headers), last=last)
+                headers, last = to_dict(event.headers), event.stream_ended is not None
+                exchange.on_headers(headers, last=last)
         elif isinstance(event, StreamEnded):
             if exchange := self._find(event):
                 exchange.on_end()
@@ -133,9 +149,18 @@ class Connection:
         elif isinstance(event, GoAway):
             self._on_goaway(event)
 
-    def _find(
-        self, event: DataReceived | ResponseReceived | TrailersReceived | StreamEnded | StreamReset
-    ) -> Exchange | None:
+    def _on_block(self, block: Block) -> None:
+        """Headers or trailers. h2 reads them unless it has read the same before."""
+        key, h2 = (block.block, block.ends), self._wire.h2
+        fields, exchange = self._meanings.recall(key), self.exchanges.get(block.stream_id)
+        if fields is not None and exchange is not None and h2.heard_headers(block.stream_id, last=block.ends):
+            exchange.on_headers(fields, last=block.ends)
+            return
+        for event in self._wire.read(block.frame()):
+            if isinstance(event, ResponseReceived | TrailersReceived):
+                self._meanings.remember(key, to_dict(event.headers))
+
+    def _find(self, event: News | ResponseReceived | TrailersReceived | StreamEnded | StreamReset) -> Exchange | None:
         assert event.stream_id is not None
         return self.exchanges.get(event.stream_id)
 
@@ -152,6 +177,7 @@ class Connection:
 
     def _forget(self, stream_id: int) -> None:
         self.exchanges.pop(stream_id, None)
+        self._wire.frames.close(stream_id)
         if self.reason and not self.exchanges:
             self._wire.close()
         self._on_change()

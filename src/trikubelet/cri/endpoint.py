@@ -21,6 +21,8 @@ def socket_path(endpoint: str) -> str:
         path = unquote(rest.removeprefix("//"))
     else:
         path = endpoint
+    if path == "embedded":
+        raise ValueError("embedded: the name of the runtime inside the agent ends in a colon; write embedded:")
     if not path.startswith("/"):
         raise ValueError(f"{endpoint}: the socket's path must be absolute; write unix:///path/to/runtime.sock")
     if len(path.encode()) > _PATH_BYTES_MAX:

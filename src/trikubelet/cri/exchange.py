@@ -16,18 +16,25 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 from h2.errors import ErrorCodes
+from h2.exceptions import FlowControlError
 
+from trikubelet.core.grpc_messages import frame
 from trikubelet.cri.errors import error_for, error_for_http
-from trikubelet.cri.framing import Assembler, MessageRefused, frame
 from trikubelet.cri.headers import CONTENT_TYPE, decode_message
-from trikubelet.cri.wire import STREAM_WINDOW_BYTES, StreamGone, Wire
+from trikubelet.cri.http2 import StreamGone
+from trikubelet.cri.wire import STREAM_WINDOW_BYTES, Wire
 from trikubelet.model.runtime_errors import MessageTooLarge, RuntimeFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from trikubelet.core.frames import News
+    from trikubelet.kit.spans import Asking
+
 # Complete messages that nobody has taken yet, before we stop opening the window.
 UNTAKEN_BYTES_MAX: Final = STREAM_WINDOW_BYTES // 2
+MESSAGE_EXTRA_BYTES: Final = 64
+"""What a message takes in memory beyond its length; without it, empty ones would count for nothing, in any number."""
 
 
 class NotProcessed(Exception):
@@ -37,11 +44,20 @@ class NotProcessed(Exception):
 class Exchange:
     """Owns the answers to one call; written by its connection's reader, read by one caller."""
 
-    def __init__(self, wire: Wire, stream_id: int, message_bytes_max: int, forget: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        stream_id: int,
+        forget: Callable[[int], None],
+        news: trio.lowlevel.ParkingLot,
+        span: Asking | None = None,
+    ) -> None:
+        """Whoever waits in ``news`` is woken by messages and by the end; it may be shared with other exchanges.
+        ``span`` ends with the call."""
         self.stream_id = stream_id
         self._wire = wire
         self._forget = forget
-        self._assembler = Assembler(message_bytes_max)
+        self._midway = False  # the answer would be cut if it ended now
         self._messages: deque[bytes] = deque()
         self._untaken_bytes = 0
         self._owed = 0
@@ -49,7 +65,8 @@ class Exchange:
         self._answering = False
         self._ended = False
         self._error: Exception | None = None
-        self._news = trio.lowlevel.ParkingLot()
+        self._news = news
+        self._span = span
 
     # ---- the caller's side ----
 
@@ -72,15 +89,36 @@ class Exchange:
                 return None
             await self._news.park()
         message = self._messages.popleft()
-        self._untaken_bytes -= len(message)
+        self._untaken_bytes -= len(message) + MESSAGE_EXTRA_BYTES
         self._open_window()
         return message
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether there is a message that nobody has taken."""
+        return bool(self._messages)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is known what has become of a unary call: it has ended, or has more than one answer."""
+        return self._ended or len(self._messages) > 1
+
+    def sole(self, path: str) -> bytes:
+        """The answer to a unary call that is decided; ``path`` is its method's, for messages. Raises the errors of
+        ``model.runtime_errors`` and NotProcessed."""
+        if len(self._messages) > 1:
+            raise RuntimeFailure(f"{path}: the runtime answered more than once", "INTERNAL")
+        if self._error is not None:
+            raise self._error
+        if not self._messages:
+            raise RuntimeFailure(f"{path}: the runtime said OK and nothing else", "INTERNAL")
+        return self._messages[0]
 
     def abandon(self) -> None:
         """The caller is through with this call, answered or not. To be called in any case."""
         if not self._ended:
             self._wire.reset(self.stream_id, ErrorCodes.CANCEL)
-            self._close(None)
+            self._close(None, failed=True)
 
     # ---- the connection's side, synchronous ----
 
@@ -97,24 +135,27 @@ class Exchange:
         else:
             self._answering = True
 
-    def on_data(self, data: bytes, flow_bytes: int) -> None:
-        """DATA: pieces of messages."""
+    def on_news(self, news: News) -> None:
+        """DATA: messages, or pieces of one. Raises h2's FlowControlError when there is more than the window allows."""
         if self._ended:
             return
         if not self._answering:
             self.fail(RuntimeFailure("the runtime sent a message before its headers", "INTERNAL"))
             return
-        self._owed += flow_bytes
-        try:
-            complete = self._assembler.feed(data)
-        except MessageRefused as refusal:
-            text = str(refusal)
-            self.fail(MessageTooLarge(text) if refusal.too_large else RuntimeFailure(text, "INTERNAL"))
-            return
-        if complete:
-            self._messages.extend(complete)
-            self._untaken_bytes += sum(map(len, complete))
-            self._news.unpark_all()
+        self._owed += news.flow_bytes
+        if self._owed > STREAM_WINDOW_BYTES:
+            raise FlowControlError(f"{self._owed} bytes in a window of {STREAM_WINDOW_BYTES}")
+        self._midway = news.midway
+        if news.messages:
+            self._messages.extend(news.messages)
+            self._untaken_bytes += sum(map(len, news.messages)) + MESSAGE_EXTRA_BYTES * len(news.messages)
+            if self._news:
+                self._news.unpark_all()
+        if news.refusal is not None:
+            text, too_large = news.refusal
+            self.fail(MessageTooLarge(text) if too_large else RuntimeFailure(text, "INTERNAL"))
+        if news.ends:
+            self.on_end()
         self._open_window()
 
     def on_end(self) -> None:
@@ -135,7 +176,7 @@ class Exchange:
             self.fail(RuntimeFailure(f"the runtime ended the call with status {headers['grpc-status'][:40]!r}"))
         elif status != 0:
             self._done(error_for(status, decode_message(headers.get("grpc-message", ""))), last=last)
-        elif not self._assembler.between_messages:
+        elif self._midway:
             self._done(RuntimeFailure("the runtime ended the call in the middle of a message", "INTERNAL"), last=last)
         else:
             self._done(None, last=last)
@@ -145,16 +186,19 @@ class Exchange:
             self._wire.reset(self.stream_id, ErrorCodes.NO_ERROR)
         self._close(error)
 
-    def _close(self, error: Exception | None) -> None:
+    def _close(self, error: Exception | None, *, failed: bool = False) -> None:
         self._ended, self._error = True, error
-        self._news.unpark_all()
-        self._wire.room.unpark_all()
+        if self._span is not None:
+            self._span.end(failed=failed or error is not None)
+        for waiting in (self._news, self._wire.room):
+            if waiting:
+                waiting.unpark_all()
         self._forget(self.stream_id)
 
     def _open_window(self) -> None:
         if self._ended or self._owed < STREAM_WINDOW_BYTES // 2 or self._untaken_bytes > UNTAKEN_BYTES_MAX:
             return
-        self._wire.give_back(self.stream_id, self._owed)
+        self._wire.give_back_unseen(self.stream_id, self._owed)
         self._owed = 0
 
     def __repr__(self) -> str:

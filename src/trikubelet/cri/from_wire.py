@@ -2,30 +2,65 @@
 
 The runtime and image adapters call it on the way in; ``to_wire`` is the way out. A runtime newer than this agent may
 send states it does not know, and each has a meaning that does no harm: not ready, unknown.
+
+Statuses are kept for as long as what they tell of exists, so texts that many of them have in common are interned, and
+maps of labels and annotations, which would be most of their size, are left behind but for the entries that are read.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from functools import lru_cache
+from sys import intern
+from typing import Any, Final
 
-from trikubelet.core.names import CONTAINER_HASH, uid_from_labels
+from trikubelet.core.names import CONTAINER_HASH, CONTAINER_TERMINATION_PATH, uid_from_labels
+from trikubelet.cri.methods import decoded
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.model.runtime import (
+    NO_PROGRAM,
     ContainerEvent,
     ContainerState,
     ContainerStatus,
+    HeldResources,
     ImageInfo,
     RuntimeCondition,
+    RuntimeHandler,
     RuntimeInfo,
     SandboxState,
     SandboxStatus,
+    StandardStreams,
+    User,
 )
+from trikubelet.model.runtime_errors import RuntimeFailure
+from trikubelet.model.usage import ContainerStats, FsUsage, ImageStore, ImageStores, Usage
 
+_USERS_MAX: Final = 1024
+_AMOUNTS_MAX: Final = 1024
 _CONTAINER_STATES: Final = {
     pb.CONTAINER_CREATED: ContainerState.CREATED,
     pb.CONTAINER_RUNNING: ContainerState.RUNNING,
     pb.CONTAINER_EXITED: ContainerState.EXITED,
 }
+_NO_PROGRAM: Final = "failed to get task pid"
+"""What containerd says of a start that it gave up before it asked for the program to run. After that, which it tells in
+other words, the program may run."""
+_GIVEN_UP: Final = re.compile(r"context (canceled|deadline exceeded)|failed to start shim: .*signal: killed")
+"""How Go, and the processes that containerd starts for it, say that their caller has gone (seen of 1.6 and 2.2)."""
+
+
+def decode_sandbox_status(raw: bytes) -> SandboxStatus:
+    """``PodSandboxStatus``, from the undecoded reply. Raises RuntimeFailure, also where it is less than a status."""
+    reply = decoded("PodSandboxStatus", pb.PodSandboxStatusResponse, raw)
+    _check_whole("PodSandboxStatus", reply.status)
+    return sandbox_status(reply)
+
+
+def decode_container_status(raw: bytes) -> ContainerStatus:
+    """``ContainerStatus``, from the undecoded reply. Raises RuntimeFailure, also where it is less than a status."""
+    reply = decoded("ContainerStatus", pb.ContainerStatusResponse, raw)
+    _check_whole("ContainerStatus", reply.status)
+    return container_status(reply)
 
 
 def sandbox_status(reply: pb.PodSandboxStatusResponse) -> SandboxStatus:
@@ -38,40 +73,81 @@ def sandbox_status(reply: pb.PodSandboxStatusResponse) -> SandboxStatus:
         id=status.id,
         uid=status.metadata.uid or uid_from_labels(status.labels),
         name=status.metadata.name,
-        namespace=status.metadata.namespace,
+        namespace=intern(status.metadata.namespace),
         attempt=status.metadata.attempt,
         state=SandboxState.READY if status.state == pb.SANDBOX_READY else SandboxState.NOTREADY,
         created_at=status.created_at,
         ips=tuple(ip for ip in ips if ip),
         host_network=options.network == pb.NODE,
-        runtime_handler=status.runtime_handler,
-        labels=dict(status.labels),
-        annotations=dict(status.annotations),
+        runtime_handler=intern(status.runtime_handler),
     )
 
 
 def container_status(reply: pb.ContainerStatusResponse) -> ContainerStatus:
-    """``ContainerStatus``. A state this version does not know counts as unknown."""
+    """``ContainerStatus``. A state this version does not know counts as unknown, and a container whose start was given
+    up as never started."""
     status = reply.status
+    state, reason = _state_and_reason(status)
     return ContainerStatus(
         id=status.id,
-        name=status.metadata.name,
+        name=intern(status.metadata.name),
         attempt=status.metadata.attempt,
-        state=_CONTAINER_STATES.get(status.state, ContainerState.UNKNOWN),
+        state=state,
         created_at=status.created_at,
         started_at=status.started_at,
         finished_at=status.finished_at,
         exit_code=status.exit_code,
-        reason=status.reason,
+        reason=intern(reason),
         message=status.message,
-        image=status.image.user_specified_image or status.image.image,
-        image_ref=status.image_ref,
-        image_id=status.image_id or status.image_ref,
+        image=intern(status.image.user_specified_image or status.image.image),
+        image_ref=intern(status.image_ref),
+        image_id=intern(status.image_id or status.image_ref),
         log_path=status.log_path,
         hash=status.annotations.get(CONTAINER_HASH, ""),
-        labels=dict(status.labels),
-        annotations=dict(status.annotations),
+        termination_path=intern(status.annotations.get(CONTAINER_TERMINATION_PATH, "")),
+        resources=_resources(status.resources.linux),
+        user=_user(status.user.linux) if status.user.HasField("linux") else None,
     )
+
+
+def _check_whole(method: str, status: pb.PodSandboxStatus | pb.ContainerStatus) -> None:
+    """What has no id, name or time of its making is half a status, or none: taken as it is, it would have its pod
+    started beside itself. Upstream refuses the same."""
+    has = {"id": status.id, "metadata.name": status.metadata.name, "created_at": status.created_at}
+    lacking = [name for name, value in has.items() if not value]
+    if lacking:
+        of = f" of {status.id}" if status.id else ""
+        raise RuntimeFailure(f"{method}: the runtime's reply{of} lacks {', '.join(lacking)}", "INTERNAL")
+
+
+@lru_cache(_USERS_MAX)
+def _of(uid: int, gid: int, groups: tuple[int, ...]) -> User:
+    """The same for all containers of one user, for there are few."""
+    return User(uid, gid, groups)
+
+
+def _user(user: pb.LinuxContainerUser) -> User:
+    return _of(user.uid, user.gid, tuple(user.supplemental_groups))
+
+
+@lru_cache(_AMOUNTS_MAX)
+def _held(*amounts: int) -> HeldResources | None:
+    """The same for all containers of one size: replicas have many."""
+    return HeldResources(*amounts) if any(amounts) else None
+
+
+def _resources(told: pb.LinuxContainerResources) -> HeldResources | None:
+    return _held(told.cpu_period, told.cpu_quota, told.cpu_shares, told.memory_limit_in_bytes)
+
+
+def _state_and_reason(status: pb.ContainerStatus) -> tuple[ContainerState, str]:
+    """containerd gives a start up when whoever asked for it is gone, as an agent that is killed, and then shows a
+    container that ended as if its program could not be run. Nothing of it ever ran: that is no end to fail a pod for
+    that runs but once, nor a restart to count (but see ``pods.unstarted``)."""
+    never_ran = status.state == pb.CONTAINER_EXITED and not status.started_at and status.reason == "StartError"
+    if never_ran and _GIVEN_UP.search(status.message):
+        return ContainerState.CREATED, NO_PROGRAM if _NO_PROGRAM in status.message else status.reason
+    return _CONTAINER_STATES.get(status.state, ContainerState.UNKNOWN), status.reason
 
 
 def runtime_info(version: pb.VersionResponse, status: pb.StatusResponse) -> RuntimeInfo:
@@ -83,6 +159,13 @@ def runtime_info(version: pb.VersionResponse, status: pb.StatusResponse) -> Runt
         conditions=tuple(
             RuntimeCondition(condition.type, condition.status, condition.reason, condition.message)
             for condition in status.status.conditions
+        ),
+        handlers=tuple(
+            RuntimeHandler(handler.name, handler.features.recursive_read_only_mounts, handler.features.user_namespaces)
+            for handler in status.runtime_handlers
+        ),
+        supplemental_groups_policy=(
+            status.features.supplemental_groups_policy if status.HasField("features") else None
         ),
     )
 
@@ -108,3 +191,43 @@ def container_event(event: pb.ContainerEventResponse) -> ContainerEvent:
         kind=event.container_event_type,
         created_at=event.created_at,
     )
+
+
+def container_stats(stats: pb.ContainerStats) -> ContainerStats:
+    """One container's stats."""
+    cpu, memory = stats.cpu, stats.memory
+    usage = Usage(
+        at_ns=cpu.timestamp or memory.timestamp,
+        cpu_ns=_told(cpu, "usage_core_nano_seconds"),
+        memory_bytes=_told(memory, "usage_bytes"),
+        working_set_bytes=_told(memory, "working_set_bytes"),
+        rss_bytes=_told(memory, "rss_bytes"),
+        faults=_told(memory, "page_faults"),
+        major_faults=_told(memory, "major_page_faults"),
+        swap_bytes=_told(stats.swap, "swap_usage_bytes"),
+    )
+    layer = _fs_usage(stats.writable_layer) if stats.HasField("writable_layer") else None
+    return ContainerStats(stats.attributes.id, usage, layer)
+
+
+def image_stores(reply: pb.ImageFsInfoResponse) -> ImageStores:
+    """``ImageFsInfo``."""
+    images, layers = (
+        tuple(ImageStore(one.fs_id.mountpoint, _fs_usage(one)) for one in found)
+        for found in (reply.image_filesystems, reply.container_filesystems)
+    )
+    return ImageStores(images, layers)
+
+
+def _fs_usage(usage: pb.FilesystemUsage) -> FsUsage:
+    return FsUsage(usage.timestamp, _told(usage, "used_bytes"), _told(usage, "inodes_used"))
+
+
+def _told(message: Any, name: str) -> int | None:
+    """A number that may be left out; only then it is another thing than zero."""
+    return int(getattr(message, name).value) if message.HasField(name) else None
+
+
+def standard_streams(asked: pb.ExecRequest | pb.AttachRequest) -> StandardStreams:
+    """Which of a process' streams are wanted."""
+    return StandardStreams(asked.stdin, asked.stdout, asked.stderr, asked.tty)

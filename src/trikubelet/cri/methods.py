@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from google.protobuf.message import DecodeError
 from grpclib.const import Cardinality
+
+from trikubelet.model.runtime_errors import RuntimeFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,20 +48,23 @@ class Channel(Protocol):
         """One request, a stream of undecoded replies."""
 
 
+def decoded(name: str, reply_type: type[Reply], raw: bytes) -> Reply:
+    """A reply of the method ``name``. Raises RuntimeFailure when it cannot be read."""
+    try:
+        reply: Reply = reply_type.FromString(raw)
+    except DecodeError as error:
+        raise RuntimeFailure(f"{name}: the runtime's reply cannot be read: {error}", "INTERNAL") from error
+    return reply
+
+
 class Method(Generic[Request, Reply]):
     """One method of a service on one channel."""
-
-    cardinality = Cardinality.UNARY_UNARY
 
     def __init__(self, channel: Channel, name: str, request_type: type[Request], reply_type: type[Reply]) -> None:
         self.channel = channel
         self.name = name
         self.request_type = request_type
         self.reply_type = reply_type
-
-    def open(self) -> Any:
-        """A call that has not been sent yet: ``async with method.open() as call``. Leaving early cancels the call."""
-        return self.channel.request(self.name, self.cardinality, self.request_type, self.reply_type)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -69,10 +75,7 @@ class UnaryUnaryMethod(Method[Request, Reply]):
 
     async def __call__(self, request: Request) -> Reply:
         """The runtime's reply. Raises the errors of ``model.runtime_errors``."""
-        async with self.open() as call:
-            await call.send_message(request, end=True)
-            reply: Reply = await call.recv_message()
-        return reply
+        return decoded(self.name, self.reply_type, await self.raw(request))
 
     async def raw(self, request: Request) -> bytes:
         """The runtime's reply, undecoded. Raises the errors of ``model.runtime_errors``."""
@@ -82,7 +85,9 @@ class UnaryUnaryMethod(Method[Request, Reply]):
 class UnaryStreamMethod(Method[Request, Reply]):
     """One request, any number of replies."""
 
-    cardinality = Cardinality.UNARY_STREAM
+    def open(self) -> Any:
+        """A call that has not been sent yet: ``async with method.open() as call``. Leaving early cancels the call."""
+        return self.channel.request(self.name, Cardinality.UNARY_STREAM, self.request_type, self.reply_type)
 
     async def __call__(self, request: Request) -> list[Reply]:
         """All replies, once the runtime has ended the stream; for one without an end use ``open`` and iterate."""

@@ -1,80 +1,118 @@
 """The container runtime behind a CRI socket, as the rest of the agent knows it (``ports.Runtime``, ``ports.Images``).
 
 The seam: protobuf on one side, frozen records on the other. Nothing is decided here. Lists are handed over undecoded,
-because the relist reads them outside Python. One that has outgrown the message limit is asked for as a stream from then
-on (CRI has it since 1.36); a runtime without streams cannot be listed any more, and the error says so.
+because the relist reads them outside Python; how they come past the message limit is the affair of ``cri.lists``.
 """
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from trikubelet.core.names import POD_UID
 from trikubelet.cri import from_wire, to_wire
+from trikubelet.cri.lists import RuntimeLists
+from trikubelet.cri.round import Question
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import ImageServiceStub, RuntimeServiceStub
-from trikubelet.model.runtime import ExecResult
-from trikubelet.model.runtime_errors import MessageTooLarge, NotFound, NotImplementedByRuntime, RuntimeFailure
+from trikubelet.model.runtime import ExecResult, StatusReplies, Undecoded
+from trikubelet.model.runtime_errors import NotFound, NotImplementedByRuntime, RuntimeFailure, RuntimeTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 
     from trikubelet.cri.channel import Channel
-    from trikubelet.cri.methods import Message, UnaryStreamMethod, UnaryUnaryMethod
+    from trikubelet.model.registry import Login
     from trikubelet.model.runtime import (
         ContainerEvent,
         ContainerStatus,
         ImageInfo,
         RuntimeInfo,
         SandboxStatus,
+        StandardStreams,
     )
-    from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
+    from trikubelet.model.runtime_config import ContainerConfig, LinuxResources, SandboxConfig
+    from trikubelet.model.usage import ContainerStats, ImageStores
+
+log = logging.getLogger(__name__)
+
+Record = TypeVar("Record", "SandboxStatus", "ContainerStatus")
 
 API_VERSION: Final = "0.1.0"
 """What a kubelet says in ``Version``; runtimes ignore it."""
-
-LIST_BYTES_MAX: Final = 256 * 2**20
-"""Of a streamed list, whose messages are each within the channel's limit: a quarter of a million containers."""
+_TIMED_OUT_CODE: Final = -1
+"""No process ends so."""
+_TIMED_OUT: Final = b"command timed out"
+"""CRI-O's answer of a command that it killed at the limit; containerd's is an error."""
 
 
 class CriRuntime:
-    """Speaks CRI v1 over a channel. Owns which lists have outgrown one message; the channel owns the connection."""
+    """Speaks CRI v1 over a channel, which owns the connection."""
 
     def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self._stub = RuntimeServiceStub(channel)
-        self._outgrown: set[str] = set()  # methods
+        self._lists = RuntimeLists(channel)
 
     async def info(self) -> RuntimeInfo:
-        """``Version`` and ``Status``."""
+        """``Version`` and ``Status``, and how the lists are."""
         version = await self._stub.Version(pb.VersionRequest(version=API_VERSION))
-        return from_wire.runtime_info(version, await self._stub.Status(pb.StatusRequest()))
+        info = from_wire.runtime_info(version, await self._stub.Status(pb.StatusRequest()))
+        return replace(info, list_warning=self._lists.warning)
+
+    async def cgroup_driver(self) -> str:
+        """What ``RuntimeConfig`` says, or nothing where there is no such method, or no name here for what it says: of
+        a runtime that is newer than this agent the operator knows."""
+        try:
+            reply = await self._stub.RuntimeConfig(pb.RuntimeConfigRequest())
+        except NotImplementedByRuntime:
+            return ""
+        number = reply.linux.cgroup_driver
+        if number not in pb.CgroupDriver.values():
+            log.warning("Container runtime has a cgroup driver that is not known here: number %d", number)
+            return ""
+        return pb.CgroupDriver.Name(number).lower() if reply.HasField("linux") else ""
 
     async def list_sandboxes(self, pod_uid: str | None = None) -> Sequence[bytes]:
-        """The undecoded list; of one pod when ``pod_uid`` is given. Raises MessageTooLarge when neither one message nor
-        a stream can carry it."""
-        only = None if pod_uid is None else pb.PodSandboxFilter(label_selector={POD_UID: pod_uid})
-        whole, pieces = pb.ListPodSandboxRequest(filter=only), pb.StreamPodSandboxesRequest(filter=only)
-        return await self._listed(self._stub.ListPodSandbox, whole, self._stub.StreamPodSandboxes, pieces)
+        """The undecoded list; of one pod when ``pod_uid`` is given. Raises MessageTooLarge when it cannot be had in any
+        way."""
+        return await self._lists.sandboxes(pod_uid)
 
     async def list_containers(self, pod_uid: str | None = None) -> Sequence[bytes]:
-        """The undecoded list; of one pod when ``pod_uid`` is given. Raises MessageTooLarge when neither one message nor
-        a stream can carry it."""
-        only = None if pod_uid is None else pb.ContainerFilter(label_selector={POD_UID: pod_uid})
-        whole, pieces = pb.ListContainersRequest(filter=only), pb.StreamContainersRequest(filter=only)
-        return await self._listed(self._stub.ListContainers, whole, self._stub.StreamContainers, pieces)
+        """The undecoded list; of one pod when ``pod_uid`` is given. Raises MessageTooLarge when it cannot be had in any
+        way."""
+        return await self._lists.containers(pod_uid)
 
-    async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
+    async def sandbox_status(self, sandbox_id: str) -> Undecoded[SandboxStatus]:
         """One sandbox. Raises NotFound."""
-        reply = await self._stub.PodSandboxStatus(pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id))
-        return from_wire.sandbox_status(reply)
+        raw = await self._stub.PodSandboxStatus.raw(pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id))
+        return Undecoded(sandbox_id, raw, from_wire.decode_sandbox_status)
 
-    async def container_status(self, container_id: str) -> ContainerStatus:
+    async def container_status(self, container_id: str) -> Undecoded[ContainerStatus]:
         """One container. Raises NotFound."""
-        reply = await self._stub.ContainerStatus(pb.ContainerStatusRequest(container_id=container_id))
-        return from_wire.container_status(reply)
+        raw = await self._stub.ContainerStatus.raw(pb.ContainerStatusRequest(container_id=container_id))
+        return Undecoded(container_id, raw, from_wire.decode_container_status)
+
+    async def statuses(self, sandbox_ids: Sequence[str], container_ids: Sequence[str]) -> StatusReplies:
+        """Many sandboxes and containers, side by side; what does not exist is left out."""
+        of_sandbox, of_container = self._stub.PodSandboxStatus.name, self._stub.ContainerStatus.name
+        questions = [
+            Question(of_sandbox, pb.PodSandboxStatusRequest(pod_sandbox_id=id_).SerializeToString())
+            for id_ in sandbox_ids
+        ]
+        questions += [
+            Question(of_container, pb.ContainerStatusRequest(container_id=id_).SerializeToString())
+            for id_ in container_ids
+        ]
+        answers = await self._channel.round(questions)
+        sandboxes, containers = answers[: len(sandbox_ids)], answers[len(sandbox_ids) :]
+        return StatusReplies(
+            list(_undecoded(sandbox_ids, sandboxes, from_wire.decode_sandbox_status)),
+            list(_undecoded(container_ids, containers, from_wire.decode_container_status)),
+        )
 
     async def run_sandbox(self, config: SandboxConfig) -> str:
         """Create and start a sandbox; its id."""
@@ -112,58 +150,66 @@ class CriRuntime:
         with suppress(NotFound):
             await self._stub.RemoveContainer(pb.RemoveContainerRequest(container_id=container_id))
 
+    async def update_resources(self, container_id: str, resources: LinuxResources) -> None:
+        """Hold a container that runs to other amounts. Raises NotFound, NotImplementedByRuntime."""
+        request = pb.UpdateContainerResourcesRequest(container_id=container_id, linux=to_wire.resources(resources))
+        await self._stub.UpdateContainerResources(request)
+
     async def exec_sync(self, container_id: str, command: Sequence[str], limit_seconds: int) -> ExecResult:
-        """Run a command to its end."""
+        """Run a command to its end. Raises RuntimeTimeout when it was killed at the limit."""
         request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=limit_seconds)
         reply = await self._stub.ExecSync(request)
+        if reply.exit_code == _TIMED_OUT_CODE and reply.stderr == _TIMED_OUT:
+            raise RuntimeTimeout(f"the command was killed: it took longer than {limit_seconds} s")
         return ExecResult(reply.exit_code, reply.stdout, reply.stderr)
+
+    async def container_stats(self) -> Sequence[ContainerStats]:
+        """What each container that runs uses. Raises NotImplementedByRuntime."""
+        reply = await self._stub.ListContainerStats(pb.ListContainerStatsRequest())
+        return [from_wire.container_stats(stats) for stats in reply.stats]
+
+    async def checkpoint_container(self, container_id: str, path: str, limit_seconds: int) -> None:
+        """Write the state of a container into an archive. Raises NotFound, NotImplementedByRuntime."""
+        await self._stub.CheckpointContainer(
+            pb.CheckpointContainerRequest(container_id=container_id, location=path, timeout=limit_seconds)
+        )
 
     async def reopen_log(self, container_id: str) -> None:
         """Make the runtime reopen the container's log file."""
         await self._stub.ReopenContainerLog(pb.ReopenContainerLogRequest(container_id=container_id))
+
+    async def exec_url(self, container_id: str, command: Sequence[str], streams: StandardStreams) -> str:
+        """Where a command in a running container can be had."""
+        request = pb.ExecRequest(
+            container_id=container_id,
+            cmd=command,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            tty=streams.tty,
+        )
+        return (await self._stub.Exec(request)).url
+
+    async def attach_url(self, container_id: str, streams: StandardStreams) -> str:
+        """Where the running container's own process can be had."""
+        request = pb.AttachRequest(
+            container_id=container_id,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            tty=streams.tty,
+        )
+        return (await self._stub.Attach(request)).url
+
+    async def port_forward_url(self, sandbox_id: str, ports: Sequence[int]) -> str:
+        """Where connections into a sandbox's network can be had."""
+        return (await self._stub.PortForward(pb.PortForwardRequest(pod_sandbox_id=sandbox_id, port=ports))).url
 
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncIterator[ContainerEvent], None]:
         """The runtime's container events, for the length of the block."""
         async with self._stub.GetContainerEvents.raw(pb.GetEventsRequest()) as replies:
             yield _Events(replies)
-
-    async def _listed(
-        self,
-        unary: UnaryUnaryMethod[Any, Any],
-        whole: Message,
-        stream: UnaryStreamMethod[Any, Any],
-        pieces: Message,
-    ) -> Sequence[bytes]:
-        if unary.name in self._outgrown:
-            try:
-                return await _collect(stream, pieces)
-            except NotImplementedByRuntime:  # it was exchanged for an older one
-                self._outgrown.discard(unary.name)
-        try:
-            return [await unary.raw(whole)]
-        except MessageTooLarge as too_large:
-            try:
-                found = await _collect(stream, pieces)
-            except NotImplementedByRuntime:
-                raise MessageTooLarge(
-                    f"{unary.name}: {too_large}; this runtime has no streamed lists: remove dead containers, or raise "
-                    "the message limit on both sides"
-                ) from too_large
-            self._outgrown.add(unary.name)
-            return found
-
-
-async def _collect(stream: UnaryStreamMethod[Any, Any], request: Message) -> Sequence[bytes]:
-    chunks: list[bytes] = []
-    total_bytes = 0
-    async with stream.raw(request) as replies:
-        async for reply in replies:
-            total_bytes += len(reply)
-            if total_bytes > LIST_BYTES_MAX:
-                raise MessageTooLarge(f"{stream.name}: the list is longer than {LIST_BYTES_MAX} bytes")
-            chunks.append(reply)
-    return chunks
 
 
 class _Events:
@@ -197,9 +243,11 @@ class CriImages:
             return None
         return from_wire.image_info(reply.image) if reply.HasField("image") and reply.image.id else None
 
-    async def pull_image(self, image: str, sandbox: SandboxConfig | None = None) -> str:
+    async def pull_image(self, image: str, sandbox: SandboxConfig | None = None, login: Login | None = None) -> str:
         """Pull an image; its reference."""
         request = pb.PullImageRequest(image=pb.ImageSpec(image=image, user_specified_image=image))
+        if login is not None:
+            request.auth.CopyFrom(pb.AuthConfig(username=login.username, password=login.password))
         if sandbox is not None:
             request.sandbox_config.CopyFrom(to_wire.sandbox_config(sandbox))
         return (await self._stub.PullImage(request)).image_ref
@@ -213,3 +261,16 @@ class CriImages:
         """Remove an image. That it is gone already is not an error, whatever the runtime says."""
         with suppress(NotFound):
             await self._stub.RemoveImage(pb.RemoveImageRequest(image=pb.ImageSpec(image=image)))
+
+    async def stores(self) -> ImageStores:
+        """Where images and containers' layers are kept. Raises NotImplementedByRuntime."""
+        return from_wire.image_stores(await self._stub.ImageFsInfo(pb.ImageFsInfoRequest()))
+
+
+def _undecoded(
+    ids: Sequence[str], answers: Sequence[bytes | NotFound], decoder: Callable[[bytes], Record]
+) -> Iterator[Undecoded[Record]]:
+    """The replies among the answers, each with whom it was asked about."""
+    for id_, answer in zip(ids, answers, strict=True):
+        if isinstance(answer, bytes):
+            yield Undecoded(id_, answer, decoder)

@@ -7,13 +7,14 @@ and calls, the present calls have ``farewell_seconds_max`` to end, then they are
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
 from trikubelet.cri.listener import UnixListener
 from trikubelet.cri.server_call import Stream
-from trikubelet.cri.server_connection import ServerConnection
+from trikubelet.cri.server_connection import Prompt, ServerConnection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,12 +40,14 @@ async def serve(
     where: str | trio.abc.Listener[Any],
     *,
     message_bytes_max: int = MESSAGE_BYTES_MAX,
+    prompts: Mapping[str, Prompt] = MappingProxyType({}),
     calls_max: int = CALLS_PER_CONNECTION_MAX,
     farewell_seconds_max: float = FAREWELL_SECONDS_MAX,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve ``handlers`` at a Unix socket's path (or ``unix://`` URL) or on a listener, until cancelled. ``started``
-    means that clients can connect. ``message_bytes_max`` bounds requests, ``calls_max`` the calls of one connection.
+    means that clients can connect. ``message_bytes_max`` bounds requests, ``calls_max`` the calls of one connection;
+    ``prompts``: by path, what can answer without its handler.
 
     Raises OSError where it cannot listen.
     """
@@ -61,7 +64,9 @@ async def serve(
     connections: set[ServerConnection] = set()
 
     async def attend(stream: trio.abc.Stream) -> None:
-        connection = ServerConnection(stream, methods, message_bytes_max=message_bytes_max, calls_max=calls_max)
+        connection = ServerConnection(
+            stream, methods, prompts, message_bytes_max=message_bytes_max, calls_max=calls_max
+        )
         connections.add(connection)
         try:
             await connection.run()
@@ -77,10 +82,11 @@ async def serve(
         finally:
             if unix is not None:
                 unix.remove()
-            for connection in connections:
-                connection.goodbye()
+            # First, so that whatever goes wrong with a goodbye keeps nobody here for ever.
             outliving.scope.deadline = trio.current_time() + farewell_seconds_max
             outliving.no_more.set()
+            for connection in connections:
+                connection.goodbye()
 
 
 class _Outliving:

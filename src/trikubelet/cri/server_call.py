@@ -4,12 +4,13 @@
         └───────────────────────┴── RST_STREAM, connection lost, deadline: the handler is cancelled ──► ended
 
 ``Stream`` has the methods that grpclib's server stream has, as far as unary and server-streaming methods need them, and
-``send_raw`` for replies that are serialised already.
+``send_raw`` and ``send_pieces`` for replies that are serialised already.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
@@ -18,11 +19,17 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from h2.errors import ErrorCodes
 
-from trikubelet.cri.framing import Assembler, MessageRefused, frame
+from trikubelet.core.grpc_messages import frame
+from trikubelet.cri.bulk import BulkMessage
 from trikubelet.cri.headers import CONTENT_TYPE, encode_message
-from trikubelet.cri.wire import STREAM_WINDOW_BYTES, StreamGone
+from trikubelet.cri.http2 import StreamGone
+from trikubelet.cri.wire import STREAM_WINDOW_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from trikubelet.core.frames import News
+    from trikubelet.core.grpc_messages import Refusal
     from trikubelet.cri.wire import Wire
 
 Request = TypeVar("Request")
@@ -40,19 +47,17 @@ class Stream(Generic[Request, Reply]):
         *,
         deadline: float,
         metadata: dict[str, str],
-        bytes_max: int,
     ) -> None:
         self.deadline = deadline  # on Trio's clock; infinite when the client has none
         self.metadata = metadata
         self.scope = trio.CancelScope(deadline=deadline)
         self._wire = wire
-        self._stream_id = stream_id
+        self.stream_id = stream_id
         self._request_type = request_type
-        self._assembler = Assembler(bytes_max)
         self._requests: deque[bytes] = deque()
+        self._refusal: Refusal | None = None
         self._owed = 0
-        self._asked = False  # the client has closed its end
-        self._refusal: MessageRefused | None = None
+        self.is_asked = False  # the client has closed its end
         self._answering = False
         self.ended = False
         self._news = trio.lowlevel.ParkingLot()
@@ -62,10 +67,10 @@ class Stream(Generic[Request, Reply]):
     async def recv_message(self) -> Request | None:
         """The request; None when there is no more. Raises GRPCError for one that is too large or cannot be read."""
         while not self._requests:
-            if self._refusal is not None:
-                status = Status.RESOURCE_EXHAUSTED if self._refusal.too_large else Status.UNIMPLEMENTED
-                raise GRPCError(status, str(self._refusal))
-            if self._asked:
+            if refusal := self._refusal:
+                status = Status.RESOURCE_EXHAUSTED if refusal.too_large else Status.UNIMPLEMENTED
+                raise GRPCError(status, refusal.text)
+            if self.is_asked:
                 await trio.lowlevel.checkpoint()
                 return None
             await self._news.park()
@@ -81,14 +86,31 @@ class Stream(Generic[Request, Reply]):
 
     async def send_raw(self, message: bytes) -> None:
         """Send one reply that is serialised already, as fast as the client takes it."""
+        await self._send(partial(self._wire.send_body, self.stream_id, frame(message), end=False))
+
+    async def answer(self, message: bytes) -> None:
+        """Send the only reply of a unary call, serialised already; the handler has nothing more to say."""
+        await trio.lowlevel.checkpoint()
+        if not self.answered(message):
+            await self.send_raw(message)
+
+    async def send_pieces(self, pieces: Sequence[bytes]) -> None:
+        """Send one large reply, serialised in pieces, as fast as the client takes it, in frames of 16 KiB."""
+        await self._send(partial(self._wire.send_bulk, BulkMessage(self.stream_id, pieces)))
+
+    async def _send(self, send: Callable[[], Awaitable[None]]) -> None:
         await trio.lowlevel.checkpoint()  # a loop of small replies must let others run
         self._begin()
         try:
-            await self._wire.send_body(self._stream_id, frame(message), end=False)
+            await send()
         except StreamGone as gone:
             # The client has left, and the handler's scope is being cancelled; this is for one that shields itself.
             await trio.lowlevel.checkpoint()
             raise GRPCError(Status.CANCELLED, "the client has left") from gone
+
+    async def written(self) -> None:
+        """Wait until everything sent so far has been handed to the system, or the client has gone."""
+        await self._wire.emptied()
 
     async def send_initial_metadata(self) -> None:
         """Tell the client that the call is being worked on, before the first reply of a long stream."""
@@ -106,22 +128,35 @@ class Stream(Generic[Request, Reply]):
 
     # ---- for the connection, synchronous ----
 
-    def on_data(self, data: bytes, flow_bytes: int) -> None:
+    @property
+    def question(self) -> bytes | None:
+        """The undecoded request of a client that has nothing more to say; None as long as there is none."""
+        return self._requests[0] if self.is_asked and len(self._requests) == 1 else None
+
+    def answered(self, message: bytes) -> bool:
+        """Send the only reply of a unary call, if the whole of it can go at once; whether it could."""
+        if self._answering or self.ended or not self.is_asked:
+            return False
+        try:
+            self.ended = self._wire.answer(self.stream_id, frame(message))
+        except StreamGone:
+            return False
+        return self.ended
+
+    def on_news(self, news: News) -> None:
         """DATA from the client."""
-        self._owed += flow_bytes
+        self._owed += news.flow_bytes
         if self._owed >= STREAM_WINDOW_BYTES // 2:
-            self._wire.give_back(self._stream_id, self._owed)
+            self._wire.give_back_unseen(self.stream_id, self._owed)
             self._owed = 0
-        if self._refusal is None:
-            try:
-                self._requests.extend(self._assembler.feed(data))
-            except MessageRefused as refusal:
-                self._refusal = refusal
-            self._news.unpark_all()
+        self._requests.extend(news.messages)
+        self._refusal = news.refusal
+        self.is_asked = news.ends
+        self._news.unpark_all()
 
     def on_end(self) -> None:
-        """END_STREAM from the client."""
-        self._asked = True
+        """END_STREAM from the client with its headers or trailers."""
+        self.is_asked = True
         self._news.unpark_all()
 
     def on_gone(self) -> None:
@@ -139,12 +174,12 @@ class Stream(Generic[Request, Reply]):
             trailers.append(("grpc-message", encode_message(text)))
         if not self._answering:
             trailers = [(":status", "200"), ("content-type", CONTENT_TYPE), *trailers]
-        self._wire.say_headers(self._stream_id, trailers, end=True)
-        if not self._asked:  # the client need not go on with its question
-            self._wire.reset(self._stream_id, ErrorCodes.NO_ERROR)
+        self._wire.say_headers(self.stream_id, trailers, end=True)
+        if not self.is_asked:  # the client need not go on with its question
+            self._wire.reset(self.stream_id, ErrorCodes.NO_ERROR)
 
     def _begin(self) -> None:
         if self._answering or self.ended:
             return
         self._answering = True
-        self._wire.say_headers(self._stream_id, [(":status", "200"), ("content-type", CONTENT_TYPE)], end=False)
+        self._wire.say_headers(self.stream_id, [(":status", "200"), ("content-type", CONTENT_TYPE)], end=False)

@@ -3,7 +3,8 @@
     greeting ──► open ──goodbye()──► leaving ──last call ended──► ended
                    └──────── closed, broken, not HTTP/2 ───────────┘
 
-Each call is one task in the connection's nursery, so no handler outlives its client. What a handler raises becomes the
+Each call is one task in the connection's nursery, so no handler outlives its client; but what a ``Prompt`` can answer
+as soon as the question is there takes none, which is half of what a short call costs. What a handler raises becomes the
 call's status and stays inside it: GRPCError and the errors of ``model.runtime_errors`` as they are meant, anything else
 as UNKNOWN, with the traceback in the log.
 """
@@ -11,17 +12,21 @@ as UNKNOWN, with the traceback in the log.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
+from google.protobuf.message import DecodeError
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from h2.errors import ErrorCodes
-from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
+from h2.events import RequestReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
 
+from trikubelet.core.frames import Block, News
 from trikubelet.cri.errors import status_for
 from trikubelet.cri.goaway import goaway_bytes
+from trikubelet.cri.header_blocks import HeaderBlocks
 from trikubelet.cri.headers import CONTENT_TYPE, decode_timeout, to_dict
 from trikubelet.cri.server_call import Stream
 from trikubelet.cri.wire import Wire
@@ -37,6 +42,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Prompt = Callable[[bytes], bytes | None]
+"""Makes of a request the reply at once, both serialised, or None where the handler is to be asked."""
+
 _PSEUDO: Final = (":", "grpc-", "content-type", "te", "user-agent")
 
 
@@ -44,25 +52,37 @@ class ServerConnection:
     """Owns the calls of one client."""
 
     def __init__(
-        self, stream: trio.abc.Stream, methods: Mapping[str, Handler], *, message_bytes_max: int, calls_max: int
+        self,
+        stream: trio.abc.Stream,
+        methods: Mapping[str, Handler],
+        prompts: Mapping[str, Prompt],
+        *,
+        message_bytes_max: int,
+        calls_max: int,
     ) -> None:
         self.calls: dict[int, Stream[Any, Any]] = {}
         self._methods = methods
-        self._message_bytes_max = message_bytes_max
+        self._prompts = prompts
+        self._held: dict[int, str] = {}  # calls for a prompt, by the path, whose question is not all there
         self._calls_max = calls_max
         self._leaving = False
         self._last_stream_id = 0
-        self._wire = Wire(stream, self._on_event, client=False)
+        self._wire = Wire(stream, self._on_event, client=False, message_bytes_max=message_bytes_max)
+        self._meanings = HeaderBlocks[bytes, dict[str, str]](self._wire.h2.decoder.header_table)
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
         """Serve until the connection ends; then every handler of it is cancelled."""
         self._wire.greet({SettingCodes.MAX_CONCURRENT_STREAMS: self._calls_max})
-        async with trio.open_nursery() as self._nursery:
-            await self._wire.run()
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                await self._wire.run()
+            finally:
+                self._nursery = None  # a goodbye that comes now has nobody to be said to
             for call in self.calls.values():
                 call.on_gone()
-            self._nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
 
     def goodbye(self) -> None:
         """Take no new calls; end once the present ones have ended."""
@@ -81,33 +101,49 @@ class ServerConnection:
 
     # ---- what arrives, synchronous ----
 
-    def _on_event(self, event: Event | GoAway) -> None:
-        if isinstance(event, RequestReceived):
-            self._on_request(event)
-        elif isinstance(event, DataReceived):
-            self._wire.received(event.flow_controlled_length)
-            if call := self._find(event):
-                call.on_data(event.data, event.flow_controlled_length)
+    def _on_event(self, event: Event | News | Block | GoAway) -> None:
+        if isinstance(event, News):
+            if call := self.calls.get(event.stream_id):
+                call.on_news(event)
+                self._go_on(event.stream_id, call)
+        elif isinstance(event, Block):
+            self._on_block(event)
+        elif isinstance(event, RequestReceived):
+            assert event.stream_id is not None
+            self._on_request(event.stream_id, to_dict(event.headers), ends=event.stream_ended is not None)
         elif isinstance(event, StreamEnded):
             if call := self._find(event):
                 call.on_end()
+                self._go_on(call.stream_id, call)
         elif isinstance(event, StreamReset) and (call := self._find(event)):
             call.on_gone()
+            if self._held.pop(call.stream_id, None) is not None:
+                del self.calls[call.stream_id]
+                self._leave_if_idle()
 
-    def _find(self, event: DataReceived | StreamEnded | StreamReset) -> Stream[Any, Any] | None:
+    def _on_block(self, block: Block) -> None:
+        """Headers of a new call, mostly. h2 need not read them: they are decoded here, or remembered."""
+        if not self._wire.h2.heard_stream(block.stream_id, last=block.ends):
+            self._wire.read(block.frame())
+            return
+        fields = self._meanings.recall(block.block)
+        if fields is None:
+            fields = to_dict(self._wire.h2.fields_of(block.block))
+            self._meanings.remember(block.block, fields)
+        self._on_request(block.stream_id, fields, ends=block.ends)
+
+    def _find(self, event: StreamEnded | StreamReset) -> Stream[Any, Any] | None:
         assert event.stream_id is not None
         return self.calls.get(event.stream_id)
 
-    def _on_request(self, event: RequestReceived) -> None:
-        assert event.stream_id is not None
-        stream_id, headers = event.stream_id, to_dict(event.headers)
+    def _on_request(self, stream_id: int, headers: dict[str, str], *, ends: bool) -> None:
         if self._leaving or len(self.calls) >= self._calls_max:
             self._wire.reset(stream_id, ErrorCodes.REFUSED_STREAM)
             return
         self._last_stream_id = stream_id
         if headers.get(":method") != "POST" or not headers.get("content-type", "").startswith(CONTENT_TYPE):
             self._wire.say_headers(stream_id, [(":status", "415")], end=True)
-            if event.stream_ended is None:
+            if not ends:
                 self._wire.reset(stream_id, ErrorCodes.NO_ERROR)
             return
         path = headers.get(":path", "")
@@ -123,16 +159,36 @@ class ServerConnection:
             handler.request_type if handler else None,
             deadline=trio.current_time() + seconds,
             metadata={name: value for name, value in headers.items() if not name.startswith(_PSEUDO)},
-            bytes_max=self._message_bytes_max,
         )
-        if event.stream_ended is not None:
+        if ends:
             call.on_end()
         if refusal is not None or handler is None:
             call.end(*(refusal or (Status.UNIMPLEMENTED, "")))
             return
         self.calls[stream_id] = call
+        if path in self._prompts:
+            self._held[stream_id] = path
+            self._go_on(stream_id, call)
+        else:
+            self._start(stream_id, call, path)
+
+    def _go_on(self, stream_id: int, call: Stream[Any, Any]) -> None:
+        """Answer a held call whose question is there now, or let its handler do so."""
+        if not call.is_asked or (path := self._held.pop(stream_id, None)) is None:
+            return
+        try:
+            reply = None if call.question is None else self._prompts[path](call.question)
+        except DecodeError:
+            reply = None  # the handler will find the words
+        if reply is not None and call.answered(reply):
+            del self.calls[stream_id]
+            self._leave_if_idle()
+        else:
+            self._start(stream_id, call, path)
+
+    def _start(self, stream_id: int, call: Stream[Any, Any], path: str) -> None:
         assert self._nursery is not None
-        self._nursery.start_soon(self._handle, stream_id, call, handler, name=path)
+        self._nursery.start_soon(self._handle, stream_id, call, self._methods[path], name=path)
 
     async def _handle(self, stream_id: int, call: Stream[Any, Any], handler: Handler) -> None:
         status, text = Status.OK, ""

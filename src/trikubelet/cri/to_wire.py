@@ -14,6 +14,7 @@ from trikubelet.cri.v1 import api_pb2 as pb
 if TYPE_CHECKING:
     from trikubelet.model.runtime_config import (
         ContainerConfig,
+        IdRange,
         LinuxResources,
         Namespaces,
         SandboxConfig,
@@ -58,11 +59,18 @@ def sandbox_config(config: SandboxConfig) -> pb.PodSandboxConfig:
     return message
 
 
+def _image(image: str, named: str) -> pb.ImageSpec:
+    """CRI-O verifies signatures by the name that the pod has for it, and takes no image without one."""
+    return pb.ImageSpec(image=image, user_specified_image=named)
+
+
 def container_config(config: ContainerConfig) -> pb.ContainerConfig:
-    """``ContainerConfig``."""
+    """``ContainerConfig``. Where the pod has users of its own, every mount is to show files as theirs, as upstream has
+    it: what is not mapped would be nobody's in there."""
+    ids = _ids(config.security.namespaces.users)
     return pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=config.name, attempt=config.attempt),
-        image=pb.ImageSpec(image=config.image, user_specified_image=config.user_specified_image),
+        image=_image(config.image, config.user_specified_image),
         command=config.command,
         args=config.args,
         working_dir=config.working_dir,
@@ -75,6 +83,10 @@ def container_config(config: ContainerConfig) -> pb.ContainerConfig:
                 selinux_relabel=mount.selinux_relabel,
                 propagation=pb.MountPropagation.Name(mount.propagation),
                 recursive_read_only=mount.recursive_read_only,
+                image=_image(mount.image, mount.user_specified_image) if mount.image else None,
+                image_sub_path=mount.sub_path,
+                uidMappings=ids,
+                gidMappings=ids,
             )
             for mount in config.mounts
         ],
@@ -115,7 +127,20 @@ def _namespaces(options: Namespaces) -> pb.NamespaceOption:
         pid=pb.NamespaceMode.Name(options.pid),
         ipc=pb.NamespaceMode.Name(options.ipc),
         target_id=options.target_id,
+        userns_options=_users(options.users),
     )
+
+
+def _users(users: IdRange | None) -> pb.UserNamespace:
+    """Always there, as from upstream: a runtime may take silence for its own choice."""
+    ids = _ids(users)
+    return pb.UserNamespace(mode=pb.POD if ids else pb.NODE, uids=ids, gids=ids)
+
+
+def _ids(users: IdRange | None) -> list[pb.IDMapping]:
+    if users is None:
+        return []
+    return [pb.IDMapping(host_id=users.first, container_id=0, length=users.length)]
 
 
 def _profile(profile: SecurityProfile | None) -> pb.SecurityProfile | None:

@@ -1,7 +1,8 @@
 """The bytes of one HTTP/2 connection, for both ends: h2 between a Trio stream and whoever understands the events.
 
-    stream ──► reader ──► FrameTap ──► h2 ──► handle(event), synchronous
-    stream ◄── writer ◄── outbox   ◄── h2 ◄── anyone: change h2, then flush(), synchronous
+    stream ──► reader ──► frames ──► h2 ──► handle(event), synchronous
+                            └─ messages and short headers of opened streams, GOAWAY ──► handle
+    stream ◄── writer ◄── outbox ◄── h2 ◄── anyone: change h2, then flush(), synchronous
 
 Nobody but the two tasks of ``run`` touches the stream, so a caller may be cancelled at any await without leaving half a
 frame behind. Whoever changes h2 does so without a checkpoint and calls ``flush``. What waits for flow control or for a
@@ -13,21 +14,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import trio
-from h2.config import H2Configuration
-from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import RemoteSettingsChanged, WindowUpdated
 from h2.exceptions import H2Error, ProtocolError
 from h2.settings import SettingCodes
+from hyperframe.frame import WindowUpdateFrame
 
-from trikubelet.cri.goaway import FrameTap, GoAway
+from trikubelet.core.frames import Away, Block, FrameError, Frames, News
+from trikubelet.cri.bulk import FRAME_BYTES
+from trikubelet.cri.goaway import GoAway
+from trikubelet.cri.http2 import Http2, StreamGone
+from trikubelet.cri.short import data_frame, headers_frame, short_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from h2.events import Event
 
-RECEIVE_BYTES: Final = 128 * 1024
+    from trikubelet.cri.bulk import BulkMessage
+
+# A Unix socket holds what its sender's buffer allows, 208 KiB unless somebody has changed it; more never comes at once.
+RECEIVE_BYTES: Final = 256 * 1024
 # Large windows: a list of thousands of containers should not wait for one window update after another.
 STREAM_WINDOW_BYTES: Final = 8 * 2**20
 CONNECTION_WINDOW_BYTES: Final = 64 * 2**20
@@ -35,17 +42,8 @@ FRAME_BYTES_MAX: Final = 256 * 1024  # Go's servers send 16 KiB whatever we offe
 HEADER_BYTES_MAX: Final = 1 * 2**20  # a runtime's error text travels in a header, with all of runc's output
 OUTBOX_BYTES_MAX: Final = 1 * 2**20
 FAREWELL_SECONDS_MAX: Final = 0.5
-_PREFACE_BYTES: Final = 24
+_SHOWN_BYTES_MAX: Final = 80
 _WINDOW_BYTES_AT_FIRST: Final = 65_535
-
-
-class StreamGone(Exception):
-    """The HTTP/2 stream, or its connection, has ended; what there was to send is of no use any more."""
-
-
-class _H2(H2Connection):
-    # How many ended streams h2 remembers. Its default of 65,536 is some 6 MB in an agent that runs for months.
-    MAX_CLOSED_STREAMS = 4096
 
 
 class Wire:
@@ -54,28 +52,23 @@ class Wire:
     def __init__(
         self,
         stream: trio.abc.Stream,
-        handle: Callable[[Event | GoAway], None],
+        handle: Callable[[Event | News | Block | GoAway], None],
         *,
         client: bool,
+        message_bytes_max: int = 0,
         on_room: Callable[[], None] = lambda: None,
     ) -> None:
-        # h2's validation of incoming headers is off, too: it ends the whole connection over an error text with a
-        # blank at its end, as Go's servers send it. We look at six fields, and those carefully.
-        self.h2 = _H2(
-            H2Configuration(
-                client_side=client,
-                validate_inbound_headers=False,
-                validate_outbound_headers=False,
-                normalize_outbound_headers=False,
-                header_encoding=None,
-            )
+        self.h2 = Http2(client=client)
+        self.frames = Frames(
+            frame_bytes_max=FRAME_BYTES_MAX,
+            message_bytes_max=message_bytes_max,
+            serving=not client,
         )
         self.room = trio.lowlevel.ParkingLot()
         self.ended: str | None = None  # why, once it has
         self._stream = stream
         self._handle = handle
         self._on_room = on_room  # the outbox is not crowded any more
-        self._tap = FrameTap(FRAME_BYTES_MAX, skip_bytes=0 if client else _PREFACE_BYTES)
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
         self._outbox_filled = trio.lowlevel.ParkingLot()
@@ -131,7 +124,14 @@ class Wire:
         if data and self.ended is None:
             self._outbox.append(data)
             self._outbox_bytes += len(data)
-            self._outbox_filled.unpark_all()
+            if self._outbox_filled:  # to wake nobody costs more than to look, here and wherever each call comes by
+                self._outbox_filled.unpark_all()
+
+    def open_stream(self, block: bytes) -> int:
+        """Begin a stream with a header block of ours; its number."""
+        stream_id = self.h2.began_stream()
+        self.flush(headers_frame(stream_id, block))
+        return stream_id
 
     def say_headers(self, stream_id: int, headers: list[tuple[str, str]], *, end: bool) -> None:
         """Send HEADERS on a stream the other side has opened; nothing when it has ended in the meantime."""
@@ -147,46 +147,62 @@ class Wire:
         while True:
             window = self._window(stream_id)
             if window > 0 and not self.crowded:
-                part, rest = rest[:window], rest[window:]
-                self.h2.send_data(stream_id, part, end_stream=end and not rest)
-                self.flush()
+                size = min(window, self.h2.max_outbound_frame_size)
+                part, rest = rest[:size], rest[size:]
+                self.h2.said_data(stream_id, len(part), end=end and not rest)
+                self.flush(data_frame(stream_id, part, end=end and not rest))
                 if not rest:
                     return
             else:
                 await self.room.park()
 
+    async def send_bulk(self, message: BulkMessage) -> None:
+        """Send a large message as flow control and the outbox let it. Raises StreamGone."""
+        while message.left:
+            window = self._window(message.stream_id)
+            if window > 0 and not self.crowded:
+                size = min(window, message.left, OUTBOX_BYTES_MAX)
+                self.h2.said_data(message.stream_id, size)
+                self.flush(message.take(size))
+            else:
+                await self.room.park()
+
+    def answer(self, stream_id: int, body: bytes) -> bool:
+        """Send a short answer whole, and end the stream with it. Whether it could go at once; nothing is sent
+        otherwise. Raises StreamGone."""
+        if len(body) > min(self._window(stream_id), FRAME_BYTES) or self.crowded:
+            return False
+        self.h2.said_data(stream_id, len(body), end=True)
+        self.flush(short_answer(stream_id, body))
+        return True
+
     def _window(self, stream_id: int) -> int:
         if self.ended is not None:
             raise StreamGone(self.ended)
-        try:
-            return min(self.h2.local_flow_control_window(stream_id), self.h2.max_outbound_frame_size)
-        except ProtocolError as error:
-            raise StreamGone(str(error)) from error
+        return self.h2.window(stream_id)
 
     def reset(self, stream_id: int, code: ErrorCodes) -> None:
         """End one stream at once. One that has ended already is left alone."""
+        self.frames.close(stream_id)
         try:
             self.h2.reset_stream(stream_id, code)
         except ProtocolError:
             return
         self.flush()
 
-    def received(self, flow_bytes: int) -> None:
-        """Count DATA against the connection's window and give it back. The stream's own window is its reader's affair:
-        one call whose answers nobody fetches must not hold up the others."""
-        self._connection_owed += flow_bytes
-        if self._connection_owed >= CONNECTION_WINDOW_BYTES // 2:
-            self.h2.increment_flow_control_window(self._connection_owed)
-            self._connection_owed = 0
+    def give_back_unseen(self, stream_id: int, flow_bytes: int) -> None:
+        """Open the window of a stream, or with 0 the connection's, for DATA that h2 has not seen. It must not see this
+        either: it would take the windows for larger than they are, until it refused to open them any more."""
+        self.flush(WindowUpdateFrame(stream_id, window_increment=flow_bytes).serialize())
 
-    def give_back(self, stream_id: int, flow_bytes: int) -> bool:
-        """Open one stream's window again. Returns False when the stream has ended, which is no error."""
-        try:
-            self.h2.increment_flow_control_window(flow_bytes, stream_id)
-        except (ProtocolError, KeyError):  # h2 looks up streams it has forgotten without asking
-            return False
-        self.flush()
-        return True
+    def read(self, data: bytes) -> list[Event]:
+        """Let h2 read what has come, and act on the events, which are returned as well."""
+        events = self.h2.receive_data(data)
+        for event in events:
+            self._handle(event)
+            if isinstance(event, WindowUpdated | RemoteSettingsChanged):
+                self.room.unpark_all()
+        return events
 
     # ---- the two tasks ----
 
@@ -205,18 +221,32 @@ class Wire:
                 return
             try:
                 self._take(bytes(data))
-            except H2Error as error:
-                await self._last_words(f"not HTTP/2 as we know it: {type(error).__name__} {error}")
+            except (H2Error, FrameError) as error:
+                broken = str(error) if isinstance(error, FrameError) else f"{type(error).__name__} {error}"
+                await self._last_words(f"not HTTP/2 as we know it: {_shown(data) or broken}")
                 return
 
     def _take(self, data: bytes) -> None:
-        for piece in self._tap.feed(data):
-            events: list[Event | GoAway] = [piece] if isinstance(piece, GoAway) else [*self.h2.receive_data(piece)]
-            for event in events:
-                self._handle(event)
-                if isinstance(event, WindowUpdated | RemoteSettingsChanged):
-                    self.room.unpark_all()
+        for piece in self.frames.feed(data):
+            if isinstance(piece, News):
+                self._count_news(piece.flow_bytes)
+                if piece.ends:
+                    self.h2.heard_end(piece.stream_id)
+                self._handle(piece)
+            elif isinstance(piece, Block):
+                self._handle(piece)
+            elif isinstance(piece, Away):
+                self._handle(GoAway.read(piece.payload))
+            else:
+                self.read(piece)
         self.flush()
+
+    def _count_news(self, flow_bytes: int) -> None:
+        # The streams' own windows are their readers' affair: a call whose answers nobody fetches holds up no other.
+        self._connection_owed += flow_bytes
+        if self._connection_owed >= CONNECTION_WINDOW_BYTES // 2:
+            self.give_back_unseen(0, self._connection_owed)
+            self._connection_owed = 0
 
     async def _last_words(self, reason: str) -> None:
         """Send the GOAWAY that h2 has prepared, if the other side will have it."""
@@ -250,3 +280,9 @@ class Wire:
         if self.ended is None:
             self.ended = reason
             self.room.unpark_all()
+
+
+def _shown(data: bytes | bytearray) -> str:
+    """The first line of an answer in HTTP/1, which a server of that gives to what it cannot understand; else empty."""
+    line = bytes(data[:_SHOWN_BYTES_MAX]).split(b"\r\n", 1)[0]
+    return f'it answers "{line.decode("ascii", "replace")}"' if line.startswith(b"HTTP/") else ""

@@ -8,6 +8,7 @@ containers are dead with it, and ``run`` fails: the agent is meant to fall and b
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -24,9 +25,16 @@ from trikubelet.model.runtime_errors import RuntimeFailure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+log = logging.getLogger(__name__)
+
 HELLO_SECONDS_MAX: Final = 10.0
 END_SECONDS_MAX: Final = 5.0
 """For the keeper to end with all that is in it."""
+KILLED_SECONDS_MAX: Final = 2.0
+"""For it to be dead once it was killed. One that sleeps where no signal reaches it is not waited for."""
+_LOOK_SECONDS: Final = 0.01
+
+GOING_DOWN: Final = "the embedded runtime is going down"
 
 _PACKET_BYTES_MAX: Final = 4096
 _STATUS_BYTES_MAX: Final = 65536
@@ -99,17 +107,17 @@ class KeeperLink:
         finally:
             self._control.close()
             # Without us the keeper ends, after everything in it; the kernel's way, by a kill, does not wait for that.
-            with trio.CancelScope(deadline=trio.current_time() + END_SECONDS_MAX, shield=True):
-                await self._gone()
-            self._process.kill()
-            self._process.wait()  # of a killed process: it does not wait
+            if not await self._has_ended_within(END_SECONDS_MAX):
+                self._process.kill()
+                if not await self._has_ended_within(KILLED_SECONDS_MAX):
+                    log.error("The keeper, process %d, does not die of being killed: left behind", self._process.pid)
 
-    async def _gone(self) -> None:
-        fd = os.pidfd_open(self._process.pid)
-        try:
-            await trio.lowlevel.wait_readable(fd)
-        finally:
-            os.close(fd)
+    async def _has_ended_within(self, seconds: float) -> bool:
+        """Whoever is cancelled waits all the same. It takes no descriptor, for there may be none left."""
+        with trio.move_on_after(seconds, shield=True):
+            while self._process.poll() is None:  # noqa: ASYNC110 - a process has no event
+                await trio.sleep(_LOOK_SECONDS)
+        return self._process.poll() is not None
 
     async def _hear(self) -> dict[str, Any]:
         packet = await self._control.recv(_PACKET_BYTES_MAX)
@@ -118,21 +126,32 @@ class KeeperLink:
         news: dict[str, Any] = json.loads(packet)
         return news
 
-    async def spawn(self, id_: str, spec: dict[str, Any], stdout: int, stderr: int, join: str | None = None) -> Command:
-        """Start what ``spec`` describes, in the namespaces of ``join`` when given. Takes the two descriptors over.
-        Raises StartFailed."""
-        command = self._spawned[id_] = Command(id_)
+    async def spawn(
+        self,
+        id_: str,
+        spec: dict[str, Any],
+        stdout: int,
+        stderr: int,
+        join: str | None = None,
+        stdin: int | None = None,
+    ) -> Command:
+        """Start what ``spec`` describes, in the namespaces of ``join`` when given; without ``stdin`` it has nothing to
+        read. Takes the descriptors over. Raises StartFailed, and OSError where there are no more to be had."""
+        command = Command(id_)
         with ExitStack() as ours:
-            for fd in (stdout, stderr):
-                ours.callback(os.close, fd)
-            read, write = os.pipe()
-            status = trio.lowlevel.FdStream(read)
-            ours.callback(os.close, write)
-            fds = [_memory_file(spec), write, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), stdout, stderr]
-            ours.callback(os.close, fds[0])
-            ours.callback(os.close, fds[2])
-            await self._send({"spawn": id_, "join": join}, fds)
-        async with status:
+            with ExitStack() as its:  # the keeper has copies as soon as it was told
+                for fd in (stdout, stderr) if stdin is None else (stdin, stdout, stderr):
+                    its.callback(os.close, fd)
+                if stdin is None:
+                    stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+                    its.callback(os.close, stdin)
+                read, write = os.pipe()
+                its.callback(os.close, write)
+                status = trio.lowlevel.FdStream(read)
+                ours.callback(status.close)
+                described = _memory_file(spec)
+                its.callback(os.close, described)
+                await self._ask(command, join, [described, write, stdin, stdout, stderr])
             said = await _read_all(status)
         for line in said.splitlines():
             word = json.loads(line)
@@ -142,23 +161,38 @@ class KeeperLink:
             command.pid = word["pid"]
         return command
 
+    async def _ask(self, command: Command, join: str | None, fds: Sequence[int]) -> None:
+        self._spawned[command.id] = command
+        try:
+            await self._send({"spawn": command.id, "join": join}, fds)
+        except BaseException:  # it was not told, and will tell nothing
+            del self._spawned[command.id]
+            raise
+
     async def signal(self, id_: str, number: int, *, group: bool = False) -> None:
-        """Signal a command, or its process group. Nothing happens when it has ended."""
+        """Signal a command, or its process group. Nothing happens when it has ended. Raises RuntimeFailure when the
+        keeper has."""
         await self._send({"id": id_, "signal": number, "group": group})
 
     async def _send(self, what: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        if self._control.fileno() < 0:  # closed by ``run``, which has heard of the keeper's end
+            raise RuntimeFailure(GOING_DOWN, "UNAVAILABLE")
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds))]
         try:
             await self._control.sendmsg([json.dumps(what).encode()], rights if fds else ())
         except (BrokenPipeError, ConnectionResetError) as error:
-            raise RuntimeFailure("the embedded runtime is going down", "UNAVAILABLE") from error
+            raise RuntimeFailure(GOING_DOWN, "UNAVAILABLE") from error
 
 
 def _memory_file(spec: dict[str, Any]) -> int:
     fd = os.memfd_create("spec", os.MFD_CLOEXEC)
-    with os.fdopen(fd, "wb", closefd=False) as file:
-        file.write(json.dumps(spec).encode())
-    os.lseek(fd, 0, os.SEEK_SET)
+    try:
+        with os.fdopen(fd, "wb", closefd=False) as file:
+            file.write(json.dumps(spec).encode())
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
     return fd
 
 

@@ -12,39 +12,30 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import uuid
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.embedded import spec
+from trikubelet.embedded.commands import DRAIN_SECONDS_MAX, READ_BYTES, START_SECONDS_MAX
 from trikubelet.embedded.log import ContainerLog
 from trikubelet.embedded.records import Container, Sandbox
+from trikubelet.embedded.spawning import new_id, pipe_in, spawn_piped
 from trikubelet.model.runtime_errors import InvalidArgument, NotFound, ResourceExhausted, RuntimeFailure, RuntimeTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trikubelet.embedded.events import EventBoard
+    from trikubelet.cri.event_board import EventBoard
     from trikubelet.embedded.link import Command, Isolation, KeeperLink
     from trikubelet.embedded.processes import ProcessLimits
     from trikubelet.ports import Clock
 
 log = logging.getLogger(__name__)
 
-START_SECONDS_MAX: Final = 60.0
-"""From the request to the command's execve; a start under way is not given up for a caller that goes away."""
-
 KILL_SECONDS_MAX: Final = 10.0
 """From SIGKILL to the end; a process that takes longer hangs in the kernel."""
-
-DRAIN_SECONDS_MAX: Final = 1.0
-"""For what is still in the pipes of a container that has ended."""
-
-READ_BYTES: Final = 65536
-EXEC_OUTPUT_BYTES_MAX: Final = 8 * 2**20
-"""Of each stream of one ExecSync; the rest is thrown away. Together they stay within a message."""
 
 START_ERROR_CODE: Final = 128
 
@@ -85,16 +76,22 @@ class Pods:
                 f"sysctls {', '.join(config.linux.sysctls)}: pods of the embedded runtime share the machine's network "
                 "and must not change its settings; use containerd for this pod"
             )
+        options = config.linux.security_context.namespace_options
+        if options.userns_options.uids:
+            raise InvalidArgument(
+                "users of its own (hostUsers: false): pods of the embedded runtime have the machine's; use containerd "
+                "for this pod"
+            )
         about = config.metadata
         for other in self.sandboxes.values():
             if other.config.metadata == about:
                 name = f"{about.name}_{about.namespace}_{about.uid}_{about.attempt}"
                 raise RuntimeFailure(f'name "{name}" is reserved for "{other.id}"')
-        host_network = config.linux.security_context.namespace_options.network == pb.NODE
+        host_network = options.network == pb.NODE
         # The pod shares the machine's network in any case. One that asked for a network of its own is told the
         # machine's addresses as its own, under which its servers are in fact reached.
         ips = () if host_network else self._addresses
-        sandbox = Sandbox(_new_id(), config, self._clock.now_ns(), handler, ips)
+        sandbox = Sandbox(new_id(), config, self._clock.now_ns(), handler, ips)
         self.sandboxes[sandbox.id] = sandbox
         self._tell(sandbox, sandbox.id, pb.CONTAINER_CREATED_EVENT)
         self._tell(sandbox, sandbox.id, pb.CONTAINER_STARTED_EVENT)
@@ -142,7 +139,7 @@ class Pods:
                 raise RuntimeFailure(f'name "{about.name}_{about.attempt}" is reserved for "{other.id}"')
         directory = within.log_directory or sandbox.config.log_directory
         container = Container(
-            id=_new_id(),
+            id=new_id(),
             sandbox=sandbox,
             config=config,
             spec=spec.describe(config, sandbox.config, self._machine),
@@ -159,6 +156,13 @@ class Pods:
         """One container. Raises NotFound."""
         return _find(self.containers, id_, "container")
 
+    def running(self, id_: str) -> Container:
+        """One container that runs. Raises NotFound, RuntimeFailure."""
+        container = self.container(id_)
+        if container.state != pb.CONTAINER_RUNNING:
+            raise RuntimeFailure(f"container {container.id} is not running")
+        return container
+
     async def start_container(self, id_: str) -> None:
         """Run a created container's command. Raises NotFound, and RuntimeFailure when it cannot be run: the container
         has then exited, with code 128 and the reason StartError."""
@@ -172,14 +176,16 @@ class Pods:
             await self._start(container)
             return
         self._failed(container, f"not started within {START_SECONDS_MAX:g} s")
-        await self._link.signal(container.id, signal.SIGKILL)
+        with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
+            await self._link.signal(container.id, signal.SIGKILL)
         raise RuntimeTimeout(f"container {container.id} did not start within {START_SECONDS_MAX:g} s")
 
     async def _start(self, container: Container) -> None:
         try:
             container.log = ContainerLog(container.log_path, self._clock)
             container.spec["cgroup"] = self._limits.make(container.id)
-            command, streams = await self._spawn(container.id, container.spec)
+            stdin, container.stdin = pipe_in() if container.config.stdin else (None, None)
+            command, streams = await spawn_piped(self._link, container.id, container.spec, stdin=stdin)
         except (OSError, RuntimeFailure, ResourceExhausted) as error:
             self._failed(container, str(error))
             raise RuntimeFailure(f"container {container.config.metadata.name}: {error}") from error
@@ -201,7 +207,7 @@ class Pods:
         try:
             async with trio.open_nursery() as nursery:
                 for name, stream in zip(("stdout", "stderr"), streams, strict=True):
-                    nursery.start_soon(_pump, container.log, name, stream)
+                    nursery.start_soon(_pump, container, container.log, name, stream)
                 code = await command.ended()
                 # Its descriptors may have been handed to somebody who lives on.
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
@@ -216,6 +222,9 @@ class Pods:
         if container.log is not None:
             container.log.close()
         self._limits.remove(container.id)
+        container.close_stdin()
+        for listener in container.listeners:
+            listener.end()
         container.ended.set()
         self._tell(container.sandbox, container.id, pb.CONTAINER_STOPPED_EVENT)
 
@@ -255,67 +264,25 @@ class Pods:
 
     def reopen_log(self, id_: str) -> None:
         """Go on in a new file at the log's path. Raises NotFound and RuntimeFailure."""
-        container = self.container(id_)
-        if container.state != pb.CONTAINER_RUNNING or container.log is None:
-            raise RuntimeFailure(f"container {container.id} is not running")
+        container = self.running(id_)
+        assert container.log is not None
         try:
             container.log.reopen()
         except OSError as error:
             raise RuntimeFailure(f"cannot reopen {container.log_path}: {error.strerror}") from error
 
-    # ---- commands in containers ----
-
-    async def execute(self, id_: str, argv: list[str], seconds_max: int) -> tuple[int, bytes, bytes]:
-        """Run a command in a container to its end: exit code, stdout and stderr. 0 seconds are no limit. Raises
-        NotFound, RuntimeFailure when it cannot be run, RuntimeTimeout when it was killed at the limit."""
-        container = self.container(id_)
-        if container.state != pb.CONTAINER_RUNNING:
-            raise RuntimeFailure(f"container {container.id} is not running")
-        exec_id = _new_id()
-        join = container.id if self._machine.isolation.namespaces else None
-        wanted = spec.for_exec(container.spec, argv)
-        with trio.CancelScope(deadline=trio.current_time() + START_SECONDS_MAX, shield=True):
-            command, (stdout, stderr) = await self._spawn(exec_id, wanted, join)
-        said: list[bytearray] = [bytearray(), bytearray()]
-        code: int | None = None
-        try:
-            with trio.move_on_after(seconds_max or float("inf")):
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_collect, stdout, said[0])
-                    nursery.start_soon(_collect, stderr, said[1])
-                    code = await command.ended()
-                    nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
-        finally:
-            with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
-                if code is None:
-                    await self._link.signal(exec_id, signal.SIGKILL, group=True)
-                    await command.ended()
-        if code is None:
-            raise RuntimeTimeout(f"the command was killed: it took longer than {seconds_max} s")
-        return code, bytes(said[0]), bytes(said[1])
-
-    async def _spawn(
-        self, id_: str, wanted: dict[str, Any], join: str | None = None
-    ) -> tuple[Command, tuple[trio.lowlevel.FdStream, trio.lowlevel.FdStream]]:
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
-        streams = trio.lowlevel.FdStream(out_read), trio.lowlevel.FdStream(err_read)
-        try:
-            command = await self._link.spawn(id_, wanted, out_write, err_write, join)
-        except BaseException:
-            for stream in streams:
-                await trio.aclose_forcefully(stream)
-            raise
-        return command, streams
-
     # ---- the end ----
 
     async def farewell(self) -> None:
         """Ask every container to stop, and wait until all have. The caller gives up when it likes: the keeper's end is
-        theirs."""
+        theirs. Where the keeper has ended before, nobody is left to be asked."""
         running = [c for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING]
-        for container in running:
-            await self._link.signal(container.id, container.stop_signal)
+        try:
+            for container in running:
+                await self._link.signal(container.id, container.stop_signal)
+        except RuntimeFailure as error:
+            log.debug("no farewell: %s", error)
+            return
         for container in running:
             await container.ended.wait()
 
@@ -328,10 +295,6 @@ class Pods:
         self._events.tell(id_, kind, sandbox, self.of_sandbox(sandbox.id), self._clock.now_ns())
 
 
-def _new_id() -> str:
-    return uuid.uuid4().hex * 2
-
-
 def _find(found: dict[str, T], id_: str, kind: str) -> T:
     """By the whole id, or by the beginning of one, as operators type them."""
     if id_ in found:
@@ -342,16 +305,12 @@ def _find(found: dict[str, T], id_: str, kind: str) -> T:
     return matches[0]
 
 
-async def _pump(into: ContainerLog, name: str, stream: trio.lowlevel.FdStream) -> None:
+async def _pump(container: Container, log: ContainerLog, name: str, stream: trio.lowlevel.FdStream) -> None:
     try:
         async with stream:
             while data := await stream.receive_some(READ_BYTES):
-                into.feed(name, data)
+                log.feed(name, data)
+                for listener in container.listeners:
+                    listener.tell(name, bytes(data))
     finally:
-        into.finish(name)
-
-
-async def _collect(stream: trio.lowlevel.FdStream, into: bytearray) -> None:
-    async with stream:
-        while data := await stream.receive_some(READ_BYTES):
-            into += data[: EXEC_OUTPUT_BYTES_MAX - len(into)]
+        log.finish(name)

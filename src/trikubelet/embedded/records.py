@@ -16,6 +16,7 @@ import trio
 from trikubelet.cri.v1 import api_pb2 as pb
 
 if TYPE_CHECKING:
+    from trikubelet.embedded.commands import Listener
     from trikubelet.embedded.link import Command
     from trikubelet.embedded.log import ContainerLog
 
@@ -69,7 +70,8 @@ class Sandbox:
 @dataclass(slots=True, eq=False)
 class Container:
     """One container. ``spec`` describes its process. ``settled`` is set once a start has succeeded or
-    failed, ``ended`` once the container is exited for good."""
+    failed, ``ended`` once the container is exited for good. ``stdin`` is there where the pod wants one and while it is
+    open; ``listeners`` are attached to what it writes."""
 
     id: str
     sandbox: Sandbox
@@ -88,8 +90,16 @@ class Container:
     starting: bool = False
     command: Command | None = None
     log: ContainerLog | None = None
+    stdin: trio.lowlevel.FdStream | None = None
+    listeners: set[Listener] = field(default_factory=set)
     settled: trio.Event = field(default_factory=trio.Event)
     ended: trio.Event = field(default_factory=trio.Event)
+
+    def close_stdin(self) -> None:
+        """Its process is told that there is no more to read."""
+        if self.stdin is not None:
+            self.stdin.close()
+            self.stdin = None
 
     def item(self) -> pb.Container:
         """As ``ListContainers`` shows it."""

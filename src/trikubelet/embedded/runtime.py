@@ -3,6 +3,7 @@
     run_embedded
     ├── link     to the keeper process; its death is ours
     ├── pods     one task per running container
+    ├── streams  a server on loopback, once somebody wants one
     └── serve    the socket, which goes first: nobody asks while the containers say farewell
 
 Cancelled, it asks the containers to stop, gives them ``FAREWELL_SECONDS_MAX``, and ends them with the keeper. When the
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.cri.event_board import EventBoard
 from trikubelet.cri.server import serve
 from trikubelet.embedded import processes
-from trikubelet.embedded.events import EventBoard
+from trikubelet.embedded.commands import Commands
 from trikubelet.embedded.images import HostImages
 from trikubelet.embedded.link import start_keeper
 from trikubelet.embedded.pods import Pods
@@ -28,6 +30,7 @@ from trikubelet.embedded.service import EmbeddedRuntime
 from trikubelet.embedded.spec import Machine, User
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.node import default_addresses
+from trikubelet.streaming.server import StreamingServer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +65,9 @@ async def run_embedded(
                 machine = Machine(link.isolation, os.geteuid(), os.getegid(), str(staging), limits.available, find_user)
                 addresses = default_addresses() or ("127.0.0.1",)
                 pods = Pods(link, machine, events, clock, scope.nursery, addresses, limits)
-                services: list[Servable] = [EmbeddedRuntime(pods, events, clock), HostImages(state_dir, clock)]
+                commands, streaming = Commands(pods, link), StreamingServer(nursery)
+                runtime = EmbeddedRuntime(pods, commands, streaming, events, clock)
+                services: list[Servable] = [runtime, HostImages(state_dir, clock)]
                 try:
                     await serve(services, socket_path, task_status=task_status)
                 finally:
@@ -91,7 +96,11 @@ async def _run_shielded(link: KeeperLink, *, task_status: trio.TaskStatus[_Outli
 
 def _say(kind: str, reason: str) -> None:
     if kind == "none":
-        log.warning("embedded runtime: containers share this machine's processes and mounts (%s)", reason)
+        log.warning(
+            "embedded runtime: containers share the machine's processes, mounts and host name; hostAliases have no "
+            "effect (%s)",
+            reason,
+        )
     else:
         log.info("embedded runtime: containers have process and mount namespaces (as %s)", kind)
 

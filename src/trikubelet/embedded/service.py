@@ -7,22 +7,28 @@ What this runtime does not do answers UNIMPLEMENTED, with words where an operato
 # ruff: noqa: N802 - a servicer has the methods of the service
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+import trio
+
 from trikubelet import __version__
+from trikubelet.cri.from_wire import standard_streams
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import RuntimeServiceBase
 from trikubelet.embedded.stats import container_stats, process_tree, sandbox_stats
-from trikubelet.model.runtime_errors import NotImplementedByRuntime
+from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trikubelet.cri.event_board import EventBoard
     from trikubelet.cri.server import Stream
-    from trikubelet.embedded.events import EventBoard
+    from trikubelet.embedded.commands import Commands
     from trikubelet.embedded.pods import Pods
     from trikubelet.embedded.records import Container, Sandbox
     from trikubelet.ports import Clock
+    from trikubelet.streaming.server import StreamingServer
 
 NAME: Final = "trikubelet-embedded"
 ITEMS_PER_MESSAGE: Final = 500
@@ -48,8 +54,12 @@ def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
 class EmbeddedRuntime(RuntimeServiceBase):
     """The servicer. It owns nothing."""
 
-    def __init__(self, pods: Pods, events: EventBoard, clock: Clock) -> None:
+    def __init__(
+        self, pods: Pods, commands: Commands, streaming: StreamingServer, events: EventBoard, clock: Clock
+    ) -> None:
         self._pods = pods
+        self._commands = commands
+        self._streaming = streaming
         self._events = events
         self._clock = clock
 
@@ -185,8 +195,30 @@ class EmbeddedRuntime(RuntimeServiceBase):
 
     async def ExecSync(self, stream: Stream[pb.ExecSyncRequest, pb.ExecSyncResponse]) -> None:
         asked = await _asked(stream)
-        code, stdout, stderr = await self._pods.execute(asked.container_id, list(asked.cmd), asked.timeout)
+        code, stdout, stderr = await self._commands.execute(asked.container_id, list(asked.cmd), asked.timeout)
         await stream.send_message(pb.ExecSyncResponse(stdout=stdout, stderr=stderr, exit_code=code))
+
+    async def Exec(self, stream: Stream[pb.ExecRequest, pb.ExecResponse]) -> None:
+        asked = await _asked(stream)
+        container, wanted = self._pods.running(asked.container_id), standard_streams(asked)
+        talk = partial(self._commands.converse, container.id, list(asked.cmd), tty=wanted.tty)
+        await stream.send_message(pb.ExecResponse(url=await self._streaming.process_url(wanted, talk)))
+
+    async def Attach(self, stream: Stream[pb.AttachRequest, pb.AttachResponse]) -> None:
+        asked = await _asked(stream)
+        container = self._pods.running(asked.container_id)
+        talk = partial(self._commands.attach, container.id)
+        await stream.send_message(
+            pb.AttachResponse(url=await self._streaming.process_url(standard_streams(asked), talk))
+        )
+
+    async def PortForward(self, stream: Stream[pb.PortForwardRequest, pb.PortForwardResponse]) -> None:
+        """Pods are on the machine's network, so their ports are loopback's."""
+        sandbox = self._pods.sandbox((await _asked(stream)).pod_sandbox_id)
+        if not sandbox.ready:
+            raise RuntimeFailure(f"sandbox {sandbox.id} is not ready")
+        url = await self._streaming.ports_url(partial(trio.open_tcp_stream, "127.0.0.1"))
+        await stream.send_message(pb.PortForwardResponse(url=url))
 
     # ---- statistics ----
 
@@ -256,22 +288,6 @@ class EmbeddedRuntime(RuntimeServiceBase):
         ]
 
     # ---- what there is not ----
-
-    async def Exec(self, stream: Stream[Any, Any]) -> None:
-        await self._no_streaming(stream, "exec")
-
-    async def Attach(self, stream: Stream[Any, Any]) -> None:
-        await self._no_streaming(stream, "attach")
-
-    async def PortForward(self, stream: Stream[Any, Any]) -> None:
-        await self._no_streaming(stream, "port-forward")
-
-    async def _no_streaming(self, stream: Stream[Any, Any], what: str) -> NoReturn:
-        await _asked(stream)
-        raise NotImplementedByRuntime(
-            f"the embedded runtime has no {what}: its containers are processes of this machine, and their ports are "
-            "the machine's; use containerd for interactive sessions"
-        )
 
     async def _not_here(self, stream: Stream[Any, Any]) -> NoReturn:
         await _asked(stream)

@@ -3,7 +3,8 @@
 Pure: wire configuration and facts about the machine in, a JSON object for ``keeper.child`` out. A request that changes
 what the container is or may do is carried out or refused, never passed over. These are passed over, because a pod
 works without them and the default ones come with every pod: cgroup limits, seccomp and AppArmor runtime defaults,
-SELinux labels, masked paths, port mappings (the network is the machine's own).
+SELinux labels, masked paths, port mappings (the network is the machine's own). Who asks for one by name is told by the
+agent (``core.containers.embedded``).
 """
 
 from __future__ import annotations
@@ -133,8 +134,12 @@ def describe(config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig, machine: 
     _refuse_impossible(config, machine)
     user = _user(security, machine)
     env = {pair.key: pair.value.decode(errors="surrogateescape") for pair in config.envs}
-    if any("=" in key or "\0" in key + value or not key for key, value in env.items()):
-        raise InvalidArgument(f"container {config.metadata.name}: an environment variable that no process can have")
+    if impossible := [key for key, value in env.items() if "=" in key or "\0" in key + value or not key]:
+        named = ", ".join(map(repr, impossible))
+        raise InvalidArgument(
+            f"container {config.metadata.name}: environment variables that no process can have: {named}: a name is not "
+            "empty and has no '=', and nowhere is there a null character"
+        )
     env.setdefault("PATH", DEFAULT_PATH)
     env.setdefault("HOME", user.home)
     if sandbox.hostname:
@@ -161,14 +166,16 @@ def describe(config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig, machine: 
         "oom_score_adj": config.linux.resources.oom_score_adj,
         "cgroup": "",
         "limits": limits,
+        "terminal": False,
     }
 
 
-def for_exec(container: Mapping[str, Any], argv: list[str]) -> dict[str, Any]:
-    """The description of another command in a container that ``container`` describes. Raises InvalidArgument."""
+def for_exec(container: Mapping[str, Any], argv: list[str], *, terminal: bool = False) -> dict[str, Any]:
+    """The description of another command in a container that ``container`` describes, whose standard streams are a
+    ``terminal`` or not. Raises InvalidArgument."""
     if not argv:
         raise InvalidArgument("no command to execute")
-    return {**container, "argv": argv, "mounts": []}
+    return {**container, "argv": argv, "mounts": [], "terminal": terminal}
 
 
 def stop_signal(config: pb.ContainerConfig) -> int:

@@ -1,4 +1,4 @@
-"""The kernel's cgroups as pods use them (``ports.PodCgroups``), for the cgroupfs driver; which version the machine has.
+"""The kernel's cgroups as pods use them (``ports.PodCgroups``), with either driver; which version the machine has.
 
     v1   one tree per controller: /sys/fs/cgroup/{cpu,memory,pids,…}/kubepods/burstable/pod<uid>
     v2   one tree for all:        /sys/fs/cgroup/kubepods/burstable/pod<uid>
@@ -7,30 +7,37 @@ A machine with the v1 controllers and an empty v2 tree beside them (hybrid) is v
 to be set; the runtime makes the rest of the path in the other trees for itself, but leaves it behind, so removing looks
 everywhere. The state is the kernel's: a file is written only where it says something else.
 
-With the systemd driver every cgroup below a slice is systemd's to make, so nothing is written here: the runtime is told
-the pod's slice and systemd makes it. The values of whole pods then wait for an adapter that speaks to systemd.
+With the systemd driver a cgroup is a slice and its name systemd's (``core.containers.cgroups``). Systemd is told of it
+first (``host.slices``) and makes what it wants to make; what it knows nothing of, as the tree of huge pages, is made
+after it, and the files are set as with the other driver.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trikubelet.core.containers.amounts import of_pod
-from trikubelet.core.containers.cgroup_values import class_settings, pod_settings
-from trikubelet.core.containers.cgroups import POD_PREFIX, SYSTEMD, class_cgroup, pod_cgroup
-from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
+import trio
+
+from trikubelet.core.containers.cgroup_values import asked, class_settings, class_sums, pod_settings
+from trikubelet.core.containers.cgroups import SYSTEMD, cgroup_below, class_cgroup, parts, pod_cgroup, uid_of
+from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
+from trikubelet.host.examination import is_by_systemd
 from trikubelet.host.mounts import parse_mountinfo
+from trikubelet.host.slices import Slices
+from trikubelet.kit.threads import StillRunning, ThreadPool
 from trikubelet.model.errors import CgroupFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trikubelet.core.containers import NodeFacts
-    from trikubelet.core.containers.cgroup_values import Setting
+    from trikubelet.core.containers.cgroup_values import Asked, Setting
     from trikubelet.core.containers.cgroups import CgroupName
     from trikubelet.model.k8s import Pod
     from trikubelet.ports import PodCgroups
@@ -39,31 +46,35 @@ MOUNTINFO = Path("/proc/self/mountinfo")
 CONTROLLERS = ("cpu", "memory", "pids", "hugetlb")
 CLASSES = (GUARANTEED, BURSTABLE, BEST_EFFORT)
 REQUIRED = ("cpu", "memory")
+MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
+LOWERING_MAX = 32
+"""Limits of memory that are lowered at the same time. Below what is in use the kernel frees memory first, and whoever
+writes waits for that: as long as it takes to write it to a swap or a disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """The machine's cgroup trees. ``version`` is 1, 2, or 0 where there are none; ``of`` maps each controller we set
-    values of to its tree; ``trees`` are all trees a container may be in."""
+    """The machine's cgroup trees. ``version`` is 1, 2, or 0 where there are none; ``of`` maps each controller that
+    was asked for to its tree; ``trees`` are all trees a container may be in."""
 
     version: int
     of: Mapping[str, Path]
     trees: tuple[Path, ...]
 
 
-def read_hierarchies(mountinfo: Path = MOUNTINFO) -> Hierarchies:
-    """What is mounted. Raises OSError when the kernel's list cannot be read."""
+def read_hierarchies(mountinfo: Path = MOUNTINFO, controllers: Sequence[str] = CONTROLLERS) -> Hierarchies:
+    """What is mounted, of these controllers. Raises OSError when the kernel's list cannot be read."""
     mounts = parse_mountinfo(mountinfo.read_text(encoding="utf-8", errors="surrogateescape"))
     old = [(Path(mount.path), mount.fs_options.split(",")) for mount in mounts if mount.fs_type == "cgroup"]
     new = [Path(mount.path) for mount in mounts if mount.fs_type == "cgroup2"]
     trees = tuple(dict.fromkeys((*(path for path, _ in old), *new)))
-    of = {name: path for path, options in reversed(old) for name in CONTROLLERS if name in options}
+    of = {name: path for path, options in reversed(old) for name in controllers if name in options}
     if of:
         return Hierarchies(1, of, trees)
     if not new:
         return Hierarchies(0, {}, ())
     there = (new[0] / "cgroup.controllers").read_text().split()
-    return Hierarchies(2, {name: new[0] for name in CONTROLLERS if name in there}, trees)
+    return Hierarchies(2, {name: new[0] for name in controllers if name in there}, trees)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +86,40 @@ class Choice:
     why_not: str = ""
 
 
-def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies) -> Choice:
+def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path("/")) -> Choice:
     """Take what the configuration asks for and the machine can do. Where pod cgroups are asked for and cannot be had,
-    containers live in the runtime's own; ``why_not`` is for the log, once. Makes the cgroups of the classes."""
+    containers live in the runtime's own; ``why_not`` is for the log, once. With the cgroupfs driver the cgroups of the
+    classes are made."""
     facts = replace(facts, cgroup_version=hierarchies.version)
+    if "hugetlb" not in hierarchies.of:  # nothing could hold to a limit, and CRI-O makes no container that has one
+        facts = replace(facts, huge_page_sizes=())
     if not facts.cgroups_managed:
         return Choice(NoPodCgroups(), facts, "cgroupsPerQOS is off")
-    if facts.cgroup_driver == SYSTEMD:
-        why = "the systemd driver's slices are made by systemd: limits hold for each container, not for whole pods"
-        return Choice(NoPodCgroups(), facts, why)
+    by_systemd = facts.cgroup_driver == SYSTEMD
+    if by_systemd and not is_by_systemd(root):
+        return Choice(NoPodCgroups(), facts, "the cgroup driver is systemd, which does not run this machine")
     missing = [name for name in REQUIRED if name not in hierarchies.of]
     why = f"the machine has no cgroup controller {' and no '.join(missing)}" if missing else ""
     if not why:
-        cgroups = CgroupfsPods(hierarchies, facts)
+        cgroups = KernelPodCgroups(hierarchies, facts, Slices() if by_systemd else None)
         try:
-            cgroups.prepare()
+            if not by_systemd:
+                cgroups.prepare()
         except OSError as error:
             why = f"the cgroups of the pods' classes cannot be made: {error}"
         else:
-            return Choice(cgroups, facts)
+            rules = replace(facts.memory, swap_controlled=_limits_swap(hierarchies))
+            return Choice(cgroups, replace(facts, memory=rules))
     return Choice(NoPodCgroups(), replace(facts, cgroups_managed=False), why)
 
 
 class NoPodCgroups:
-    """Pods without cgroups of our making (``ports.PodCgroups``): off, impossible here, or systemd's."""
+    """Pods without cgroups of our making (``ports.PodCgroups``): off, or impossible here."""
 
-    def ensure(self, pod: Pod) -> None:
+    async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
         """The runtime makes what it needs."""
 
-    def remove(self, uid: str) -> None:
+    async def remove(self, uid: str) -> None:
         """Nothing of ours to remove."""
 
     def leftovers(self) -> frozenset[str]:
@@ -111,47 +127,58 @@ class NoPodCgroups:
         return frozenset()
 
 
-class CgroupfsPods:
-    """Owns what each Burstable pod it ensured asks of the CPU; the cgroups, as directories, are the kernel's
-    (``ports.PodCgroups``)."""
+class KernelPodCgroups:
+    """Owns what each pod it ensured asks for, as far as its class cares; the cgroups, as directories, are the kernel's
+    (``ports.PodCgroups``). ``slices``: systemd's, where they are systemd's to make."""
 
-    def __init__(self, hierarchies: Hierarchies, facts: NodeFacts) -> None:
+    def __init__(self, hierarchies: Hierarchies, facts: NodeFacts, slices: Slices | None = None) -> None:
         self._hierarchies = hierarchies
         self._facts = facts
+        self._slices = slices
+        self._lowering = ThreadPool("memory limits", LOWERING_MAX)
+        self._are_classes_held = slices is None
         self._classes: dict[str, CgroupName] = {
             quality: class_cgroup(quality, facts.cgroup_root) for quality in CLASSES
         }
-        self._milli_cpu: dict[str, int] = {}
+        self._asked: dict[str, Asked] = {}
+        self._weighed: dict[str, Asked] | None = {}
+        """What the classes' values are of; None: of more than is known."""
+        self._weighing = trio.Lock()
 
     def prepare(self) -> None:
         """Make the cgroups of the classes. One that is there keeps its share until its pods are known again. Raises
         OSError."""
         for quality, name in self._classes.items():
-            is_new = not (self._hierarchies.of["cpu"] / Path(*name)).exists()
+            is_new = not (self._hierarchies.of["cpu"] / self._path(name)).exists()
             self._make(name)
             if is_new or quality != BURSTABLE:
-                self._set(name, class_settings(quality, (), self._facts))
+                self._set(name, class_settings(quality, self._facts))
 
-    def ensure(self, pod: Pod) -> None:
-        """Make the pod's cgroup and bring its values up to date. Raises CgroupFailed."""
-        name = pod_cgroup(pod, self._facts.cgroup_root)
+    async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
+        """Make the pod's cgroup and bring its values up to date, so that they suffice for it and for the pod
+        ``beside`` it. Raises CgroupFailed."""
         try:
-            self._make(name)
-            self._set(name, pod_settings(pod, self._facts))
-            if qos_class(pod) == BURSTABLE:
-                self._milli_cpu[pod.metadata.uid] = of_pod(pod, "requests", "cpu")
-                self._weigh()
-        except OSError as error:
+            await self._hold_classes()
+            await self._bring(pod_cgroup(pod, self._facts.cgroup_root), pod_settings(pod, self._facts, beside))
+            if (wants := asked(pod)).quality != BEST_EFFORT:
+                self._asked[pod.metadata.uid] = wants
+                await self._weigh()
+        except (OSError, StillRunning) as error:
             raise CgroupFailed("FailedCreatePodContainer", f"unable to ensure pod container exists: {error}") from error
 
-    def remove(self, uid: str) -> None:
+    async def remove(self, uid: str) -> None:
         """Remove the pod's cgroup wherever there is one, killing what is left in it. Raises CgroupFailed."""
         try:
             for directory in self._of_pod(uid):
                 _kill(directory)
+            if self._slices is not None:
+                for unit in self._units(uid, self._slices):
+                    await self._slices.release(unit)
+            for directory in self._of_pod(uid):
                 _remove(directory)
-            if self._milli_cpu.pop(uid, None) is not None:
-                self._weigh()
+            self._asked.pop(uid, None)
+            if self._weighed != self._asked:  # also where an earlier try got this far and no further
+                await self._weigh()
         except OSError as error:
             raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: {error}") from error
 
@@ -159,36 +186,84 @@ class CgroupfsPods:
         """UIDs of pods that have a cgroup in any tree."""
         return frozenset(uid for quality in CLASSES for uid in self._listed(quality, self._hierarchies.trees))
 
-    def _weigh(self) -> None:
-        """Give the Burstable class what its pods asked for together. While there are pods from before this process
-        began that were not ensured yet, it loses nothing."""
-        name = self._classes[BURSTABLE]
-        wanted = class_settings(BURSTABLE, self._milli_cpu.values(), self._facts)
-        tree = self._hierarchies.of["cpu"]
-        if self._listed(BURSTABLE, [tree]) <= self._milli_cpu.keys():
-            self._set(name, wanted)
+    async def _hold_classes(self) -> None:
+        """Have systemd make the slices of the classes: the first pods wait for it. A class keeps its share as above."""
+        if self._slices is None or self._are_classes_held:
             return
-        now = tree / Path(*name, wanted[0].file)
-        if int(wanted[0].value) > int(now.read_text()):
-            self._set(name, wanted)
+        async with self._weighing:
+            for quality, name in self._classes.items():
+                settings = () if quality == BURSTABLE else class_settings(quality, self._facts)
+                await self._slices.hold(self._path(name).name, settings)
+            self.prepare()
+            self._are_classes_held = True
+
+    async def _bring(self, name: CgroupName, settings: Sequence[Setting]) -> None:
+        if self._slices is not None:
+            await self._slices.hold(self._path(name).name, settings)
+        self._make(name)
+        for one in settings:
+            if self._lowers(name, one):
+                file = self._path(name) / one.file
+                await self._lowering.run(partial(self._set, name, [one]), str(file))
+            else:
+                self._set(name, [one])
+
+    def _lowers(self, name: CgroupName, one: Setting) -> bool:
+        """Whether the kernel may have to free memory for it. One that it only rounded is not lower."""
+        if one.file not in MEMORY_LIMITS or one.controller not in self._hierarchies.of or not one.value.isdigit():
+            return False
+        now = (self._hierarchies.of[one.controller] / self._path(name) / one.file).read_text().strip()
+        return now == "max" or int(one.value) < int(now)
+
+    async def _weigh(self) -> None:
+        """Give the classes what their pods asked for together, one sum after the other. While there are pods from
+        before this process began that were not ensured yet, they lose nothing."""
+        async with self._weighing:
+            told = dict(self._asked)  # others may come and go meanwhile, and weigh after this
+            wanted = class_sums(told.values(), self._facts)
+            tree = self._hierarchies.of["cpu"]
+            are_known = all(self._listed(quality, [tree]) <= told.keys() for quality in wanted)
+            for quality, settings in wanted.items():
+                name = self._classes[quality]
+                await self._bring(name, [one for one in settings if are_known or self._is_more(name, one)])
+            self._weighed = told if are_known else None
+
+    def _is_more(self, name: CgroupName, one: Setting) -> bool:
+        now = (self._hierarchies.of[one.controller] / self._path(name) / one.file).read_text().strip()
+        return now != "max" and int(one.value) > int(now)
+
+    def _path(self, name: CgroupName) -> Path:
+        return Path(*parts(name, self._facts.cgroup_driver))
 
     def _listed(self, quality: str, trees: Iterable[Path]) -> set[str]:
         found: set[str] = set()
         for tree in trees:
-            for directory in _children(tree / Path(*self._classes[quality])):
-                if directory.name.startswith(POD_PREFIX):
-                    found.add(directory.name.removeprefix(POD_PREFIX))
+            for name in _children(tree / self._path(self._classes[quality])):
+                if uid := uid_of(name, self._facts.cgroup_driver):
+                    found.add(uid)
         return found
 
+    def _paths(self, uid: str) -> list[Path]:
+        """Where the pod's cgroup would be, in each class."""
+        return [self._path(cgroup_below(name, uid)) for name in self._classes.values()]
+
     def _of_pod(self, uid: str) -> list[Path]:
-        paths = (Path(*name, POD_PREFIX + uid) for name in self._classes.values())
+        paths = self._paths(uid)
         return [tree / path for path in paths for tree in self._hierarchies.trees if (tree / path).is_dir()]
+
+    def _units(self, uid: str, slices: Slices) -> list[str]:
+        """The pod's slices. One that systemd took away after nobody waited for it any more has no directory left."""
+        there = {directory.name for directory in self._of_pod(uid)}
+        return [path.name for path in self._paths(uid) if path.name in there or slices.is_known(path.name)]
 
     def _make(self, name: CgroupName) -> None:
         """The cgroup with its ancestors, in every tree that has one of our controllers."""
         for tree in dict.fromkeys(self._hierarchies.of.values()):
+            path = self._path(name)
+            if self._hierarchies.version == 1 and (tree / path).is_dir():
+                continue  # each sync of a pod asks for its cgroup, and nearly always it is there
             directory = tree
-            for part in name:
+            for part in path.parts:
                 if self._hierarchies.version == 2:
                     _hand_down(directory, self._hierarchies.of)
                 directory /= part
@@ -197,7 +272,14 @@ class CgroupfsPods:
     def _set(self, name: CgroupName, settings: Iterable[Setting]) -> None:
         for controller, file, value in settings:
             if controller in self._hierarchies.of:
-                _write(self._hierarchies.of[controller] / Path(*name, file), value)
+                _write(self._hierarchies.of[controller] / self._path(name) / file, value)
+
+
+def _limits_swap(hierarchies: Hierarchies) -> bool:
+    """Whether the kernel can. In version 2 the root of all cgroups does not tell, and those below it do."""
+    tree = hierarchies.of["memory"]
+    names = ("memory.swap.max", "*/memory.swap.max") if hierarchies.version == 2 else ("memory.memsw.limit_in_bytes",)
+    return any(any(tree.glob(name)) for name in names)
 
 
 def _hand_down(directory: Path, controllers: Iterable[str]) -> None:
@@ -215,31 +297,39 @@ def _write(file: Path, value: str) -> None:
         file.write_text(value)
 
 
-def _children(directory: Path) -> list[Path]:
+def _children(directory: Path) -> list[str]:
+    """The names of the cgroups right below one."""
     try:
-        return [child for child in directory.iterdir() if child.is_dir() and not child.is_symlink()]
+        with os.scandir(directory) as entries:  # it tells kinds at once: most of what is in a cgroup are files
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []
+
+
+def _with_those_below(directory: Path) -> list[Path]:
+    """A cgroup and all below it, each before its own. Not by recursion: whoever may make cgroups in a container can
+    nest them deeper than Python's stack goes."""
+    found = [directory]
+    for one in found:  # it grows meanwhile
+        found += [one / name for name in _children(one)]
+    return found
 
 
 def _kill(directory: Path) -> None:
     """Kill every process in a cgroup and below. Our own is never among them: it would mean that somebody put the agent
     into a pod, and OSError is raised."""
-    for child in _children(directory):
-        _kill(child)
-    for text in (directory / "cgroup.procs").read_text().split():
-        pid = int(text)
-        if pid == os.getpid():
-            raise OSError(f"{directory}: this agent itself is in it")
-        if pid > 0:  # 0 is a process of a PID namespace that is not ours to see
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+    for one in _with_those_below(directory):
+        for text in (one / "cgroup.procs").read_text().split():
+            pid = int(text)
+            if pid == os.getpid():
+                raise OSError(f"{one}: this agent itself is in it")
+            if pid > 0:  # 0 is a process of a PID namespace that is not ours to see
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def _remove(directory: Path) -> None:
     """Remove a cgroup with those below it. Raises OSError while a process in one has not ended."""
-    for child in _children(directory):
-        _remove(child)
-    directory.rmdir()
+    for one in reversed(_with_those_below(directory)):
+        with suppress(FileNotFoundError):  # systemd may be as quick
+            one.rmdir()

@@ -57,11 +57,11 @@ def _entries(path: str) -> list[Entry]:
 def _entry(path: str) -> Entry:
     try:
         found = os.stat(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Entry(path, EntryKind.LOST)
-    except OSError:
-        # A link that leads round in circles, or a file whose reading will say what is wrong: the trouble of one name.
-        return Entry(path, EntryKind.LOST if os.path.islink(path) else EntryKind.FILE)
+    except OSError as error:
+        # Or a file whose reading will say what is wrong: the trouble of one name.
+        return Entry(path, EntryKind.CIRCLE if error.errno == errno.ELOOP else EntryKind.FILE)
     changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
     stamp = Stamp(changed_ns, found.st_size, found.st_ino, found.st_dev)
     if stat.S_ISREG(found.st_mode):

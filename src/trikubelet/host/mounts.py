@@ -1,19 +1,26 @@
 """What is mounted where, and mounting tmpfs: /proc/self/mountinfo and the mount(8) programs.
 
-The programs rather than the system call: they know the options of every kernel, and a subprocess that hangs on a dead
-server can be left behind. Unmounting is lazy only as a last resort of the caller.
+The programs rather than the system call: they know the options of every kernel, and one that hangs on a dead server can
+be left behind (``host.mount_programs``). Unmounting is lazy only as a last resort of the caller.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trikubelet.host.mount_programs import run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
-MOUNT_SECONDS_MAX = 60
+_WRITTEN_AS_OCTAL = re.compile(r"[\s\\#]")
+_CAP_SYS_ADMIN = 21
+_NOSWAP_SINCE = (6, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +58,18 @@ def mounted_below(directory: str, mountinfo: Path = Path("/proc/self/mountinfo")
     prefix = os.path.realpath(directory)
     # Paths are bytes to the kernel: what does not decode is still a path.
     text = mountinfo.read_text(encoding="utf-8", errors="surrogateescape")
-    paths = [mount.path for mount in parse_mountinfo(text)]
+    # A node's list has several lines for each container, and of a pod one asks eight times: the others stay unread.
+    sign = "" if _WRITTEN_AS_OCTAL.search(prefix) else prefix
+    lines = (line for line in text.splitlines() if sign in line)
+    paths = [mount.path for mount in parse_mountinfo("\n".join(lines))]
     below = [path for path in paths if path == prefix or path.startswith(prefix + "/")]
     return tuple(sorted(below, key=lambda path: path.count("/"), reverse=True))
+
+
+def is_allowed(status: Path = Path("/proc/self/status")) -> bool:
+    """Whether this process may mount at all: whether it has the capability for it."""
+    found = next(line for line in status.read_text().splitlines() if line.startswith("CapEff:"))
+    return bool(int(found.split()[1], 16) & 1 << _CAP_SYS_ADMIN)
 
 
 def mount_tmpfs(path: str, size_bytes: int | None, mode: int, group: int | None) -> None:
@@ -63,18 +79,45 @@ def mount_tmpfs(path: str, size_bytes: int | None, mode: int, group: int | None)
         options.append(f"gid={group}")
     if size_bytes is not None:
         options.append(f"size={size_bytes}")
-    _run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", path])
+    if _can_stay_in_memory(os.uname().release, Path("/proc/self/uid_map").read_text()):
+        options.append("noswap")  # secrets are not to get onto a disk
+    run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", path])
+
+
+def _can_stay_in_memory(release: str, uid_map: str) -> bool:
+    """Whether the kernel takes ``noswap``: since 6.4 (Documentation/filesystems/tmpfs.rst), and of nobody within a user
+    namespace. ``uid_map``: whose users are whose here."""
+    found = re.match(r"(\d+)\.(\d+)", release)
+    is_first = uid_map.split() == ["0", "0", str(2**32 - 1)]
+    return is_first and found is not None and (int(found[1]), int(found[2])) >= _NOSWAP_SINCE
+
+
+def mount_huge_pages(path: str, page_bytes: int, mode: int, group: int | None) -> None:
+    """Mount a file system made of huge pages, else as ``mount_tmpfs``."""
+    options = [f"pagesize={page_bytes}", *([] if group is None else [f"gid={group}"])]
+    run(["mount", "-t", "hugetlbfs", "-o", ",".join(options), "nodev", path])
+    os.chmod(path, mode)  # as an option it would lose its set-group-id bit
+
+
+def mount_nfs(source: str, path: str, options: Sequence[str]) -> None:
+    """Mount a server's directory, ``server:directory``. Raises OSError with mount(8)'s words."""
+    run(["mount", "-t", "nfs", *(["-o", ",".join(options)] if options else []), source, path])
+
+
+def bind(fd: int, path: str) -> None:
+    """Mount what a descriptor stands for at a path of the same kind. Raises OSError with mount(8)'s words."""
+    # It must not look up what /proc/self/fd is a link to and mount that: the name may mean something else by now.
+    run(["mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{fd}", path], fd)
+
+
+def make_private(path: str) -> None:
+    """What is mounted or unmounted in this mount is so nowhere else from now on. Raises OSError."""
+    run(["mount", "--make-private", path])
 
 
 def unmount(path: str) -> None:
-    """Unmount one mount point. Raises OSError with what umount(8) said."""
-    _run(["umount", path])
-
-
-def _run(command: list[str]) -> None:
+    """Unmount one mount point, by force where it does not answer. Raises OSError with what umount(8) said."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MOUNT_SECONDS_MAX, check=False)  # noqa: S603
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"{' '.join(command)}: did not end within {MOUNT_SECONDS_MAX}s") from error
-    if done.returncode != 0:
-        raise OSError(f"{' '.join(command)}: {done.stderr.strip() or f'exit status {done.returncode}'}")
+        run(["umount", path])
+    except TimeoutError:
+        run(["umount", "--force", path])

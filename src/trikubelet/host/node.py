@@ -11,16 +11,14 @@ import os
 import platform
 import re
 import socket
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.dns import parse_resolv_conf
 from trikubelet.model.errors import StartFailed
+from trikubelet.model.node_reading import NodeReading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trikubelet.model.runtime_config import DNSConfig
 
 # Documentation addresses (RFC 5737, RFC 3849): never on a local network, so the default route decides.
@@ -29,26 +27,9 @@ _MEMINFO = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReading:
-    """One reading of the machine. ``architecture`` is Go's name for it, as Kubernetes writes it; ``huge_pages`` maps a
-    page size in bytes to the number of pages reserved."""
-
-    hostname: str
-    memory_bytes: int
-    cpus: int
-    swap_bytes: int = 0
-    kernel: str = ""
-    os_image: str = ""
-    architecture: str = ""
-    machine_id: str = ""
-    system_uuid: str = ""
-    boot_id: str = ""
-    huge_pages: Mapping[int, int] = field(default_factory=dict)
-
-
-def read_node(root: Path = Path("/")) -> NodeReading:
-    """Read the machine. Raises StartFailed where its memory size cannot be had."""
+def read_node(root: Path = Path("/"), root_dir: Path = Path("/")) -> NodeReading:
+    """Read the machine; ``root_dir`` lies on the disk that is told. Raises StartFailed where its memory size cannot be
+    had."""
     memory = {name: int(kib) * 1024 for name, kib in _MEMINFO.findall(_text(root / "proc/meminfo"))}
     if not memory.get("MemTotal"):
         raise StartFailed(f"{root / 'proc/meminfo'}: no MemTotal; is /proc mounted?")
@@ -65,6 +46,10 @@ def read_node(root: Path = Path("/")) -> NodeReading:
         system_uuid=_text(root / "sys/class/dmi/id/product_uuid"),
         boot_id=_text(root / "proc/sys/kernel/random/boot_id"),
         huge_pages=_huge_pages(root / "sys/kernel/mm/hugepages"),
+        disk_bytes=_disk_bytes(root_dir),
+        apparmor=_text(root / "sys/module/apparmor/parameters/enabled") == "Y"
+        and (root / "sys/kernel/security/apparmor").exists(),
+        throttle_paths=_throttle_paths(root),
     )
 
 
@@ -119,3 +104,16 @@ def _huge_pages(directory: Path) -> dict[int, int]:
         size_bytes = int(pages.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
         found[size_bytes] = int(_text(pages / "nr_hugepages") or 0)
     return found
+
+
+def _throttle_paths(root: Path) -> tuple[str, ...]:
+    found = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle")
+    return tuple(sorted(f"/{path.relative_to(root)}" for path in found))
+
+
+def _disk_bytes(directory: Path) -> int:
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return 0
+    return found.f_blocks * found.f_frsize

@@ -2,80 +2,117 @@
 
     <root>/pods/<uid>/containers/<container>/<attempt>   termination message files
     <root>/pods/<uid>/etc-hosts                          the managed hosts file
-    <root>/pods/<uid>/volumes/…                          belongs to ``volumes``
+    <root>/pods/<uid>/userns, resources, probes          what was noted of the pod
+    <root>/pods/<uid>/volumes/…, volume-subpaths/…       belong to ``volumes``
     <logs>/<ns>_<name>_<uid>/<container>/<n>.log         written by the runtime
     <containers>/<pod>_<ns>_<container>-<id>.log         legacy links
 
 Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
 container may have had its hands in these directories. Nor is anything removed outside them, whatever path a runtime
-reports. What somebody else removed while we looked was to go anyway.
+reports. What somebody else removed while we looked was to go anyway. And since containers decide how much there is, it
+is removed in threads, one for each directory at a time, and nothing is made anew where one is at work.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
-import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trikubelet.core.log_rotation import is_finished, stem
 from trikubelet.host.logs import plain_lines
 from trikubelet.host.mounts import mounted_below
+from trikubelet.host.plain_file import open_plain
+from trikubelet.host.removal import remove_tree
+from trikubelet.kit.threads import StillRunning
 from trikubelet.model.errors import StillMounted
+from trikubelet.model.names import uid_problem
+from trikubelet.model.pod_notes import NOTE_BYTES_MAX, check_size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Sequence
+
+    from trikubelet.kit.threads import ThreadPool
+    from trikubelet.model.pod_notes import Note
 
 log = logging.getLogger(__name__)
 
-_ATTEMPT = re.compile(r"(\d+)\.log")
+_ATTEMPT = re.compile(r"(\d+)\.log(?:\..*)?", re.ASCII)
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
+
+_PODS, _LOGS = "pods", "logs"
 
 
 class DiskPodFiles:
     """Owns the layout; the state is the disk's. Logs the first path it refuses to remove as a warning."""
 
-    def __init__(self, root: Path, logs: Path, containers: Path) -> None:
+    def __init__(self, root: Path, logs: Path, containers: Path, threads: ThreadPool) -> None:
+        """``threads``: what is removed is removed in these, logs in the share of what may hang."""
         self._pods = root / "pods"
         self._logs = logs
         self._containers = containers
+        self._threads = threads
         self._has_refused = False
         for directory, mode in ((self._pods, POD_MODE), (logs, 0o755), (containers, 0o755)):
             directory.mkdir(mode=mode, parents=True, exist_ok=True)
 
     # ---- pod directories ----
 
-    def make_pod(self, uid: str) -> None:
-        """The pod's directory with its parts."""
-        for part in ("", "volumes", "plugins", "containers"):
-            (self._pods / uid / part).mkdir(mode=POD_MODE, parents=True, exist_ok=True)
+    def _pod(self, uid: str) -> Path:
+        """A UID is one name, whoever made it up: it leads nowhere else."""
+        assert not uid_problem(uid), f"{uid!r} is no UID"
+        return self._pods / uid
 
-    def remove_pod(self, uid: str) -> None:
+    def make_pod(self, uid: str) -> None:
+        """The pod's directory with its parts. Raises OSError, with EBUSY while an earlier life's is being removed."""
+        self._check_rest(_PODS, uid)
+        for part in ("", "volumes", "plugins", "containers"):
+            (self._pod(uid) / part).mkdir(mode=POD_MODE, parents=True, exist_ok=True)
+
+    async def remove_pod(self, uid: str) -> None:
         """The pod's directory. Raises StillMounted, or OSError."""
-        directory = self._pods / uid
-        mounted = mounted_below(str(directory))
-        if mounted:
-            raise StillMounted(f"{mounted[0]} is still mounted")
-        if directory.is_dir() and not directory.is_symlink():
-            shutil.rmtree(directory)
+        await self._in_thread(partial(_remove, self._pod(uid)), _PODS, uid)
 
     def pods_on_disk(self) -> frozenset[str]:
-        """UIDs that have a directory."""
-        return _directories(self._pods)
+        """UIDs that have a directory. One that is no UID is not a pod's."""
+        return frozenset(name for name in _directories(self._pods) if not uid_problem(name))
 
     def write_hosts(self, uid: str, content: str) -> str:
         """Write the managed hosts file in place: a container that has it mounted sees the same inode. What it holds now
-        may be any bytes, since the containers may write it too."""
-        path, wanted = self._pods / uid / "etc-hosts", content.encode()
-        if not path.exists() or path.read_bytes() != wanted:
+        may be any bytes and as many, since the containers may write it too."""
+        path, wanted = self._pod(uid) / "etc-hosts", content.encode()
+        if not _says(path, wanted):
             path.write_bytes(wanted)
             path.chmod(FILE_MODE)
         return str(path)
 
+    def noted(self, uid: str, note: Note) -> bytes:
+        """What was noted of the pod. Of a file that is too long, which nobody here wrote, not all."""
+        try:
+            with (self._pod(uid) / note.value).open("rb") as file:
+                return file.read(NOTE_BYTES_MAX)
+        except FileNotFoundError:
+            return b""
+
+    def note(self, uid: str, note: Note, content: bytes) -> None:
+        """Put the file in place whole. Not flushed: what a power cut takes with it is needed by nobody, for it ends the
+        processes, too."""
+        check_size(note, content)
+        beside = self._pod(uid) / f".{note.value}.new"
+        beside.write_bytes(content)
+        beside.replace(beside.with_name(note.value))
+
+    def forget_note(self, uid: str, note: Note) -> None:
+        """Remove the file."""
+        (self._pod(uid) / note.value).unlink(missing_ok=True)
+
     def termination_log(self, uid: str, container: str, attempt: int) -> str:
         """Create the file behind terminationMessagePath; anyone in the container may write it."""
-        path = self._pods / uid / "containers" / container / str(attempt)
+        path = self._pod(uid) / "containers" / container / str(attempt)
         path.parent.mkdir(mode=POD_MODE, parents=True, exist_ok=True)
         path.touch()
         path.chmod(TERMINATION_MODE)
@@ -83,40 +120,33 @@ class DiskPodFiles:
 
     def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
         """The end of what the container wrote there."""
-        path = self._pods / uid / "containers" / container / str(attempt)
-        try:
-            with path.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
-                return file.read(bytes_max).decode(errors="replace")
-        except OSError:
-            return ""
+        path = self._pod(uid) / "containers" / container / str(attempt)
+        return _end_of(str(path), bytes_max).decode(errors="replace")
 
     # ---- logs ----
 
     def make_log_directory(self, directory: str, container: str) -> None:
-        """The container's log directory."""
+        """The container's log directory. Raises OSError, with EBUSY while the pod's is being removed."""
+        self._check_rest(_LOGS, os.path.basename(directory))
         (Path(directory) / container).mkdir(mode=0o755, parents=True, exist_ok=True)
 
-    def highest_log_attempt(self, directory: str, container: str) -> int | None:
-        """The highest N of the container's ``N.log`` files."""
+    def log_attempts(self, directory: str, container: str) -> Sequence[int]:
+        """Each N of the container's ``N.log`` files and their rotated parts, highest first. What cannot be read holds
+        none."""
         try:
             names = os.listdir(Path(directory) / container)
         except OSError:
-            return None
-        attempts = [int(match[1]) for name in names if (match := _ATTEMPT.match(name))]
-        return max(attempts, default=None)
+            return ()
+        return sorted({int(match[1]) for name in names if (match := _ATTEMPT.fullmatch(name))}, reverse=True)
 
     def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
-        """The last lines of a CRI log, without its prefixes."""
-        try:
-            with open(path, "rb") as file:
-                file.seek(0, os.SEEK_END)
-                # Each line carries some 40 bytes of prefix that do not count.
-                file.seek(max(0, file.tell() - bytes_max - lines_max * 64))
-                lines = plain_lines(file.read())
-        except OSError:
-            return ""
-        return b"".join(lines[-lines_max:])[-bytes_max:].decode(errors="replace")
+        """The last lines of a CRI log, without its prefixes, also of one that was rotated just now."""
+        # Each line carries some 40 bytes of prefix that do not count.
+        wanted = bytes_max + lines_max * 64
+        end = _end_of(path, wanted)
+        if len(end) < wanted and (part := _newest_part(path)):
+            end = _end_of(part, wanted - len(end)) + end
+        return b"".join(plain_lines(end)[-lines_max:])[-bytes_max:].decode(errors="replace")
 
     def link_log(self, link_name: str, log_path: str) -> None:
         """The legacy link. A link of that name from an earlier life is replaced."""
@@ -130,16 +160,20 @@ class DiskPodFiles:
         """Names of the pod log directories."""
         return _directories(self._logs)
 
-    def remove_log_directory(self, name: str) -> None:
-        """One pod's logs and the links into them."""
-        directory = self._logs / name
-        self._remove_links(f"{directory}/")
-        if directory.is_dir() and not directory.is_symlink():
-            shutil.rmtree(directory, ignore_errors=True)
+    async def remove_log_directory(self, name: str) -> None:
+        """One pod's logs and then the links into them. Raises StillMounted, or OSError."""
+        await self._in_thread(partial(self._remove_log_directory, self._logs / name), _LOGS, name)
 
-    def remove_container_logs(self, log_path: str) -> None:
+    def _remove_log_directory(self, directory: Path) -> None:
+        _remove(directory)
+        self._remove_links(f"{directory}/")
+
+    async def remove_container_logs(self, log_path: str) -> None:
         """A container's log with its rotated parts, and the links to it; nothing outside the pods' logs. Raises
         OSError when a part cannot be removed."""
+        await self._in_thread(partial(self._remove_container_logs, log_path), _LOGS, log_path)
+
+    def _remove_container_logs(self, log_path: str) -> None:
         # The runtime says where the log is, and this process may remove anything: links on the way are followed first.
         path = Path(log_path)
         directory = Path(os.path.realpath(path.parent))
@@ -162,10 +196,42 @@ class DiskPodFiles:
             if link.name.removesuffix(".log").rpartition("-")[2] not in container_ids:
                 Path(link.path).unlink(missing_ok=True)
 
+    # ---- threads ----
+
+    async def _in_thread(self, work: Callable[[], object], kind: str, name: str) -> None:
+        """Remove something, which nobody else is removing. Who is cancelled leaves the thread at work."""
+        try:
+            await self._threads.run(work, f"{kind}/{name}", may_hang=kind == _LOGS)
+        except StillRunning as error:
+            raise OSError(errno.EBUSY, "an earlier removal of it has not ended yet", name) from error
+
+    def _check_rest(self, kind: str, name: str) -> None:
+        """What is made while a thread removes would be removed with it."""
+        if name in self._threads.running(kind):
+            raise OSError(errno.EBUSY, "what was left of an earlier life is still being removed", name)
+
     def _remove_links(self, prefix: str) -> None:
         for entry in _entries(self._containers):
             if _target(entry).startswith(prefix):
                 Path(entry.path).unlink(missing_ok=True)
+
+
+def _remove(directory: Path) -> None:
+    """Remove a directory in which containers had their hands. Raises StillMounted, or OSError."""
+    if not directory.is_dir() or directory.is_symlink():
+        return
+    if mounted := mounted_below(str(directory)):
+        raise StillMounted(f"{mounted[0]} is still mounted")
+    remove_tree(str(directory))
+
+
+def _says(path: Path, wanted: bytes) -> bool:
+    """Whether the file is there and holds just that. Not more is read of it than that takes."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(wanted) + 1) == wanted
+    except FileNotFoundError:
+        return False
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
@@ -179,6 +245,27 @@ def _entries(directory: Path) -> list[os.DirEntry[str]]:
 
 def _directories(directory: Path) -> frozenset[str]:
     return frozenset(entry.name for entry in _entries(directory) if entry.is_dir(follow_symlinks=False))
+
+
+def _end_of(path: str, bytes_max: int) -> bytes:
+    """The last bytes of a file; nothing of one that cannot be read, or is no plain file."""
+    try:
+        with open_plain(path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
+            return file.read(bytes_max)
+    except OSError:
+        return b""
+
+
+def _newest_part(path: str) -> str:
+    """What was rotated away of the log last, where it is not compressed; empty where there is nothing."""
+    directory, start = os.path.dirname(path), f"{os.path.basename(path)}."
+    try:
+        names = [name.removeprefix(start) for name in os.listdir(directory) if name.startswith(start)]
+    except OSError:
+        return ""
+    newest = max(filter(is_finished, names), default="")
+    return f"{path}.{newest}" if newest and stem(newest) == newest else ""
 
 
 def _target(entry: os.DirEntry[str]) -> str:

@@ -1,4 +1,4 @@
-"""Notices of changed files, by inotify (``pods.file_source.Watcher``).
+"""Notices of changed files, by inotify (``ports.Watcher``).
 
 A directory is watched itself, a single file through its directory: editors and package tools replace files by renaming
 new ones over them, which a watch on the file would not survive. Files that a link inside the directory points to are
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 from inotify_simple import INotify, flags
+
+from trikubelet.kit.threads import StillRunning
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -44,39 +46,61 @@ class InotifyWatcher:
 
     @asynccontextmanager
     async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[None], None]:
-        """An item each time something changed at the path. Raises OSError when it cannot be watched or, on the next
-        item, when it is gone."""
-        inotify, only = await self._threads.run(partial(_begin, path), key=f"watch {path}")
-        with inotify:
-            yield _Changes(inotify, path, only)
-
-
-def _begin(path: str) -> tuple[INotify, str]:
-    """The watch, and the one name that counts in it; empty where all do."""
-    is_directory = os.path.isdir(path)
-    os.stat(path)
-    inotify = INotify(nonblocking=True)
-    try:
-        inotify.add_watch(path if is_directory else os.path.dirname(os.path.abspath(path)), _CHANGES)
-    except OSError:
-        inotify.close()
-        raise
-    return inotify, "" if is_directory else os.path.basename(path)
+        """An item each time something changed at the path. Raises OSError when it cannot be watched, or its file system
+        has not answered yet who asked before, or, on the next item, when it is gone."""
+        changes = _Changes(path)
+        try:
+            try:
+                await self._threads.run(changes.begin, key=f"watch {path}")
+            except StillRunning as error:
+                raise OSError(errno.EBUSY, str(error)) from error
+            yield changes
+        finally:
+            changes.end()
 
 
 class _Changes:
-    """The notices of one watch."""
+    """The notices of one watch. Who waits for the thread that begins it may give up: then the thread closes what it
+    made."""
 
-    def __init__(self, inotify: INotify, path: str, only: str) -> None:
-        self._inotify = inotify
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._only = only
+        self._only = ""
+        self._inotify: INotify | None = None
+        self._is_over = False
+        self._handing_over = threading.Lock()
+
+    def begin(self) -> None:
+        """In a thread: it touches the file system. Raises OSError."""
+        path = self._path
+        is_directory = os.path.isdir(path)
+        os.stat(path)
+        # The one name that counts; in a directory all do.
+        self._only = "" if is_directory else os.path.basename(path)
+        inotify = INotify(nonblocking=True)
+        try:
+            inotify.add_watch(path if is_directory else os.path.dirname(os.path.abspath(path)), _CHANGES)
+        except OSError:
+            inotify.close()
+            raise
+        with self._handing_over:
+            self._inotify = inotify
+            if self._is_over:
+                inotify.close()
+
+    def end(self) -> None:
+        """Nobody waits for notices any more."""
+        with self._handing_over:
+            self._is_over = True
+            if self._inotify is not None:
+                self._inotify.close()
 
     def __aiter__(self) -> _Changes:
         return self
 
     async def __anext__(self) -> None:
         """Wait for the next change; several at once are one item. Always a checkpoint."""
+        assert self._inotify is not None, "it was not begun"
         while True:
             await trio.lowlevel.wait_readable(self._inotify.fileno())
             events = list(self._inotify.read(timeout=0))

@@ -1,58 +1,131 @@
-"""Having the image of a container on the node: look, pull, wait, remember (``ports.ImagePuller``).
+"""Having the image of a container on the node: look, ask for the right to it, pull, wait, remember
+(``ports.ImagePuller``).
 
-    name valid? ─► present? ─► policy ─► back-off over? ─► pull (one pull per image, a bound on all) ─► look again
+    name valid? ─► present, and the pod's to have? ─► policy ─► back-off over? ─► credentials ─► one pull per image
+      ─► a turn (so many at once) ─► a token (so many a second) ─► each credential until one will do ─► written down
 
-The same image asked for by many pods at once is pulled once; whoever comes while a pull is under way waits for it. A
-failed pull starts a back-off per pod and image, doubling from 10 s to 5 min. Reasons, messages and events are
-upstream's (pkg/kubelet/images), because scripts match them.
+The same image asked for by many pods at once is pulled once; whoever comes while a pull is under way waits for it, and
+takes what came of it if he may. A pod asks for one image after the other and turns are given in the order they were
+asked for, so a pod with many images delays another by one pull at most. A failed pull starts a back-off per pod and
+image. Reasons, messages and events are upstream's (pkg/kubelet/images), because scripts match them.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
 
 import trio
 
 from trikubelet.core.image_names import should_pull, with_default_tag
 from trikubelet.core.names import object_ref
+from trikubelet.core.pull_failures import failed, reason_and_message
+from trikubelet.core.pull_rights import VerificationPolicy
+from trikubelet.core.token_bucket import TokenBucket
+from trikubelet.images.figures import Ensured, PullFigures, size_word
+from trikubelet.kit.every import Every
 from trikubelet.model.duration import format_duration
 from trikubelet.model.errors import ImageUnavailable, RetryAt
-from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeTimeout
+from trikubelet.model.runtime_errors import (
+    RuntimeCallError,
+    RuntimeFailure,
+    RuntimeLost,
+    RuntimeTimeout,
+    RuntimeUnavailable,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+
+    from trikubelet.core.pull_failures import Failure
+    from trikubelet.images.credentials import PodCredentials
+    from trikubelet.images.rights import PullRights
     from trikubelet.model.bounds import Bounds
+    from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.registry import Credential
     from trikubelet.model.runtime import ImageInfo
     from trikubelet.model.runtime_config import SandboxConfig
     from trikubelet.ports import Events, Images
 
 log = logging.getLogger(__name__)
 
-BACKOFF_FIRST_SECONDS, BACKOFF_SECONDS_MAX = 10.0, 300.0
-FAILURES_KEPT_MAX = 10_000
+FAILURES_KEPT_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
-    """The last failed pull of an image for a pod, and when the next may be tried (Trio's clock)."""
+class PullRules:
+    """What the configuration says about pulls. ``at_once_max``: images pulled at the same time; ``per_second`` and
+    ``burst``: pulls begun, 0 a second for any number; ``verification``: None where everybody may have what is there."""
 
-    message: str
-    seconds: float
-    at: float
+    at_once_max: int = 1
+    per_second: float = 0.0
+    burst: int = 1
+    verification: VerificationPolicy | None = field(default_factory=VerificationPolicy)
+    plugins: Sequence[CredentialPlugin] = ()
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """An image somebody wants; ``image`` is its name with a tag or digest. ``credentials`` are asked for once."""
+
+    pod: Pod
+    container: Container
+    image: str
+    sandbox: SandboxConfig
+    credentials: Sequence[Credential] | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.pod.metadata.uid, self.image
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """Where a pod's pull stands, and since when (Trio's clock)."""
+
+    container: str
+    words: str
+    since: float
 
 
 class Puller:
-    """Owns which pulls are under way and which have failed."""
+    """Owns which pulls are under way and which have failed. ``watchers`` are told of each pod an image was pulled for,
+    and how long that took, in seconds; they must not block."""
 
-    def __init__(self, images: Images, events: Events, bounds: Bounds, *, pulls_max: int) -> None:
+    def __init__(
+        self,
+        images: Images,
+        credentials: PodCredentials,
+        rights: PullRights,
+        events: Events,
+        bounds: Bounds,
+        rules: PullRules,
+    ) -> None:
         self._images = images
+        self._credentials = credentials
+        self._rights = rights
         self._events = events
         self._bounds = bounds
-        self._limit = trio.CapacityLimiter(pulls_max)
+        self._turns = trio.CapacityLimiter(rules.at_once_max)
+        self._tokens = TokenBucket(max(rules.burst, 1), rules.per_second, 0.0) if rules.per_second > 0 else None
         self._pulling: dict[str, trio.Lock] = {}
-        self._failures: dict[tuple[str, str], _Failure] = {}
+        self._under_way: dict[str, _UnderWay] = {}
+        self._failures: dict[tuple[str, str], Failure] = {}
+        self.figures: Final = PullFigures()
+        self.watchers: list[Callable[[Pod, float], None]] = []
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep what is written down of pulled images in step with the images there are, until cancelled."""
+        task_status.started()
+        async for _ in Every(self._bounds.pull_records_seconds):
+            try:
+                with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                    await self._rights.tidy(self._images.list_images, self._pulling.keys())
+            except (OSError, RuntimeCallError, trio.TooSlowError) as error:
+                log.debug("The records of pulled images are looked through later: %s", error)
 
     async def ensure(self, pod: Pod, container: Container, sandbox: SandboxConfig) -> ImageInfo:
         """The image, present on the node. Raises ImageUnavailable, or RetryAt while a back-off runs."""
@@ -61,24 +134,45 @@ class Puller:
         except ValueError as error:
             message = f'Failed to apply default image tag "{container.image}": {error}'
             raise self._refused(pod, container, "InvalidImageName", message) from error
+        wanted = _Wanted(pod, container, image, sandbox)
         policy = container.image_pull_policy or "IfNotPresent"
-        present = await self._look(pod, container, image)
-        if not should_pull(policy, present=present is not None):
-            if present is None:
-                message = f'Container image "{image}" is not present with pull policy of Never'
-                raise self._refused(pod, container, "ErrImageNeverPull", message, event="ErrImageNeverPull")
-            said = f'Container image "{image}" already present on machine'
-            self._tell(pod, container, "Normal", "Pulled", said)
+        present = await self._look(wanted)
+        if present is not None and not should_pull(policy, present=True) and await self._may_have(wanted, present):
+            self._tell(
+                wanted,
+                "Normal",
+                "Pulled",
+                f'Container image "{image}" already present on machine and can be accessed by the pod',
+            )
+            self._count(policy, present, pulled="false")
             return present
-        self._check_backoff(pod, container, image)
-        return await self._pull(pod, container, image, sandbox)
+        if policy == "Never":
+            self._count(policy, present, pulled="unknown" if present is None else "true")
+            is_there = "is not present" if present is None else "is present on machine but not accessible by the pod,"
+            message = f'Container image "{image}" {is_there} with pull policy of Never'
+            raise self._refused(pod, container, "ErrImageNeverPull", message, event="ErrImageNeverPull")
+        self._count(policy, present, pulled="true")
+        self._check_backoff(wanted)
+        return await self._pull(wanted)
 
-    async def _look(self, pod: Pod, container: Container, image: str) -> ImageInfo | None:
+    def _count(self, policy: str, present: ImageInfo | None, *, pulled: str) -> None:
+        self.figures.ensured[Ensured("false" if present is None else "true", policy.lower(), pulled)] += 1
+
+    def told(self, uid: str) -> Mapping[str, str]:
+        """Where the pod's pull stands, in words for operators, by the container's name; nothing without one."""
+        found = self._under_way.get(uid)
+        if found is None:
+            return {}
+        return {found.container: f"{found.words}, for {trio.current_time() - found.since:.0f}s"}
+
+    async def _look(self, wanted: _Wanted) -> ImageInfo | None:
         try:
-            return await self._status(image)
+            return await self._status(wanted.image)
         except RuntimeCallError as error:
-            message = f'Failed to inspect image "{image}": {error}'
-            raise self._refused(pod, container, "ImageInspectError", message, event="InspectFailed") from error
+            message = f'Failed to inspect image "{wanted.image}": {error}'
+            raise self._refused(
+                wanted.pod, wanted.container, "ImageInspectError", message, event="InspectFailed"
+            ) from error
 
     async def _status(self, image: str) -> ImageInfo | None:
         seconds = self._bounds.runtime_call_seconds_max
@@ -88,61 +182,135 @@ class Puller:
         except trio.TooSlowError as error:
             raise RuntimeTimeout(f"the container runtime did not answer within {seconds:.0f}s") from error
 
-    def _check_backoff(self, pod: Pod, container: Container, image: str) -> None:
-        failure = self._failures.get((pod.metadata.uid, image))
+    async def _may_have(self, wanted: _Wanted, present: ImageInfo) -> bool:
+        return await self._rights.may_have(wanted.image, present.id, lambda: self._find(wanted))
+
+    async def _find(self, wanted: _Wanted) -> Sequence[Credential]:
+        if wanted.credentials is None:
+            wanted.credentials = await self._credentials.find(wanted.pod, wanted.image)
+        return wanted.credentials
+
+    def _check_backoff(self, wanted: _Wanted) -> None:
+        failure = self._failures.get(wanted.key)
         if failure is None or trio.current_time() >= failure.at:
             return
-        message = f'Back-off pulling image "{image}": {failure.message}'
-        self._tell(pod, container, "Normal", "BackOff", f'Back-off pulling image "{image}"')
-        raise RetryAt("ImagePullBackOff", message, failure.at, container.name)
+        said = f'Back-off pulling image "{wanted.image}"'
+        self._tell(wanted, "Normal", "BackOff", said)
+        raise RetryAt("ImagePullBackOff", f"{said}: {failure.message}", failure.at, wanted.container.name)
 
-    async def _pull(self, pod: Pod, container: Container, image: str, sandbox: SandboxConfig) -> ImageInfo:
-        asked = trio.current_time()
-        self._tell(pod, container, "Normal", "Pulling", f'Pulling image "{image}"')
+    async def _pull(self, wanted: _Wanted) -> ImageInfo:
+        asked, image = trio.current_time(), wanted.image
+        self._tell(wanted, "Normal", "Pulling", f'Pulling image "{image}"')
+        try:
+            with self._shown(wanted) as shown:
+                credentials = await self._find(wanted)
+                async with self._alone(image, shown) as is_first:
+                    found, began = (None if is_first else await self._shared(wanted, credentials)), trio.current_time()
+                    if found is None:
+                        found, began = await self._in_turn(wanted, credentials, shown)
+        except RuntimeCallError as error:
+            raise self._failed(wanted, str(error)) from error
+        self._failures.pop(wanted.key, None)
+        now = trio.current_time()
+        self.figures.durations[size_word(found.size_bytes)].add(now - asked)
+        for watcher in self.watchers:
+            watcher(wanted.pod, now - asked)
+        took, whole = format_duration(round(now - began, 3)), format_duration(round(now - asked, 3))
+        said = f'Successfully pulled image "{image}" in {took} ({whole} including waiting).'
+        self._tell(wanted, "Normal", "Pulled", f"{said} Image size: {found.size_bytes} bytes.")
+        return found
+
+    async def _shared(self, wanted: _Wanted, credentials: Sequence[Credential]) -> ImageInfo | None:
+        """What another pod has just pulled, if this one may have it: with a policy of Always, too, for that is what a
+        pull would find out."""
+        found = await self._status(wanted.image)
+        if found is None or await self._rights.has_shown(wanted.image, found.id, credentials):
+            return found
+        is_always = wanted.container.image_pull_policy == "Always"
+        return None if is_always or not await self._may_have(wanted, found) else found
+
+    async def _in_turn(
+        self, wanted: _Wanted, credentials: Sequence[Credential], shown: _UnderWay
+    ) -> tuple[ImageInfo, float]:
+        """The image, pulled, and when that began."""
+        line = self._turns.statistics()
+        if line.borrowed_tokens >= line.total_tokens:
+            before = line.borrowed_tokens + line.tasks_waiting
+            shown.words = f"{wanted.image} waits for its turn to be pulled, {before} before it"
+        async with self._turns:
+            if self._tokens is not None:
+                await trio.sleep(self._tokens.take_in_advance(trio.current_time()))
+            shown.words, shown.since = f"{wanted.image} is being pulled", trio.current_time()
+            return await self._with_each(wanted, credentials), shown.since
+
+    async def _with_each(self, wanted: _Wanted, credentials: Sequence[Credential]) -> ImageInfo:
+        """The image, pulled with the first credential that will do. Raises RuntimeCallError with what all were told."""
+        image, refusals = wanted.image, dict[str, None]()
+        try:
+            await self._rights.begin(image)
+        except OSError as error:
+            why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
+            raise RuntimeFailure(f"it cannot be written down that it is pulled: {why}") from error
+        for credential in credentials or (None,):
+            try:
+                await self._images.pull_image(image, wanted.sandbox, credential.login if credential else None)
+            except (RuntimeLost, RuntimeTimeout):
+                raise  # it may have been pulled: the intent stays
+            except RuntimeUnavailable:
+                await self._rights.failed(image)
+                raise
+            except RuntimeCallError as error:
+                refusals[str(error)] = None
+                continue
+            found = await self._status(image)
+            if found is None:
+                raise RuntimeFailure("the runtime pulled it and does not have it")
+            await self._rights.succeeded(image, found.id, credential)
+            return found
+        await self._rights.failed(image)
+        said = list(refusals)
+        raise RuntimeFailure(said[0] if len(said) == 1 else f"[{', '.join(said)}]")
+
+    @asynccontextmanager
+    async def _alone(self, image: str, shown: _UnderWay) -> AsyncIterator[bool]:
+        """Nobody else pulls the image meanwhile; whether nobody did before, either."""
         lock = self._pulling.setdefault(image, trio.Lock())
-        waited_for_other = lock.locked()
+        is_first = not lock.locked()
+        if not is_first:
+            shown.words = f"{image} is being pulled for another pod"
         try:
             async with lock:
-                found = await self._status(image) if waited_for_other else None
-                began = trio.current_time()
-                if found is None:
-                    async with self._limit:
-                        began = trio.current_time()
-                        await self._images.pull_image(image, sandbox)
-                    found = await self._status(image)
-        except RuntimeCallError as error:
-            raise self._failed(pod, container, image, str(error)) from error
+                yield is_first
         finally:
             if not lock.statistics().tasks_waiting and not lock.locked():
                 self._pulling.pop(image, None)
-        if found is None:
-            raise self._failed(pod, container, image, "the runtime pulled it and does not have it")
-        self._failures.pop((pod.metadata.uid, image), None)
-        now = trio.current_time()
-        took, whole = format_duration(round(now - began, 3)), format_duration(round(now - asked, 3))
-        said = f'Successfully pulled image "{image}" in {took} ({whole} including waiting).'
-        self._tell(pod, container, "Normal", "Pulled", f"{said} Image size: {found.size_bytes} bytes.")
-        return found
 
-    def _failed(self, pod: Pod, container: Container, image: str, why: str) -> ImageUnavailable:
-        key = (pod.metadata.uid, image)
-        before = self._failures.pop(key, None)
-        seconds = BACKOFF_FIRST_SECONDS if before is None else min(before.seconds * 2, BACKOFF_SECONDS_MAX)
-        message = f'failed to pull image "{image}": {why}'
-        self._failures[key] = _Failure(f"ErrImagePull: {message}", seconds, trio.current_time() + seconds)
+    @contextmanager
+    def _shown(self, wanted: _Wanted) -> Iterator[_UnderWay]:
+        """The pull can be looked at while it is under way. A pod has one at a time."""
+        uid = wanted.pod.metadata.uid
+        words = f"credentials for {wanted.image} are asked for"
+        shown = self._under_way[uid] = _UnderWay(wanted.container.name, words, trio.current_time())
+        try:
+            yield shown
+        finally:
+            self._under_way.pop(uid, None)
+
+    def _failed(self, wanted: _Wanted, why: str) -> ImageUnavailable:
+        reason, message = reason_and_message(wanted.image, why)
+        before = self._failures.pop(wanted.key, None)
+        self._failures[wanted.key] = failed(before, f"{reason}: {message}", trio.current_time())
         while len(self._failures) > FAILURES_KEPT_MAX:
             del self._failures[next(iter(self._failures))]
-        self._tell(pod, container, "Warning", "Failed", f'Failed to pull image "{image}": {why}')
-        self._tell(pod, container, "Warning", "Failed", "Error: ErrImagePull")
-        return ImageUnavailable("ErrImagePull", message, container.name)
+        self._tell(wanted, "Warning", "Failed", f'Failed to pull image "{wanted.image}": {why}')
+        self._tell(wanted, "Warning", "Failed", f"Error: {reason}")
+        return ImageUnavailable(reason, message, wanted.container.name)
 
     def _refused(
         self, pod: Pod, container: Container, reason: str, message: str, *, event: str = "Failed"
     ) -> ImageUnavailable:
-        self._tell(pod, container, "Warning", event, message)
+        self._events.record(object_ref(pod, container.name), "Warning", event, message)
         return ImageUnavailable(reason, message, container.name)
 
-    def _tell(
-        self, pod: Pod, container: Container, type_: Literal["Normal", "Warning"], reason: str, message: str
-    ) -> None:
-        self._events.record(object_ref(pod, container.name), type_, reason, message)
+    def _tell(self, wanted: _Wanted, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self._events.record(object_ref(wanted.pod, wanted.container.name), type_, reason, message)

@@ -51,13 +51,13 @@ class Verbosity:
     its ending (``pleg*``)."""
 
     def __init__(self, verbosity: int = 0, modules: Sequence[tuple[str, int]] = ()) -> None:
-        self._verbosity = verbosity
+        self.verbosity = verbosity
         self._modules = tuple(modules)
 
     @property
     def lowest_level(self) -> int:
         """The lowest Python level that can pass: what the root logger is set to."""
-        return level(max([self._verbosity, *(verbosity for _, verbosity in self._modules)]))
+        return level(max([self.verbosity, *(verbosity for _, verbosity in self._modules)]))
 
     def __call__(self, record: logging.LogRecord) -> bool:
         """Whether the record passes."""
@@ -76,17 +76,26 @@ class Verbosity:
                     return verbosity
             elif fnmatchcase(record.module, pattern):
                 return verbosity
-        return self._verbosity
+        return self.verbosity
 
 
 class TextFormat(logging.Formatter):
-    """klog's text."""
+    """klog's text. Owns the last second's date, in local time as klog's: many lines come within one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._second = -1
+        self._date = ""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, and the traceback if there is one."""
         letter = _letter(record.levelno)
-        when = datetime.fromtimestamp(record.created).strftime("%m%d %H:%M:%S.%f")  # local time, as klog
-        line = f"{letter}{when} {os.getpid():7d} {record.filename}:{record.lineno}] {_message(record)}"
+        second, micros = divmod(int(record.created * 1_000_000), 1_000_000)
+        if second != self._second:
+            self._second, self._date = second, datetime.fromtimestamp(second).strftime("%m%d %H:%M:%S")
+        line = (
+            f"{letter}{self._date}.{micros:06d} {os.getpid():7d} {record.filename}:{record.lineno}] {_message(record)}"
+        )
         traceback = self._traceback(record)
         return f"{line}\n{traceback.translate(_ESCAPES_OF_TRACEBACKS)}" if traceback else line
 
@@ -147,6 +156,16 @@ def install(handler: LogHandler) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(handler.verbosity.lowest_level)
+
+
+def turn_to(verbosity: int) -> None:
+    """Let the process's log have so much from now on, where no ``--vmodule`` says otherwise."""
+    root = logging.getLogger()
+    for handler in root.handlers:
+        if isinstance(handler, LogHandler):
+            handler.verbosity.verbosity = verbosity
+            handler.setLevel(logging.NOTSET)  # some commands keep it quieter than 0 is
+            root.setLevel(handler.verbosity.lowest_level)
 
 
 def _letter(levelno: int) -> str:

@@ -6,13 +6,18 @@ thread is abandoned, not waited for; it still counts against the limiter until i
 
 One hung server must not eat the whole pool by being asked again and again, nor may two threads change the same thing
 at once. So work may be given a key: while an abandoned thread of that key is still alive, the next one is refused.
+And what may hang can have a share of its own beside that of what cannot: it may be large, for who hangs costs a stack
+and nothing else, and then neither waits for the other.
+
+Who computes in a thread keeps the event loop from computing all the same: ``take_short_turns`` says for how long.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
@@ -20,6 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+
+TURN_SECONDS: Final = 0.0005
+"""So long a thread that has something to do waits for another to let it, at most. Python's own is ten times that, and
+the event loop waits anew after every read and write: a request took 20 ms while a thread spelled out a scrape."""
+
+
+def take_short_turns() -> None:
+    """Let the threads of this process take short turns, for the event loop is one of them."""
+    sys.setswitchinterval(TURN_SECONDS)
 
 
 class StillRunning(Exception):
@@ -29,15 +43,18 @@ class StillRunning(Exception):
 class ThreadPool:
     """A named share of threads. Owns which keys have a thread; only Trio's own thread writes that."""
 
-    def __init__(self, name: str, threads_max: int) -> None:
+    def __init__(self, name: str, threads_max: int, hanging_max: int = 0) -> None:
+        """``hanging_max``: the share of what may hang; 0: it has none of its own."""
         self._name = name
         self._limiter = trio.CapacityLimiter(threads_max)
+        self._patient = trio.CapacityLimiter(hanging_max) if hanging_max else self._limiter
         self._busy: set[str] = set()
 
-    async def run(self, work: Callable[[], T], key: str = "") -> T:
+    async def run(self, work: Callable[[], T], key: str = "", *, may_hang: bool = False) -> T:
         """Do ``work`` in a thread. Raises what it raises, and StillRunning when ``key`` is given and busy."""
+        limiter = self._patient if may_hang else self._limiter
         if not key:
-            return await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True)
         if key in self._busy:
             raise StillRunning(f"{key}: what was begun before has not ended yet")
         self._busy.add(key)
@@ -53,12 +70,16 @@ class ThreadPool:
                 self._free(key, token)
 
         try:
-            return await trio.to_thread.run_sync(in_thread, limiter=self._limiter, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(in_thread, limiter=limiter, abandon_on_cancel=True)
         finally:
             # Whoever gets the lock first frees the key: the thread when it ends, or we for a thread that, cancelled
             # while it waited for its turn, will now never do anything.
             if begun.acquire(blocking=False):
                 self._busy.discard(key)
+
+    def running(self, owner: str) -> frozenset[str]:
+        """The keys ``<owner>/<rest>`` that have a thread, begun or waiting for its turn: of each the rest."""
+        return frozenset(key.removeprefix(f"{owner}/") for key in self._busy if key.startswith(f"{owner}/"))
 
     def _free(self, key: str, token: trio.lowlevel.TrioToken) -> None:
         # Delivered in order, so a caller that gets the thread's result finds the key free again.
@@ -66,5 +87,6 @@ class ThreadPool:
             token.run_sync_soon(self._busy.discard, key)
 
     def __repr__(self) -> str:
-        busy = self._limiter.borrowed_tokens
-        return f"<ThreadPool {self._name}: {busy} of {self._limiter.total_tokens:g} busy>"
+        shares = dict.fromkeys((self._limiter, self._patient))
+        busy = " and ".join(f"{one.borrowed_tokens} of {one.total_tokens:g}" for one in shares)
+        return f"<ThreadPool {self._name}: {busy} busy>"

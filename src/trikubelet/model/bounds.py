@@ -17,27 +17,67 @@ class Bounds:
     """How often PLEG lists everything (upstream: 1 s)."""
     relist_stale_seconds_max: float = 180.0
     """Without a successful list for this long PLEG is unhealthy (upstream: 3 min)."""
-    inspections_max: int = 16
-    """Pods inspected at the same time: enough to hide a runtime's latency, few enough not to flood it."""
+    relist_pause_seconds_max: float = 30.0
+    """The longest pause after a slow list, else as long as the list was. With a call's 2 minutes it is less than the
+    3 after which PLEG is unhealthy, so one list that hung is no reason."""
+    relist_quiet_period_seconds: float = 5.0
+    """How often it does on a quiet node whose runtime has shown that it sends events: so late is a lost event found."""
+    relist_quiet_after_seconds: float = 10.0
+    """A node is quiet when nothing was asked, changed or failed for this long."""
+    looks_waiting_max: int = 200
+    """Pods asked for and not yet listed (upstream: 200); the next full list answers who found no room."""
+    looks_max: int = 16
+    """Pods listed one by one at the same time: enough to hide a runtime's latency, few enough not to flood it."""
+    inspections_max: int = 32
+    """Pods inspected at the same time. 100 pods that changed at once are seen after four times the latency of one
+    status call; a hundred calls under way do not harm a runtime."""
+    inspection_hung_seconds: float = 10.0
+    """An inspection that takes longer holds no place any more, and its pod is named to operators."""
     runtime_call_seconds_max: float = 120.0
     """One CRI call (upstream: runtimeRequestTimeout, 2 min)."""
     settle_seconds_max: float = 10.0
     """How long a mutating call in flight may outlive its attempt's cancellation."""
+    start_turn_seconds_max: float = 1.0
+    """How long a pod that starts waits for those before it, one to each processor. A second is six pods on a small
+    machine, and not much to lose behind two that wait for their network."""
     stops_per_pod_max: int = 32
     """Containers of one pod stopped at the same time: more than pods have, so that nobody's grace waits for another's,
     and still an end to what one pod asks of the runtime at once."""
+    exec_probes_side_by_side: int = 32
+    """So many commands of probes begin without waiting for one another. Each is a process for the runtime to start; a
+    node that probes so and comes up would ask for hundreds at once. How many run at most is the number of probes."""
+    exec_probe_turn_seconds_max: float = 1.0
+    """How long a command waits for those before it, no longer than a probe waits for an answer where nothing else is
+    said. One that takes longer is no rush, so it keeps no other from beginning."""
+    exec_probe_extra_seconds_max: float = 10.0
+    """How much longer than the command may run the runtime may take to say what came of it."""
     resync_seconds: float = 60.0
     """A healthy pod is looked at again after this (upstream: syncFrequency), lengthened by up to half by jitter."""
     retry_seconds: float = 10.0
     """A failed attempt is repeated after this, lengthened by up to half by jitter."""
+    volume_retry_seconds: float = 0.5
+    """So soon is a volume that failed tried again, and then half as often each time, down to the pace above (upstream:
+    500 ms, doubled). Right after a pod was bound the API server may not let its node have what the pod needs yet."""
+    resize_first_retry_seconds: float = 30.0
+    resize_retry_seconds: float = 180.0
+    """A resize that waits is decided about again after this, at the latest (upstream: 30 s after the start of the
+    agent, then 3 min)."""
     network_retry_seconds: float = 1.0
     """A pod that waits for the runtime's network looks again after this."""
     housekeeping_period_seconds: float = 2.0
     """How often the node is compared with what it should hold (upstream: 2 s)."""
     garbage_period_seconds: float = 60.0
     """How often dead containers, sandboxes and logs are collected (upstream: 1 min)."""
+    removals_max: int = 4
+    """Pods of which something is removed at the same time, by the collection of garbage and by housekeeping each: what
+    they left is no hurry, and what runs uses the runtime and the disk meanwhile."""
+    removal_hung_seconds: float = 10.0
+    """A pod's removal that takes longer holds no place any more: what makes one hang, a broken network plugin or a
+    dead file server, is rarely alone."""
     runtime_check_seconds: float = 5.0
     """How often the runtime is asked how it is (upstream: 5 s)."""
+    runtime_unwell_check_seconds: float = 0.5
+    """How often while it, or its network, is not well: a node is ready as soon as its runtime is."""
     runtime_stale_seconds_max: float = 30.0
     """Without a good answer for this long the runtime counts as down (upstream: 30 s)."""
     kill_orphan_grace_seconds: int = 1
@@ -52,9 +92,29 @@ class Bounds:
     """One manifest file or HTTP body; etcd would refuse a pod far smaller."""
     pulls_max: int = 5
     """Images pulled at the same time when pulls are not serialised."""
+    pull_records_seconds: float = 300.0
+    """How often the records of pulled images are compared with the images there are (upstream: with their garbage, 5
+    min)."""
     events_kept_max: int = 1000
     """Events remembered for ``get events`` and ``describe``."""
     syncloop_stale_seconds_max: float = 300.0
     """Without a pass of the sync loop for this long it counts as stuck (upstream: 5 min or twice the resync)."""
+    status_writes_max: int = 8
+    """Statuses written to the API server at the same time: enough to hide its latency, few for one node of many."""
+    mirror_writes_max: int = 4
+    """Mirror pods made or removed at the same time; a node has few, and nothing waits for them."""
+    event_writes_max: int = 4
+    """Events told to the API server at the same time."""
+    events_waiting_max: int = 1000
+    """Events that wait to be told to the API server (upstream: 1000); what comes after that is lost and counted."""
+    status_reconcile_seconds: float = 10.0
+    """How often what the API server has is compared with what we computed even if nothing happened (upstream: 10 s)."""
+    api_call_seconds_max: float = 30.0
+    """One request to the API server; without an answer it counts as lost."""
+    api_pause_seconds_max: float = 5.0
+    """The longest pause, without its jitter, between two tries at an API server that does not answer, or at one object
+    that it has trouble with: so late does a node notice that it is back."""
+    api_retry_seconds_max: float = 60.0
+    """The longest pause between two tries of what the API server said no to."""
     stop_seconds_max: float = 10.0
     """How long going down may take before the process ends anyway."""

@@ -29,6 +29,14 @@ def parse_duration(text: str) -> float:
     return -seconds if text.startswith("-") else seconds
 
 
+def parse_span(text: str) -> float:
+    """The same of what cannot be before it began. Raises ValueError for less than nothing, too."""
+    seconds = parse_duration(text)
+    if seconds < 0:
+        raise ValueError(f"{text!r} is negative: write how long it may last, such as 30s")
+    return seconds
+
+
 def format_duration(seconds: float) -> str:
     """The way Go prints it: ``0s``, ``1.5ms``, ``10s``, ``1m20s``, ``5m0s``, ``1h0m0s``."""
     nanos = round(abs(seconds) * _NANO)

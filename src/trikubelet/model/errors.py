@@ -7,10 +7,6 @@ ports; each carries what a user will read in a pod's status, so no caller has to
 from __future__ import annotations
 
 
-class InvariantBroken(Exception):
-    """Something that must never be is so. Nobody catches it: the process ends and starts again from the facts."""
-
-
 class StartFailed(Exception):
     """The agent cannot start with what it was given. The message is the whole story; exit code 1."""
 
@@ -31,11 +27,28 @@ class ImageUnavailable(PodSyncError):
 
 
 class VolumeFailed(PodSyncError):
-    """A volume cannot be set up or taken down now (event reason FailedMount)."""
+    """Volumes cannot be set up or taken down now (event reason FailedMount). ``messages`` has one for each of them, to
+    be told by itself."""
+
+    def __init__(self, reason: str, *messages: str) -> None:
+        super().__init__(reason, "; ".join(messages))
+        self.messages = messages
+
+
+class ObjectUnavailable(Exception):
+    """An object that a pod refers to, or a token for it, cannot be had now; the message is for its user."""
+
+
+class LoginUnavailable(Exception):
+    """A credential plugin made no login; the message is the end of a sentence that begins with its name."""
 
 
 class CgroupFailed(PodSyncError):
     """A pod's cgroup cannot be made or removed now (event reason FailedCreatePodContainer or FailedKillPod)."""
+
+
+class ResizeFailed(PodSyncError):
+    """A pod that runs cannot be brought to its new amounts now (event reason ResizeError)."""
 
 
 class StillMounted(Exception):

@@ -36,8 +36,9 @@ class Fault:
         return f"{where}: {what} ({self.remedy})" if self.remedy else f"{where}: {what}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The remedy for a misspelt ``name``: ``did you mean "x"?``, or empty when nothing known is near it."""
+def nearest(name: str, known: Iterable[str], mark: str = "") -> str:
+    """The remedy for a misspelt ``name``: ``did you mean "x"?``, or empty when nothing known is near it. ``mark`` is
+    what stands before all of them, and makes none nearer: a flag's dashes."""
     by_lower = {word.lower(): word for word in known}
     found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f'did you mean "{by_lower[found[0]]}"?' if found else ""
+    return f'did you mean "{mark}{by_lower[found[0]]}"?' if found else ""

@@ -134,9 +134,13 @@ class FeatureGates:
                 return self.given[group]
         return gate.default
 
-    def differing(self) -> dict[str, bool]:
-        """The gates that are not what they are by default, in the order of their names."""
-        return {name: self.enabled(name) for name in sorted(GATES) if self.enabled(name) is not GATES[name].default}
+    def states(self) -> dict[tuple[str, str], bool]:
+        """Each gate with its stage, as upstream's metric has it (``ALPHA``, nothing for a finished one), and whether it
+        is on."""
+        return {
+            (gate.name, "" if gate.stage is Stage.GA else gate.stage.value.upper()): self.enabled(gate.name)
+            for gate in GATES.values()
+        }
 
 
 def gate_problem(name: str, value: bool) -> tuple[str, str]:
@@ -152,17 +156,22 @@ def gate_problem(name: str, value: bool) -> tuple[str, str]:
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """``A=true,B=false`` as a mapping; names are not judged here. Raises ValueError saying what is wrong."""
-    gates = {}
+    """``A=true,B=false`` as a mapping. Raises ValueError saying everything that is wrong; names are judged only then,
+    for otherwise whoever takes the mapping does that."""
+    gates: dict[str, bool] = {}
+    wrong: list[str] = []
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not part.strip():
             continue
         if not equals:
-            raise ValueError(f"missing bool value for {name}: write {name}=true or {name}=false")
-        if value.lower() not in _BOOLS:
-            raise ValueError(f"invalid value of {name}: {value!r}: write true or false")
-        gates[name] = _BOOLS[value.lower()]
+            wrong.append(f"missing bool value for {name}: write {name}=true or {name}=false")
+        elif value.lower() not in _BOOLS:
+            wrong.append(f"invalid value of {name}: {value!r}: write true or false")
+        else:
+            gates[name] = _BOOLS[value.lower()]
+    if wrong:
+        raise ValueError("; ".join(wrong + [problem for gate in gates.items() if (problem := gate_problem(*gate)[0])]))
     return gates
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from trikubelet.model.scalar import Int32
+
 Quantity = str | int | float
 IntOrString = int | str
 
@@ -31,6 +33,7 @@ ODD_NAMES = {
     "image_id": "imageID",
     "load_balancer_ip": "loadBalancerIP",
     "machine_id": "machineID",
+    "node_id": "nodeID",
     "pd_id": "pdID",
     "pod_cidr": "podCIDR",
     "pod_cidrs": "podCIDRs",
@@ -60,7 +63,7 @@ class AWSElasticBlockStoreVolumeSource(Record, frozen=True, kw_only=True):
     """The API's AWSElasticBlockStoreVolumeSource."""
 
     fs_type: str = ""
-    partition: int | None = None
+    partition: Int32 | None = None
     read_only: bool | None = None
     volume_id: str
 
@@ -98,12 +101,85 @@ class AzureDiskVolumeSource(Record, frozen=True, kw_only=True):
     read_only: bool | None = None
 
 
+class AzureFilePersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's AzureFilePersistentVolumeSource."""
+
+    read_only: bool | None = None
+    secret_name: str
+    secret_namespace: str = ""
+    share_name: str
+
+
 class AzureFileVolumeSource(Record, frozen=True, kw_only=True):
     """The API's AzureFileVolumeSource."""
 
     read_only: bool | None = None
     secret_name: str
     share_name: str
+
+
+class CSIDriver(Record, frozen=True, kw_only=True):
+    """The API's CSIDriver."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta | None = None
+    spec: CSIDriverSpec
+
+
+class CSIDriverSpec(Record, frozen=True, kw_only=True):
+    """The API's CSIDriverSpec."""
+
+    attach_required: bool | None = None
+    fs_group_policy: str = ""
+    node_allocatable_update_period_seconds: int | None = None
+    pod_info_on_mount: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
+    requires_republish: bool | None = None
+    se_linux_mount: bool | None = None
+    service_account_token_in_secrets: bool | None = None
+    storage_capacity: bool | None = None
+    token_requests: tuple[TokenRequest, ...] = ()
+    volume_lifecycle_modes: tuple[str, ...] = ()
+
+
+class CSINode(Record, frozen=True, kw_only=True):
+    """The API's CSINode."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta
+    spec: CSINodeSpec
+
+
+class CSINodeDriver(Record, frozen=True, kw_only=True):
+    """The API's CSINodeDriver."""
+
+    allocatable: VolumeNodeResources | None = None
+    name: str
+    node_id: str
+    topology_keys: tuple[str, ...] = ()
+
+
+class CSINodeSpec(Record, frozen=True, kw_only=True):
+    """The API's CSINodeSpec."""
+
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSIPersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's CSIPersistentVolumeSource."""
+
+    controller_expand_secret_ref: SecretReference | None = None
+    controller_publish_secret_ref: SecretReference | None = None
+    driver: str
+    fs_type: str = ""
+    node_expand_secret_ref: SecretReference | None = None
+    node_publish_secret_ref: SecretReference | None = None
+    node_stage_secret_ref: SecretReference | None = None
+    read_only: bool | None = None
+    volume_attributes: dict[str, str] = {}
+    volume_handle: str
 
 
 class CSIVolumeSource(Record, frozen=True, kw_only=True):
@@ -121,6 +197,17 @@ class Capabilities(Record, frozen=True, kw_only=True):
 
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+
+
+class CephFSPersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's CephFSPersistentVolumeSource."""
+
+    monitors: tuple[str, ...]
+    path: str = ""
+    read_only: bool | None = None
+    secret_file: str = ""
+    secret_ref: SecretReference | None = None
+    user: str = ""
 
 
 class CephFSVolumeSource(Record, frozen=True, kw_only=True):
@@ -158,7 +245,7 @@ class CertificateSigningRequestCondition(Record, frozen=True, kw_only=True):
 class CertificateSigningRequestSpec(Record, frozen=True, kw_only=True):
     """The API's CertificateSigningRequestSpec."""
 
-    expiration_seconds: int | None = None
+    expiration_seconds: Int32 | None = None
     extra: dict[str, tuple[str, ...]] = {}
     groups: tuple[str, ...] = ()
     request: str
@@ -175,6 +262,15 @@ class CertificateSigningRequestStatus(Record, frozen=True, kw_only=True):
     conditions: tuple[CertificateSigningRequestCondition, ...] = ()
 
 
+class CinderPersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's CinderPersistentVolumeSource."""
+
+    fs_type: str = ""
+    read_only: bool | None = None
+    secret_ref: SecretReference | None = None
+    volume_id: str
+
+
 class CinderVolumeSource(Record, frozen=True, kw_only=True):
     """The API's CinderVolumeSource."""
 
@@ -187,7 +283,16 @@ class CinderVolumeSource(Record, frozen=True, kw_only=True):
 class ClientIPConfig(Record, frozen=True, kw_only=True):
     """The API's ClientIPConfig."""
 
-    timeout_seconds: int | None = None
+    timeout_seconds: Int32 | None = None
+
+
+class ClusterTrustBundle(Record, frozen=True, kw_only=True):
+    """The API's ClusterTrustBundle."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta
+    spec: ClusterTrustBundleSpec
 
 
 class ClusterTrustBundleProjection(Record, frozen=True, kw_only=True):
@@ -198,6 +303,13 @@ class ClusterTrustBundleProjection(Record, frozen=True, kw_only=True):
     optional: bool | None = None
     path: str
     signer_name: str = ""
+
+
+class ClusterTrustBundleSpec(Record, frozen=True, kw_only=True):
+    """The API's ClusterTrustBundleSpec."""
+
+    signer_name: str = ""
+    trust_bundle: str
 
 
 class Condition(Record, frozen=True, kw_only=True):
@@ -258,7 +370,7 @@ class ConfigMapProjection(Record, frozen=True, kw_only=True):
 class ConfigMapVolumeSource(Record, frozen=True, kw_only=True):
     """The API's ConfigMapVolumeSource."""
 
-    default_mode: int | None = None
+    default_mode: Int32 | None = None
     items: tuple[KeyToPath, ...] = ()
     name: str = ""
     optional: bool | None = None
@@ -312,9 +424,9 @@ class ContainerImage(Record, frozen=True, kw_only=True):
 class ContainerPort(Record, frozen=True, kw_only=True):
     """The API's ContainerPort."""
 
-    container_port: int
+    container_port: Int32
     host_ip: str = ""
-    host_port: int | None = None
+    host_port: Int32 | None = None
     name: str = ""
     protocol: str = ""
 
@@ -337,7 +449,7 @@ class ContainerRestartRuleOnExitCodes(Record, frozen=True, kw_only=True):
     """The API's ContainerRestartRuleOnExitCodes."""
 
     operator: str
-    values: tuple[int, ...] = ()
+    values: tuple[Int32, ...] = ()
 
 
 class ContainerState(Record, frozen=True, kw_only=True):
@@ -358,11 +470,11 @@ class ContainerStateTerminated(Record, frozen=True, kw_only=True):
     """The API's ContainerStateTerminated."""
 
     container_id: str = ""
-    exit_code: int
+    exit_code: Int32
     finished_at: str = ""
     message: str = ""
     reason: str = ""
-    signal: int | None = None
+    signal: Int32 | None = None
     started_at: str = ""
 
 
@@ -385,7 +497,7 @@ class ContainerStatus(Record, frozen=True, kw_only=True):
     name: str
     ready: bool
     resources: ResourceRequirements | None = None
-    restart_count: int
+    restart_count: Int32
     started: bool | None = None
     state: ContainerState | None = None
     stop_signal: str = ""
@@ -402,7 +514,7 @@ class ContainerUser(Record, frozen=True, kw_only=True):
 class DaemonEndpoint(Record, frozen=True, kw_only=True, rename={"port": "Port"}):
     """The API's DaemonEndpoint."""
 
-    port: int
+    port: Int32
 
 
 class DownwardAPIProjection(Record, frozen=True, kw_only=True):
@@ -415,7 +527,7 @@ class DownwardAPIVolumeFile(Record, frozen=True, kw_only=True):
     """The API's DownwardAPIVolumeFile."""
 
     field_ref: ObjectFieldSelector | None = None
-    mode: int | None = None
+    mode: Int32 | None = None
     path: str
     resource_field_ref: ResourceFieldSelector | None = None
 
@@ -423,7 +535,7 @@ class DownwardAPIVolumeFile(Record, frozen=True, kw_only=True):
 class DownwardAPIVolumeSource(Record, frozen=True, kw_only=True):
     """The API's DownwardAPIVolumeSource."""
 
-    default_mode: int | None = None
+    default_mode: Int32 | None = None
     items: tuple[DownwardAPIVolumeFile, ...] = ()
 
 
@@ -502,7 +614,7 @@ class Event(Record, frozen=True, kw_only=True):
 
     action: str = ""
     api_version: str = ""
-    count: int | None = None
+    count: Int32 | None = None
     event_time: str = ""
     first_timestamp: str = ""
     involved_object: ObjectReference
@@ -522,7 +634,7 @@ class Event(Record, frozen=True, kw_only=True):
 class EventSeries(Record, frozen=True, kw_only=True):
     """The API's EventSeries."""
 
-    count: int | None = None
+    count: Int32 | None = None
     last_observed_time: str = ""
 
 
@@ -543,10 +655,25 @@ class FCVolumeSource(Record, frozen=True, kw_only=True):
     """The API's FCVolumeSource."""
 
     fs_type: str = ""
-    lun: int | None = None
+    lun: Int32 | None = None
     read_only: bool | None = None
     target_wwns: tuple[str, ...] = ()
     wwids: tuple[str, ...] = ()
+
+
+class FieldSelectorAttributes(Record, frozen=True, kw_only=True):
+    """The API's FieldSelectorAttributes."""
+
+    raw_selector: str = ""
+    requirements: tuple[FieldSelectorRequirement, ...] = ()
+
+
+class FieldSelectorRequirement(Record, frozen=True, kw_only=True):
+    """The API's FieldSelectorRequirement."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
 
 
 class FileKeySelector(Record, frozen=True, kw_only=True):
@@ -556,6 +683,16 @@ class FileKeySelector(Record, frozen=True, kw_only=True):
     optional: bool | None = None
     path: str
     volume_name: str
+
+
+class FlexPersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's FlexPersistentVolumeSource."""
+
+    driver: str
+    fs_type: str = ""
+    options: dict[str, str] = {}
+    read_only: bool | None = None
+    secret_ref: SecretReference | None = None
 
 
 class FlexVolumeSource(Record, frozen=True, kw_only=True):
@@ -579,7 +716,7 @@ class GCEPersistentDiskVolumeSource(Record, frozen=True, kw_only=True):
     """The API's GCEPersistentDiskVolumeSource."""
 
     fs_type: str = ""
-    partition: int | None = None
+    partition: Int32 | None = None
     pd_name: str
     read_only: bool | None = None
 
@@ -587,7 +724,7 @@ class GCEPersistentDiskVolumeSource(Record, frozen=True, kw_only=True):
 class GRPCAction(Record, frozen=True, kw_only=True):
     """The API's GRPCAction."""
 
-    port: int
+    port: Int32
     service: str = ""
 
 
@@ -597,6 +734,15 @@ class GitRepoVolumeSource(Record, frozen=True, kw_only=True):
     directory: str = ""
     repository: str
     revision: str = ""
+
+
+class GlusterfsPersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's GlusterfsPersistentVolumeSource."""
+
+    endpoints: str
+    endpoints_namespace: str = ""
+    path: str
+    read_only: bool | None = None
 
 
 class GlusterfsVolumeSource(Record, frozen=True, kw_only=True):
@@ -644,6 +790,22 @@ class HostPathVolumeSource(Record, frozen=True, kw_only=True):
     type: str = ""
 
 
+class ISCSIPersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's ISCSIPersistentVolumeSource."""
+
+    chap_auth_discovery: bool | None = None
+    chap_auth_session: bool | None = None
+    fs_type: str = ""
+    initiator_name: str = ""
+    iqn: str
+    iscsi_interface: str = ""
+    lun: Int32
+    portals: tuple[str, ...] = ()
+    read_only: bool | None = None
+    secret_ref: SecretReference | None = None
+    target_portal: str
+
+
 class ISCSIVolumeSource(Record, frozen=True, kw_only=True):
     """The API's ISCSIVolumeSource."""
 
@@ -653,7 +815,7 @@ class ISCSIVolumeSource(Record, frozen=True, kw_only=True):
     initiator_name: str = ""
     iqn: str
     iscsi_interface: str = ""
-    lun: int
+    lun: Int32
     portals: tuple[str, ...] = ()
     read_only: bool | None = None
     secret_ref: LocalObjectReference | None = None
@@ -677,7 +839,7 @@ class KeyToPath(Record, frozen=True, kw_only=True):
     """The API's KeyToPath."""
 
     key: str
-    mode: int | None = None
+    mode: Int32 | None = None
     path: str
 
 
@@ -686,6 +848,13 @@ class LabelSelector(Record, frozen=True, kw_only=True):
 
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
     match_labels: dict[str, str] = {}
+
+
+class LabelSelectorAttributes(Record, frozen=True, kw_only=True):
+    """The API's LabelSelectorAttributes."""
+
+    raw_selector: str = ""
+    requirements: tuple[LabelSelectorRequirement, ...] = ()
 
 
 class LabelSelectorRequirement(Record, frozen=True, kw_only=True):
@@ -710,8 +879,8 @@ class LeaseSpec(Record, frozen=True, kw_only=True):
 
     acquire_time: str = ""
     holder_identity: str = ""
-    lease_duration_seconds: int | None = None
-    lease_transitions: int | None = None
+    lease_duration_seconds: Int32 | None = None
+    lease_transitions: Int32 | None = None
     preferred_holder: str = ""
     renew_time: str = ""
     strategy: str = ""
@@ -773,6 +942,13 @@ class LocalObjectReference(Record, frozen=True, kw_only=True):
     name: str = ""
 
 
+class LocalVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's LocalVolumeSource."""
+
+    fs_type: str = ""
+    path: str
+
+
 class ManagedFieldsEntry(Record, frozen=True, kw_only=True):
     """The API's ManagedFieldsEntry."""
 
@@ -783,6 +959,13 @@ class ManagedFieldsEntry(Record, frozen=True, kw_only=True):
     operation: str = ""
     subresource: str = ""
     time: str = ""
+
+
+class ModifyVolumeStatus(Record, frozen=True, kw_only=True):
+    """The API's ModifyVolumeStatus."""
+
+    status: str
+    target_volume_attributes_class_name: str = ""
 
 
 class NFSVolumeSource(Record, frozen=True, kw_only=True):
@@ -960,6 +1143,13 @@ class NodeSystemInfo(Record, frozen=True, kw_only=True):
     system_uuid: str
 
 
+class NonResourceAttributes(Record, frozen=True, kw_only=True):
+    """The API's NonResourceAttributes."""
+
+    path: str = ""
+    verb: str = ""
+
+
 class ObjectFieldSelector(Record, frozen=True, kw_only=True):
     """The API's ObjectFieldSelector."""
 
@@ -1016,6 +1206,37 @@ class OwnerReference(Record, frozen=True, kw_only=True):
     uid: str
 
 
+class PersistentVolume(Record, frozen=True, kw_only=True):
+    """The API's PersistentVolume."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta
+    spec: PersistentVolumeSpec
+    status: PersistentVolumeStatus | None = None
+
+
+class PersistentVolumeClaim(Record, frozen=True, kw_only=True):
+    """The API's PersistentVolumeClaim."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta
+    spec: PersistentVolumeClaimSpec
+    status: PersistentVolumeClaimStatus | None = None
+
+
+class PersistentVolumeClaimCondition(Record, frozen=True, kw_only=True):
+    """The API's PersistentVolumeClaimCondition."""
+
+    last_probe_time: str = ""
+    last_transition_time: str = ""
+    message: str = ""
+    reason: str = ""
+    status: str
+    type: str
+
+
 class PersistentVolumeClaimSpec(Record, frozen=True, kw_only=True):
     """The API's PersistentVolumeClaimSpec."""
 
@@ -1030,6 +1251,19 @@ class PersistentVolumeClaimSpec(Record, frozen=True, kw_only=True):
     volume_name: str = ""
 
 
+class PersistentVolumeClaimStatus(Record, frozen=True, kw_only=True):
+    """The API's PersistentVolumeClaimStatus."""
+
+    access_modes: tuple[str, ...] = ()
+    allocated_resource_statuses: dict[str, str] = {}
+    allocated_resources: dict[str, Quantity] = {}
+    capacity: dict[str, Quantity] = {}
+    conditions: tuple[PersistentVolumeClaimCondition, ...] = ()
+    current_volume_attributes_class_name: str = ""
+    modify_volume_status: ModifyVolumeStatus | None = None
+    phase: str = ""
+
+
 class PersistentVolumeClaimTemplate(Record, frozen=True, kw_only=True):
     """The API's PersistentVolumeClaimTemplate."""
 
@@ -1042,6 +1276,51 @@ class PersistentVolumeClaimVolumeSource(Record, frozen=True, kw_only=True):
 
     claim_name: str
     read_only: bool | None = None
+
+
+class PersistentVolumeSpec(Record, frozen=True, kw_only=True):
+    """The API's PersistentVolumeSpec."""
+
+    access_modes: tuple[str, ...] = ()
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    azure_file: AzureFilePersistentVolumeSource | None = None
+    capacity: dict[str, Quantity] = {}
+    cephfs: CephFSPersistentVolumeSource | None = None
+    cinder: CinderPersistentVolumeSource | None = None
+    claim_ref: ObjectReference | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    fc: FCVolumeSource | None = None
+    flex_volume: FlexPersistentVolumeSource | None = None
+    flocker: FlockerVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    glusterfs: GlusterfsPersistentVolumeSource | None = None
+    host_path: HostPathVolumeSource | None = None
+    iscsi: ISCSIPersistentVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+    mount_options: tuple[str, ...] = ()
+    nfs: NFSVolumeSource | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    persistent_volume_reclaim_policy: str = ""
+    photon_persistent_disk: PhotonPersistentDiskVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
+    quobyte: QuobyteVolumeSource | None = None
+    rbd: RBDPersistentVolumeSource | None = None
+    scale_io: ScaleIOPersistentVolumeSource | None = None
+    storage_class_name: str = ""
+    storageos: StorageOSPersistentVolumeSource | None = None
+    volume_attributes_class_name: str = ""
+    volume_mode: str = ""
+    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
+
+
+class PersistentVolumeStatus(Record, frozen=True, kw_only=True):
+    """The API's PersistentVolumeStatus."""
+
+    last_phase_transition_time: str = ""
+    message: str = ""
+    phase: str = ""
+    reason: str = ""
 
 
 class PhotonPersistentDiskVolumeSource(Record, frozen=True, kw_only=True):
@@ -1093,7 +1372,7 @@ class PodCertificateProjection(Record, frozen=True, kw_only=True):
     credential_bundle_path: str = ""
     key_path: str = ""
     key_type: str
-    max_expiration_seconds: int | None = None
+    max_expiration_seconds: Int32 | None = None
     signer_name: str
     user_annotations: dict[str, str] = {}
 
@@ -1229,7 +1508,7 @@ class PodSpec(Record, frozen=True, kw_only=True):
     os: PodOS | None = None
     overhead: dict[str, Quantity] = {}
     preemption_policy: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     readiness_gates: tuple[PodReadinessGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
@@ -1281,7 +1560,7 @@ class PortStatus(Record, frozen=True, kw_only=True):
     """The API's PortStatus."""
 
     error: str = ""
-    port: int
+    port: Int32
     protocol: str
 
 
@@ -1297,28 +1576,28 @@ class PreferredSchedulingTerm(Record, frozen=True, kw_only=True):
     """The API's PreferredSchedulingTerm."""
 
     preference: NodeSelectorTerm
-    weight: int
+    weight: Int32
 
 
 class Probe(Record, frozen=True, kw_only=True):
     """The API's Probe."""
 
     exec: ExecAction | None = None
-    failure_threshold: int | None = None
+    failure_threshold: Int32 | None = None
     grpc: GRPCAction | None = None
     http_get: HTTPGetAction | None = None
-    initial_delay_seconds: int | None = None
-    period_seconds: int | None = None
-    success_threshold: int | None = None
+    initial_delay_seconds: Int32 | None = None
+    period_seconds: Int32 | None = None
+    success_threshold: Int32 | None = None
     tcp_socket: TCPSocketAction | None = None
     termination_grace_period_seconds: int | None = None
-    timeout_seconds: int | None = None
+    timeout_seconds: Int32 | None = None
 
 
 class ProjectedVolumeSource(Record, frozen=True, kw_only=True):
     """The API's ProjectedVolumeSource."""
 
-    default_mode: int | None = None
+    default_mode: Int32 | None = None
     sources: tuple[VolumeProjection, ...] = ()
 
 
@@ -1333,6 +1612,19 @@ class QuobyteVolumeSource(Record, frozen=True, kw_only=True):
     volume: str
 
 
+class RBDPersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's RBDPersistentVolumeSource."""
+
+    fs_type: str = ""
+    image: str
+    keyring: str = ""
+    monitors: tuple[str, ...]
+    pool: str = ""
+    read_only: bool | None = None
+    secret_ref: SecretReference | None = None
+    user: str = ""
+
+
 class RBDVolumeSource(Record, frozen=True, kw_only=True):
     """The API's RBDVolumeSource."""
 
@@ -1344,6 +1636,20 @@ class RBDVolumeSource(Record, frozen=True, kw_only=True):
     read_only: bool | None = None
     secret_ref: LocalObjectReference | None = None
     user: str = ""
+
+
+class ResourceAttributes(Record, frozen=True, kw_only=True):
+    """The API's ResourceAttributes."""
+
+    field_selector: FieldSelectorAttributes | None = None
+    group: str = ""
+    label_selector: LabelSelectorAttributes | None = None
+    name: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    verb: str = ""
+    version: str = ""
 
 
 class ResourceClaim(Record, frozen=True, kw_only=True):
@@ -1402,6 +1708,21 @@ class SELinuxOptions(Record, frozen=True, kw_only=True):
     role: str = ""
     type: str = ""
     user: str = ""
+
+
+class ScaleIOPersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's ScaleIOPersistentVolumeSource."""
+
+    fs_type: str = ""
+    gateway: str
+    protection_domain: str = ""
+    read_only: bool | None = None
+    secret_ref: SecretReference
+    ssl_enabled: bool | None = None
+    storage_mode: str = ""
+    storage_pool: str = ""
+    system: str
+    volume_name: str = ""
 
 
 class ScaleIOVolumeSource(Record, frozen=True, kw_only=True):
@@ -1468,10 +1789,17 @@ class SecretProjection(Record, frozen=True, kw_only=True):
     optional: bool | None = None
 
 
+class SecretReference(Record, frozen=True, kw_only=True):
+    """The API's SecretReference."""
+
+    name: str = ""
+    namespace: str = ""
+
+
 class SecretVolumeSource(Record, frozen=True, kw_only=True):
     """The API's SecretVolumeSource."""
 
-    default_mode: int | None = None
+    default_mode: Int32 | None = None
     items: tuple[KeyToPath, ...] = ()
     optional: bool | None = None
     secret_name: str = ""
@@ -1517,8 +1845,8 @@ class ServicePort(Record, frozen=True, kw_only=True):
 
     app_protocol: str = ""
     name: str = ""
-    node_port: int | None = None
-    port: int
+    node_port: Int32 | None = None
+    port: Int32
     protocol: str = ""
     target_port: IntOrString | None = None
 
@@ -1532,7 +1860,7 @@ class ServiceSpec(Record, frozen=True, kw_only=True):
     external_ips: tuple[str, ...] = ()
     external_name: str = ""
     external_traffic_policy: str = ""
-    health_check_node_port: int | None = None
+    health_check_node_port: Int32 | None = None
     internal_traffic_policy: str = ""
     ip_families: tuple[str, ...] = ()
     ip_family_policy: str = ""
@@ -1573,6 +1901,16 @@ class SleepAction(Record, frozen=True, kw_only=True):
     seconds: int
 
 
+class StorageOSPersistentVolumeSource(Record, frozen=True, kw_only=True):
+    """The API's StorageOSPersistentVolumeSource."""
+
+    fs_type: str = ""
+    read_only: bool | None = None
+    secret_ref: ObjectReference | None = None
+    volume_name: str = ""
+    volume_namespace: str = ""
+
+
 class StorageOSVolumeSource(Record, frozen=True, kw_only=True):
     """The API's StorageOSVolumeSource."""
 
@@ -1581,6 +1919,36 @@ class StorageOSVolumeSource(Record, frozen=True, kw_only=True):
     secret_ref: LocalObjectReference | None = None
     volume_name: str = ""
     volume_namespace: str = ""
+
+
+class SubjectAccessReview(Record, frozen=True, kw_only=True):
+    """The API's SubjectAccessReview."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta | None = None
+    spec: SubjectAccessReviewSpec
+    status: SubjectAccessReviewStatus | None = None
+
+
+class SubjectAccessReviewSpec(Record, frozen=True, kw_only=True):
+    """The API's SubjectAccessReviewSpec."""
+
+    extra: dict[str, tuple[str, ...]] = {}
+    groups: tuple[str, ...] = ()
+    non_resource_attributes: NonResourceAttributes | None = None
+    resource_attributes: ResourceAttributes | None = None
+    uid: str = ""
+    user: str = ""
+
+
+class SubjectAccessReviewStatus(Record, frozen=True, kw_only=True):
+    """The API's SubjectAccessReviewStatus."""
+
+    allowed: bool
+    denied: bool | None = None
+    evaluation_error: str = ""
+    reason: str = ""
 
 
 class Sysctl(Record, frozen=True, kw_only=True):
@@ -1606,6 +1974,39 @@ class Taint(Record, frozen=True, kw_only=True):
     value: str = ""
 
 
+class TokenRequest(Record, frozen=True, kw_only=True):
+    """The API's TokenRequest."""
+
+    audience: str
+    expiration_seconds: int | None = None
+
+
+class TokenReview(Record, frozen=True, kw_only=True):
+    """The API's TokenReview."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta | None = None
+    spec: TokenReviewSpec
+    status: TokenReviewStatus | None = None
+
+
+class TokenReviewSpec(Record, frozen=True, kw_only=True):
+    """The API's TokenReviewSpec."""
+
+    audiences: tuple[str, ...] = ()
+    token: str
+
+
+class TokenReviewStatus(Record, frozen=True, kw_only=True):
+    """The API's TokenReviewStatus."""
+
+    audiences: tuple[str, ...] = ()
+    authenticated: bool | None = None
+    error: str = ""
+    user: UserInfo | None = None
+
+
 class Toleration(Record, frozen=True, kw_only=True):
     """The API's Toleration."""
 
@@ -1621,8 +2022,8 @@ class TopologySpreadConstraint(Record, frozen=True, kw_only=True):
 
     label_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
-    max_skew: int
-    min_domains: int | None = None
+    max_skew: Int32
+    min_domains: Int32 | None = None
     node_affinity_policy: str = ""
     node_taints_policy: str = ""
     topology_key: str
@@ -1644,6 +2045,15 @@ class TypedObjectReference(Record, frozen=True, kw_only=True):
     kind: str
     name: str
     namespace: str = ""
+
+
+class UserInfo(Record, frozen=True, kw_only=True):
+    """The API's UserInfo."""
+
+    extra: dict[str, tuple[str, ...]] = {}
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    username: str = ""
 
 
 class Volume(Record, frozen=True, kw_only=True):
@@ -1682,11 +2092,53 @@ class Volume(Record, frozen=True, kw_only=True):
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
 
 
+class VolumeAttachment(Record, frozen=True, kw_only=True):
+    """The API's VolumeAttachment."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta | None = None
+    spec: VolumeAttachmentSpec
+    status: VolumeAttachmentStatus | None = None
+
+
+class VolumeAttachmentSource(Record, frozen=True, kw_only=True):
+    """The API's VolumeAttachmentSource."""
+
+    inline_volume_spec: PersistentVolumeSpec | None = None
+    persistent_volume_name: str = ""
+
+
+class VolumeAttachmentSpec(Record, frozen=True, kw_only=True):
+    """The API's VolumeAttachmentSpec."""
+
+    attacher: str
+    node_name: str
+    source: VolumeAttachmentSource
+
+
+class VolumeAttachmentStatus(Record, frozen=True, kw_only=True):
+    """The API's VolumeAttachmentStatus."""
+
+    attach_error: VolumeError | None = None
+    attached: bool
+    attachment_metadata: dict[str, str] = {}
+    detach_error: VolumeError | None = None
+
+
 class VolumeDevice(Record, frozen=True, kw_only=True):
     """The API's VolumeDevice."""
 
     device_path: str
     name: str
+
+
+class VolumeError(Record, frozen=True, kw_only=True):
+    """The API's VolumeError."""
+
+    error_code: Int32 | None = None
+    message: str = ""
+    time: str = ""
 
 
 class VolumeMount(Record, frozen=True, kw_only=True):
@@ -1709,6 +2161,18 @@ class VolumeMountStatus(Record, frozen=True, kw_only=True):
     read_only: bool | None = None
     recursive_read_only: str = ""
     volume_status: VolumeStatus | None = None
+
+
+class VolumeNodeAffinity(Record, frozen=True, kw_only=True):
+    """The API's VolumeNodeAffinity."""
+
+    required: NodeSelector | None = None
+
+
+class VolumeNodeResources(Record, frozen=True, kw_only=True):
+    """The API's VolumeNodeResources."""
+
+    count: Int32 | None = None
 
 
 class VolumeProjection(Record, frozen=True, kw_only=True):
@@ -1748,7 +2212,7 @@ class WeightedPodAffinityTerm(Record, frozen=True, kw_only=True):
     """The API's WeightedPodAffinityTerm."""
 
     pod_affinity_term: PodAffinityTerm
-    weight: int
+    weight: Int32
 
 
 class WindowsSecurityContextOptions(Record, frozen=True, kw_only=True):

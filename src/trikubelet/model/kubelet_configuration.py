@@ -15,20 +15,13 @@ import msgspec
 
 from trikubelet.model.duration import parse_duration
 from trikubelet.model.k8s import Quantity, Taint
-from trikubelet.model.scalar import Scalar
+from trikubelet.model.scalar import Int32, Scalar
 
 API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 KIND: Final = "KubeletConfiguration"
 
-_INT32 = 2**31
 _UPPER = ("api", "ca", "cfs", "cidr", "dns", "gc", "id", "oom", "qos", "qps", "tls", "ttl", "url")
 _ODD_WORDS = {word: word.upper() for word in _UPPER} | {"cpus": "CPUs", "iptables": "IPTables", "json": "json"}
-
-
-def _int32(value: int) -> int:
-    if not -_INT32 <= value < _INT32:
-        raise ValueError("must fit into 32 bits")
-    return value
 
 
 def _seconds(value: str | float) -> float:
@@ -42,8 +35,9 @@ def _seconds_or_nanoseconds(value: str | int) -> float:
 
 
 Seconds = Annotated[float, Scalar(_seconds, "a duration such as 1m30s", (str, int, float))]
-Int32 = Annotated[int, Scalar(_int32, "a whole number", (int,))]
 _Flush = Annotated[float, Scalar(_seconds_or_nanoseconds, "a duration such as 5s", (str, int))]
+DURATIONS: Final = (Seconds, _Flush)
+"""The types of fields that are durations; every other float is just a number."""
 
 
 def wire_name(attribute: str) -> str:
@@ -139,9 +133,9 @@ class Logging(_Record, frozen=True):
 
 
 class Tracing(_Record, frozen=True):
-    """Where traces go (OTLP over gRPC) and how many of a million."""
+    """Where traces go (a host and port, or a URL, that takes OTLP over HTTP) and how many of a million."""
 
-    endpoint: str = "localhost:4317"
+    endpoint: str = "localhost:4318"
     sampling_rate_per_million: Int32 = 0
 
 

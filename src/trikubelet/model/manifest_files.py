@@ -11,12 +11,13 @@ from enum import Enum
 
 
 class EntryKind(Enum):
-    """What stands behind a name, links followed. LOST is a link to nothing."""
+    """What stands behind a name, links followed. LOST is a link to nothing, CIRCLE one that leads to no end."""
 
     FILE = "file"
     DIRECTORY = "directory"
     OTHER = "neither file nor directory"
     LOST = "link to nothing"
+    CIRCLE = "link that leads round in a circle"
 
 
 @dataclass(frozen=True, slots=True)

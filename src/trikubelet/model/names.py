@@ -7,7 +7,8 @@ string when nothing is. The validations of manifests and of the configuration pu
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
+from urllib.parse import urlsplit
 
 LABEL_CHARS_MAX = 63
 SUBDOMAIN_CHARS_MAX = 253
@@ -20,6 +21,7 @@ _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _PORT_NAME = re.compile(r"[a-z0-9-]+")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _HEADER = re.compile(r"[-A-Za-z0-9!#$%&'*+.^_`|~]+")
+_PROBE_HEADER = re.compile(r"[-A-Za-z0-9]+")
 _VARIABLE = re.compile(r"[\x20-\x3c\x3e-\x7e]+")
 _SYSCTL = re.compile(r"[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
 
@@ -81,6 +83,16 @@ def label_value_problem(value: str) -> str:
     return ""
 
 
+def uid_problem(uid: str) -> str:
+    """A UID. API servers make UUIDs, static pods have hashes; one that a person made up becomes part of paths and
+    labels as well, so it must not be a way out of a directory."""
+    if len(uid) > LABEL_CHARS_MAX:
+        return _too_long(LABEL_CHARS_MAX)
+    if _QUALIFIED.fullmatch(uid) is None:
+        return "must be letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+    return ""
+
+
 def variable_problem(name: str) -> str:
     """The name of an environment variable."""
     return "" if _VARIABLE.fullmatch(name) else "must be printable ASCII characters other than '='"
@@ -93,6 +105,11 @@ def config_key_problem(key: str) -> str:
     if _CONFIG_KEY.fullmatch(key) is None:
         return "must be letters, digits, '-', '_' and '.'"
     return "must not be '.' or begin with '..'" if key == "." or key.startswith("..") else ""
+
+
+def probe_header_problem(name: str) -> str:
+    """The name of a header that a probe or a hook sends; the API has fewer of them than HTTP."""
+    return "" if _PROBE_HEADER.fullmatch(name) else "must be letters, digits and '-'"
 
 
 def header_problem(name: str) -> str:
@@ -110,10 +127,26 @@ def sysctl_problem(name: str) -> str:
 def ip_problem(address: str) -> str:
     """An IPv4 or IPv6 address without a zone."""
     try:
-        ip_address(address)
+        read = ip_address(address)
     except ValueError:
         return "must be an IP address, such as 10.9.8.7 or 2001:db8::ffff"
+    if isinstance(read, IPv6Address) and read.ipv4_mapped is not None:
+        return f"must not be an IPv4 address within an IPv6 one: write {read.ipv4_mapped}"
     return "must be an IP address without a zone" if "%" in address else ""
+
+
+def url_problem(url: str) -> str:
+    """A URL to fetch something from."""
+    if not url.startswith(("http://", "https://")):
+        return "must begin with http:// or https://"
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        return f"must be a URL: {error}"
+    if not host:
+        return "must name a host, as http://host/path does"
+    return "must have no white space" if any(character.isspace() for character in url) else ""
 
 
 def path_in_volume_problem(path: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +17,19 @@ class ObjectRef:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class PodCertificate:
+    """A pod's key and the chain of certificates a signer made for it, both in PEM. The key shows in no log."""
+
+    key_pem: bytes = field(repr=False)
+    chain_pem: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccountToken:
+    """A token of a service account; ``expires`` as the server says it (RFC 3339). Its text shows in no log."""
+
+    text: str = field(repr=False)
+    expires: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 _SI = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -18,9 +19,12 @@ _CHARACTERS_MAX = 400
 """A longer text is no amount anybody means."""
 _AMOUNT_MAX = 2**63 - 1
 _NANO = 10**9
+_KEPT_MAX = 512
+"""A node's pods ask for few amounts, and for each many times."""
 _SUFFIXES = {exponent: suffix for suffix, exponent in _SI.items()}
 
 
+@lru_cache(_KEPT_MAX)
 def parse(text: str | int | float) -> Fraction:
     """The exact value. Raises ValueError, saying what a quantity looks like."""
     sign, digits, exponent, suffix = _parts(text)

@@ -1,7 +1,8 @@
 """What a container runtime told us: the records every layer above ``cri/`` reasons with.
 
 Adapters parse the wire into these at the edge; nothing here knows protobuf. All are frozen: a reader may keep one as
-long as it likes. Times are nanoseconds since the Unix epoch, as the CRI has them; 0 means "has not happened".
+long as it likes. Of a status they have what somebody reads and no more, because PodCache has one for everything there
+is on the node. Times are nanoseconds since the Unix epoch, as the CRI has them; 0 means "has not happened".
 The CRI's own names and numbers are kept (cri-v1: ContainerState, PodSandboxState).
 """
 
@@ -9,10 +10,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+from trikubelet.model.runtime_errors import RuntimeFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Sequence
+
+NO_PROGRAM: Final = "NoProgram"
+"""The reason of a container that was made, and of which a start was given up before its program was to run: nothing of
+it runs, nor ever will."""
+
+Record = TypeVar("Record", "SandboxStatus", "ContainerStatus")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Undecoded(Generic[Record]):
+    """A reply as it came to the question for ``id``, for those who may not need to decode it, and the adapter's way to
+    do so. Replies that say the same have different bytes: not to be compared."""
+
+    id: str
+    raw: bytes
+    decoder: Callable[[bytes], Record]
+
+    def decode(self) -> Record:
+        """What the reply says. Raises RuntimeFailure when it cannot be read, or is of another thing."""
+        return self.held(self.decoder(self.raw))
+
+    def held(self, record: Record) -> Record:
+        """The record, if it is of what was asked for. Raises RuntimeFailure else: whatever it says is not so there."""
+        if record.id != self.id:
+            raise RuntimeFailure(f"asked for the status of {self.id}, the runtime told that of {record.id}", "INTERNAL")
+        return record
+
+
+class StatusReplies(NamedTuple):
+    """Many statuses, of what there still was when it was asked for, each kind in the order of the asking."""
+
+    sandboxes: Sequence[Undecoded[SandboxStatus]]
+    containers: Sequence[Undecoded[ContainerStatus]]
 
 
 class ContainerState(IntEnum):
@@ -46,8 +82,23 @@ class SandboxStatus:
     ips: tuple[str, ...] = ()
     host_network: bool = False
     runtime_handler: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+class User(NamedTuple):
+    """Whom a container's first process began as."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+class HeldResources(NamedTuple):
+    """What a container is held to, as the runtime tells it: 0 for what it does not tell, or what is not limited."""
+
+    cpu_period_us: int = 0
+    cpu_quota_us: int = 0
+    cpu_shares: int = 0
+    memory_limit_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +106,10 @@ class ContainerStatus:
     """One container as ``ContainerStatus`` reported it.
 
     ``attempt`` is the CRI metadata's, which equals the restart count the container was created with. ``hash`` is the
-    spec hash from the annotation it was created with, empty when absent. ``image`` is the name that was asked for,
-    ``image_ref`` what the runtime resolved it to.
+    spec hash and ``termination_path`` where it may leave a last message, both from annotations it was created with and
+    empty when absent. ``image`` is the name that was asked for, ``image_ref`` what the runtime resolved it to.
+    ``sandbox_id`` is told by lists only, so PLEG fills it in. ``user`` is None where the runtime does not say; a
+    container's never becomes another, so it is no news. ``resources`` is None where the runtime tells nothing of them.
     """
 
     id: str
@@ -74,9 +127,10 @@ class ContainerStatus:
     image_id: str = ""
     log_path: str = ""
     hash: str = ""
+    termination_path: str = ""
     sandbox_id: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    resources: HeldResources | None = None
+    user: User | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +138,9 @@ class PodObservation:
     """Everything the runtime has of one pod at one moment (upstream: ``PodStatus`` of the pod cache).
 
     ``sandboxes`` and ``containers`` are newest first. ``ips`` are those of the newest ready sandbox, or the last known
-    ones when no sandbox is ready (PLEG keeps them). ``observed_at`` is Trio's monotonic time, in seconds, taken before
-    the runtime was asked.
+    ones when no sandbox is ready (PLEG keeps them). Two observations are equal when they say the same, whenever that
+    was: ``observed_at`` is Trio's monotonic time, in seconds, taken before the runtime was asked. ``digests`` stand for
+    the replies of which the statuses were made, in their order (``core.statuses``).
     """
 
     uid: str
@@ -94,7 +149,8 @@ class PodObservation:
     ips: tuple[str, ...] = ()
     sandboxes: tuple[SandboxStatus, ...] = ()
     containers: tuple[ContainerStatus, ...] = ()
-    observed_at: float = 0.0
+    observed_at: float = field(default=0.0, compare=False)
+    digests: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
 
     def latest(self, container_name: str) -> ContainerStatus | None:
         """The newest container of that name, or None."""
@@ -128,13 +184,26 @@ class RuntimeCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeHandler:
+    """A way the runtime can run pods, chosen by a RuntimeClass, and what it can do; "" is the default one."""
+
+    name: str
+    recursive_read_only_mounts: bool = False
+    user_namespaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RuntimeInfo:
-    """Who the runtime is (``Version``) and how it is (``Status``)."""
+    """Who the runtime is (``Version``) and how it is (``Status``). ``list_warning``: which of its lists do not fit in
+    one message, for an operator; empty when all do. ``supplemental_groups_policy`` is None where it does not say."""
 
     name: str
     version: str
     api_version: str
     conditions: tuple[RuntimeCondition, ...] = ()
+    list_warning: str = ""
+    handlers: tuple[RuntimeHandler, ...] = ()
+    supplemental_groups_policy: bool | None = None
 
     def condition(self, type_: str) -> RuntimeCondition | None:
         """The condition of that type, or None when the runtime did not report it."""
@@ -171,3 +240,13 @@ class ExecResult:
     exit_code: int
     stdout: bytes = b""
     stderr: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class StandardStreams:
+    """Which of a process' streams somebody wants to hold, and whether they are a terminal, which has no ``stderr``."""
+
+    stdin: bool = False
+    stdout: bool = True
+    stderr: bool = True
+    tty: bool = False

@@ -66,13 +66,24 @@ class SELinuxOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class IdRange:
+    """``length`` users of the node from ``first`` on, and the groups of the same numbers, which are 0 and up to the
+    containers of the pod that has them."""
+
+    first: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Namespaces:
-    """The namespace modes of a sandbox or a container. ``target_id`` is a container's id, only with pid TARGET."""
+    """The namespace modes of a sandbox or a container. ``target_id`` is a container's id, only with pid TARGET;
+    ``users`` is what a user namespace of the pod's own is mapped to, None where its users are the node's."""
 
     network: NamespaceMode = NamespaceMode.POD
     pid: NamespaceMode = NamespaceMode.CONTAINER
     ipc: NamespaceMode = NamespaceMode.POD
     target_id: str = ""
+    users: IdRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +107,9 @@ class PortMapping:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One host path in one container."""
+    """One host path, or one image, in one container. ``image`` is what the pull or the presence check returned,
+    ``user_specified_image`` what the pod calls it, and ``host_path`` "" then. ``sub_path``: only that part is meant; of
+    a host path a runtime cannot be told so, and ``ports.Volumes.resolve`` makes another host path of both before."""
 
     container_path: str
     host_path: str
@@ -104,6 +117,9 @@ class Mount:
     selinux_relabel: bool = False
     propagation: Propagation = Propagation.PRIVATE
     recursive_read_only: bool = False
+    sub_path: str = ""
+    image: str = ""
+    user_specified_image: str = ""
 
 
 @dataclass(frozen=True, slots=True)

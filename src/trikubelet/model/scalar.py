@@ -7,10 +7,12 @@ as 1m30s")]``; ``core.structure`` then reads the written form, keeps what ``pars
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_INT32: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,13 @@ class Scalar:
     parse: Callable[[Any], object]
     what: str
     accepts: tuple[type, ...] = (str,)
+
+
+def _int32(value: int) -> int:
+    if not -_INT32 <= value < _INT32:
+        raise ValueError("must fit into 32 bits")
+    return value
+
+
+Int32 = Annotated[int, Scalar(_int32, "a whole number", (int,))]
+"""A number the API keeps in 32 bits. What an API server sends fits; what a person writes is looked at."""

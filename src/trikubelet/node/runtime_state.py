@@ -1,7 +1,9 @@
-"""How the container runtime is: asked every five seconds, remembered for those who must not start anything without it.
+"""How the container runtime is, remembered for those who must not start anything without it: asked every five seconds,
+and twice a second while it is not well, so that a node is ready as soon as its runtime is.
 
 ``RuntimeReady`` false, or no answer for half a minute, makes the runtime down. ``NetworkReady`` false lets only
-host-network pods start. A change is logged once.
+host-network pods start. A change is logged once; that its lists do not fit in one message any more is an event of the
+node besides.
 """
 
 from __future__ import annotations
@@ -11,45 +13,57 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.kit.every import Every
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.runtime import RuntimeInfo
-    from trikubelet.ports import Runtime
+    from trikubelet.model.objects import ObjectRef
+    from trikubelet.model.runtime import RuntimeHandler, RuntimeInfo
+    from trikubelet.ports import Events, Runtime
 
 log = logging.getLogger(__name__)
 
 
 class RuntimeState:
-    """Owns what the runtime last said of itself."""
+    """Owns what the runtime last said of itself. ``watchers`` are told when it became well or unwell. They must not
+    block."""
 
-    def __init__(self, runtime: Runtime, bounds: Bounds) -> None:
+    def __init__(self, runtime: Runtime, events: Events, node: ObjectRef, bounds: Bounds) -> None:
         self._runtime = runtime
+        self._events = events
+        self._node = node
         self._bounds = bounds
         self._info: RuntimeInfo | None = None
         self._answered_at: float | None = None
         self._trouble = "the container runtime has not answered yet"
+        self.watchers: list[Callable[[], None]] = []
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Ask until cancelled. Started: asked once, whatever the answer."""
-        asked = False
-        async for _ in Every(self._bounds.runtime_check_seconds):
+        await self._ask()
+        task_status.started()
+        while True:
+            before = self._well
+            await trio.sleep(
+                self._bounds.runtime_check_seconds if before else self._bounds.runtime_unwell_check_seconds
+            )
             await self._ask()
-            if not asked:
-                task_status.started()
-            asked = True
+            if self._well != before:
+                for watcher in self.watchers:
+                    watcher()
 
     async def _ask(self) -> None:
         try:
             with trio.fail_after(self._bounds.runtime_check_seconds):
                 info = await self._runtime.info()
         except (RuntimeCallError, trio.TooSlowError) as error:
-            self._note(str(error) or "the container runtime did not answer in time")
+            self._note(str(error) or f"no answer from it within {self._bounds.runtime_check_seconds:g} s")
             return
         if self._info is None:
             log.info("Container runtime %s %s, CRI %s", info.name, info.version, info.api_version)
+        self._note_warning(info.list_warning)
         self._info = info
         self._answered_at = trio.current_time()
         self._note(_trouble(info, "RuntimeReady") or "")
@@ -62,6 +76,14 @@ class RuntimeState:
                 log.info("Container runtime is ready")
         self._trouble = trouble
 
+    def _note_warning(self, warning: str) -> None:
+        before = self._info.list_warning if self._info else ""
+        if warning and warning != before:
+            log.warning("Container runtime: %s", warning)
+            self._events.record(self._node, "Warning", "RuntimeListTooLarge", warning)
+        elif before and not warning:
+            log.info("Container runtime lists everything in one message again")
+
     @property
     def name(self) -> str:
         """What the runtime calls itself: the scheme of container ids in statuses."""
@@ -72,13 +94,33 @@ class RuntimeState:
         """The last answer."""
         return self._info
 
+    def reads_only_below(self, handler: str) -> bool:
+        """Whether pods of that runtime handler can have mounts that are read-only with all that is mounted in them."""
+        return any(one.recursive_read_only_mounts for one in self._handlers(handler))
+
+    def maps_users(self, handler: str) -> bool:
+        """Whether pods of that runtime handler can have users of their own, which are others of the node's."""
+        return any(one.user_namespaces for one in self._handlers(handler))
+
+    def _handlers(self, name: str) -> list[RuntimeHandler]:
+        return [one for one in self._info.handlers if one.name == name] if self._info else []
+
+    def gives_groups_strictly(self) -> bool | None:
+        """Whether the runtime can give a process no groups but its pod's; None until it has spoken. One that has, and
+        did not say so, cannot."""
+        return None if self._info is None else bool(self._info.supplemental_groups_policy)
+
+    @property
+    def _well(self) -> bool:
+        return self.unhealthy() is None and self.network_trouble() is None
+
     def unhealthy(self) -> str | None:
         """Why the runtime counts as down, or None."""
         if self._answered_at is None:
             return f"container runtime is down: {self._trouble}"
         age = trio.current_time() - self._answered_at
         if age > self._bounds.runtime_stale_seconds_max:
-            return f"container runtime is down: no answer for {age:.0f}s: {self._trouble}"
+            return f"container runtime is down: {self._trouble}"
         return f"container runtime is not ready: {_trouble(self._info, 'RuntimeReady')}" if self._broken else None
 
     @property

@@ -10,7 +10,7 @@ hung pod delays its own worker and nobody else's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import trio
@@ -32,7 +32,7 @@ class PodCache:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
-        self._pending: frozenset[str] = frozenset()
+        self._pending: set[str] = set()
         self._empty: set[str] = set()
         self._listed_at = float("-inf")
         self._moved: dict[str, trio.Event] = {}
@@ -47,7 +47,7 @@ class PodCache:
     async def newer_than(self, uid: str, time: float) -> PodObservation:
         """Wait until the pod was observed after ``time`` (Trio's clock, seconds); always a checkpoint.
 
-        Raises what the pod's newest inspection raised.
+        Raises what the pod's newest inspection raised, if that was begun after ``time`` as well.
         """
         await trio.lowlevel.checkpoint()
         while not self._is_newer(uid, time):
@@ -65,6 +65,11 @@ class PodCache:
             return True
         return self._listed_at > time and uid not in self._pending
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a worker waits for something newer, or did until lately."""
+        return bool(self._moved)
+
     def __iter__(self) -> Iterator[PodObservation]:
         """Every pod of which something is known."""
         return iter([entry.observation for entry in self._entries.values()])
@@ -77,7 +82,7 @@ class PodCache:
     def listed(self, at: float, pending: Collection[str]) -> None:
         """Everything was listed at ``at``; what is known holds for every pod but the pending ones."""
         self._listed_at = max(self._listed_at, at)
-        self._pending = frozenset(pending)
+        self._pending = set(pending)
         for uid in self._empty - self._pending:
             held = self._entries.get(uid)
             if held and not held.observation.sandboxes and not held.observation.containers:
@@ -86,25 +91,29 @@ class PodCache:
         for uid in [uid for uid in self._moved if uid not in self._pending]:
             self._wake(uid)
 
-    def put(self, observation: PodObservation, *, is_newest: bool = True) -> None:
+    def put(self, observation: PodObservation, *, is_newest: bool = True) -> bool:
         """The pod was inspected. An observation older than the one held is dropped: it lost a race. Unless it
-        ``is_newest``, a list has seen more since, and the pod stays pending until it is inspected again."""
+        ``is_newest``, a list has seen more since, and the pod stays pending until it is inspected again. Returns
+        whether there is news for whoever looks: it says something else than before, or is known again after an
+        error."""
         uid = observation.uid
         held = self._entries.get(uid)
         if is_newest:
-            self._pending -= {uid}
+            self._pending.discard(uid)
+        is_news = False
         if held is None or held.observation.observed_at <= observation.observed_at:
+            is_news = observation != self.get(uid) or (held is not None and held.error is not None)
             self._entries[uid] = _Entry(observation)
             if not observation.sandboxes and not observation.containers:
                 self._empty.add(uid)
         self._wake(uid)
+        return is_news
 
     def put_error(self, uid: str, at: float, error: Exception) -> None:
-        """The pod's inspection, begun at ``at``, failed. What was known stays; waiting workers see the error."""
-        held = self.get(uid)
-        known = PodObservation(uid, held.name, held.namespace, held.ips, held.sandboxes, held.containers, at)
-        self._pending -= {uid}
-        self._entries[uid] = _Entry(known, error)
+        """The pod's inspection, begun at ``at``, failed. What was known stays; workers that wait for something newer
+        than a time before ``at`` see the error. The pod stays pending: the error says nothing of what has happened
+        since ``at``, so no list may speak for the pod before it is inspected again."""
+        self._entries[uid] = _Entry(replace(self.get(uid), observed_at=at), error)
         self._wake(uid)
 
     def _wake(self, uid: str) -> None:

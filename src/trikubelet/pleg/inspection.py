@@ -1,59 +1,90 @@
-"""Inspecting one pod: asking the runtime for everything it has of it, and keeping what must outlast a dead sandbox."""
+"""Inspecting one pod: asking the runtime for everything it has of it, and keeping what must outlast a dead sandbox.
+
+Of the replies only those are decoded that say something new; what another one says is on record already. Where none
+does, the observation made of them is the one before but for its time.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
-import trio
-
-from trikubelet.model.runtime import ContainerStatus, PodObservation, SandboxState, SandboxStatus
-from trikubelet.model.runtime_errors import NotFound, RuntimeCallError
+from trikubelet.core.relist import DecodeError
+from trikubelet.model.runtime import PodObservation, SandboxState
+from trikubelet.model.runtime_errors import RuntimeFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Iterable
 
-    from trikubelet.core.relist import PodChange
+    from trikubelet.core.relist import PodChange, PodRecord
+    from trikubelet.core.statuses import StatusDigester
+    from trikubelet.model.runtime import ContainerStatus, SandboxStatus, StatusReplies, Undecoded
     from trikubelet.ports import Runtime
 
+Record = TypeVar("Record", "SandboxStatus", "ContainerStatus")
 
-async def inspect(runtime: Runtime, change: PodChange, before: PodObservation, began: float) -> PodObservation:
-    """Ask for the status of every sandbox and container of the pod, at the same time. What vanished since the list is
-    left out. Raises the first RuntimeCallError."""
-    sandboxes: dict[str, SandboxStatus] = {}
-    containers: dict[str, ContainerStatus] = {}
-    errors: list[RuntimeCallError] = []
 
-    async def ask_sandbox(sandbox_id: str) -> None:
-        sandboxes[sandbox_id] = await runtime.sandbox_status(sandbox_id)
-
-    async def ask_container(container_id: str) -> None:
-        containers[container_id] = await runtime.container_status(container_id)
-
-    async def ask(question: Callable[[str], Awaitable[None]], id_: str) -> None:
-        try:
-            await question(id_)
-        except NotFound:
-            pass
-        except RuntimeCallError as error:
-            errors.append(error)
-
-    async with trio.open_nursery() as nursery:
-        for sandbox_id in change.sandboxes:
-            nursery.start_soon(ask, ask_sandbox, sandbox_id)
-        for container_id in change.containers:
-            nursery.start_soon(ask, ask_container, container_id)
-    if errors:
-        raise errors[0]
-    found = tuple(sandboxes[id_] for id_ in change.sandboxes if id_ in sandboxes)
+async def inspect(
+    runtime: Runtime,
+    digester: StatusDigester,
+    change: PodChange,
+    listed: PodRecord | None,
+    before: PodObservation,
+    began: float,
+) -> PodObservation:
+    """The pod as it is now; ``listed`` is the pod in the lists, ``before`` how it was, made with the same ``digester``.
+    Raises RuntimeCallError."""
+    replies = await runtime.statuses(change.sandboxes, change.containers)
+    try:
+        digests = (
+            *(digester.sandbox(reply.raw) for reply in replies.sandboxes),
+            *(digester.container(reply.raw) for reply in replies.containers),
+        )
+    except DecodeError as error:
+        raise RuntimeFailure(str(error), "INTERNAL") from error
+    if digests == before.digests and _are_of(before, replies):
+        return replace(before, observed_at=began)
+    # Digests stand in the order of the statuses, sandboxes first.
+    of_containers = digests[len(replies.sandboxes) :]
+    held_containers = zip(before.digests[len(before.sandboxes) :], before.containers, strict=False)
+    sandboxes = _records(replies.sandboxes, digests, zip(before.digests, before.sandboxes, strict=False))
     return PodObservation(
         uid=change.uid,
         name=change.name,
         namespace=change.namespace,
-        ips=_addresses(found, before),
-        sandboxes=found,
-        containers=tuple(containers[id_] for id_ in change.containers if id_ in containers),
+        ips=_addresses(sandboxes, before),
+        sandboxes=sandboxes,
+        containers=_placed(_records(replies.containers, of_containers, held_containers), sandboxes, listed),
         observed_at=began,
+        digests=digests,
     )
+
+
+def _records(
+    replies: Iterable[Undecoded[Record]], digests: Iterable[bytes], held: Iterable[tuple[bytes, Record]]
+) -> tuple[Record, ...]:
+    """What the replies say: the record held of that digest, or a new one. Raises RuntimeFailure."""
+    known = dict(held)
+    return tuple(
+        reply.held(known[digest]) if digest in known else reply.decode()
+        for reply, digest in zip(replies, digests, strict=False)
+    )
+
+
+def _are_of(before: PodObservation, replies: StatusReplies) -> bool:
+    """Whether the replies are to the same questions as those before: the same answers to others are wrong ones."""
+    return [one.id for one in before.sandboxes] == [reply.id for reply in replies.sandboxes] and [
+        one.id for one in before.containers
+    ] == [reply.id for reply in replies.containers]
+
+
+def _placed(
+    containers: Iterable[ContainerStatus], sandboxes: Iterable[SandboxStatus], listed: PodRecord | None
+) -> tuple[ContainerStatus, ...]:
+    """With the sandbox each lives in, which lists tell and statuses do not."""
+    ids = {sandbox.id: sandbox.id for sandbox in sandboxes}  # kept once, not once more for each container
+    homes = {one.id: ids.get(one.sandbox_id, one.sandbox_id) for one in listed.containers} if listed else {}
+    return tuple(one if one.sandbox_id else replace(one, sandbox_id=homes.get(one.id, "")) for one in containers)
 
 
 def _addresses(sandboxes: tuple[SandboxStatus, ...], before: PodObservation) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from trikubelet.model.k8s import Pod
+    from trikubelet.model.objects import ObjectRef
 
 
 class DesiredPods:
@@ -20,17 +21,30 @@ class DesiredPods:
     def __init__(self, sources: Iterable[str]) -> None:
         self._by_source: dict[str, Mapping[str, Pod]] = {}
         self._doubtful: dict[str, tuple[str, ...]] = {}
+        self._unread: dict[str, Mapping[ObjectRef, str]] = {}
         self._silent = set(sources)
 
-    def replace(self, source: str, pods: Mapping[str, Pod], doubtful: tuple[str, ...] = ()) -> None:
-        """Everything the source wants now, and its manifests that may want more (see ``Snapshot``)."""
+    def replace(
+        self,
+        source: str,
+        pods: Mapping[str, Pod],
+        doubtful: tuple[str, ...] = (),
+        unread: Mapping[ObjectRef, str] | None = None,
+    ) -> None:
+        """Everything the source wants now, its manifests that may want more, and pods of it that cannot be read (see
+        ``Snapshot``)."""
         self._by_source[source] = pods
         self._doubtful[source] = doubtful
+        self._unread[source] = unread or {}
         self._silent.discard(source)
 
     def of(self, source: str) -> Mapping[str, Pod]:
         """What the source wants, by UID."""
         return self._by_source.get(source, {})
+
+    def unread_of(self, source: str) -> Mapping[ObjectRef, str]:
+        """The pods of the source that nobody can read, and why."""
+        return self._unread.get(source, {})
 
     def get(self, uid: str) -> Pod | None:
         """The pod of that UID, whichever source wants it."""
@@ -51,6 +65,11 @@ class DesiredPods:
     def doubtful(self) -> tuple[str, ...]:
         """The manifests of which nobody can tell what they want. While there is one, nothing unknown may be removed."""
         return tuple(name for names in self._doubtful.values() for name in names)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The UIDs of pods that are wanted and that nobody can read."""
+        return frozenset(ref.uid for refs in self._unread.values() for ref in refs)
 
     @property
     def silent(self) -> frozenset[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import CONTAINER_TERMINATION_PATH
 from trikubelet.core.pod_status import StatusFacts
 from trikubelet.core.pod_status.containers import ContainerFacts
 from trikubelet.core.timestamps import rfc3339
@@ -16,6 +15,8 @@ from trikubelet.model.runtime import ContainerState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from trikubelet.core.actions import Verdicts
+    from trikubelet.core.pod_status.resizing import ResizeFacts
     from trikubelet.model import k8s
     from trikubelet.model.runtime import ContainerStatus, PodObservation
     from trikubelet.ports import Clock, PodFiles
@@ -29,12 +30,19 @@ class FactFinder:
     """Owns the reasons why containers wait: per pod, container name → (reason, message)."""
 
     def __init__(
-        self, clock: Clock, files: PodFiles, host_ips: tuple[str, ...], runtime_name: Callable[[], str]
+        self,
+        clock: Clock,
+        files: PodFiles,
+        host_ips: tuple[str, ...],
+        runtime_name: Callable[[], str],
+        reads_only_below: Callable[[str], bool],
     ) -> None:
+        """``reads_only_below``: whether a runtime handler can make a mount read-only with all that is mounted in it."""
         self._clock = clock
         self._files = files
         self._host_ips = host_ips
         self._runtime_name = runtime_name
+        self._reads_only_below = reads_only_below
         self._reasons: dict[str, dict[str, tuple[str, str]]] = {}
         self._messages: dict[str, dict[str, str]] = {}
 
@@ -56,7 +64,14 @@ class FactFinder:
         self._messages.pop(uid, None)
 
     def status_facts(
-        self, pod: k8s.Pod, observed: PodObservation, previous: k8s.PodStatus | None, *, is_ending: bool
+        self,
+        pod: k8s.Pod,
+        observed: PodObservation,
+        previous: k8s.PodStatus | None,
+        verdicts: Verdicts,
+        resize: ResizeFacts,
+        *,
+        is_ending: bool,
     ) -> StatusFacts:
         """Everything ``core.pod_status.generate`` needs."""
         uid = pod.metadata.uid
@@ -66,10 +81,15 @@ class FactFinder:
             host_ips=self._host_ips,
             previous=previous,
             is_ending=is_ending,
+            resize=resize,
             containers=ContainerFacts(
                 runtime_name=self._runtime_name(),
                 waiting=self._reasons.get(uid, {}),
                 messages=self._termination_messages(pod, observed),
+                verdicts=verdicts,
+                recursive_read_only=self._reads_only_below(
+                    observed.sandboxes[0].runtime_handler if observed.sandboxes else ""
+                ),
                 previous={status.name: status for status in shown},
             ),
         )
@@ -86,7 +106,7 @@ class FactFinder:
     def _read_message(self, pod: k8s.Pod, status: ContainerStatus) -> str:
         containers = (*pod.spec.init_containers, *pod.spec.containers)
         container = next((c for c in containers if c.name == status.name), None)
-        if container is None or CONTAINER_TERMINATION_PATH not in status.annotations:
+        if container is None or not status.termination_path:
             return ""
         message = self._files.read_termination_log(
             pod.metadata.uid, status.name, status.attempt, TERMINATION_MESSAGE_BYTES_MAX

@@ -1,4 +1,4 @@
-"""The file source: static pods from a directory of manifests, or from a single file.
+"""The file source: static pods, and the objects they read, from a directory of manifests, or from a single file.
 
     directory ──entries──► changed files ──read, load──► FileState per file ──claim──► snapshot ──► Slot ──► mux
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -42,12 +41,11 @@ from trikubelet.pods.fault_log import FaultLog
 from trikubelet.pods.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.manifest_files import Entry, Stamp
-    from trikubelet.ports import Clock
+    from trikubelet.ports import Clock, Watcher
 
 log = logging.getLogger(__name__)
 
@@ -63,21 +61,12 @@ class ManifestFiles(Protocol):
     """The directory, or the file, on the host."""
 
     async def entries(self) -> Sequence[Entry]:
-        """Every name in the directory, or the file itself. Raises FileNotFoundError when there is neither, and
-        OSError."""
+        """Every name in the directory, or the file itself. Raises FileNotFoundError when there is neither, OSError, and
+        StillRunning while an earlier look hangs."""
         ...
 
     async def read(self, path: str) -> bytes:
-        """A file's content. Raises OSError; EFBIG for one larger than a manifest may be."""
-        ...
-
-
-class Watcher(Protocol):
-    """Notices of changes."""
-
-    def watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[None]]:
-        """An item for each time something changed at the path. Raises OSError on entry when it cannot be watched, and
-        later when it cannot be watched any more."""
+        """A file's content. Raises OSError; EFBIG for one larger than a manifest may be; and StillRunning as above."""
         ...
 
 
@@ -164,10 +153,12 @@ class FileSource:
                     self._wake.put(None)  # what changed before the watch stood
                     async for _ in changes:
                         self._wake.put(None)
-            except (OSError, StillRunning) as error:
+            except OSError as error:
                 if str(error) != said and not isinstance(error, FileNotFoundError):
                     seconds = self._bounds.file_check_seconds
                     log.warning("Cannot watch %s: %s; looking there every %g s instead", self._path, error, seconds)
+                if str(error) != said:
+                    self._wake.put(None)  # it may have been taken away
                 said = str(error)
             await trio.sleep(backoff.next_seconds())
 
@@ -206,8 +197,9 @@ class FileSource:
 
     async def _read(self, entry: Entry) -> FileState | None:
         """What a file says; None when it is gone again."""
-        if entry.kind is EntryKind.LOST:
-            return FileState(faults=(Fault(entry.path, None, "", "a link to nothing", "mend or remove the link"),))
+        if entry.kind in (EntryKind.LOST, EntryKind.CIRCLE):
+            fault = Fault(entry.path, None, "", f"a {entry.kind.value}", "mend or remove the link")
+            return FileState(faults=(fault,))
         octets = await self._in_time(partial(self._disk.read, entry.path), entry.path)
         if octets is None or isinstance(octets, Fault):
             return None if octets is None else FileState(faults=(octets,))
@@ -222,7 +214,7 @@ class FileSource:
         if entry.path == self._path:  # a single file may be called anything
             return True
         why = why_ignored(name)
-        if why is None and entry.kind not in (EntryKind.FILE, EntryKind.LOST):
+        if why is None and entry.kind not in (EntryKind.FILE, EntryKind.LOST, EntryKind.CIRCLE):
             why = f"a {entry.kind.value}" if entry.kind is EntryKind.DIRECTORY else entry.kind.value
         if why is None:
             self._ignored.pop(entry.path, None)
@@ -247,9 +239,9 @@ class FileSource:
             self._never_good.discard(path)
         elif self._published is None:
             self._never_good.add(path)
-        self._states[path] = replace(fold_file(before, now.pods, now.faults), lines=now.lines)
+        self._states[path] = folded = fold_file(path, before, now)
         # A file that could not be read may be readable without having changed.
-        unread = bool(now.faults) and not now.pods and all(fault.line is None for fault in now.faults)
+        unread = bool(folded.faults) and not (now.pods or now.objects) and all(f.line is None for f in folded.faults)
         self._stamps[path] = NO_STAMP if unread else entry.stamp
 
     def _drop(self, path: str) -> None:
@@ -272,7 +264,7 @@ class FileSource:
         self._fault_log.tell(self.faults())
         if self._published is None and self._unsettled:
             return  # a first word that leaves out a file would have its pods taken for orphans
-        now = Snapshot(self._claims.pods, tuple(sorted(self._never_good)))
+        now = Snapshot(self._claims.pods, tuple(sorted(self._never_good)), objects=self._claims.objects)
         if self._published is None or not _same(now, self._published):
             self._published = now
             self._slot.put(now)
@@ -282,4 +274,5 @@ class FileSource:
 
 
 def _same(one: Snapshot, other: Snapshot) -> bool:
-    return one.doubtful == other.doubtful and [*map(id, one.pods)] == [*map(id, other.pods)]
+    brought, known = (*one.pods, *one.objects), (*other.pods, *other.objects)
+    return one.doubtful == other.doubtful and [*map(id, brought)] == [*map(id, known)]

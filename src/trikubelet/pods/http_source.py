@@ -2,7 +2,8 @@
 
 Asked every ``http_check_seconds``. A body that did not change is not read again. A server that cannot be reached, says
 anything but 200 or sends nothing changes nothing: its last good answer counts on, and until the first one this source
-has not spoken. A body with faults is treated as a faulty file is, by ``core.file_source``.
+has not spoken. A body with faults is treated as a faulty file is, by ``core.file_source``. One that came without its
+length and lost a pod is believed when the next one is the same: it may have been cut between two documents.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from trikubelet.core.file_source import FileState, fold_file, state_of
+from trikubelet.core.file_source import FileState, fold_file, has_lost, state_of
 from trikubelet.core.manifest import load_manifest
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.every import Every
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from trikubelet.kit.slot import Slot
     from trikubelet.model.bounds import Bounds
+    from trikubelet.model.manifest_answer import ManifestAnswer
     from trikubelet.pods.file_source import Threads
     from trikubelet.ports import Clock
 
@@ -43,8 +45,8 @@ OK = 200
 class ManifestFetch(Protocol):
     """One GET of the manifest URL."""
 
-    async def fetch(self) -> tuple[int, bytes]:
-        """Status and body of the answer. Raises OSError when there is none, or one too large."""
+    async def fetch(self) -> ManifestAnswer:
+        """The answer. Raises OSError when there is none, one too large, or one known to be cut."""
         ...
 
 
@@ -69,6 +71,7 @@ class UrlSource:
         self._slot = slot
         self._bounds = bounds
         self._body = b""
+        self._doubted: bytes | None = None
         self._state = FileState()
         self._trouble: tuple[Fault, ...] = ()
         self._failures = 0
@@ -87,44 +90,55 @@ class UrlSource:
         """Follow the URL until cancelled. Started at once: a server may take its time."""
         task_status.started()
         async for _ in Every(self._bounds.http_check_seconds):
-            body = await self._ask()
-            if isinstance(body, Fault):
-                self._note_failure(body)
+            answer = await self._ask()
+            if isinstance(answer, Fault):
+                self._note_failure(answer)
                 continue
             self._note_success()
-            if body != self._body:
-                await self._read(body)
+            if answer.body != self._body:
+                await self._read(answer)
+            else:
+                self._doubted = None
 
-    async def _ask(self) -> bytes | Fault:
+    async def _ask(self) -> ManifestAnswer | Fault:
         try:
             with trio.fail_after(FETCH_SECONDS_MAX):
-                status, body = await self._fetch.fetch()
+                answer = await self._fetch.fetch()
         except OSError as error:
             return self._fault(f"cannot be fetched: {error.strerror or error}")
         except trio.TooSlowError:
             return self._fault(f"cannot be fetched: no answer within {FETCH_SECONDS_MAX:g} s")
-        if status != OK:
-            return self._fault(f"cannot be fetched: the server says {status} where 200 is expected")
-        return body or self._fault("cannot be fetched: the server sent nothing", "for no pods send an empty PodList")
+        if answer.status != OK:
+            return self._fault(f"cannot be fetched: the server says {answer.status} where 200 is expected")
+        if not answer.body:
+            return self._fault("cannot be fetched: the server sent nothing", "for no pods send an empty PodList")
+        return answer
 
     def _fault(self, problem: str, remedy: str = "") -> Fault:
         return Fault(self._url, None, "", problem, remedy)
 
-    async def _read(self, body: bytes) -> None:
-        seen = rfc3339(self._clock.now_ns())
+    async def _read(self, answer: ManifestAnswer) -> None:
+        body, seen = answer.body, rfc3339(self._clock.now_ns())
         loaded = await self._threads.run(partial(load_manifest, body, self._url, self._node_name, seen))
-        self._body = body
         now = state_of(loaded)
-        self._state = replace(fold_file(self._state, now.pods, now.faults), lines=now.lines)
+        if not answer.has_length and body != self._doubted and not now.faults and has_lost(self._state, now):
+            self._doubted = body
+            told = "lost a pod or an object, and came without its length: believed when the next answer is the same"
+            log.warning("Manifest URL %s %s (have the server send Content-Length)", self._url, told)
+            return
+        self._body, self._doubted = body, None
+        self._state = fold_file(self._url, self._state, now)
         self._was_good = self._was_good or not now.faults
         self._fault_log.tell(self._state.faults)
-        self._slot.put(Snapshot(self._state.pods, () if self._was_good else (self._url,)))
+        self._slot.put(Snapshot(self._state.pods, () if self._was_good else (self._url,), objects=self._state.objects))
 
     def _note_failure(self, fault: Fault) -> None:
         self._failures += 1
         self._trouble = (fault,)
         level = logging.WARNING if self._failures <= FAILURES_LOUD else logging.DEBUG
-        log.log(level, "Manifest URL: %s (attempt %d without success)", fault, self._failures)
+        # Who waits for a fourth is to know that none comes; what is wrong stays where the pods are shown.
+        last = "; the next are not told here, `trikubelet get pods` says it" if self._failures == FAILURES_LOUD else ""
+        log.log(level, "Manifest URL: %s (attempt %d without success%s)", fault, self._failures, last)
 
     def _note_success(self) -> None:
         if self._failures:

@@ -8,18 +8,22 @@ for a source.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.merge import PodChange, merge
+from trikubelet.core.merge import Op, PodChange, difference, merge
 from trikubelet.core.names import object_ref
+from trikubelet.kit.bugs import Bugs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.kit.slot import Slot
+    from trikubelet.model.k8s import Pod
     from trikubelet.pods.desired import DesiredPods
+    from trikubelet.pods.objects import ManifestObjects
     from trikubelet.pods.snapshot import Snapshot
     from trikubelet.ports import Events
 
@@ -27,19 +31,23 @@ log = logging.getLogger(__name__)
 
 
 class Mux:
-    """Compares each snapshot with the one before and passes on what changed."""
+    """Compares each snapshot with the one before and passes on what changed. A source's objects are known before the
+    pods that came with them."""
 
     def __init__(
         self,
         slots: Mapping[str, Slot[Snapshot]],
         desired: DesiredPods,
+        objects: ManifestObjects,
         changes: trio.MemorySendChannel[PodChange],
         events: Events,
     ) -> None:
         self._slots = slots
         self._desired = desired
+        self._objects = objects
         self._changes = changes
         self._events = events
+        self._bugs = Bugs(log, "%s: a bug in comparing it with what it was; it is left until its next change")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow every source until cancelled."""
@@ -55,11 +63,23 @@ class Mux:
                 await self._changes.send(change)
 
     def _accept(self, source: str, snapshot: Snapshot) -> tuple[PodChange, ...]:
-        merged = merge(source, self._desired.of(source), snapshot.pods)
-        self._desired.replace(source, merged.pods, snapshot.doubtful)
+        self._objects.replace(source, snapshot.objects)
+        merged = merge(source, self._desired.of(source), snapshot.pods, self._differs)
+        told = self._desired.unread_of(source)
+        self._desired.replace(source, merged.pods, snapshot.doubtful, snapshot.unread)
+        for ref, why in snapshot.unread.items():
+            if told.get(ref) != why:
+                message = f"Error validating pod {ref} from {source}: {why}, ignoring this version of it"
+                self._events.record(ref, "Warning", "FailedValidation", message)
         for pod in merged.duplicates:
             ref = object_ref(pod)
-            log.warning("Pod %s is defined twice in source %s; the first definition counts", ref, source)
+            log.warning("Source %s has two pods of the name or UID of %s; the first one counts", source, ref)
             message = f"Error validating pod {ref} from {source}: duplicate pod name, ignoring"
             self._events.record(ref, "Warning", "FailedValidation", message)
         return merged.changes
+
+    def _differs(self, known: Pod, pod: Pod) -> Op | None:
+        ref = object_ref(pod)
+        with self._bugs.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
+            return difference(known, pod)
+        return None

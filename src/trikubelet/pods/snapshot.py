@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.core.manifest.objects import ManifestObject
     from trikubelet.model.k8s import Pod
+    from trikubelet.model.objects import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a source wants now. ``doubtful`` names its manifests that had faults when the agent began and have
-    had them since: what pods they once brought nobody can know, so while there is one, what runs and nobody wants is
-    left alone. It travels with the pods, because a manifest is mended and its pod wanted again at the same moment."""
+    """Everything a source wants now, and the ``objects`` beside its pods for them to read. ``doubtful`` names its
+    manifests that had faults when the agent began and have had them since: what pods they once brought nobody can know,
+    so while there is one, what runs and nobody wants is left alone. ``unread`` are pods whose newest version nobody can
+    read, and why: wanted, whatever they are, so what runs of them stays as it is. All travel with the pods, because a
+    manifest is mended and its pod wanted again at the same moment."""
 
     pods: tuple[Pod, ...] = ()
     doubtful: tuple[str, ...] = ()
+    unread: Mapping[ObjectRef, str] = field(default_factory=dict)
+    objects: tuple[ManifestObject, ...] = ()

@@ -1,22 +1,29 @@
 """Stopping containers and sandboxes: carries out the order of ``core.termination``.
 
 Grace is data. It goes to the runtime as a number of seconds and is never a Trio deadline, so nothing in this process
-can cut a container's farewell short.
+can cut a container's farewell short. What a preStop hook and the wait for a container's turn take is counted.
+
+    one container:  Killing ─► its preStop hook, as long as its grace at most ─► its turn has come ─► StopContainer
+
+A deletion with less grace interrupts the attempt: a hook under way is cut, and runs again within what is left now. One
+that came to its end is not repeated, however often the end of its container is tried.
 """
 
 from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.names import object_ref
-from trikubelet.core.termination import RUNTIME_GRACE_SECONDS_MIN, container_grace, grace_left, kill_stages
+from trikubelet.core.names import all_containers, object_ref
+from trikubelet.core.termination import container_grace, grace_left, kill_stages
+from trikubelet.model.runtime import ContainerState
 from trikubelet.model.runtime_errors import NotFound, RuntimeCallError
+from trikubelet.pods.hooks import Hooked
 from trikubelet.pods.in_time import in_time
 
 if TYPE_CHECKING:
@@ -24,39 +31,51 @@ if TYPE_CHECKING:
 
     from trikubelet.core.actions import Kill, Reset
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.k8s import Pod
+    from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import ContainerStatus, PodObservation
-    from trikubelet.ports import Events, Runtime
+    from trikubelet.pods.hooks import Hooks
+    from trikubelet.ports import Events, Probes, Runtime
 
 log = logging.getLogger(__name__)
+
+HOOKS_REMEMBERED_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """One container to stop. ``message`` is what the Killing event says."""
+    """One container to stop. ``container``: what the spec says of it, if anything; ``message`` is what the Killing
+    event says."""
 
     status: ContainerStatus
+    container: Container | None
     grace_seconds: int
     message: str
 
 
 class Stopper:
-    """Stops what it is told to. Owns no state."""
+    """Owns which preStop hooks have ended, as long as their containers have not. Of too many the oldest are forgotten,
+    which costs a hook that runs twice. ``probes`` are told who is down, long before anybody observes it."""
 
-    def __init__(self, runtime: Runtime, events: Events, bounds: Bounds) -> None:
+    def __init__(self, runtime: Runtime, hooks: Hooks, events: Events, probes: Probes, bounds: Bounds) -> None:
         self._runtime = runtime
+        self._hooks = hooks
         self._events = events
+        self._probes = probes
         self._bounds = bounds
+        self._said: dict[str, None] = {}  # by container id
 
     async def stop_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
         """Stop every container, stage by stage within one grace, then every sandbox. Raises the first
         RuntimeCallError after everything was tried."""
-        began = trio.current_time()
-        errors: list[RuntimeCallError] = []
-        for stage in kill_stages(pod, observed):
-            left = grace_left(grace_seconds, trio.current_time() - began)
-            orders = [_Order(status, left, f"Stopping container {status.name}") for status in stage]
-            errors += await self._stop_all(pod, orders)
+        named = {container.name: container for container in all_containers(pod)}
+        stages = [
+            [
+                _Order(status, named.get(status.name), grace_seconds, f"Stopping container {status.name}")
+                for status in stage
+            ]
+            for stage in kill_stages(pod, observed)
+        ]
+        errors = await self._stop_all(pod, stages, observed.ips)
         for sandbox in observed.sandboxes:
             try:
                 await self._in_time(0, partial(self._runtime.stop_sandbox, sandbox.id))
@@ -68,15 +87,15 @@ class Stopper:
             self._events.record(object_ref(pod), "Warning", "FailedKillPod", f"error killing pod: {errors[0]}")
             raise errors[0]
 
-    async def stop_some(self, pod: Pod, kills: tuple[Kill, ...]) -> None:
+    async def stop_some(self, pod: Pod, kills: tuple[Kill, ...], ips: tuple[str, ...]) -> None:
         """Stop single containers of a pod that lives on, together: each has its own grace and waits for no other.
-        Raises the first RuntimeCallError after everything was tried."""
-        named = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
+        ``ips`` are the pod's addresses. Raises the first RuntimeCallError after everything was tried."""
+        named = {container.name: container for container in all_containers(pod)}
         orders = []
         for kill in kills:
-            seconds = container_grace(pod, named.get(kill.status.name), kill.reason)
-            orders.append(_Order(kill.status, max(RUNTIME_GRACE_SECONDS_MIN, seconds), kill.message))
-        errors = await self._stop_all(pod, orders)
+            container = named.get(kill.status.name)
+            orders.append(_Order(kill.status, container, container_grace(pod, container, kill.reason), kill.message))
+        errors = await self._stop_all(pod, [orders], ips)
         if errors:
             raise errors[0]
 
@@ -87,34 +106,84 @@ class Stopper:
             with suppress(NotFound):
                 if reset.kill:
                     message = f"Restarting all containers: stopping {reset.status.name}"
-                    await self._stop_one(pod, _Order(reset.status, 0, message))
+                    self._announce(pod, order := _Order(reset.status, None, 0, message))
+                    await self._stop_one(pod, order)
                 await self._in_time(0, partial(self._runtime.remove_container, reset.status.id))
 
-    async def _stop_all(self, pod: Pod, orders: Sequence[_Order]) -> list[RuntimeCallError]:
-        """Stop containers together; what went wrong, in the order it did. One that is gone already is no error."""
+    async def _stop_all(
+        self, pod: Pod, stages: Sequence[Sequence[_Order]], ips: tuple[str, ...]
+    ) -> list[RuntimeCallError]:
+        """Stop containers, those of a stage together when the stage before it is down; what went wrong, in the order it
+        did. One that is gone already is no error. The time a container is kept waiting by the bound on calls is not
+        counted: it is no fault of its own."""
         errors: list[RuntimeCallError] = []
         limit = trio.CapacityLimiter(self._bounds.stops_per_pod_max)
 
-        async def stop(order: _Order) -> None:
+        async def stop(order: _Order, turn: trio.Event) -> None:
+            self._announce(pod, order)
+            used = await self._say_goodbye(pod, order, ips, limit)
+            waits_since = trio.current_time()
+            await turn.wait()
+            used += trio.current_time() - waits_since
             try:
                 async with limit:
-                    await self._stop_one(pod, order)
+                    await self._stop_one(pod, replace(order, grace_seconds=grace_left(order.grace_seconds, used)))
             except NotFound:
-                return
+                pass
             except RuntimeCallError as error:
                 errors.append(error)
 
-        async with trio.open_nursery() as nursery:
-            for order in orders:
-                nursery.start_soon(stop, order)
+        async def stop_stage(orders: Sequence[_Order], turn: trio.Event, over: trio.Event) -> None:
+            async with trio.open_nursery() as nursery:
+                for order in orders:
+                    nursery.start_soon(stop, order, turn)
+            over.set()
+
+        turn = trio.Event()
+        turn.set()
+        async with trio.open_nursery() as everyone:
+            for orders in stages:
+                everyone.start_soon(stop_stage, orders, turn, over := trio.Event())
+                turn = over
         return errors
 
-    async def _stop_one(self, pod: Pod, order: _Order) -> None:
+    def _announce(self, pod: Pod, order: _Order) -> None:
         log.info("Pod %s: %s (grace %d s)", object_ref(pod), order.message, order.grace_seconds)
         self._events.record(object_ref(pod, order.status.name), "Normal", "Killing", order.message)
+
+    async def _say_goodbye(self, pod: Pod, order: _Order, ips: tuple[str, ...], limit: trio.CapacityLimiter) -> float:
+        """Run the container's preStop hook, if it has one that has not come to its end; how long that took, in
+        seconds."""
+        container, id_ = order.container, order.status.id
+        if container is None or container.lifecycle is None or container.lifecycle.pre_stop is None:
+            return 0.0
+        if order.grace_seconds <= 0 or order.status.state is not ContainerState.RUNNING or id_ in self._said:
+            return 0.0
+        async with limit:
+            began = trio.current_time()
+            with trio.move_on_after(order.grace_seconds) as scope:
+                await self._hooks.pre_stop(Hooked(pod, container, id_, ips))
+            used = trio.current_time() - began
+        if scope.cancelled_caught:
+            log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(pod), container.name)
+        self._said[id_] = None
+        if len(self._said) > HOOKS_REMEMBERED_MAX:
+            del self._said[next(iter(self._said))]
+        return used
+
+    async def _stop_one(self, pod: Pod, order: _Order) -> None:
         # The runtime may take the whole grace and still answer in time.
         stop = partial(self._runtime.stop_container, order.status.id, order.grace_seconds)
-        await self._in_time(order.grace_seconds, stop)
+        try:
+            await self._in_time(order.grace_seconds, stop)
+        except NotFound:
+            self._is_down(pod, order)
+            raise
+        self._is_down(pod, order)
+
+    def _is_down(self, pod: Pod, order: _Order) -> None:
+        self._said.pop(order.status.id, None)
+        self._probes.stopped(pod.metadata.uid, order.status.id)
 
     async def _in_time(self, grace_seconds: int, call: Callable[[], Awaitable[None]]) -> None:
         await in_time(self._bounds.runtime_call_seconds_max + grace_seconds, call)

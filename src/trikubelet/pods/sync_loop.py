@@ -1,25 +1,39 @@
 """The sync loop: what happened to a pod's configuration or containers becomes a request to its worker.
 
 Two inputs, neither of which can block the other: changes from the mux, which say what a source wants, and wake-ups from
-PLEG (and later probes, eviction, volumes), which only say who to look at. Both end in a synchronous call.
+PLEG, which only say who to look at. Both end in a synchronous call. Whoever else has news of a pod, as probes, volumes
+and the cluster's objects have, wakes its worker without coming this way. All pods depend on this loop, so a bug that
+one of them provokes in it is told and stays its own.
 """
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.core.containers.embedded import done_without
 from trikubelet.core.containers.unsupported import unsupported_fields
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.merge import Op, PodChange
 from trikubelet.core.names import object_ref
+from trikubelet.core.pod_status import gates_unheeded
+from trikubelet.core.pod_status.phase import TERMINAL
+from trikubelet.kit.bugs import Bugs
+from trikubelet.pods.resizes import PODS_REMOVED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.core.containers.unsupported import Unsupported
+    from trikubelet.kit.barrier import Barrier
     from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
+    from trikubelet.pods.admission import Admission
+    from trikubelet.pods.resizes import Resizes
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import Events
 
@@ -36,15 +50,24 @@ class SyncLoop:
         self,
         changes: trio.MemoryReceiveChannel[PodChange],
         wakes: Gather[str],
+        admission: Admission,
         workers: PodWorkers,
         events: Events,
         bounds: Bounds,
+        resizes: Resizes,
+        *,
+        embedded: bool,
     ) -> None:
+        """``embedded``: pods are told what the embedded runtime does without."""
         self._changes = changes
         self._wakes = wakes
+        self._admission = admission
         self._workers = workers
         self._events = events
         self._bounds = bounds
+        self._embedded = embedded
+        self._resizes = resizes
+        self._bugs = Bugs(log, "%s: a bug in taking a change of it up; it is left until its next change")
         self._passed = {"changes": float("inf"), "wakes": float("inf")}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -67,9 +90,18 @@ class SyncLoop:
                 self._workers.wake(await self._wakes.collect())
 
     def _apply(self, change: PodChange) -> None:
-        pod, ref = change.pod, object_ref(change.pod)
         if change.op in (Op.ADD, Op.UPDATE):
-            self._say_unsupported(pod)
+            with self._barrier(change.pod):  # of its own: what cannot be told is no reason not to run the pod
+                self._say_unsupported(change.pod, is_known=_was_told(change))
+        with self._barrier(change.pod):
+            self._ask(change)
+
+    def _barrier(self, pod: Pod) -> Barrier:
+        ref = object_ref(pod)
+        return self._bugs.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync"))
+
+    def _ask(self, change: PodChange) -> None:
+        pod, ref = change.pod, object_ref(change.pod)
         match change.op:
             case Op.ADD | Op.UPDATE if pod.metadata.deletion_timestamp:
                 log.info("SyncLoop DELETE pod %s (source %s)", ref, change.source)
@@ -77,24 +109,39 @@ class SyncLoop:
                 self._workers.stop(pod.metadata.uid, StopReason.DELETED)
             case Op.ADD:
                 log.info("SyncLoop ADD pod %s (source %s, uid %s)", ref, change.source, pod.metadata.uid)
-                self._workers.sync(pod, create=True)
+                self._admission.begin(pod)
             case Op.UPDATE:
                 log.info("SyncLoop UPDATE pod %s (source %s)", ref, change.source)
-                self._workers.sync(pod)
+                if pod.metadata.uid in self._workers:
+                    self._resizes.consider(pod)
+                    self._workers.sync(pod)
+                else:
+                    self._admission.begin(pod)  # it could not be decided about yet, and is no less to be asked about
+            case Op.RECONCILE if gates_unheeded(pod):
+                self._workers.heed_gates(pod)  # a condition somebody else wrote makes it ready, or not any more
+            case Op.RECONCILE if pod.status is not None and pod.status.phase in TERMINAL:
+                self._workers.sync(pod)  # should somebody else have said so, it ends now; what ended is not woken
             case Op.RECONCILE:
-                self._workers.sync(pod)
+                self._workers.note(pod)
             case Op.REMOVE:
                 log.info("SyncLoop REMOVE pod %s (source %s)", ref, change.source)
                 self._workers.stop(pod.metadata.uid, StopReason.REMOVED)
+                self._resizes.retry(PODS_REMOVED)
 
-    def _say_unsupported(self, pod: Pod) -> None:
-        """What the pod asks for and will not get; it is told once per configuration, and never dropped in silence."""
-        found = unsupported_fields(pod)
+    def _say_unsupported(self, pod: Pod, *, is_known: bool) -> None:
+        """What the pod asks for and will not get; it is told once per configuration, and never dropped in silence.
+        Where it ``is_known`` already, in the log alone."""
+        self._tell(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)
+        if self._embedded:
+            self._tell(done_without(pod), pod, "asks for what the embedded runtime does without", is_known=is_known)
+
+    def _tell(self, found: Sequence[Unsupported], pod: Pod, what: str, *, is_known: bool) -> None:
         if not found:
             return
-        told = "; ".join(f"{field.path}: {field.why}" for field in found)
-        log.warning("Pod %s uses what this agent does not support yet: %s", object_ref(pod), told)
-        self._events.record(object_ref(pod), "Warning", "UnsupportedFields", f"Not supported yet: {told}")
+        ref, told = object_ref(pod), "; ".join(f"{field.path}: {field.why}" for field in found)
+        log.warning("Pod %s %s: %s", ref, what, told)
+        if not is_known:
+            self._events.record(ref, "Warning", "UnsupportedFields", f"The pod {what}: {told}")
 
     def unhealthy(self) -> str | None:
         """Why the loop counts as stuck, or None."""
@@ -102,3 +149,9 @@ class SyncLoop:
         if age <= self._bounds.syncloop_stale_seconds_max:
             return None
         return f"sync loop took its last pass {age:.0f}s ago"
+
+
+def _was_told(change: PodChange) -> bool:
+    """What a server knows to have started was told by an earlier life of the agent, and is in its events."""
+    status = change.pod.status
+    return change.op is Op.ADD and status is not None and bool(status.start_time)

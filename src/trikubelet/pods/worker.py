@@ -20,16 +20,20 @@ import trio
 from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Graces, Outcome, Starting, Syncing, Terminated, Terminating
 from trikubelet.core.names import object_ref
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.barrier import Barrier, InvariantBroken, words
 from trikubelet.kit.instant import instant
-from trikubelet.model.errors import InvariantBroken, NetworkNotReady, PodSyncError, RetryAt
+from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Awaitable, Callable
 
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
     from trikubelet.model.runtime import PodObservation
+    from trikubelet.pods.figures import PodFigures
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +42,17 @@ class Attempts(Protocol):
     """What a worker can try. What it acts on is observed first and given with the newest configuration: while a worker
     waits for an observation, what is wanted may change."""
 
+    async def accompany(self, pod: Pod, live: Callable[[], Awaitable[None]]) -> None:
+        """Run ``live``, a worker's whole life, with what lives beside it and ends with it."""
+        ...
+
     async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
         """What the runtime has of the pod, seen after ``since``; ``soon``: ask for it rather than wait for it."""
         ...
 
     async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
-        """Bring the pod closer to its configuration. DONE: it has ended for good."""
+        """Bring the pod closer to its configuration. DONE: it has ended for good; IDLE: the runtime was asked for
+        nothing."""
         ...
 
     async def terminate(self, pod: Pod, state: Terminating, observed: PodObservation) -> Outcome:
@@ -56,6 +65,10 @@ class Attempts(Protocol):
 
     def seconds_left(self, pod: Pod) -> float | None:
         """Until the pod's activeDeadlineSeconds are over; None when it has no end."""
+        ...
+
+    def show_serving(self, pod: Pod) -> None:
+        """Show which of its containers serve and what its readiness gates say, without an attempt. Never blocks."""
         ...
 
     def forget(self, uid: str) -> None:
@@ -80,7 +93,8 @@ def graces(pod: Pod) -> Graces:
 
 
 class PodWorker:
-    """Owns the lifecycle state of one pod. Its only writers are ``ask`` and its own task."""
+    """Owns the lifecycle state of one pod. Its only writers are ``ask`` and its own task. ``over``: the task has ended;
+    nothing of the pod is left to do."""
 
     def __init__(
         self,
@@ -89,6 +103,7 @@ class PodWorker:
         attempts: Attempts,
         bounds: Bounds,
         chance: random.Random,
+        figures: PodFigures,
         *,
         since: float = -math.inf,
     ) -> None:
@@ -97,19 +112,25 @@ class PodWorker:
         self._attempts = attempts
         self._bounds = bounds
         self._chance = chance
+        self._volume_retries = Backoff(bounds.volume_retry_seconds, bounds.retry_seconds, jitter=0.5, chance=chance)
         self._woken = trio.Event()
         self._attempt: trio.CancelScope | None = None
         self._due = trio.current_time()
-        self._since = since  # the end of the last attempt: an earlier observation does not show all that it did
+        self._since = since  # the end of the last attempt that did something: what was observed before may not show it
         self._count = 0
         self._failures = 0
         self._last_error = ""
         self._busy_since: float | None = None
+        self._figures = figures
+        self._made_at = trio.current_time()
+        self._is_for = "create"  # upstream's word for why the next attempt is made
+        self.over = trio.Event()
 
     def ask(self, request: lifecycle.Request, pod: Pod | None = None) -> None:
         """Fold a request in; ``pod`` is its newest configuration. Never blocks."""
         if pod is not None:
             self.pod = pod
+            self._is_for = "update" if self._count else "create"
         step = lifecycle.on_request(self.state, request, graces(self.pod))
         self.state = step.state
         if step.interrupt and self._attempt is not None:
@@ -120,6 +141,24 @@ class PodWorker:
     def wake(self) -> None:
         """Make the next attempt due now. Never blocks."""
         self._woken.set()
+
+    def serving_changed(self) -> None:
+        """Probes concluded something new: act on it, and show it now if an attempt is under way. Never blocks."""
+        if self._attempt is not None:
+            self._attempts.show_serving(self.pod)
+        self.wake()
+
+    def heed_gates(self, pod: Pod) -> None:
+        """Somebody wrote a condition that its readiness gates name: show what follows. An attempt under way began with
+        the conditions of before and may show those again, so there is another after it. Never blocks."""
+        self.pod = pod
+        self._attempts.show_serving(pod)
+        if self._attempt is not None:
+            self.wake()
+
+    async def live(self) -> None:
+        """Run until finished, with what lives beside a worker."""
+        await self._attempts.accompany(self.pod, self.run)
 
     def statistics(self) -> WorkerStatistics:
         """What the worker is doing."""
@@ -134,13 +173,20 @@ class PodWorker:
             self._woken = trio.Event()
             if not isinstance(self.state, Finished):
                 await self._attempt_once()
+        self.over.set()
 
     async def _attempt_once(self) -> None:
         self.state = lifecycle.on_begin(self.state)
         made_for = type(self.state)
-        self._busy_since = trio.current_time()
+        began = self._busy_since = trio.current_time()
+        is_for, self._is_for = self._is_for, "sync"
+        if made_for in (Terminating, Terminated):
+            is_for = "kill"
+        elif not self._count:
+            self._figures.worker_starts.add(began - self._made_at)
         self._count += 1
         delay = 0.0
+        outcome: Outcome | None = None
         with trio.CancelScope() as self._attempt:
             outcome, delay = await self._guarded()
             self._last_error = "" if outcome is not None else self._last_error
@@ -148,14 +194,23 @@ class PodWorker:
                 self.state = lifecycle.on_outcome(self.state, outcome, graces(self.pod))
         self._attempt = None
         self._busy_since = None
-        self._since = instant()
+        self._figures.attempts[is_for].add(trio.current_time() - began)
+        if outcome is not Outcome.IDLE:
+            self._since = instant()
         moved = type(self.state) is not made_for
         self._due = trio.current_time() + (0.0 if moved else delay)
 
     async def _guarded(self) -> tuple[Outcome | None, float]:
         """One attempt; its outcome, or None if it failed, and how long to wait before the next, in seconds."""
+        with Barrier(self._found_bug):
+            return await self._judged()
+        return None, self._jittered(self._bounds.retry_seconds)
+
+    async def _judged(self) -> tuple[Outcome | None, float]:
+        """As ``_guarded``; what is nobody's to expect leaves as it is."""
         try:
             outcome = await self._try()
+            self._volume_retries.reset()
             left = self._attempts.seconds_left(self.pod)
             again = self._jittered(self._bounds.resync_seconds)
             return outcome, again if left is None else min(again, left)
@@ -165,14 +220,9 @@ class PodWorker:
             # A delay of its own, but never longer than the pod would have gone unlooked at anyway.
             wait = max(0.0, error.at - trio.current_time())
             return self._failed(error, min(wait, self._jittered(self._bounds.resync_seconds)))
+        except VolumeFailed as error:
+            return self._failed(error, self._volume_retries.next_seconds())
         except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
-            return self._failed(error, self._jittered(self._bounds.retry_seconds))
-        except InvariantBroken:
-            raise
-        except Exception as error:
-            if isinstance(error, ExceptionGroup) and error.subgroup(InvariantBroken):
-                raise
-            log.exception("Pod %s: a bug in its worker; the attempt will be repeated", object_ref(self.pod))
             return self._failed(error, self._jittered(self._bounds.retry_seconds))
 
     async def _try(self) -> Outcome:
@@ -191,9 +241,13 @@ class PodWorker:
             case Finished():
                 raise InvariantBroken(f"an attempt at the finished pod {object_ref(self.pod)}")
 
+    def _found_bug(self, bug: Exception) -> None:
+        log.error("Pod %s: a bug in its worker; the attempt will be repeated", object_ref(self.pod), exc_info=bug)
+        self._failed(bug, 0.0)
+
     def _failed(self, error: Exception, wait_seconds: float) -> tuple[None, float]:
         self._failures += 1
-        self._last_error = str(error) or type(error).__name__
+        self._last_error = words(error)
         return None, wait_seconds
 
     def _jittered(self, seconds: float) -> float:

@@ -20,18 +20,19 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core import lifecycle
-from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminating
+from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
 from trikubelet.core.names import full_name, is_static, object_ref
 from trikubelet.kit.instant import instant
 from trikubelet.pods.worker import PodWorker
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
+    from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.worker import Attempts
     from trikubelet.ports import RuntimePods
 
@@ -39,7 +40,10 @@ log = logging.getLogger(__name__)
 
 
 class PodWorkers:
-    """Owns which UIDs have a worker, and whose turn it is among static pods of one name."""
+    """Owns which UIDs have a worker, and whose turn it is among static pods of one name (``ports.PodLives``).
+
+    ``beginners`` are told of every pod that gets a worker and of which nothing ran before, ``watchers`` of every pod
+    whose worker finished. They must not block."""
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class PodWorkers:
         leftovers: Gather[str],
         bounds: Bounds,
         chance: random.Random,
+        figures: PodFigures,
     ) -> None:
         self._attempts = attempts
         self._runtime_pods = runtime_pods
@@ -58,6 +63,10 @@ class PodWorkers:
         self._turns: dict[str, deque[tuple[PodWorker, trio.Event]]] = {}
         self._nursery: trio.Nursery | None = None
         self._synced = False
+        self._wanted: Collection[str] = ()
+        self._figures = figures
+        self.beginners: list[Callable[[Pod], None]] = []
+        self.watchers: list[Callable[[Pod], None]] = []
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the pods nursery open until cancelled. Cancelling it stops no container."""
@@ -67,14 +76,28 @@ class PodWorkers:
 
     # ---- requests ----
 
-    def sync(self, pod: Pod, *, create: bool = False) -> None:
-        """The pod is wanted as configured; ``create``: its source just brought it."""
+    def sync(self, pod: Pod, *, create: bool = False, after: Collection[str] = ()) -> None:
+        """The pod is wanted as configured; ``create``: its source just brought it. A worker that begins with it first
+        waits for pods that make room for it, those of the UIDs ``after``, as long as their grace gives them time."""
         uid = pod.metadata.uid
         worker = self._workers.get(uid)
         if worker is None:
-            self._begin(pod, Syncing() if self._runtime_pods.may_have(uid) else Starting())
+            leaving = [self._workers[other] for other in after if other in self._workers]
+            self._begin(pod, Syncing() if self._runtime_pods.may_have(uid) else Starting(), leaving)
         else:
             worker.ask(Sync(create=create), pod)
+
+    def note(self, pod: Pod) -> None:
+        """The server has another status of the pod, mostly one we wrote: worth no attempt of its own."""
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is not None:
+            worker.pod = pod
+
+    def heed_gates(self, pod: Pod) -> None:
+        """The server has a status of the pod that is not as ready as its readiness gates say."""
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is not None:
+            worker.heed_gates(pod)
 
     def stop(self, uid: str, reason: StopReason, grace_override: int | None = None) -> None:
         """The pod must end. A UID without a worker is left to housekeeping."""
@@ -83,13 +106,19 @@ class PodWorkers:
             return
         worker.ask(Stop(reason, grace_override))
         if isinstance(worker.state, Finished):
-            self._leftovers.add(uid)
+            self._tell_finished(worker)
         self._offer_turns(full_name(worker.pod))
+
+    def refuse(self, pod: Pod) -> None:
+        """The node does not take this pod, which has no worker: nothing of it is ever started."""
+        assert pod.metadata.uid not in self._workers
+        self._begin(pod, Terminated(StopReason.REFUSED))
 
     def kill_orphan(self, pod: Pod) -> None:
         """Something of this pod runs and nothing wants it. ``pod`` carries only what the runtime's labels tell."""
         if pod.metadata.uid not in self._workers:
             log.warning("Stopping pod %s, which runs and which nothing wants", object_ref(pod))
+            self._figures.orphans += 1
             state = Terminating(self._bounds.kill_orphan_grace_seconds, StopReason.ORPHANED, deleted=True)
             self._begin(pod, state)
 
@@ -100,18 +129,26 @@ class PodWorkers:
             if worker is not None:
                 worker.wake()
 
-    def compare_with(self, desired: Collection[str], *, all_known: bool = True) -> None:
+    def serving_changed(self, uid: str) -> None:
+        """The pod's probes concluded something new."""
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.serving_changed()
+
+    def compare_with(self, desired: Collection[str], unread: Collection[str] = (), *, all_known: bool = True) -> None:
         """Every source has spoken: pods that none of them wants end, finished ones are forgotten, and one that came
-        back after its end begins anew. ``all_known``: no manifest is left that may want more; while there is one,
-        nothing of a pod without a worker may be removed."""
+        back after its end begins anew. ``unread`` are wanted too, as what nobody can tell, so nothing of them changes.
+        ``all_known``: no manifest is left that may want more; while there is one, nothing of a pod without a worker may
+        be removed."""
         self._synced = all_known
+        self._wanted = {*desired, *unread}
         for uid, worker in list(self._workers.items()):
             match worker.state:
                 case Finished(restart=True) if uid in desired:
                     # Not among the remains of its earlier life: what ended there must not count here.
                     if not self._runtime_pods.may_have(uid):
                         self._begin_again(worker)
-                case _ if uid in desired:
+                case _ if uid in desired or uid in unread:
                     continue
                 case Finished(deleted=True):
                     if not self._runtime_pods.may_have(uid):
@@ -122,30 +159,53 @@ class PodWorkers:
 
     # ---- the tasks ----
 
-    def _begin(self, pod: Pod, state: lifecycle.State) -> None:
+    def _begin(self, pod: Pod, state: lifecycle.State, leaving: Sequence[PodWorker] = ()) -> None:
         assert self._nursery is not None, "a pod before the pods nursery is open"
         # Where something of it exists, an earlier agent started it. It can only end by being stopped, and what is there
         # must be seen as it is now.
         since = instant() if isinstance(state, Syncing) else -math.inf
-        worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance, since=since)
+        worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance, self._figures, since=since)
         self._workers[pod.metadata.uid] = worker
+        self._note_beginning(pod, state)
         turn = trio.Event()
         if is_static(pod) and isinstance(state, Starting | Syncing):
             self._turns.setdefault(full_name(pod), deque()).append((worker, turn))
             self._offer_turns(full_name(pod))
         else:
             turn.set()
-        self._nursery.start_soon(self._live, worker, turn)
+        self._nursery.start_soon(self._live, worker, turn, leaving)
 
-    async def _live(self, worker: PodWorker, turn: trio.Event) -> None:
+    def _note_beginning(self, pod: Pod, state: lifecycle.State) -> None:
+        if isinstance(state, Starting | Syncing):
+            self._figures.containers.add(len(pod.spec.containers))
+        if isinstance(state, Starting):
+            for beginner in self.beginners:
+                beginner(pod)
+
+    async def _live(self, worker: PodWorker, turn: trio.Event, leaving: Sequence[PodWorker]) -> None:
         await turn.wait()
-        await worker.run()
+        await self._make_way(worker, leaving)
+        await worker.live()
         assert isinstance(worker.state, Finished)
         self._end_turn(worker)
+        self._tell_finished(worker)
+
+    async def _make_way(self, worker: PodWorker, leaving: Sequence[PodWorker]) -> None:
+        patience = max((lifecycle.patience_seconds(other.state) for other in leaving), default=0.0)
+        with trio.move_on_after(patience) as waiting:
+            for other in leaving:
+                await other.over.wait()
+        if waiting.cancelled_caught:
+            log.warning("Pod %s begins although not all has ended that makes room for it", object_ref(worker.pod))
+
+    def _tell_finished(self, worker: PodWorker) -> None:
         self._leftovers.add(worker.pod.metadata.uid)
+        for watcher in self.watchers:
+            watcher(worker.pod)
 
     def _begin_again(self, ended: PodWorker) -> None:
         """The same UID is wanted again: a new life, which knows nothing of the one before."""
+        self._figures.restarted[is_static(ended.pod)] += 1
         self._end_turn(ended)
         self._attempts.forget(ended.pod.metadata.uid)
         self._begin(ended.pod, Starting())
@@ -176,6 +236,11 @@ class PodWorkers:
     def __iter__(self) -> Iterator[PodWorker]:
         return iter(list(self._workers.values()))
 
+    @property
+    def uids(self) -> Collection[str]:
+        """Of the pods that have a worker."""
+        return self._workers.keys()
+
     def __len__(self) -> int:
         return len(self._workers)
 
@@ -187,9 +252,17 @@ class PodWorkers:
         worker = self._workers.get(uid)
         return None if worker is None else worker.state
 
+    def _is_known(self, uid: str) -> bool:
+        """Whether a UID without a worker is certainly one that nobody wants."""
+        return self._synced and uid not in self._wanted
+
     def could_have_running_containers(self, uid: str) -> bool:
         """Whether a container of this pod may run now."""
-        return lifecycle.could_have_running_containers(self._state(uid), synced=self._synced)
+        return lifecycle.could_have_running_containers(self._state(uid), synced=self._is_known(uid))
+
+    def is_finished(self, uid: str) -> bool:
+        """Whether the pod had a life here, and nothing of it is left to do."""
+        return isinstance(self._state(uid), Finished)
 
     def is_termination_requested(self, uid: str) -> bool:
         """Whether the pod began to stop."""
@@ -197,11 +270,11 @@ class PodWorkers:
 
     def should_runtime_be_removed(self, uid: str) -> bool:
         """Whether the pod's sandboxes and mounts may go."""
-        return lifecycle.should_runtime_be_removed(self._state(uid), synced=self._synced)
+        return lifecycle.should_runtime_be_removed(self._state(uid), synced=self._is_known(uid))
 
     def should_content_be_removed(self, uid: str) -> bool:
         """Whether the pod's containers, logs and directories may go."""
-        return lifecycle.should_content_be_removed(self._state(uid), synced=self._synced)
+        return lifecycle.should_content_be_removed(self._state(uid), synced=self._is_known(uid))
 
     def __repr__(self) -> str:
         return f"<PodWorkers {len(self._workers)}, {len(self._turns)} names in line>"

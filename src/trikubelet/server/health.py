@@ -1,33 +1,37 @@
 """/healthz: is the agent well? Asked by people, load balancers and monitoring on 127.0.0.1:10248.
 
     GET /healthz             200 "ok", or 500 with every check that failed and why
-    GET /healthz?verbose     the same with a line per check; ?exclude=NAME leaves one out
+    GET /healthz?verbose     the same with a line per check, and remarks; ?exclude=NAME leaves one out
     GET /healthz/NAME        one check
 
 A check is a callable that answers with what is wrong, or None; it must not wait. The same checks decide whether systemd
-is given a sign of life, see ``app.supervise``. Unlike upstream the reasons are told: who may ask may know.
+is given a sign of life, see ``app.supervise``. Unlike upstream the reasons are told: who may ask may know. A *remark*
+is what an operator should know of a check that passes; it stands behind the check's "ok".
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.httpd.server import HttpLimits, Request, Response, serve_http, text
 from trikubelet.model.errors import StartFailed
-from trikubelet.server.http import HttpLimits, Request, Response, serve_http, text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterable
 
 Check = Callable[[], str | None]
 """What is wrong, or None. Raises nothing; a check that does counts as failed."""
 Checks = Mapping[str, Check]
 
 PATH: Final = "/healthz"
+_NO_REMARKS: Final[Checks] = MappingProxyType({})
 LIMITS: Final = HttpLimits(connections_max=32, header_bytes_max=16 * 1024, body_bytes_max=4096, idle_seconds_max=30.0)
 
 
@@ -44,9 +48,27 @@ def troubles(checks: Checks) -> dict[str, str]:
     return found
 
 
-def health_handler(checks: Checks) -> Callable[[Request], Awaitable[Response]]:
-    """The handler of ``/healthz`` and what is below it, for any server."""
-    known = {"ping": _nothing_wrong, **checks}
+class Verdicts:
+    """Owns how often each check was made for who asked, and how it ended last (``/metrics/slis``)."""
+
+    def __init__(self, checks: Checks) -> None:
+        self.known: Final[Checks] = {"ping": _nothing_wrong, **checks}
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """By a check's name, and success or error."""
+        self.passed: dict[str, bool] = {}
+
+    def troubles(self, names: Iterable[str]) -> dict[str, str]:
+        """Make the checks of those names; those that fail, with what is wrong."""
+        made = {name: self.known[name] for name in names}
+        found = troubles(made)
+        self.passed |= {name: name not in found for name in made}
+        self.counts.update((name, "error" if name in found else "success") for name in made)
+        return found
+
+
+def health_handler(verdicts: Verdicts, remarks: Checks = _NO_REMARKS) -> Callable[[Request], Awaitable[Response]]:
+    """The handler of ``/healthz`` and what is below it, for any server. ``remarks``: by the name of their check."""
+    known = verdicts.known
 
     async def handle(request: Request) -> Response:
         await trio.lowlevel.checkpoint()
@@ -58,14 +80,20 @@ def health_handler(checks: Checks) -> Callable[[Request], Awaitable[Response]]:
         if name and name not in known:
             return text(f"no check is called {name}; there are {', '.join(known)}", HTTPStatus.NOT_FOUND)
         if name:
-            return _one(troubles({name: known[name]}).get(name))
-        return _all({key: check for key, check in known.items() if key != request.query.get("exclude")}, request.query)
+            return _one(verdicts.troubles([name]).get(name))
+        asked = [key for key in known if key != request.query.get("exclude")]
+        return _all(asked, verdicts.troubles(asked), troubles(remarks), request.query)
 
     return handle
 
 
 async def serve_health(
-    checks: Checks, address: str, port: int, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
+    checks: Checks,
+    remarks: Checks,
+    address: str,
+    port: int,
+    *,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve ``/healthz`` over TCP until cancelled. Started, with the port (which is chosen when 0 is asked for):
     it can be asked. Raises StartFailed when the address cannot be had."""
@@ -74,11 +102,12 @@ async def serve_health(
     except OSError as error:
         why = error.strerror or str(error)
         raise StartFailed(
-            f"cannot serve {PATH} on {address} port {port}: {why} (set healthzPort or healthzBindAddress)"
+            f"cannot serve {PATH} on {address} port {port}: {why} "
+            "(give another: healthzPort, or --healthz-port=PORT, where 0 is none; or healthzBindAddress)"
         ) from error
     chosen: int = listeners[0].socket.getsockname()[1]
     async with trio.open_nursery() as nursery:
-        await nursery.start(partial(serve_http, health_handler(checks), listeners, limits=LIMITS))
+        await nursery.start(partial(serve_http, health_handler(Verdicts(checks), remarks), listeners, limits=LIMITS))
         task_status.started(chosen)
 
 
@@ -86,13 +115,20 @@ def _one(wrong: str | None) -> Response:
     return text("ok") if wrong is None else text(wrong, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def _all(checks: Checks, query: Mapping[str, str]) -> Response:
-    failed = troubles(checks)
+def _all(
+    checks: Iterable[str], failed: Mapping[str, str], remarks: Mapping[str, str], query: Mapping[str, str]
+) -> Response:
     if not failed and "verbose" not in query:
         return text("ok")
-    lines = [f"[-]{name} failed: {failed[name]}" if name in failed else f"[+]{name} ok" for name in checks]
+    lines = [_line(name, failed.get(name), remarks.get(name)) for name in checks]
     lines.append("healthz check failed" if failed else "healthz check passed")
     return text("\n".join(lines), HTTPStatus.INTERNAL_SERVER_ERROR if failed else HTTPStatus.OK)
+
+
+def _line(name: str, wrong: str | None, remark: str | None) -> str:
+    if wrong is not None:
+        return f"[-]{name} failed: {wrong}"
+    return f"[+]{name} ok" + (f": {remark}" if remark else "")
 
 
 def _nothing_wrong() -> None:

@@ -5,12 +5,25 @@
     GET /events                           an EventList
     GET /faults                           what is wrong with the manifests
     GET /node                             its name, and why it cannot do its work, if it cannot
+    GET /nodes                            a NodeList of this node
+    GET /images                           what the runtime has
+    GET /kubeconfig                       how kubectl asks this node, where it can
+    GET /config                           what the agent runs with, and where each value was given
     GET /work                             what the agent is doing, pod by pod
+    GET /doctor                           what is wrong with the node, and what is well
+    POST /exec/NAMESPACE/POD/CONTAINER    a command: its words in command, and input, output, error, tty (1); changes
+                                          the protocol, and so do
+    POST /attach/NAMESPACE/POD/CONTAINER  the container's own process, and
+    POST /portForward/NAMESPACE/POD       connections to its ports (server.streams)
+    POST /restart/NAMESPACE/POD           have its containers restarted (container: only that one); their names
+    GET /stats/summary                    what node, pods, containers and volumes use
+    GET /metrics                          what it has measured, for Prometheus
+    GET /metrics/probes                   what probes were answered, likewise
     GET /logs/NAMESPACE/POD/CONTAINER     a container's log: follow previous timestamps (booleans), tailLines,
                                           sinceSeconds, sinceTime, limitBytes, stream (stdout or stderr)
 
-Read-only, and on a Unix socket of mode 0600: who may read the agent's directory may read this. The commands ``get``,
-``describe`` and ``logs`` are its clients. A watch compares every ``WATCH_SECONDS`` what the view says; it holds one
+On a Unix socket of mode 0600: who may write to the agent's directory, its own user and root, may ask, and nobody else.
+The command line is its client. A watch compares every ``WATCH_SECONDS`` what the view says; it holds one
 list of pods and sends the next change only when the last was taken, so a client that does not read costs nothing.
 """
 
@@ -23,23 +36,30 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import trio
 
-from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
+from trikubelet.core.query import flag
+from trikubelet.httpd.server import HttpLimits, Response, json, serve_http, text
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
-from trikubelet.server.http import HttpLimits, Response, json, serve_http, text
-from trikubelet.server.log_reader import LogQuery, read_log
+from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.server.kubectl.spelling import line
+from trikubelet.server.log_query import log_query
+from trikubelet.server.log_reader import read_log
 from trikubelet.server.node_view import NoSuchPod, NotShown
+from trikubelet.server.scrape import scrape, scrape_probes, stats_summary
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 
+    from trikubelet.httpd.messages import Upgrade
+    from trikubelet.httpd.server import Request
     from trikubelet.model.k8s import Pod
     from trikubelet.ports import Clock
-    from trikubelet.server.http import Request
+    from trikubelet.server.agent_view import AgentView
     from trikubelet.server.node_view import NodeView
+    from trikubelet.server.scrape import NodeStats
+    from trikubelet.server.streams import Streams
 
 SOCKET_MODE = 0o600
 WATCH_SECONDS = 0.5
@@ -47,12 +67,17 @@ WATCH_SECONDS = 0.5
 LIMITS = HttpLimits(connections_max=64, header_bytes_max=16 * 1024, body_bytes_max=0)
 _SOCKET_PATH_BYTES_MAX = 107
 _BACKLOG = 64
-_DIGITS_MAX = 12
-"""Of a number in a query: enough for every byte and second there is, and far from where numbers overflow."""
 
 
 async def serve_local_api(
-    view: NodeView, clock: Clock, path: str, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    view: NodeView,
+    agent: AgentView,
+    streams: Streams,
+    stats: NodeStats,
+    clock: Clock,
+    path: str,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the local API on a Unix socket at ``path`` until cancelled, then remove it. Started: it can be asked.
 
@@ -60,7 +85,9 @@ async def serve_local_api(
     """
     listener = _listen(path)
     try:
-        await serve_http(LocalApi(view, clock).handle, [listener], limits=LIMITS, task_status=task_status)
+        await serve_http(
+            LocalApi(view, agent, streams, stats, clock).handle, [listener], limits=LIMITS, task_status=task_status
+        )
     finally:
         _remove(path)
 
@@ -99,10 +126,13 @@ def _listen(path: str) -> trio.SocketListener:
 
 
 class LocalApi:
-    """The routes. Owns nothing: everything it says is the view's."""
+    """The routes. Owns nothing: everything it says is the views'."""
 
-    def __init__(self, view: NodeView, clock: Clock) -> None:
+    def __init__(self, view: NodeView, agent: AgentView, streams: Streams, stats: NodeStats, clock: Clock) -> None:
         self._view = view
+        self._agent = agent
+        self._streams = streams
+        self._stats = stats
         self._clock = clock
         self._routes: Mapping[str, Callable[[Request], Response]] = {
             "healthz": lambda _: text("ok"),
@@ -111,30 +141,76 @@ class LocalApi:
             "faults": lambda _: json({"faults": self._view.faults()}),
             "node": lambda _: json(self._view.node()),
             "work": lambda _: json({"pods": self._view.work()}),
+            "config": lambda _: json(self._agent.configuration()),
+            "kubeconfig": lambda _: Response(
+                headers={"content-type": "application/json"}, body=self._agent.kubeconfig()
+            ),
+        }
+        self._asked: Mapping[str, Callable[[], Awaitable[Response]]] = {
+            "metrics": lambda: scrape(self._view, self._clock),
+            "nodes": self._nodes,
+            "images": self._images,
+            "doctor": self._doctor,
         }
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response | Upgrade:
         """Answer one request; every way to be wrong is answered with what would be right."""
         await trio.lowlevel.checkpoint()
-        if request.method not in ("GET", "HEAD"):
-            return text("the local API is read-only: only GET", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET, HEAD"})
         try:
+            if request.method == "POST":
+                return await self._post(request)
+            if request.method not in ("GET", "HEAD"):
+                return text("only GET and POST", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET, HEAD, POST"})
             match request.path.strip("/").split("/"):
                 case ["logs", namespace, name, container]:
                     return self._log(request, namespace, name, container)
+                case ["stats", "summary"]:
+                    return await stats_summary(self._stats, request.query)
+                case ["metrics", "probes"]:
+                    return await scrape_probes(self._view)
                 case [word] if word in self._routes:
                     return self._routes[word](request)
+                case [word] if word in self._asked:
+                    return await self._asked[word]()
                 case _:
                     return text(
-                        f"nothing is at {request.path}; there are {_places(self._routes)}", HTTPStatus.NOT_FOUND
+                        f"nothing is at {request.path}; there are {_places((*self._routes, *self._asked))}",
+                        HTTPStatus.NOT_FOUND,
                     )
         except NoSuchPod as error:
             return text(str(error), HTTPStatus.NOT_FOUND)
         except (NotShown, ValueError) as error:
             return text(str(error), HTTPStatus.BAD_REQUEST)
+        except RuntimeCallError as error:
+            return text(f"the container runtime: {error}", HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _post(self, request: Request) -> Response | Upgrade:
+        """What changes something, or talks to what runs. Raises NotShown."""
+        match request.path.strip("/").split("/"):
+            case ["exec", namespace, name, container]:
+                return await self._streams.exec(request, namespace, name, container)
+            case ["attach", namespace, name, container]:
+                return await self._streams.attach(request, namespace, name, container)
+            case ["portForward", namespace, name]:
+                return await self._streams.port_forward(request, namespace, name)
+            case ["restart", namespace, name]:
+                return json({"restarted": self._agent.restart(namespace, name, request.query.get("container", ""))})
+            case _:
+                return text(
+                    f"nothing at {request.path} can be changed", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET"}
+                )
+
+    async def _nodes(self) -> Response:
+        return json({"apiVersion": "v1", "kind": "NodeList", "items": [await self._agent.node()]})
+
+    async def _images(self) -> Response:
+        return json({"images": await self._agent.images()})
+
+    async def _doctor(self) -> Response:
+        return json({"findings": await self._agent.examined()})
 
     def _pods(self, request: Request) -> Response:
-        if _flag(request, "watch"):
+        if flag(request.query, "watch"):
             return Response(headers={"content-type": "application/json"}, body=self._changes())
         return json({"apiVersion": "v1", "kind": "PodList", "items": self._view.pods()})
 
@@ -143,70 +219,21 @@ class LocalApi:
         known: dict[str, Pod] = {}
         async for _ in Every(WATCH_SECONDS):
             now = {pod.metadata.uid: pod for pod in self._view.pods()}
-            lines = [_line("DELETED", pod) for uid, pod in known.items() if uid not in now]
+            lines = [line("DELETED", pod) for uid, pod in known.items() if uid not in now]
             for uid, pod in now.items():
                 if uid not in known:
-                    lines.append(_line("ADDED", pod))
+                    lines.append(line("ADDED", pod))
                 elif pod is not known[uid] and pod != known[uid]:
-                    lines.append(_line("MODIFIED", pod))
+                    lines.append(line("MODIFIED", pod))
             known = now
             yield b"".join(lines)
 
     def _log(self, request: Request, namespace: str, name: str, container: str) -> Response:
-        query = _log_query(request, self._clock.now_ns())
-        place = self._view.log(namespace, name, container, previous=_flag(request, "previous"))
+        query = log_query(request.query, self._clock.now_ns())
+        place = self._view.log(namespace, name, container, previous=flag(request.query, "previous"))
         body = read_log(place.path, query, place.is_over)
         return Response(headers={"content-type": "text/plain; charset=utf-8"}, body=body)
 
 
 def _places(words: Iterable[str]) -> str:
-    return ", ".join([*(f"/{word}" for word in words), "/logs/NAMESPACE/POD/CONTAINER"])
-
-
-def _line(kind: str, pod: Pod) -> bytes:
-    return msgspec.json.encode({"type": kind, "object": pod}) + b"\n"
-
-
-def _flag(request: Request, name: str) -> bool:
-    """A boolean of the query, in the spellings Go reads. Raises ValueError."""
-    word = request.query.get(name, "false").lower()
-    if word in ("", "1", "t", "true"):
-        return True
-    if word in ("0", "f", "false"):
-        return False
-    raise ValueError(f"{name}={word}: write true or false")
-
-
-def _count(request: Request, name: str, least: int) -> int | None:
-    """A number of the query, or None. Raises ValueError."""
-    word = request.query.get(name)
-    if word is None:
-        return None
-    if not (word.isascii() and word.isdigit()) or len(word) > _DIGITS_MAX or int(word) < least:
-        raise ValueError(f"{name}={word}: write a whole number, {least} or more")
-    return int(word)
-
-
-def _log_query(request: Request, now_ns: int) -> LogQuery:
-    """What of the log is wanted. Raises ValueError."""
-    stream = request.query.get("stream", "all").lower()
-    if stream not in ("all", "stdout", "stderr"):
-        raise ValueError(f"stream={stream}: write stdout, stderr or all")
-    seconds = _count(request, "sinceSeconds", 1)
-    moment = request.query.get("sinceTime", "")
-    if seconds is not None and moment:
-        raise ValueError("sinceSeconds and sinceTime: give one of them")
-    since_ns = now_ns - seconds * SECOND_NS if seconds is not None else 0
-    if moment:
-        try:
-            since_ns = parse_rfc3339(moment)
-        except ValueError as error:
-            raise ValueError(f"sinceTime={moment}: write a time such as 2026-11-21T07:01:02Z") from error
-    return LogQuery(
-        follow=_flag(request, "follow"),
-        tail_lines=_count(request, "tailLines", 0),
-        since_ns=max(0, since_ns),
-        limit_bytes=_count(request, "limitBytes", 1),
-        timestamps=_flag(request, "timestamps"),
-        stream="" if stream == "all" else stream,
-    )
+    return ", ".join([*(f"/{word}" for word in words), "/metrics/probes", "/logs/NAMESPACE/POD/CONTAINER"])

@@ -4,22 +4,27 @@
     0.log.20261121-070102       rotated away; the newest of these is kept plain
     0.log.20261120-190233.gz    older, compressed
 
-Rotation renames the file and lets the runtime open a new one of the old name. A reader that follows notices that the
-name stands for another file now, and asks here which files came after its own. ``log_reader`` reads what is found here.
+Rotation (``pods.log_rotation``; the names are explained in ``core.log_rotation``) renames the file and lets the runtime
+open a new one of the old name. A reader that follows notices that the name stands for another file now, and asks here
+which files came after its own. A part may be compressed between the moment it is found and the moment it is opened: it
+is the same part. ``log_reader`` reads what is found here.
 """
 
 from __future__ import annotations
 
 import gzip
 import os
-import re
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+import zlib
+from typing import IO, TYPE_CHECKING, BinaryIO, Final, cast
+
+from trikubelet.core.log_rotation import PACKED, is_finished, stem
+from trikubelet.host.plain_file import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_ROTATED = re.compile(r"\.\d{8}-\d{6}(\.gz)?$")
+BROKEN: Final = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What reading a compressed part raises that is not whole: a power cut may have left it so."""
 
 
 def rotated(path: str) -> tuple[str, ...]:
@@ -31,16 +36,12 @@ def rotated(path: str) -> tuple[str, ...]:
     except OSError:
         return ()
     parts: dict[str, str] = {}
+    start = f"{name}."
     for found in sorted(names):
-        if found.startswith(name) and _ROTATED.fullmatch(found[len(name) :]):
+        if found.startswith(start) and is_finished(found.removeprefix(start)):
             # Sorted: the plain file comes before its compressed copy, and is the one known to be whole.
             parts.setdefault(stem(found), os.path.join(directory, found))
     return tuple(parts[key] for key in sorted(parts))
-
-
-def stem(path: str) -> str:
-    """What a rotated part is called whether or not it is compressed."""
-    return path.removesuffix(".gz")
 
 
 def after(path: str, known: Collection[str]) -> tuple[str, ...]:
@@ -48,11 +49,35 @@ def after(path: str, known: Collection[str]) -> tuple[str, ...]:
     return tuple(part for part in rotated(path) if stem(part) not in known)
 
 
+class _Packed(gzip.GzipFile):
+    """Owns the compressed file, which a GzipFile leaves open that is given one."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._packed = file
+        super().__init__("", "rb", fileobj=file)
+
+    def close(self) -> None:
+        """Close both. Idempotent."""
+        try:
+            super().close()
+        finally:
+            self._packed.close()
+
+
 def open_log(path: str) -> IO[bytes]:
-    """The file, uncompressed. Raises OSError."""
-    if path.endswith(".gz"):
-        return cast("IO[bytes]", gzip.open(path, "rb"))  # the stubs have GzipFile beside IO, not under it
-    return Path(path).open("rb")
+    """The file, uncompressed; a plain one that is gone may stand there compressed. Never waits, whatever was put in its
+    place. Raises OSError, also for what is no plain file."""
+    if not path.endswith(PACKED):
+        try:
+            return open_plain(path)
+        except FileNotFoundError:
+            path += PACKED
+    return cast("IO[bytes]", _Packed(open_plain(path)))  # the stubs have GzipFile beside IO, not under it
+
+
+def is_packed(file: IO[bytes]) -> bool:
+    """Whether what ``open_log`` opened is compressed: it can be read forwards only."""
+    return isinstance(file, gzip.GzipFile)
 
 
 def is_still(path: str, file: IO[bytes]) -> bool:
@@ -67,8 +92,10 @@ def is_still(path: str, file: IO[bytes]) -> bool:
 
 
 def last_write_ns(path: str) -> int:
-    """When the file was last written, in nanoseconds since the epoch; 0 when it is gone."""
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
+    """When the file was last written, in nanoseconds since the epoch, compressed since or not; 0 when it is gone."""
+    for name in (path, f"{stem(path)}{PACKED}"):
+        try:
+            return os.stat(name).st_mtime_ns
+        except OSError:
+            continue
+    return 0

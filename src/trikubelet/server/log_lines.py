@@ -55,7 +55,11 @@ class Joiner:
 
     def feed(self, record: LogLine, at: Place) -> Piece | None:
         """Take the next record; what it completed, or None."""
-        held = self._open.setdefault(record.stream, _Open(record.time))
+        held = self._open.get(record.stream)
+        if held is None:
+            if record.text.endswith(b"\n"):
+                return Piece(record.time, record.stream, record.text, at)  # nearly every line is one record
+            held = self._open[record.stream] = _Open(record.time)
         held.parts.append(record.text)
         held.bytes += len(record.text)
         held.at = at

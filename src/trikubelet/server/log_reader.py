@@ -14,19 +14,23 @@ wrote was read.
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
+from trikubelet.core.log_rotation import stem
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.host.logs import parse_line
-from trikubelet.server.log_files import rotated
+from trikubelet.server.log_files import after, open_log, rotated
 from trikubelet.server.log_lines import Joiner, Piece
 from trikubelet.server.log_records import read_records
 from trikubelet.server.log_tail import Start, find_tail
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
+
+FINDS_MAX: Final = 3
+"""So often a log is looked at anew because it was rotated meanwhile, which it is every few seconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +65,32 @@ async def read_log(path: str, query: LogQuery, is_over: Callable[[], bool]) -> A
 
 async def _blocks(path: str, query: LogQuery, is_over: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
     """The text without a limit, in blocks that are not empty."""
-    files = [*rotated(path), path]
-    start = Start() if query.tail_lines is None else await find_tail(files, query.tail_lines)
-    joiner, wanted = Joiner(), _Wanted(query, start)
-    over = is_over if query.follow else None
-    async with aclosing(read_records(path, files, start, query.since_ns, over)) as records:
-        async for batch in records:
-            pieces = [piece for raw, at in batch if (piece := _join(joiner, raw, at)) is not None]
-            if text := b"".join(map(wanted.text, pieces)):
-                yield text
-    if text := b"".join(map(wanted.text, joiner.rest())):
-        yield text
+    with ExitStack() as held:
+        files, written, start = await _find(path, query.tail_lines, held)
+        joiner, wanted = Joiner(), _Wanted(query, start)
+        over = is_over if query.follow else None
+        async with aclosing(read_records(path, files, written, start, query.since_ns, over)) as records:
+            async for batch in records:
+                pieces = [piece for raw, at in batch if (piece := _join(joiner, raw, at)) is not None]
+                if text := b"".join(map(wanted.text, pieces)):
+                    yield text
+        if text := b"".join(map(wanted.text, joiner.rest())):
+            yield text
+
+
+async def _find(path: str, tail_lines: int | None, held: ExitStack) -> tuple[list[str], IO[bytes] | None, Start]:
+    """The log's files, the last of them open for as long as ``held`` is, and where to begin. Files and opening are one
+    step of the process that rotates logs; a rotation while the beginning is looked for makes another look."""
+    looks = 0
+    while True:
+        held.close()
+        files, written = [*rotated(path), path], None
+        with suppress(FileNotFoundError):
+            written = held.enter_context(open_log(path))
+        start = Start() if tail_lines is None else await find_tail(files, tail_lines)
+        looks += 1
+        if looks == FINDS_MAX or not after(path, set(map(stem, files[:-1]))):
+            return files, written, start
 
 
 def _join(joiner: Joiner, raw: bytes, at: tuple[int, int]) -> Piece | None:

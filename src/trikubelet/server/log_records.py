@@ -6,18 +6,21 @@
                                                                                over ─► end    wait ◄─────┘
 
 A record is a whole line of the file: what follows the last newline is being written, or was torn by a crash, and is no
-record. Whether the container is over is asked before the last look, so nothing it wrote can be missed.
+record. Whether the container is over is asked before the last look, so nothing it wrote can be missed. The file being
+written was opened when the parts were listed: whatever is rotated while those are read, no lines lie between.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import ExitStack, aclosing
 from typing import IO, TYPE_CHECKING
 
 import trio
 
-from trikubelet.server.log_files import after, is_still, last_write_ns, open_log, stem
+from trikubelet.core.log_rotation import PACKED, stem
+from trikubelet.server.log_files import BROKEN, after, is_packed, is_still, last_write_ns, open_log
 from trikubelet.server.log_tail import BLOCK_BYTES
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
     from trikubelet.server.log_lines import Place
     from trikubelet.server.log_tail import Start
+
+log = logging.getLogger(__name__)
 
 FOLLOW_SECONDS = 0.2
 """How often a followed file is looked at again."""
@@ -68,11 +73,18 @@ class _Tape:
 
 
 async def read_records(
-    path: str, files: Sequence[str], start: Start, since_ns: int, is_over: Callable[[], bool] | None
+    path: str,
+    files: Sequence[str],
+    written: IO[bytes] | None,
+    start: Start,
+    since_ns: int,
+    is_over: Callable[[], bool] | None,
 ) -> AsyncGenerator[Batch, None]:
     """The records from ``start`` on, in batches of a block. ``files`` are the parts of the log at ``path``, oldest
-    first; rotated parts last written before ``since_ns`` are left out. ``is_over``: follow until it says so; None: do
-    not follow. Raises OSError when a file cannot be read; one that is gone counts as empty.
+    first, and the last of them was opened as ``written``, if it was there; rotated parts last written before
+    ``since_ns`` are left out. ``is_over``: follow until it says so; None: do not follow. Raises OSError when the file
+    being written cannot be read; of a rotated part that cannot, the rest is left out, and that is told. A file that is
+    gone counts as empty.
     """
     first, offset = start.begin
     current = len(files) - 1
@@ -84,12 +96,13 @@ async def read_records(
         offset = 0
     known = {stem(part) for part in files[:-1]}
     number = current
-    while await _is_there(path, is_over):
+    while written is not None or await _is_there(path, is_over):
         with ExitStack() as stack:
             try:
-                file = stack.enter_context(open_log(path))
+                file = stack.enter_context(written or open_log(path))
             except FileNotFoundError:
                 continue
+            written = None
             end = os.fstat(file.fileno()).st_size if is_over is None else None
             async with aclosing(_until_rotated(path, file, _Tape(file, number, offset, end), is_over)) as batches:
                 async for batch in batches:
@@ -119,22 +132,40 @@ async def _whole_file(path: str, number: int, offset: int) -> AsyncGenerator[Bat
         file = open_log(path)
     except FileNotFoundError:
         return  # removed, as the oldest part, since it was listed
+    except OSError as error:
+        log.warning("A part of a log cannot be read, so it is not shown: %s", error)
+        return
     with file:
-        tape = _Tape(file, number, offset)
-        more = True
-        while more:
-            await trio.lowlevel.checkpoint()
-            batch, more = tape.read()
-            yield batch
+        try:
+            await _skip(file, offset)
+            tape = _Tape(file, number, offset)
+            more = True
+            while more:
+                await trio.lowlevel.checkpoint()
+                batch, more = tape.read()
+                yield batch
+        except (OSError, *BROKEN) as error:
+            log.warning("%s is not whole, so not all of it can be shown: %s", path, error)
+
+
+async def _skip(file: IO[bytes], offset: int) -> None:
+    """Go forwards to ``offset`` a block at a time, where the file cannot be told to stand there at once."""
+    left = offset if is_packed(file) else 0
+    while left and (block := file.read(min(BLOCK_BYTES, left))):
+        left -= len(block)
+        await trio.lowlevel.checkpoint()
 
 
 async def _until_rotated(
     path: str, file: IO[bytes], tape: _Tape, is_over: Callable[[], bool] | None
 ) -> AsyncGenerator[Batch, None]:
     """The file's records until its end, or, followed, until the path names another file or the container is over."""
+    is_left = False
     while True:
         await trio.lowlevel.checkpoint()
-        ends = is_over is None or is_over() or not is_still(path, file)
+        # A runtime opens the new file before it leaves the old one, so there is one more look after the rotation.
+        ends = is_over is None or is_over() or is_left
+        is_left = not is_still(path, file)
         batch, more = tape.read()
         while more:
             yield batch
@@ -151,6 +182,6 @@ def _missed(path: str, file: IO[bytes], known: set[str]) -> Iterator[str]:
     newer = after(path, known)
     known.update(map(stem, newer))
     # The first new part is the file we had open, unless that was removed meanwhile.
-    if newer and (newer[0].endswith(".gz") or is_still(newer[0], file)):
+    if newer and (newer[0].endswith(PACKED) or is_still(newer[0], file)):
         newer = newer[1:]
     yield from newer

@@ -5,7 +5,8 @@ so the last N lines are known at the Nth end from the back; their first parts ma
 parts of the other stream. So the search goes on until the first part of every one of them is known, but no further than
 ``LOOKBACK_BYTES_MAX``. The reader is told where to begin, and from where on the ends of lines count.
 
-A compressed file cannot be read backwards: it is read forwards once, keeping nine bytes per record.
+A compressed file cannot be read backwards: it is read forwards once, keeping nine bytes per record, and no more than a
+block of it at a time: what unpacks to a thousand times its size may have no newline.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import IO, TYPE_CHECKING
 import trio
 
 from trikubelet.host.logs import LogLine, parse_line
-from trikubelet.server.log_files import open_log
+from trikubelet.server.log_files import BROKEN, is_packed, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,10 +80,10 @@ async def find_tail(files: Sequence[str], lines: int) -> Start:
     for number in range(last, -1, -1):
         try:
             with open_log(files[number]) as file:
-                heads = _heads_of_packed(file) if files[number].endswith(".gz") else _heads_back(file)
+                heads = _heads_of_packed(file) if is_packed(file) else _heads_back(file)
                 if await _search(heads, number, search):
                     break
-        except (OSError, EOFError):
+        except (OSError, *BROKEN):
             continue
     return Start(search.begin, search.count_from)
 
@@ -144,15 +145,19 @@ _CODES = ("stdout", False), ("stdout", True), ("stderr", False), ("stderr", True
 
 def _heads_of_packed(file: IO[bytes]) -> Iterator[tuple[int, str, bool] | None]:
     """The same for a file that can only be read forwards."""
-    offsets, codes, offset = array("Q"), bytearray(), 0
+    offsets, codes = array("Q"), bytearray()
+    begin, offset, head = 0, 0, b""  # where the line begins, how far it was read, and the first of it
     read = 0
-    while raw := file.readline():
-        record = parse_line(raw[:HEAD_BYTES_MAX]) if raw.endswith(b"\n") else None
-        if record is not None:
-            offsets.append(offset)
-            codes.append(_CODES.index((record.stream, _ends(record))))
-        offset += len(raw)
-        if offset - read > BLOCK_BYTES:
+    while piece := file.readline(BLOCK_BYTES):
+        offset += len(piece)
+        head = (head + piece[:HEAD_BYTES_MAX])[:HEAD_BYTES_MAX]
+        if piece.endswith(b"\n"):
+            record = parse_line(head)
+            if record is not None:
+                offsets.append(begin)
+                codes.append(_CODES.index((record.stream, _ends(record))))
+            begin, head = offset, b""
+        if offset - read >= BLOCK_BYTES:
             read = offset
             yield None
     for offset, code in zip(reversed(offsets), reversed(codes), strict=True):

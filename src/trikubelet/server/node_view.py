@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from trikubelet.kit.call_figures import CallFigures
     from trikubelet.model import k8s
+    from trikubelet.pleg.figures import Figures
+    from trikubelet.probes.figures import ProbeFigures
+    from trikubelet.server.node_figures import NodeFigures
+    from trikubelet.status.figures import Told
 
 
 SOCKET_NAME = "trikubelet.sock"
@@ -39,7 +44,9 @@ class ManifestFault(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the agent is doing about one pod. ``state`` is the worker's (Syncing, Terminating, …), ``attempts`` counts
-    those begun, ``failures`` those that failed, ``busy_seconds`` how long the one under way has taken."""
+    those begun, ``failures`` those that failed, ``busy_seconds`` how long the one under way has taken. A pod that PLEG
+    cannot see has ``unseen_seconds``, and ``unseen_because``. ``volumes``: how each was left, by name; ``pulls``: where
+    the pull of a container's image stands, by the container's name."""
 
     uid: str
     state: str
@@ -47,6 +54,10 @@ class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     failures: int = 0
     last_error: str = ""
     busy_seconds: float | None = None
+    unseen_seconds: float | None = None
+    unseen_because: str = ""
+    volumes: dict[str, str] = {}
+    pulls: dict[str, str] = {}
 
 
 class NodeNote(msgspec.Struct, frozen=True):
@@ -63,6 +74,13 @@ class LogPlace(msgspec.Struct, frozen=True):
     is_over: Callable[[], bool]
 
 
+class RunningContainer(msgspec.Struct, frozen=True):
+    """A container that runs: the runtime's id, and ``tty``: whether its process has a terminal."""
+
+    id: str
+    tty: bool
+
+
 class NotShown(Exception):
     """What was asked for cannot be shown; the message says why and what there is instead."""
 
@@ -76,6 +94,11 @@ class NodeView(Protocol):
 
     def pods(self) -> Sequence[k8s.Pod]:
         """Every pod with its newest status. An unchanged pod is the same object as the last time."""
+        ...
+
+    def running(self) -> Sequence[k8s.Pod]:
+        """The pods of which something runs, wanted or not, with no more than the runtime knows: names and images of
+        the containers that run."""
         ...
 
     def events(self) -> Sequence[k8s.Event]:
@@ -94,6 +117,44 @@ class NodeView(Protocol):
         """How the node itself is."""
         ...
 
+    def pleg(self) -> Figures:
+        """How PLEG stands now."""
+        ...
+
+    def refused(self) -> Mapping[str, int]:
+        """How many pods the node did not take, by reason."""
+        ...
+
+    def preempted(self) -> Mapping[str, int]:
+        """How many pods were ended to make room for critical ones, by the resource that was short."""
+        ...
+
+    def probes(self) -> Sequence[ProbeFigures]:
+        """What each probe was answered so far."""
+        ...
+
+    def telling(self) -> Told | None:
+        """How far the API server is told; None on a node that has none."""
+        ...
+
+    def calls(self) -> Sequence[CallFigures]:
+        """How calls to the runtime went, by their paths, connection by connection."""
+        ...
+
+    def figures(self) -> NodeFigures:
+        """What else the node's parts have measured."""
+        ...
+
     def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
         """The log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
+        ...
+
+    def running_container(self, namespace: str, name: str, container: str, uid: str = "") -> RunningContainer:
+        """The run of a container that is under way; of the pod with that ``uid``, if one is given. Raises NotShown or
+        NoSuchPod."""
+        ...
+
+    def running_sandbox(self, namespace: str, name: str, uid: str = "") -> str:
+        """The id of a pod's sandbox that is ready; of the pod with that ``uid``, if one is given. Raises NotShown or
+        NoSuchPod."""
         ...

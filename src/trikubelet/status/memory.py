@@ -6,10 +6,12 @@ The newest status of a pod counts. A change of phase or readiness is logged once
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import equal, illegal_transitions, normalize
+from trikubelet.core.pod_status.ends import ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +24,8 @@ log = logging.getLogger(__name__)
 
 
 class PodStatuses:
-    """Owns the newest status of each pod and its version (``ports.Statuses``).
+    """Owns the newest status of each pod and its version (``ports.Statuses``), and how many runs of containers
+    ``ended``, by the container's kind, the exit code and the reason.
 
     ``watchers`` are told of every change: UID, pod, status and the status' version, which grows by one per change.
     They must not block."""
@@ -31,6 +34,7 @@ class PodStatuses:
         self._statuses: dict[str, tuple[k8s.Pod, k8s.PodStatus]] = {}
         self._versions: dict[str, int] = {}
         self.watchers: list[Watcher] = []
+        self.ended: Final[Counter[tuple[str, int, str]]] = Counter()
 
     def publish(self, uid: str, pod: k8s.Pod, status: k8s.PodStatus) -> None:
         """Set the pod's status, in the form the API server keeps. One that says the same as the last is no change; one
@@ -45,6 +49,7 @@ class PodStatuses:
             if impossible:
                 log.error("Pod %s: a status was dropped: %s", object_ref(pod), "; ".join(impossible))
                 return
+            self.ended.update(ends(held[1], status))
         self._statuses[uid] = (pod, status)
         version = self._versions[uid] = self._versions.get(uid, 0) + 1
         for watcher in self.watchers:
@@ -57,6 +62,10 @@ class PodStatuses:
         """The status last published, or None."""
         held = self._statuses.get(uid)
         return None if held is None else held[1]
+
+    def version(self, uid: str) -> int:
+        """The version of the status last published, from 1; 0 where there is none."""
+        return self._versions.get(uid, 0)
 
     def forget(self, uid: str) -> None:
         """The pod is finished."""

@@ -11,8 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trikubelet.model.objects import ObjectRef
     from trikubelet.ports import Clock
+
+    Watcher = Callable[[ObjectRef, Literal["Normal", "Warning"], str, str], None]
 
 log = logging.getLogger(__name__)
 
@@ -31,13 +35,15 @@ class Event:
 
 
 class EventRecorder:
-    """Owns the events of this node (``ports.Events``)."""
+    """Owns the events of this node (``ports.Events``). ``watchers`` are told of each as it is recorded; they must not
+    block."""
 
     def __init__(self, clock: Clock, events_kept_max: int) -> None:
         self._clock = clock
         self._events_kept_max = events_kept_max
         self._events: dict[tuple[ObjectRef, str, str], Event] = {}
         self._dropped = 0
+        self.watchers: list[Watcher] = []
 
     def record(self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Remember an event. Never blocks."""
@@ -51,6 +57,8 @@ class EventRecorder:
         while len(self._events) > self._events_kept_max:
             del self._events[next(iter(self._events))]
             self._dropped += 1
+        for watcher in self.watchers:
+            watcher(about, type_, reason, message)
 
     def all(self) -> tuple[Event, ...]:
         """Every event that is remembered, last seen longest ago first."""

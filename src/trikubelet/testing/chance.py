@@ -7,21 +7,32 @@ from dataclasses import dataclass
 
 import trio
 
-from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure, RuntimeUnavailable
+from trikubelet.model.errors import VolumeFailed
+from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeUnavailable
 
 
 @dataclass(frozen=True, slots=True)
 class Odds:
     """How often calls are slow, fail or hang. Probabilities; ``latency_seconds`` is a mean. A failing call may have
-    done its work before it fails: that is what a lost answer looks like."""
+    done its work before it fails: that is what a lost answer looks like. With ``only``, calls of other names fare well.
+
+    ``lost_event``: a container event that is never sent; ``lost_stream``: one that ends the stream it was to go out on;
+    ``repeated_event``: one that is followed by one already sent. An API server loses no event but with its stream.
+    """
 
     latency_seconds: float = 0.0
     error: float = 0.0
     lost_answer: float = 0.0
     hang: float = 0.0
+    only: frozenset[str] | None = None
+    lost_event: float = 0.0
+    lost_stream: float = 0.0
+    repeated_event: float = 0.0
 
 
 NO_TROUBLE = Odds()
+SLOW_VOLUME_SECONDS_MAX = 10.0
+"""Less than ``simulation.NOTICES_SECONDS_MAX``: an attempt that began before everything became calm is over in time."""
 
 
 class Troubles:
@@ -29,28 +40,83 @@ class Troubles:
 
     def __init__(self, odds: Odds = NO_TROUBLE, chance: random.Random | None = None) -> None:
         self.odds = odds
-        self._chance = chance or random.Random(0)  # noqa: S311 - a simulation's seed
+        self.chance = chance or random.Random(0)  # noqa: S311 - a simulation's seed
 
-    async def before(self, call: str) -> None:
-        """What happens before a call does its work: time passes, or it fails or hangs."""
+    async def before(self, call: str, *, may_hang: bool = True) -> None:
+        """What happens before a call does its work: time passes, or it fails or hangs, if it may."""
+        if self._is_spared(call):
+            await trio.lowlevel.checkpoint()
+            return
         await trio.sleep(self._latency())
-        draw = self._chance.random()
-        if draw < self.odds.hang:
+        draw = self.chance.random()
+        if draw < self.odds.hang and may_hang:
             await trio.sleep_forever()
         if draw < self.odds.hang + self.odds.error:
-            raise self._error(call)
+            raise self.error(call, done=False)
 
     async def after(self, call: str) -> None:
         """What happens after a call did its work: the answer takes time, or is lost."""
+        if self._is_spared(call):
+            await trio.lowlevel.checkpoint()
+            return
         await trio.sleep(self._latency())
-        if self._chance.random() < self.odds.lost_answer:
-            raise self._error(call)
+        if self.chance.random() < self.odds.lost_answer:
+            raise self.error(call, done=True)
+
+    def loses_event(self) -> bool:
+        """Whether the next container event is lost."""
+        return self.chance.random() < self.odds.lost_event
+
+    def loses_stream(self) -> bool:
+        """Whether the stream of events ends now."""
+        return self.chance.random() < self.odds.lost_stream
+
+    def repeats_event(self) -> bool:
+        """Whether an event that was sent before is sent again."""
+        return self.chance.random() < self.odds.repeated_event
+
+    def error(self, call: str, *, done: bool) -> Exception:
+        """How a call fails, before or after it was done: here as a runtime's does."""
+        if self.chance.random() < 0.5:
+            return RuntimeUnavailable(f"{call}: the connection was lost")
+        return RuntimeFailure(f"{call}: simulated failure")
+
+    def _is_spared(self, call: str) -> bool:
+        return self.odds.only is not None and call not in self.odds.only
 
     def _latency(self) -> float:
         mean = self.odds.latency_seconds
-        return self._chance.expovariate(1 / mean) if mean else 0.0
+        return self.chance.expovariate(1 / mean) if mean else 0.0
 
-    def _error(self, call: str) -> RuntimeCallError:
-        if self._chance.random() < 0.5:
-            return RuntimeUnavailable(f"{call}: the connection was lost")
-        return RuntimeFailure(f"{call}: simulated failure")
+
+class ImageTroubles(Troubles):
+    """Draws the troubles of an image service. A pull has no bound, so one that hangs does until its registry goes on;
+    ``hang`` is how likely that is, drawn from ``hangs``, so that the other troubles stay as they were."""
+
+    def __init__(self, odds: Odds, chance: random.Random, hangs: random.Random) -> None:
+        super().__init__(odds, chance)
+        self.hang = 0.0
+        self.hangs = hangs
+        self._goes_on = trio.Event()
+
+    def end_hangs(self) -> None:
+        """The registry answers whom it has let wait, and lets nobody wait any more."""
+        self.hang = 0.0
+        self._goes_on.set()
+
+    async def before(self, call: str, *, may_hang: bool = True) -> None:
+        """As of any call; a pull may hang first."""
+        if call == "PullImage" and self.hangs.random() < self.hang:
+            await self._goes_on.wait()
+        await super().before(call, may_hang=may_hang)
+
+
+class VolumeTroubles(Troubles):
+    """Draws the troubles of disks and servers."""
+
+    def _latency(self) -> float:
+        return min(super()._latency(), SLOW_VOLUME_SECONDS_MAX)
+
+    def error(self, call: str, *, done: bool) -> Exception:
+        """How a volume fails."""
+        return VolumeFailed("FailedMount", f"{call}: simulated failure")

@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import posixpath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import trio
+
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.log_rotation import PACKED, is_part
+from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.host.logs import plain_lines
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
+from trikubelet.model.pod_notes import check_size
 from trikubelet.testing.world import wall_ns
+from trikubelet.volumes.pretended import PretendedVolumes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from trikubelet.model.k8s import Pod
+    from trikubelet.core.containers.volume_files import Files
+    from trikubelet.model.k8s import Container, Pod, Volume
+    from trikubelet.model.pod_notes import Note
+    from trikubelet.model.runtime_config import Mount
+    from trikubelet.testing.chance import Troubles
 
 
 class VirtualClock:
-    """Wall time that follows Trio's clock (``ports.Clock``)."""
+    """Wall time that follows Trio's clock (``ports.Clock``), but for the jumps it is told to make."""
+
+    def __init__(self) -> None:
+        self._ahead_ns = 0
+
+    def jump(self, seconds: float) -> None:
+        """From now on it says so much more than before, or less."""
+        self._ahead_ns += round(seconds * SECOND_NS)
 
     def now_ns(self) -> int:
         """Nanoseconds since the epoch."""
-        return wall_ns()
+        return wall_ns() + self._ahead_ns
 
 
 class MemoryPodFiles:
     """Pod directories and logs as names and bytes (``ports.PodFiles``). Outlives the agent, like a disk.
 
     ``content`` holds what files say, by path; a test writes there what a container would. Nobody else makes a log file
-    here, so linking one makes it. ``volumes``: pods with a volume in there are still mounted.
+    here, so linking one makes it. ``volumes``: pods with a volume in there are still mounted. ``immutable``: paths
+    of files that nobody may remove; a test writes it.
     """
 
     def __init__(self, volumes: MemoryVolumes | None = None) -> None:
         self.content: dict[str, bytes] = {}
         self.links: dict[str, str] = {}
+        self.immutable: set[str] = set()
         self._volumes = volumes
         self._pods: set[str] = set()
         self._directories: set[str] = set()
@@ -43,12 +66,13 @@ class MemoryPodFiles:
         """Note the pod's directory."""
         self._pods.add(uid)
 
-    def remove_pod(self, uid: str) -> None:
+    async def remove_pod(self, uid: str) -> None:
         """Forget the pod's directory and what is in it."""
         if self._volumes is not None and uid in self._volumes.mounted:
             raise StillMounted(f"/pods/{uid}/volumes is still mounted")
-        self._pods.discard(uid)
         self._forget(f"/pods/{uid}/")
+        self._pods.discard(uid)
+        await trio.lowlevel.checkpoint()  # not before it: what came back meanwhile would go
 
     def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory."""
@@ -59,6 +83,19 @@ class MemoryPodFiles:
         path = f"/pods/{uid}/etc-hosts"
         self.content[path] = content.encode()
         return path
+
+    def noted(self, uid: str, note: Note) -> bytes:
+        """What was noted of the pod."""
+        return self.content.get(f"/pods/{uid}/{note.value}", b"")
+
+    def note(self, uid: str, note: Note, content: bytes) -> None:
+        """Note something of the pod."""
+        check_size(note, content)
+        self.content[f"/pods/{uid}/{note.value}"] = content
+
+    def forget_note(self, uid: str, note: Note) -> None:
+        """Note nothing of that any more."""
+        self.content.pop(f"/pods/{uid}/{note.value}", None)
 
     def termination_log(self, uid: str, container: str, attempt: int) -> str:
         """An empty termination message, unless there is one."""
@@ -77,15 +114,17 @@ class MemoryPodFiles:
         """Note the log directory."""
         self._directories.add(directory)
 
-    def highest_log_attempt(self, directory: str, container: str) -> int | None:
-        """The highest attempt that has a log."""
+    def log_attempts(self, directory: str, container: str) -> Sequence[int]:
+        """The attempts that have logs, highest first."""
         start = f"{directory}/{container}/"
-        logs = (path.removeprefix(start) for path in self.content if path.startswith(start))
-        return max((int(name.partition(".")[0]) for name in logs), default=None)
+        names = [path.removeprefix(start).split(".") for path in self.content if path.startswith(start)]
+        return sorted({int(first) for first, *rest in names if first.isdecimal() and rest[:1] == ["log"]}, reverse=True)
 
     def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
-        """The end of a log."""
-        lines = plain_lines(self.content.get(path, b""))
+        """The end of a log, with the part of it that was rotated away last."""
+        newest = max((name for name in self.content if name.startswith(f"{path}.")), default="")
+        older = b"" if newest.endswith(PACKED) else self.content.get(newest, b"")
+        lines = plain_lines(older + self.content.get(path, b""))
         return b"".join(lines[-lines_max:])[-bytes_max:].decode(errors="replace")
 
     def link_log(self, link_name: str, log_path: str) -> None:
@@ -97,11 +136,12 @@ class MemoryPodFiles:
         """Names of the pod log directories."""
         return frozenset(directory.rsplit("/", 1)[-1] for directory in self._directories)
 
-    def remove_log_directory(self, name: str) -> None:
+    async def remove_log_directory(self, name: str) -> None:
         """Forget a pod's logs."""
         for directory in [one for one in self._directories if one.endswith(f"/{name}")]:
-            self._directories.discard(directory)
             self._forget(f"{directory}/")
+            self._directories.discard(directory)
+        await trio.lowlevel.checkpoint()
 
     def remove_dead_links(self, container_ids: Collection[str]) -> None:
         """The legacy links whose log is gone, but for those of living containers."""
@@ -111,43 +151,137 @@ class MemoryPodFiles:
             if path in self.content or link.removesuffix(".log").rpartition("-")[2] in container_ids
         }
 
-    def remove_container_logs(self, log_path: str) -> None:
+    async def remove_container_logs(self, log_path: str) -> None:
         """Forget a container's log and its rotated parts; nothing outside the pods' logs."""
-        path = posixpath.normpath(log_path)
-        if any(path.startswith(f"{directory}/") for directory in self._directories):
+        if self.has_log_below(log_path):
             self._forget(log_path)
+        await trio.lowlevel.checkpoint()
+
+    def has_log_below(self, log_path: str) -> bool:
+        """Whether the path leads below a pod's log directory."""
+        path = posixpath.normpath(log_path)
+        return any(path.startswith(f"{directory}/") for directory in self._directories)
 
     def _forget(self, start: str) -> None:
+        for path in self.immutable & self.content.keys():
+            if path.startswith(start):
+                raise PermissionError(errno.EPERM, "Operation not permitted", path)
         self.content = {path: said for path, said in self.content.items() if not path.startswith(start)}
         self.links = {link: path for link, path in self.links.items() if not path.startswith(start)}
 
 
-class MemoryVolumes:
-    """Volumes as names (``ports.Volumes``): emptyDir and hostPath, every path as it should be, at once."""
+class MemoryContainerLogs:
+    """The logs among a host's files (``ports.ContainerLogs``). ``compressed``: the parts that are, in order."""
 
-    def __init__(self) -> None:
-        self.mounted: set[str] = set()
-        """Pods that have an emptyDir."""
+    def __init__(self, files: MemoryPodFiles) -> None:
+        self._files = files
+        self.compressed: list[str] = []
+
+    def size_bytes(self, path: str) -> int | None:
+        """How much was written."""
+        content = self._files.content.get(path)
+        if content is None:
+            return None if self._files.has_log_below(path) else 0
+        return len(content)
+
+    def parts(self, path: str) -> frozenset[str]:
+        """What was rotated away."""
+        start = f"{self._inside(path)}."
+        found = (name.removeprefix(start) for name in self._files.content if name.startswith(start))
+        return frozenset(name for name in found if is_part(name))
+
+    def remove(self, path: str, part: str) -> None:
+        """Forget a part."""
+        self._files.content.pop(f"{self._inside(path)}.{part}", None)
+
+    def set_aside(self, path: str, part: str) -> None:
+        """Rename the log."""
+        if path not in self._files.content:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        self._files.content[f"{self._inside(path)}.{part}"] = self._files.content.pop(path)
+
+    def put_back(self, path: str, part: str) -> None:
+        """Rename it back, unless there is a new one."""
+        said = self._files.content.get(f"{self._inside(path)}.{part}")
+        if said is not None and path not in self._files.content:
+            self._files.content[path] = said
+            self.remove(path, part)
+
+    async def compress(self, path: str, part: str) -> None:
+        """Take a moment, and give the part its new name."""
+        plain = f"{self._inside(path)}.{part}"
+        await trio.lowlevel.checkpoint()
+        if plain in self._files.content:
+            self._files.content[f"{plain}{PACKED}"] = gzip.compress(self._files.content.pop(plain))
+            self.compressed.append(plain)
+
+    def _inside(self, path: str) -> str:
+        if not self._files.has_log_below(path):
+            raise PermissionError(errno.EPERM, "the runtime names it, but it is in no directory of logs", path)
+        return path
+
+
+class MemoryVolumes(PretendedVolumes):
+    """Volumes as names (``ports.Volumes``), whose files are kept: ``files`` is what they hold, by path. ``left``: what
+    containers left in them, by whole path; a test writes it. ``on_gone`` is told the UID of a pod that has none any
+    more."""
+
+    def __init__(self, troubles: Troubles | None = None, on_gone: Callable[[str], None] = lambda _: None) -> None:
+        super().__init__(Path("/"), NodeFacts("memory"))
+        self._troubles = troubles
+        self._on_gone = on_gone
+        self.files: dict[str, Files] = {}
+        self.left: dict[str, bytes] = {}
+        self._taken_down: set[str] = set()
+
+    @property
+    def mounted(self) -> set[str]:
+        """Pods that have a volume of their own."""
+        return set(self.said)
+
+    def _fill(self, path: str, files: Files) -> None:
+        self.files[path] = files
+
+    async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
+        """What a container left. Raises FileNotFoundError, and OSError for one that is larger."""
+        content = self.left.get(f"{volume_path}/{path}")
+        if content is None:
+            return await super().read_file(volume_path, path, bytes_max)
+        if len(content) > bytes_max:
+            raise OSError(errno.EFBIG, f"larger than {bytes_max} bytes")
+        return content
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
-        """Every volume's path. Raises VolumeFailed for a type that is not supported."""
-        found = {}
-        for volume in pod.spec.volumes:
-            if volume.host_path is not None:
-                found[volume.name] = volume.host_path.path
-            elif volume.empty_dir is not None:
-                self.mounted.add(pod.metadata.uid)
-                found[volume.name] = f"/pods/{pod.metadata.uid}/volumes/{volume.name}"
-            else:
-                message = (
-                    f'MountVolume.SetUp failed for volume "{volume.name}" : volumes of this type are not supported'
-                )
-                raise VolumeFailed("FailedMount", message)
-        return found
+        """Every volume's path. Raises VolumeFailed as real volumes do, also while those of an earlier life go."""
+        if pod.spec.volumes and pod.metadata.uid in self._taken_down:
+            raise VolumeFailed("FailedMount", "no volume is set up yet: those of an earlier life are being removed")
+        return await super().set_up(pod)
+
+    async def _set_up(self, pod: Pod, volume: Volume) -> str:
+        await self._suffer("SetUpVolume")
+        return await super()._set_up(pod, volume)
+
+    async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
+        """Host paths in place of sub-paths, which may be as hard to reach as their volumes."""
+        if any(mount.sub_path for mount in mounts):
+            await self._suffer("ResolveSubPaths")
+        return await super().resolve(pod, container, mounts)
+
+    async def _suffer(self, call: str) -> None:
+        if self._troubles is not None:
+            await self._troubles.before(call)
 
     async def tear_down(self, uid: str) -> None:
-        """Every volume is gone at once."""
-        self.mounted.discard(uid)
+        """Every volume is gone after a while, in which none is set up."""
+        self._taken_down.add(uid)
+        try:
+            if uid in self.said:
+                await self._suffer("TearDownVolumes")
+                self._on_gone(uid)
+            await super().tear_down(uid)
+        finally:
+            self._taken_down.discard(uid)
+        self.files = {path: files for path, files in self.files.items() if not path.startswith(f"/pods/{uid}/")}
 
 
 class MemoryPodCgroups:
@@ -158,11 +292,11 @@ class MemoryPodCgroups:
         self.busy: set[str] = set()
         """Pods with a process that does not end; a test writes it."""
 
-    def ensure(self, pod: Pod) -> None:
+    async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
         """The pod has a cgroup."""
         self.pods.add(pod.metadata.uid)
 
-    def remove(self, uid: str) -> None:
+    async def remove(self, uid: str) -> None:
         """The pod has none. Raises CgroupFailed for a busy one."""
         if uid in self.busy & self.pods:
             raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: busy")

@@ -19,11 +19,19 @@ from trikubelet.testing import builders
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Sequence
 
+    from trikubelet.testing.settings import Settings
     from trikubelet.testing.world import World
 
 SOURCES = ("file", "http", API_SOURCE)
 PODS_MAX = 4
+PROBES = {
+    "liveness": ("ok", "fail", "slow 0.5", "dies 4", "flips 2", "hang", "odd"),
+    "readiness": ("ok", "late 3", "slow 0.5", "flips 2", "fail", "hang", "odd"),
+    "startup": ("ok", "late 2", "slow 0.5", "odd"),
+}
+"""How containers answer their probes, by kind (``testing.health``)."""
 LOST_CODE = 137
 
 
@@ -37,6 +45,8 @@ class Wanted:
         self.ambiguous: set[str] = set()
         """UIDs of pods that may rightly end early: something of them was removed behind the agent's back, or an edit
         may have killed what must not run twice."""
+        self.edited: set[str] = set()
+        """UIDs of pods that were edited."""
 
     def put(self, source: str, pod: k8s.Pod) -> None:
         """The source wants this pod; a pod of the same name gives way to it."""
@@ -46,6 +56,8 @@ class Wanted:
             self.drop(source, old)
         if self.get(uid) is None:
             self.since[uid] = trio.current_time()
+        if old is not None and old.metadata.uid == uid and old.spec != pod.spec:
+            self.edited.add(uid)
         self.by_source[source][pod.metadata.name] = pod
 
     def drop(self, source: str, pod: k8s.Pod) -> None:
@@ -68,9 +80,18 @@ class Wanted:
 
 
 class Scenario:
-    """Draws what happens next. Owns the seeded source of it."""
+    """Draws what happens next to the pods of some sources, and to containers. Owns the seeded source of it."""
 
-    def __init__(self, chance: random.Random, wanted: Wanted, world: World) -> None:
+    def __init__(
+        self,
+        chance: random.Random,
+        wanted: Wanted,
+        world: World,
+        settings: Settings,
+        sources: Sequence[str] = SOURCES,
+    ) -> None:
+        self._settings = settings
+        self._sources = sources
         self._chance = chance
         self._wanted = wanted
         self._world = world
@@ -92,15 +113,15 @@ class Scenario:
         """A new pod."""
         if len(self._wanted.all()) >= PODS_MAX:
             return self.remove()
-        source = self._chance.choice(SOURCES)
+        source = self._chance.choice(self._sources)
         self._made += 1
-        pod = self._pod(f"p{self._made}", f"p{self._made}-1", source)
+        pod = self.draw_pod(f"p{self._made}", f"p{self._made}-1", source)
         self._wanted.put(source, pod)
         return self._said(source, "adds", pod)
 
     def remove(self) -> str | None:
         """A pod's manifest is gone."""
-        found = self._one_of(self._wanted.all())
+        found = self._one_of(self._spoken_for())
         if found is None:
             return None
         self._wanted.drop(*found)
@@ -109,7 +130,7 @@ class Scenario:
 
     def edit(self) -> str | None:
         """A pod's manifest changes and its UID does not."""
-        found = self._one_of(self._wanted.all())
+        found = self._one_of(self._spoken_for())
         if found is None:
             return None
         source, pod = found
@@ -126,12 +147,12 @@ class Scenario:
 
     def replace(self) -> str | None:
         """A static pod's manifest changes, and its UID with it; its name does not."""
-        found = self._one_of([(source, pod) for source, pod in self._wanted.all() if source != API_SOURCE])
+        found = self._one_of([(source, pod) for source, pod in self._spoken_for() if source != API_SOURCE])
         if found is None:
             return None
         source, old = found
         self._made += 1
-        pod = self._pod(old.metadata.name, f"{old.metadata.name}-{self._made}", source)
+        pod = self.draw_pod(old.metadata.name, f"{old.metadata.name}-{self._made}", source)
         self._wanted.put(source, pod)
         return self._said(source, "replaces", pod)
 
@@ -139,7 +160,8 @@ class Scenario:
         """A pod that was removed is wanted again under its old UID."""
         self._regrets = False
         names = {pod.metadata.name for _, pod in self._wanted.all()}
-        found = self._one_of([(s, pod) for s, pod in self._wanted.gone[-2:] if pod.metadata.name not in names])
+        gone = [(source, pod) for source, pod in self._wanted.gone if source in self._sources]
+        found = self._one_of([(source, pod) for source, pod in gone[-2:] if pod.metadata.name not in names])
         if found is None or len(names) >= PODS_MAX or found[1].metadata.deletion_timestamp:
             return None
         self._wanted.put(*found)
@@ -147,7 +169,7 @@ class Scenario:
 
     def delete(self) -> str | None:
         """The API server asks for a graceful deletion, or once more with less grace."""
-        found = self._one_of([(source, pod) for source, pod in self._wanted.all() if source == API_SOURCE])
+        found = self._one_of([(source, pod) for source, pod in self._spoken_for() if source == API_SOURCE])
         if found is None:
             return None
         source, pod = found
@@ -184,34 +206,100 @@ class Scenario:
 
     # ---- pods ----
 
+    def _spoken_for(self) -> list[tuple[str, k8s.Pod]]:
+        return [(source, pod) for source, pod in self._wanted.all() if source in self._sources]
+
     def _one_of(self, found: list[tuple[str, k8s.Pod]]) -> tuple[str, k8s.Pod] | None:
         return self._chance.choice(found) if found else None
 
-    def _pod(self, name: str, uid: str, source: str) -> k8s.Pod:
+    def draw_pod(self, name: str, uid: str, source: str) -> k8s.Pod:
+        """Some pod of that name."""
         chance = self._chance
         init: list[k8s.Container] = []
         if chance.random() < 0.3:
-            init.append(builders.container("sidecar", self._command(ends=0.1), restart_policy="Always"))
-        if chance.random() < 0.3:
+            command = self._command(ends=0.1)
+            # One that ends before its probe lets it count as started would hold its pod up for ever.
+            probed = chance.random() < 0.3 and command[0] != "exit"
+            startup = self._probe("sidecar", "startup", ("ok", "late 2")) if probed else None
+            fields = {"restart_policy": "Always", "startup_probe": startup, "lifecycle": self._hooks(patient=False)}
+            init.append(builders.container("sidecar", command, **fields))
+        for name_ in ("init", "second")[: chance.choice((0, 0, 0, 1, 2))]:
             code = "1" if chance.random() < 0.2 else "0"
-            init.append(builders.container("init", ("exit", code, "0.5")))
-        regular = [builders.container("a", self._command(ends=0.4), image=self._image())]
-        if chance.random() < 0.4:
-            regular.append(builders.container("b", self._command(ends=0.4)))
+            init.append(builders.container(name_, ("exit", code, "0.5")))
+        regular = [
+            builders.container(
+                name, self._command(ends=0.4), image=image, lifecycle=self._hooks(), **self._probes(name)
+            )
+            for name, image in (("a", self._image()), ("b", "app:1"))[: 1 + (chance.random() < 0.4)]
+        ]
         chance.shuffle(init)
         policy = chance.choice(("Always", "Always", "OnFailure", "Never"))
         pod = builders.pod(
             name, *regular, uid=uid, init=init, policy=policy, grace=chance.choice((1, 2, 4)), source=source
         )
         if chance.random() < 0.3:
-            scratch = k8s.Volume(name="scratch", empty_dir=k8s.EmptyDirVolumeSource())
-            pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=(scratch,)))
-        return pod
+            pod = msgspec.structs.replace(pod, spec=_with_scratch(pod.spec))
+        if self._made % 2:
+            pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, host_users=False))
+        return pod if source == API_SOURCE else self._settings.lend(pod)
+
+    def _probes(self, container: str) -> dict[str, k8s.Probe]:
+        """Some probes, or none."""
+        return {
+            f"{kind}_probe": self._probe(container, kind, words)
+            for kind, words in PROBES.items()
+            if self._chance.random() < 0.25
+        }
+
+    def _probe(self, container: str, kind: str, choice: Sequence[str]) -> k8s.Probe:
+        chance = self._chance
+        words = chance.choice(choice).split()
+        asks: dict[str, object] = {"exec": k8s.ExecAction(command=("check", kind, *words))}
+        handler = "exec" if words[0] == "odd" else chance.choice(("exec", "http_get", "grpc"))
+        if handler == "http_get":
+            asks = {"http_get": k8s.HTTPGetAction(port=80, scheme="HTTP", path="/".join(("", container, kind, *words)))}
+        elif handler == "grpc":
+            asks = {"grpc": k8s.GRPCAction(port=80, service="/".join((container, kind, *words)))}
+        return k8s.Probe(
+            period_seconds=chance.choice((1, 2)),
+            failure_threshold=8 if kind == "startup" else chance.choice((1, 3)),
+            success_threshold=chance.choice((1, 2)) if kind == "readiness" else 1,
+            **asks,  # type: ignore[arg-type] # one handler, chosen above
+        )
 
     def _command(self, *, ends: float) -> tuple[str, ...]:
         if self._chance.random() < ends:
             return ("exit", self._chance.choice(("0", "0", "1")), f"{self._chance.uniform(0.1, 3):.1f}")
         return ("stubborn",) if self._chance.random() < 0.15 else ("run",)
 
+    def _hooks(self, *, patient: bool = True) -> k8s.Lifecycle | None:
+        """Hooks that succeed, fail or take their time; one before the end may hang. A pod that is not ``patient`` with
+        its container has none after the start that fails for ever, be it that the container ends before it does."""
+        if self._chance.random() < 0.6:
+            return None
+        code = "1" if patient and self._chance.random() < 0.2 else "0"
+        after = ("exit", code, self._chance.choice(("0", "0.1", "2.5")) if patient else "0")
+        before = self._chance.choice((("echo", "bye"), ("exit", "1", "0.5"), ("exit", "0", "1.5"), ("hang",)))
+        return k8s.Lifecycle(
+            post_start=_hook(after) if self._chance.random() < 0.4 else None,
+            pre_stop=_hook(before) if self._chance.random() < 0.8 else None,
+        )
+
     def _image(self) -> str:
         return self._chance.choice(("app:1", "app:1", "web:2"))
+
+
+def _hook(command: tuple[str, ...]) -> k8s.LifecycleHandler:
+    return k8s.LifecycleHandler(exec=k8s.ExecAction(command=command))
+
+
+def _with_scratch(spec: k8s.PodSpec) -> k8s.PodSpec:
+    """With a volume, of which each regular container has its part."""
+    scratch = k8s.Volume(name="scratch", empty_dir=k8s.EmptyDirVolumeSource())
+    containers = tuple(
+        msgspec.structs.replace(
+            one, volume_mounts=(k8s.VolumeMount(name="scratch", mount_path="/scratch", sub_path=one.name),)
+        )
+        for one in spec.containers
+    )
+    return msgspec.structs.replace(spec, volumes=(scratch,), containers=containers)

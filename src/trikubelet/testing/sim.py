@@ -1,11 +1,12 @@
 """The simulation's driver: many lives on every processor, and a failing one told to the last call.
 
-    python -m trikubelet.testing.sim --seeds 10000          that many seeds, from 0
-    python -m trikubelet.testing.sim --seeds 500 --random   from a seed nobody has chosen; it is printed
-    python -m trikubelet.testing.sim --seed 7               one seed, with its trace
+    python -m trikubelet.testing.sim --seeds 10000              that many seeds, from 0
+    python -m trikubelet.testing.sim --seeds 500 --random       from a seed nobody has chosen; it is printed
+    python -m trikubelet.testing.sim --seed 7 --life member     one seed, with its trace
 
-The last line says how many seeds held; the exit code is 1 unless all did. The first seed that failed is lived once more
-for its trace.
+Of each seed there are two lives: of a node by itself, and of a member of a cluster. Both are lived unless ``--life``
+names one. The last line says how many lives held; the exit code is 1 unless all did. The first that failed is lived
+once more for its trace.
 """
 
 from __future__ import annotations
@@ -15,20 +16,30 @@ import multiprocessing
 import os
 import random
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trikubelet.testing.member_simulation import run_member_life
 from trikubelet.testing.simulation import run_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from trikubelet.testing.simulation import LiveIt
+
+LIVES: Final[Mapping[str, LiveIt]] = {"node": run_node, "member": run_member_life}
 
 SEEDS_TOLD_MAX = 20
 SEEDS_RANDOM_MAX = 2**31
-SEEDS_PER_TASK = 16
+LIVES_PER_TASK = 16
+
+
+class _Life(NamedTuple):
+    seed: int
+    kind: str
 
 
 class _Result(NamedTuple):
-    seed: int
+    life: _Life
     violations: tuple[str, ...]
     lived_seconds: float
 
@@ -36,24 +47,27 @@ class _Result(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; the exit code."""
     asked = _parse(arguments)
+    kinds = [asked.life] if asked.life else list(LIVES)
     if asked.seed is not None:
-        return _tell(asked.seed)
+        return max([_tell(_Life(asked.seed, kind)) for kind in kinds])
     first = random.SystemRandom().randrange(SEEDS_RANDOM_MAX) if asked.random else asked.first
     if asked.random:
         print(f"seeds {first} to {first + asked.seeds - 1}", flush=True)
-    failed: list[int] = []
+    lives = [_Life(seed, kind) for seed in range(first, first + asked.seeds) for kind in kinds]
+    failed: list[_Life] = []
     lived_seconds = 0.0
-    for result in _live_all(range(first, first + asked.seeds), asked.processes):
+    for result in _live_all(lives, asked.processes):
         lived_seconds += result.lived_seconds
         if result.violations:
-            failed.append(result.seed)
+            failed.append(result.life)
             if len(failed) <= SEEDS_TOLD_MAX:
-                print(f"seed {result.seed}: {result.violations[0]}", flush=True)
+                print(f"seed {result.life.seed} ({result.life.kind}): {result.violations[0]}", flush=True)
     if failed:
-        print(f"\nthe trace of seed {min(failed)}; it replays with --seed {min(failed)}:\n")
+        seed, kind = min(failed)
+        print(f"\nthe trace of seed {seed}; it replays with --seed {seed} --life {kind}:\n")
         _tell(min(failed))
-    held = asked.seeds - len(failed)
-    print(f"{held} of {asked.seeds} seeds held ({lived_seconds / 3600:.1f} simulated hours)")
+    held = len(lives) - len(failed)
+    print(f"{held} of {len(lives)} lives of {asked.seeds} seeds held ({lived_seconds / 3600:.1f} simulated hours)")
     return 1 if failed else 0
 
 
@@ -63,30 +77,32 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, metavar="F", help="the first seed (0)")
     parser.add_argument("--random", action="store_true", help="begin with a random seed instead")
     parser.add_argument("--seed", type=int, metavar="S", help="live this seed alone and print its trace")
+    parser.add_argument("--life", choices=sorted(LIVES), help="which of a seed's lives (both)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="P", help="processes to use")
     return parser.parse_args(arguments)
 
 
-def _tell(seed: int) -> int:
-    outcome = run_node(seed, trace=True)
+def _tell(life: _Life) -> int:
+    seed, kind = life
+    outcome = LIVES[kind](seed, trace=True)
     for line in outcome.trace:
         print(line)
     for violation in outcome.violations:
-        print(f"seed {seed} did not hold: {violation}")
+        print(f"seed {seed} ({kind}) did not hold: {violation}")
     if outcome.held:
-        print(f"seed {seed} held: {outcome.lived_seconds:.0f} s were lived in {outcome.steps} steps")
+        print(f"seed {seed} ({kind}) held: {outcome.lived_seconds:.0f} s were lived in {outcome.steps} steps")
     return 0 if outcome.held else 1
 
 
-def _live_all(seeds: range, processes: int) -> Iterable[_Result]:
+def _live_all(lives: Sequence[_Life], processes: int) -> Iterable[_Result]:
     # Spawned, not forked: whatever this process runs besides stays out of the lives.
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(_live, seeds, chunksize=SEEDS_PER_TASK)
+        yield from pool.imap_unordered(_live, lives, chunksize=LIVES_PER_TASK)
 
 
-def _live(seed: int) -> _Result:
-    outcome = run_node(seed)
-    return _Result(seed, outcome.violations, outcome.lived_seconds)
+def _live(life: _Life) -> _Result:
+    outcome = LIVES[life.kind](life.seed)
+    return _Result(life, outcome.violations, outcome.lived_seconds)
 
 
 if __name__ == "__main__":

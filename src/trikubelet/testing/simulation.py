@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 import trio.testing
@@ -25,17 +25,30 @@ from trikubelet.app.node import run_node as run_agent
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.lifecycle import Finished
 from trikubelet.core.restarts import BackoffLimits
+from trikubelet.images.puller import PullRules
 from trikubelet.model.bounds import Bounds
 from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing import truth
-from trikubelet.testing.chance import NO_TROUBLE, Odds, Troubles
-from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
+from trikubelet.testing.chance import NO_TROUBLE, ImageTroubles, Odds, Troubles, VolumeTroubles
+from trikubelet.testing.memory_handlers import MemoryHandlers
+from trikubelet.testing.memory_host import (
+    MemoryContainerLogs,
+    MemoryPodCgroups,
+    MemoryPodFiles,
+    MemoryVolumes,
+    VirtualClock,
+)
+from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
 from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
+from trikubelet.testing.observer import STOPS, Observer
 from trikubelet.testing.scenario import SOURCES, Scenario, Wanted
-from trikubelet.testing.witness import Observer, Witness
+from trikubelet.testing.settings import Settings
+from trikubelet.testing.witness import Witness
 from trikubelet.testing.world import World
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trikubelet.app.node import Node
 
 BOUNDS = Bounds(
@@ -49,11 +62,17 @@ BOUNDS = Bounds(
     events_kept_max=40,
 )
 """As in production, but short of everything, so that a life is short and every bound is met."""
+AMOUNTS = {"cpu": 4000, "memory": 1 << 33, "pods": 110}
+FACTS = NodeFacts("n", ("192.0.2.1",), 1 << 33, capacity=AMOUNTS, allocatable=AMOUNTS)
 LIMITS = BackoffLimits(first_seconds=1.0, seconds_max=4.0)
+LISTS = frozenset({"ListPodSandbox", "ListContainers"})
+INSPECTIONS = frozenset({"PodSandboxStatus", "ContainerStatus"})
 CONVERGE_SECONDS_MAX = 90.0
 """From calm to order: a hung call, an image back-off of 20 s, a grace, a garbage pass, and some retries in between."""
 STAYS_SECONDS = 3.0
 NOTICES_SECONDS_MAX = 12.0
+STEPS_AT_ONCE_MAX = 20_000
+"""Of all tasks, before time passes. A whole life has some thousands: more are a loop without a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +94,20 @@ class Outcome:
 def run_node(seed: int, *, trace: bool = False) -> Outcome:
     """Live the life of that seed; with ``trace``, keep one line per decision and call. Never raises for what the agent
     did wrong: that is the outcome."""
+    return run_life(Life(seed, trace=trace))
+
+
+def run_life(life: Life) -> Outcome:
+    """Live a life that has not begun. Never raises for what the agent did wrong: that is the outcome."""
     # Trio runs the tasks that are ready in an order it draws itself. Both are what Trio's own pytest plugin sets for
     # reproducible runs; there is no public way.
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]  # Final for all but these
-    trio._core._run._r.seed(seed)
-    life = _Life(seed, trace=trace)
+    trio._core._run._r.seed(life.seed)
     handler = _BugReports(life)
     logger = logging.getLogger("trikubelet")
     level, spreads = logger.level, logger.propagate
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO if trace else logging.ERROR)
+    logger.setLevel(logging.INFO if life.world.keeps_trace else logging.ERROR)
     logger.propagate = False
     try:
         return trio.run(life.live, clock=trio.testing.MockClock(autojump_threshold=0), instruments=[life])
@@ -94,10 +117,16 @@ def run_node(seed: int, *, trace: bool = False) -> Outcome:
         logger.propagate = spreads
 
 
+class LiveIt(Protocol):
+    """How a seed's life is lived."""
+
+    def __call__(self, seed: int, *, trace: bool = False) -> Outcome: ...
+
+
 class _BugReports(logging.Handler):
     """An agent that logs an error has met a bug of its own; in a trace every line it logs is kept."""
 
-    def __init__(self, life: _Life) -> None:
+    def __init__(self, life: Life) -> None:
         super().__init__()
         self._life = life
 
@@ -108,39 +137,57 @@ class _BugReports(logging.Handler):
             self._life.witness.blame(f"{record.getMessage()}: {cause!r}")
 
 
-class _Life(trio.abc.Instrument):
-    """Owns one life: its world, its disk, what is wanted, and which agent lives."""
+class Life(trio.abc.Instrument):
+    """Owns one life: its world, its disk, what is wanted, and which agent lives. ``sources`` are those the story speaks
+    for; ``converge_seconds_max``: from calm to order; ``notices_seconds_max``: back to it, for containers end by
+    themselves even then."""
+
+    sources: Sequence[str] = SOURCES
+    converge_seconds_max = CONVERGE_SECONDS_MAX
+    notices_seconds_max = NOTICES_SECONDS_MAX
+    bounds = BOUNDS
 
     def __init__(self, seed: int, *, trace: bool) -> None:
         self.seed = seed
-        self.world = World(keeps_trace=trace)
+        self.world = World(keeps_trace=trace, sends_events=seed % 3 != 0)
         self.wanted = Wanted()
+        self.witness = Witness(self.world, self.wanted)
         self.files = MemoryPodFiles()
-        self.volumes = MemoryVolumes()
+        self.volume_troubles = VolumeTroubles(NO_TROUBLE, random.Random(f"volumes {seed}"))  # noqa: S311 - a seed
+        self.volumes = MemoryVolumes(self.volume_troubles, self.witness.volumes_gone)
         self.cgroups = MemoryPodCgroups()
         self.chance = random.Random(f"story {seed}")  # noqa: S311 - a simulation's seed
-        self.scenario = Scenario(self.chance, self.wanted, self.world)
+        self.settings = Settings(seed, self.world)
+        self.lent: list[Settings] = [self.settings]
+        self.scenario = Scenario(self.chance, self.wanted, self.world, self.settings, self.sources)
         troubles = random.Random(f"troubles {seed}")  # noqa: S311 - a simulation's seed
         self.runtime_troubles = Troubles(NO_TROUBLE, troubles)
-        self.image_troubles = Troubles(NO_TROUBLE, troubles)
+        self.image_troubles = ImageTroubles(NO_TROUBLE, troubles, random.Random(f"pulls {seed}"))  # noqa: S311 - a seed
         self.images = MemoryImages(["app:1", "app:2"], ["web:2"], self.image_troubles)
+        self.records = MemoryPullRecords()
         self.node: Node | None = None
         self.observer: Observer | None = None
         self.agent_scope = trio.CancelScope()
         self.kill_downtime = 0.0
         self.steps = 0
+        self._here = (0.0, 0)  # the instant, and how many steps had been made when it began
 
     # ---- instrument ----
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         self.steps += 1
+        now, (instant, before) = trio.current_time(), self._here
+        if now != instant:
+            self._here = (now, self.steps)
+        elif self.steps - before == STEPS_AT_ONCE_MAX:
+            self.witness.blame(f"{STEPS_AT_ONCE_MAX} steps are made and no time passes")
         if self.observer is not None:
             self.observer.look()
 
     # ---- the life ----
 
     async def live(self) -> Outcome:
-        self.witness = Witness(self.world, self.wanted)
+        """The life, from its first agent to its last question."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_when_broken, nursery.cancel_scope)
@@ -174,47 +221,67 @@ class _Life(trio.abc.Instrument):
             await trio.sleep(self.kill_downtime)
 
     async def _one_agent(self) -> None:
-        observer = Observer(self.witness, self.world, self.wanted)
-        runtime = MemoryRuntime(self.world, self.runtime_troubles, self.chance, observer.on_call)
-        outside = Outside(runtime, self.images, self.files, self.volumes, self.cgroups, VirtualClock())
-        facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
+        observer = Observer(self.witness, self.world, self.wanted, self.volumes, self.lent)
+        heard = observer.answers.heard
+        runtime = MemoryRuntime(self.world, self.runtime_troubles, self.chance, observer.on_call, heard)
+        handlers = MemoryHandlers(self.world, heard)
+        outside = Outside(
+            runtime,
+            self.images,
+            self.files,
+            MemoryContainerLogs(self.files),
+            self.volumes,
+            self.cgroups,
+            handlers,
+            self.records,
+            MemoryLogins(),
+            VirtualClock(),
+        )
         chance = random.Random(self.chance.random())  # noqa: S311 - a simulation's seed
-        node = join(outside, facts, Rules(BOUNDS, LIMITS, pulls_max=2), SOURCES, chance)
+        node = join(outside, FACTS, Rules(self.bounds, LIMITS, PullRules(2)), SOURCES, chance)
         observer.follow(node)
         self.world.note("== an agent starts")
         self.node, self.observer = node, observer
         with trio.CancelScope() as self.agent_scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._speak_at_first, node)
-                await run_agent(node)
+                await self._run_agent(node, observer)
         self.world.note("== the agent has ended")
+
+    async def _run_agent(self, node: Node, observer: Observer) -> None:
+        """Be the agent until cancelled."""
+        await run_agent(node)
 
     async def _speak_at_first(self, node: Node) -> None:
         """Sources speak when they are ready, in any order."""
-        for source in self.chance.sample(SOURCES, len(SOURCES)):
+        for source in self.chance.sample(self.sources, len(self.sources)):
             if self.chance.random() < 0.5:
                 await trio.sleep(self.chance.uniform(0, 4))
-            node.slots[source].put(Snapshot(self.wanted.snapshot(source)))
+            node.slots[source].put(self._snapshot(source))
 
     # ---- what happens ----
 
     async def _play(self) -> None:
-        chance = self.chance
-        for _ in range(chance.randint(5, 20)):
-            await trio.sleep(chance.expovariate(1 / 1.5))
+        for _ in range(self.chance.randint(5, 20)):
+            await trio.sleep(self.chance.expovariate(1 / 1.5))
             if self.observer is not None:
                 self.observer.check_bounds()
-            draw = chance.random()
-            if draw < 0.12:
-                self._end_agent()
-            elif draw < 0.15:
-                self._end_agent()
-                self.world.reboot()
-            elif draw < 0.35:
-                self._new_weather()
-            else:
-                self._publish(self.scenario.happen())
+            self._happen()
+            self._publish(self.settings.happen())
             self._let_deleted_go()
+
+    def _happen(self) -> None:
+        """Let one thing happen."""
+        draw = self.chance.random()
+        if draw < 0.12:
+            self._end_agent()
+        elif draw < 0.15:
+            self._end_agent()
+            self.world.reboot()
+        elif draw < 0.35:
+            self._new_weather()
+        else:
+            self._publish(self.scenario.happen())
 
     def _new_weather(self) -> None:
         """What calls have to suffer for a while."""
@@ -225,11 +292,20 @@ class _Life(trio.abc.Instrument):
                 Odds(slow, error=0.1, lost_answer=0.1),
                 Odds(slow, error=0.05, lost_answer=0.05, hang=0.03),
                 Odds(slow, error=1.0),
+                Odds(slow, lost_event=0.5, lost_stream=0.1),
+                Odds(2.0, error=0.3, only=LISTS, lost_event=0.1),
+                Odds(slow, error=0.5, hang=0.2, only=INSPECTIONS),
+                Odds(slow, error=0.5, only=STOPS),
             )
         )
-        self.world.note(f"** weather: {weather}")
+        # Slow to the point of hanging, back when it is too late; drawn apart, so that the other troubles stay.
+        self.volume_troubles.odds = self.volume_troubles.chance.choice(
+            (Odds(slow), Odds(slow, error=0.3), Odds(slow, error=1.0), Odds(8.0, error=0.1))
+        )
+        self.world.note(f"** weather: {weather}, at the volumes: {self.volume_troubles.odds}")
         self.runtime_troubles.odds = weather
         self.image_troubles.odds = Odds(slow, error=min(weather.error, 0.2))
+        self.image_troubles.hang = self.image_troubles.hangs.choice((0.0, 0.5))
 
     def _end_agent(self) -> None:
         if self.observer is not None:
@@ -240,7 +316,10 @@ class _Life(trio.abc.Instrument):
 
     def _publish(self, source: str | None) -> None:
         if source is not None and self.node is not None:
-            self.node.slots[source].put(Snapshot(self.wanted.snapshot(source)))
+            self.node.slots[source].put(self._snapshot(source))
+
+    def _snapshot(self, source: str) -> Snapshot:
+        return Snapshot(self.wanted.snapshot(source), objects=self.settings.snapshot(source))
 
     def _let_deleted_go(self) -> None:
         """The API server: a pod whose deletion was asked for goes once its node has finished with it."""
@@ -252,16 +331,18 @@ class _Life(trio.abc.Instrument):
 
     async def _calm(self) -> None:
         self.world.note("** from now on nothing goes wrong")
-        self.runtime_troubles.odds = self.image_troubles.odds = Odds(0.001)
+        self.runtime_troubles.odds = self.image_troubles.odds = self.volume_troubles.odds = Odds(0.001)
+        self.image_troubles.end_hangs()
+        self._publish(self.settings.calm())
 
     # ---- the end ----
 
     async def _settle(self) -> None:
-        if not await self._becomes_right(CONVERGE_SECONDS_MAX):
-            self.witness.blame(f"{CONVERGE_SECONDS_MAX:.0f} s after the last trouble: {self._wrong()}")
+        if not await self._becomes_right(self.converge_seconds_max):
+            self.witness.blame(f"{self.converge_seconds_max:.0f} s after the last trouble: {self._wrong()}")
             return
         await trio.sleep(STAYS_SECONDS)
-        if not await self._becomes_right(NOTICES_SECONDS_MAX):  # containers end by themselves even now
+        if not await self._becomes_right(self.notices_seconds_max):  # containers end by themselves even now
             self.witness.blame(f"order was reached and lost: {self._wrong()}")
 
     async def _becomes_right(self, seconds_max: float) -> bool:
@@ -283,14 +364,19 @@ class _Life(trio.abc.Instrument):
             if pod.metadata.deletion_timestamp:
                 return f"pod {pod.metadata.name} was to be deleted and is still there"
             unlike = truth.unlike(self.world, pod, ambiguous=pod.metadata.uid in self.wanted.ambiguous)
+            unlike = unlike or truth.ill_shown(self.world, pod, self.node.statuses.get(pod.metadata.uid))
             if unlike:
                 return unlike
+        for lent in self.lent:
+            if outdated := lent.outdated(self.volumes.files):
+                return outdated
         for what, found in {
             "pod directories": self.files.pods_on_disk(),
             "volumes": frozenset(self.volumes.mounted),
             "cgroups": frozenset(self.cgroups.leftovers()),
             "workers": frozenset(worker.pod.metadata.uid for worker in self.node.workers),
             "statuses": frozenset(pod.metadata.uid for pod, _ in self.node.statuses),
+            "references": frozenset(self.node.objects.manifests.pods),
         }.items():
             if found - uids:
                 return f"{what} of pods that nobody wants are left: {', '.join(sorted(found - uids))}"

@@ -12,11 +12,13 @@ from trikubelet.core.container_hash import container_hash
 from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState
 
 if TYPE_CHECKING:
-    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.k8s import Container, Pod, PodStatus, Probe
     from trikubelet.testing.world import World
 
 RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
 LOST_CODE = 137
+STEADY = ("ok", "late", "slow", "odd")
+"""Probes that are answered well for good, sooner or later (``testing.health``)."""
 
 
 def may_run_again(pod: Pod, container: Container, code: int) -> bool:
@@ -31,14 +33,19 @@ def newest(world: World, uid: str, name: str) -> ContainerStatus | None:
     return max(found, key=lambda c: c.created_at, default=None)
 
 
-def is_over(world: World, pod: Pod) -> bool:
-    """Whether the pod has come to its own end: every regular container, or one init container, ended for good."""
+def is_over(world: World, pod: Pod, *, ambiguous: bool = False) -> bool:
+    """Whether the pod has come to its own end: every regular container, or one init container, ended for good. Of an
+    ``ambiguous`` one a container that has run and of which nothing is left may have done so."""
     for container in pod.spec.init_containers:
         code = _exit_code(newest(world, pod.metadata.uid, container.name))
         if code not in (None, 0) and not may_run_again(pod, container, code or 0):
             return True
     for container in pod.spec.containers:
-        code = _exit_code(newest(world, pod.metadata.uid, container.name))
+        status = newest(world, pod.metadata.uid, container.name)
+        has_run = (pod.metadata.uid, container.name) in world.runs
+        if status is None and ambiguous and has_run and not may_run_again(pod, container, 0):
+            continue
+        code = _exit_code(status)
         if code is None or may_run_again(pod, container, code):
             return False
     return True
@@ -86,6 +93,9 @@ def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
             problem = _should_run(pod, container, status)
         if problem:
             return f"container {name}/{container.name} {problem}"
+    for ephemeral in pod.spec.ephemeral_containers:  # it may have ended, for nobody starts it again
+        if newest(world, uid, ephemeral.name) is None and not ambiguous:
+            return f"ephemeral container {name}/{ephemeral.name} was never made"
     return None
 
 
@@ -101,11 +111,57 @@ def _should_run(pod: Pod, container: Container, status: ContainerStatus | None) 
     if status is None:
         return "was never made"
     if status.state is EXITED:
-        crashes = container.command[0] == "exit"
+        crashes = container.command[0] == "exit" or not _stays_alive(container)
         ended = not may_run_again(pod, container, status.exit_code)
         return None if crashes or ended else "ended and was not started again"
     if status.state is not RUNNING:
         return f"is in state {status.state.name}"
     if status.hash != container_hash(container):
         return "runs as it was before an edit"
+    return None
+
+
+def _fails_after_its_start(container: Container) -> bool:
+    """Whether the container's postStart hook fails, for which it is stopped each time."""
+    hook = container.lifecycle.post_start if container.lifecycle else None
+    return hook is not None and hook.exec is not None and hook.exec.command[:2] == ("exit", "1")
+
+
+# ---- probes ----
+
+
+def words_of(probe: Probe | None) -> tuple[str, ...]:
+    """What the probe says of how it is answered (``testing.health``), without its kind."""
+    if probe is None:
+        return ("ok",)
+    if probe.exec is not None:
+        return probe.exec.command[2:]
+    said = probe.http_get.path if probe.http_get is not None else probe.grpc.service if probe.grpc is not None else ""
+    return tuple(said.strip("/").split("/")[2:])
+
+
+def is_ready_for_good(container: Container) -> bool:
+    """Whether the container is ready, sooner or later, once it runs, and stays so."""
+    return words_of(container.readiness_probe)[0] in STEADY and _stays_alive(container)
+
+
+def _stays_alive(container: Container) -> bool:
+    """Whether neither a probe of the container nor its hook can ever have it killed."""
+    passes = words_of(container.liveness_probe)[0] in STEADY and words_of(container.startup_probe)[0] in STEADY
+    return passes and not _fails_after_its_start(container)
+
+
+def ill_shown(world: World, pod: Pod, status: PodStatus | None) -> str | None:
+    """How a wanted pod's status differs from what its containers answer for good by now."""
+    for container in pod.spec.containers:
+        found = newest(world, pod.metadata.uid, container.name)
+        asked = words_of(container.readiness_probe)
+        if found is None or found.state is not RUNNING:
+            continue
+        shown = next((one for one in status.container_statuses if one.name == container.name), None) if status else None
+        is_told = asked[0] in ("fail", "hang") or (asked[0] in STEADY and _stays_alive(container))
+        if shown is None or not is_told:
+            continue
+        if shown.ready is not (asked[0] in STEADY):
+            return f"container {pod.metadata.name}/{container.name} is shown {'' if shown.ready else 'not '}ready"
     return None

@@ -10,21 +10,22 @@ when the agent does what it must never do, whatever the seed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.names import CONTAINER_HASH
-from trikubelet.model.errors import InvariantBroken
-from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState, SandboxStatus
+from trikubelet.core.names import CONTAINER_HASH, CONTAINER_TERMINATION_PATH
+from trikubelet.kit.barrier import InvariantBroken
+from trikubelet.model.runtime import ContainerState, ContainerStatus, HeldResources, SandboxState, SandboxStatus
 from trikubelet.model.runtime_config import NamespaceMode
 from trikubelet.model.runtime_errors import InvalidArgument, NotFound, RuntimeFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
+    from trikubelet.model.runtime_config import ContainerConfig, LinuxResources, SandboxConfig
 
 EPOCH_NS = 1_800_000_000 * 10**9
 SIGTERM_CODE, SIGKILL_CODE = 143, 137
@@ -35,12 +36,41 @@ def wall_ns() -> int:
     return EPOCH_NS + int(trio.current_time() * 10**9)
 
 
+def held(resources: LinuxResources) -> HeldResources | None:
+    """What a runtime tells of amounts that a container is held to."""
+    amounts = HeldResources(
+        resources.cpu_period_us, resources.cpu_quota_us, resources.cpu_shares, resources.memory_limit_bytes
+    )
+    return amounts if any(amounts) else None
+
+
+@dataclass(slots=True)
+class Run:
+    """From when to when a container ran, on Trio's clock."""
+
+    began_at: float
+    ended_at: float = math.inf
+
+
 @dataclass(slots=True)
 class _Container:
     status: ContainerStatus
     config: ContainerConfig
     ends_at: float | None = None
     exit_code: int = 0
+    run: Run | None = None
+
+
+@dataclass(slots=True)
+class Command:
+    """A command that was to be run in a container. ``ended_at``: when it ended or was given up, on Trio's clock;
+    ``is_over``: whoever asked was told how it ended; ``failed``: not well."""
+
+    words: tuple[str, ...]
+    began_at: float
+    ended_at: float = math.inf
+    is_over: bool = False
+    failed: bool = False
 
 
 @dataclass(slots=True)
@@ -48,12 +78,21 @@ class World:
     """Owns every sandbox and container of the node."""
 
     sandboxes: dict[str, SandboxStatus] = field(default_factory=dict)
+    sandbox_configs: dict[str, SandboxConfig] = field(default_factory=dict)
     containers: dict[str, _Container] = field(default_factory=dict)
     trace: list[str] = field(default_factory=list)
     watchers: list[Callable[[str, str], None]] = field(default_factory=list)
     keeps_trace: bool = True
+    sends_events: bool = True
+    """Whether its runtime has container events."""
+    now_ns: Callable[[], int] = wall_ns
+    """What time it is, in nanoseconds since the epoch; a test whose clock jumps puts it here."""
     uids: dict[str, str] = field(default_factory=dict)
     """The pod UID of everything there ever was, by id."""
+    commands: dict[str, list[Command]] = field(default_factory=dict)
+    """What was run in each container there ever was, by its id."""
+    runs: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
+    """How the containers of each name ran, by the pod's UID and that name, first to last."""
     _made: int = 0
 
     def note(self, text: str) -> None:
@@ -74,6 +113,8 @@ class World:
             raise RuntimeFailure(f'name "{config.name}_{config.uid}_{config.attempt}" is reserved')
         if alive:
             raise InvariantBroken(f"pod {config.name} gets a second live sandbox beside {alive}")
+        if sharers := [s.name for s in self.sandboxes.values() if self._has_users_of(config, s)]:
+            raise InvariantBroken(f"pod {config.name} gets users that {', '.join(sharers)} has")
         host_network = config.security.namespaces.network is NamespaceMode.NODE
         sandbox_id = self._id("s")
         self.uids[sandbox_id] = config.uid
@@ -84,15 +125,21 @@ class World:
             namespace=config.namespace,
             attempt=config.attempt,
             state=SandboxState.READY,
-            created_at=wall_ns() + self._made,
+            created_at=self.now_ns() + self._made,
             ips=() if host_network else (f"10.88.{self._made // 250}.{self._made % 250 + 1}",),
             host_network=host_network,
-            labels=config.labels,
-            annotations=config.annotations,
         )
+        self.sandbox_configs[sandbox_id] = config
         self.note(f"run sandbox {sandbox_id} of {config.name}, attempt {config.attempt}")
         self._tell(config.uid, sandbox_id)
         return sandbox_id
+
+    def _has_users_of(self, config: SandboxConfig, sandbox: SandboxStatus) -> bool:
+        ours = config.security.namespaces.users
+        theirs = self.sandbox_configs[sandbox.id].security.namespaces.users
+        if ours is None or theirs is None or sandbox.state is not SandboxState.READY:
+            return False
+        return max(ours.first, theirs.first) < min(ours.first + ours.length, theirs.first + theirs.length)
 
     def stop_sandbox(self, sandbox_id: str) -> None:
         """Stop a sandbox, killing what runs in it."""
@@ -114,7 +161,7 @@ class World:
         for container in list(self.containers.values()):
             if container.status.sandbox_id == sandbox_id:
                 del self.containers[container.status.id]
-        del self.sandboxes[sandbox_id]
+        del self.sandboxes[sandbox_id], self.sandbox_configs[sandbox_id]
         self.note(f"remove sandbox {sandbox_id} of {sandbox.name}")
         self._tell(sandbox.uid, sandbox_id)
 
@@ -138,6 +185,8 @@ class World:
             for c in self.containers.values()
         ):
             raise RuntimeFailure(f'name "{config.name}_{config.attempt}" is reserved')
+        if config.security.namespaces.users != self.sandbox_configs[sandbox_id].security.namespaces.users:
+            raise InvalidArgument("the container's users are not its sandbox's")
         container_id = self._id("c")
         self.uids[container_id] = sandbox.uid
         status = ContainerStatus(
@@ -145,14 +194,14 @@ class World:
             name=config.name,
             attempt=config.attempt,
             state=ContainerState.CREATED,
-            created_at=wall_ns() + self._made,
+            created_at=self.now_ns() + self._made,
             image=config.user_specified_image,
             image_ref=config.image,
-            log_path=f"/logs/{config.log_path}",
+            log_path=f"{self.sandbox_configs[sandbox_id].log_directory or '/logs'}/{config.log_path}",
             hash=config.annotations.get(CONTAINER_HASH, ""),
+            termination_path=config.annotations.get(CONTAINER_TERMINATION_PATH, ""),
             sandbox_id=sandbox_id,
-            labels=config.labels,
-            annotations=config.annotations,
+            resources=held(config.resources),
         )
         self.containers[container_id] = _Container(status, config)
         self.note(f"create {container_id} {sandbox.name}/{config.name}, attempt {config.attempt}")
@@ -175,16 +224,18 @@ class World:
                 state=ContainerState.EXITED,
                 exit_code=128,
                 reason="StartError",
-                started_at=wall_ns(),
-                finished_at=wall_ns(),
+                started_at=self.now_ns(),
+                finished_at=self.now_ns(),
             )
             raise RuntimeFailure("failed to start containerd task: executable file not found")
         container.status = replace(
             container.status,
             state=ContainerState.RUNNING,
             # Times of creation are told apart by nanoseconds; nothing starts before it was made.
-            started_at=max(wall_ns(), container.status.created_at),
+            started_at=max(self.now_ns(), container.status.created_at),
         )
+        container.run = Run(trio.current_time())
+        self.runs.setdefault((sandbox.uid, container.status.name), []).append(container.run)
         if command[0] == "exit":
             container.exit_code = int(command[1])
             container.ends_at = trio.current_time() + float(command[2])
@@ -201,7 +252,13 @@ class World:
         container = self.containers.get(container_id)
         if container is None or container.status.state not in (ContainerState.RUNNING, ContainerState.UNKNOWN):
             return
-        self._finish(container, exit_code, wall_ns())
+        self._finish(container, exit_code, self.now_ns())
+
+    def hold(self, container_id: str, resources: LinuxResources) -> None:
+        """A running container is held to other amounts. Nobody hears of it: runtimes have no event for it."""
+        container = self._container(container_id)
+        container.status = replace(container.status, resources=held(resources))
+        self.note(f"{container_id} {container.status.name} is held to {container.status.resources}")
 
     def lose_track(self, container_id: str) -> None:
         """The runtime no longer knows whether the container runs. It does not."""
@@ -223,9 +280,44 @@ class World:
             self.note(f"remove {container_id} {container.status.name}")
             self._tell(self.uids[container.status.id], container_id)
 
+    # ---- commands ----
+
+    def command_begins(self, container_id: str, words: Sequence[str]) -> Command:
+        """A command is to be run in a container."""
+        begun = Command(tuple(words), trio.current_time())
+        self.commands.setdefault(container_id, []).append(begun)
+        return begun
+
+    async def ends_within(self, container_id: str, seconds: float) -> bool:
+        """Wait for the end of a running container, no longer than that; whether it came."""
+        ended = trio.Event()
+
+        def look(_uid: str, id_: str) -> None:
+            held = self.containers.get(container_id)
+            if id_ == container_id and (held is None or held.status.state is not ContainerState.RUNNING):
+                ended.set()
+
+        ends_at = self.containers[container_id].ends_at
+        deadline = trio.current_time() + seconds
+        self.watchers.append(look)
+        try:
+            with trio.move_on_at(deadline if ends_at is None else min(deadline, ends_at)):
+                await ended.wait()
+        finally:
+            self.watchers.remove(look)
+        held = self.containers.get(container_id)
+        return held is None or self._look(held).status.state is not ContainerState.RUNNING
+
+    # ---- containers, as they are ----
+
     def container(self, container_id: str) -> ContainerStatus:
         """One container as it is now. Raises NotFound."""
         return self._container(container_id).status
+
+    def ran_seconds(self, container_id: str) -> float:
+        """How long a container that was started has run, or ran. Raises NotFound."""
+        status = self.container(container_id)
+        return ((status.finished_at or wall_ns()) - status.started_at) / 10**9
 
     def all_containers(self) -> list[ContainerStatus]:
         """Every container as it is now."""
@@ -236,6 +328,11 @@ class World:
         found = (c for c in self.containers.values() if self.uids[c.status.id] == uid)
         return [c.status for c in map(self._look, found) if c.status.state is ContainerState.RUNNING]
 
+    def last_attempt(self, uid: str, name: str) -> int:
+        """The highest attempt among the pod's containers of that name, running or not; 0 where there is none."""
+        mine = (c for id_, c in self.containers.items() if c.status.name == name and self.uids[id_] == uid)
+        return max((c.status.attempt for c in mine), default=0)
+
     def _container(self, container_id: str) -> _Container:
         if container_id not in self.containers:
             raise NotFound(f"container {container_id!r} not found")
@@ -245,10 +342,13 @@ class World:
         """Let time do its work."""
         running = container.status.state is ContainerState.RUNNING
         if running and container.ends_at is not None and trio.current_time() >= container.ends_at:
-            self._finish(container, container.exit_code, EPOCH_NS + int(container.ends_at * 10**9))
+            jumped_ns = self.now_ns() - wall_ns()
+            self._finish(container, container.exit_code, EPOCH_NS + int(container.ends_at * 10**9) + jumped_ns)
         return container
 
     def _finish(self, container: _Container, exit_code: int, at_ns: int) -> None:
+        if container.run is not None:
+            container.run.ended_at = (at_ns + wall_ns() - self.now_ns() - EPOCH_NS) / 10**9
         container.status = replace(
             container.status,
             state=ContainerState.EXITED,

@@ -1,13 +1,19 @@
-"""emptyDir: a directory of the pod's own, on disk or in memory, gone with the pod."""
+"""emptyDir: a directory of the pod's own, on disk, in memory or in huge pages, gone with the pod."""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trikubelet.model import quantity
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 PLUGIN = "kubernetes.io~empty-dir"
+HUGE_PAGES = "HugePages"
 MODE = 0o777
 
 
@@ -19,6 +25,12 @@ def path_of(pod_directory: Path, name: str) -> Path:
 def mode(fs_group: int | None) -> int:
     """The mode of a new volume: everyone in the pod may write; with a group, what is made inside belongs to it."""
     return MODE if fs_group is None else MODE | 0o2000
+
+
+def memory_mode(fs_group: int | None) -> int:
+    """The mode of a new volume in memory, as upstream has it from the kernel: what one user of the pod puts there no
+    other one removes. Upstream's suite expects to find it so, also of a sub-path."""
+    return mode(fs_group) | stat.S_ISVTX
 
 
 def make(path: Path, fs_group: int | None) -> None:
@@ -42,3 +54,19 @@ def memory_bytes(size_limit: str | float | None, *others: int) -> int | None:
     if size_limit is not None and quantity.whole(size_limit) > 0:
         sizes.append(quantity.whole(size_limit))
     return min(sizes, default=None)
+
+
+def page_bytes(medium: str, asked: Collection[int]) -> int:
+    """The size of a volume's huge pages: the medium's own, or the only one that the pod's containers ask for (``asked``
+    has the sizes that they do). Raises ValueError where they ask for none of it, or for several."""
+    if medium == HUGE_PAGES:
+        if len(asked) != 1:
+            what = "pages of several sizes" if asked else "no huge pages"
+            raise ValueError(f'medium "{medium}" takes its page size from the containers, which ask for {what}')
+        return next(iter(asked))
+    kind, _, size = medium.partition("-")
+    if kind != HUGE_PAGES:
+        raise ValueError(f'"{medium}" is no storage medium')
+    if quantity.whole(size) not in asked:
+        raise ValueError(f'medium "{medium}": no container asks for pages of that size')
+    return quantity.whole(size)

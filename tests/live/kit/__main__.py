@@ -1,14 +1,20 @@
-"""The kit by hand: ``python -m live.kit run 2`` keeps a containerd up until Enter, ``python -m live.kit sweep`` tidies.
+"""The kit by hand: ``python -m live.kit run 2`` keeps a containerd up until Enter, ``run crio`` a CRI-O, ``cluster`` a
+control plane; ``record`` asks one what tests/recorded keeps, ``conformance`` runs upstream's own tests on a cluster.
 
-For a developer who wants to look into a runtime while an agent talks to it; ``docs/live-tests.md`` shows how.
+For a developer who wants to look into one while an agent talks to it; ``sweep`` tidies what runtimes left behind.
+``docs/live-tests.md`` shows how.
 """
 
 from __future__ import annotations
 
 import sys
 
-from . import instance, places
+from . import conformance, instance, places
 from .containerd import Containerd, distribution, newer
+from .control_plane import ControlPlane
+from .crio import Crio, installed
+from .daemon import Daemon
+from .record import record
 
 
 def main(words: list[str]) -> int:
@@ -17,24 +23,43 @@ def main(words: list[str]) -> int:
         case ["sweep"]:
             for swept in instance.sweep_abandoned():
                 print(f"swept {swept.name}")
-        case ["run", ("1" | "2") as line]:
-            run(line)
+        case ["run", "1"]:
+            run(Containerd(*distribution()))
+        case ["run", "2"]:
+            run(Containerd(*newer()))
+        case ["run", "crio"]:
+            run(Crio(installed()))
+        case ["cluster"]:
+            cluster()
+        case ["record"]:
+            with ControlPlane() as plane:
+                record(plane)
+        case ["conformance", *focus] if len(focus) <= 1:
+            return 0 if conformance.record(*focus) else 1
         case _:
-            print("python -m live.kit run 1|2   or   python -m live.kit sweep", file=sys.stderr)
+            known = ("run 1|2|crio", "cluster", "record", "conformance [PATTERN]", "sweep")
+            print(f"python -m live.kit {'   or   '.join(known)}", file=sys.stderr)
             return 2
     return 0
 
 
-def run(line: str) -> None:
-    """Keeps one containerd up until a line, or the end, of standard input."""
-    daemon = Containerd(*(distribution if line == "1" else newer)())
+def run(daemon: Daemon) -> None:
+    """Keeps a runtime up until a line, or the end, of standard input."""
     try:
-        print(f"containerd {daemon.version}\n  endpoint       {daemon.endpoint}\n  log            {daemon.log_path}")
+        print(f"{daemon.name} {daemon.version}\n  endpoint       {daemon.endpoint}\n  log            {daemon.log_path}")
         print(f"  cgroup parent  {daemon.cgroup_parent}\n  run inside     {' '.join(daemon.inside(['COMMAND']))}")
         print("Enter ends it and removes all of it.", flush=True)
         sys.stdin.readline()
     finally:
         daemon.close()
+
+
+def cluster() -> None:
+    """Keeps a control plane up until a line, or the end, of standard input."""
+    with ControlPlane() as plane:
+        print(f"API server {plane.url}\n  export KUBECONFIG={plane.kubeconfig} PATH={plane.programs}:$PATH")
+        print(f"  logs {plane.directory}/*.log\nEnter ends it and removes all of it.", flush=True)
+        sys.stdin.readline()
 
 
 try:

@@ -1,11 +1,11 @@
-"""The agent under test: a real process beside a containerd of the tests, and its own words about itself.
+"""The agent under test: a real process beside a container runtime of the tests, and its own words about itself.
 
     start ─► running ─┬─ stop (SIGTERM, must end with 0) ─► stopped ─ start ─► running
                       └─ kill (SIGKILL)                  ─► stopped
 
-Called by the live tests and the benches that need the whole thing. It runs in the containerd's mount namespace, with
+Called by the live tests and the benches that need the whole thing. It runs in the runtime's mount namespace, with
 root, logs, manifests and socket below the instance's directory, so nothing of it is left on the machine. What it knows
-is read over its local API, as the command line does; what really runs is asked of containerd.
+is read over its local API, as the command line does; what really runs is asked of the runtime.
 """
 
 from __future__ import annotations
@@ -13,30 +13,41 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import yaml
 
-from .containerd import await_that
+from .daemon import Daemon, await_that
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from .containerd import Containerd
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 20.0
+_PORTS = range(20_000, 30_000)
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+_handed_out: set[int] = set()
 
 
 class Agent:
-    """Owns one agent process and its directories. Use as a context manager: leaving it ends the process."""
+    """Owns one agent process and its directories. Use as a context manager: leaving it ends the process.
+    ``configuration`` are fields of its KubeletConfiguration; ``words`` its flags beside the directories; ``program`` is
+    what is run.
+    """
 
-    def __init__(self, containerd: Containerd, **configuration: object) -> None:
+    program: ClassVar[Sequence[str]] = (sys.executable, "-m", "trikubelet")
+
+    def __init__(self, containerd: Daemon, **configuration: object) -> None:
         self.containerd = containerd
         self.directory = containerd.directory / f"agent-{time.monotonic_ns()}"
         self.root = self.directory / "root"
@@ -44,6 +55,7 @@ class Agent:
         self.pod_logs = self.directory / "logs" / "pods"
         self.log_path = self.directory / "agent.log"
         self.manifests.mkdir(parents=True)
+        self.words = ["--standalone", "--hostname-override=live"]
         self._process: subprocess.Popen[bytes] | None = None
         self._configuration = self.directory / "config.yaml"
         self._configuration.write_text(yaml.safe_dump(self._defaults() | configuration))
@@ -62,7 +74,7 @@ class Agent:
 
     # ---- the process ----
 
-    def __enter__(self) -> Agent:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -83,11 +95,9 @@ class Agent:
     def start(self, *, wait: bool = True) -> None:
         """Start it; ``wait``: return when its local API answers."""
         assert not self.alive, "the agent runs already"
-        command = [sys.executable, "-m", "trikubelet", "--standalone", f"--config={self._configuration}"]
-        command += [f"--root-dir={self.root}", "--hostname-override=live", "--v=4"]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self.containerd.inside(command),
+                self.containerd.inside(self._command()),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -111,6 +121,10 @@ class Agent:
         self._process.send_signal(number)
         return self._process.wait(STOP_SECONDS_MAX)
 
+    def _command(self) -> list[str]:
+        command = [*self.program, f"--config={self._configuration}", f"--root-dir={self.root}"]
+        return [*command, "--v=4", *self.words]
+
     # ---- manifests ----
 
     def put(self, pod: Mapping[str, Any] | str, name: str = "") -> None:
@@ -129,13 +143,21 @@ class Agent:
 
     def ask(self, path: str) -> Any:
         """What the local API answers there, parsed. Raises OSError when nobody does."""
+        return json.loads(self._read(path))
+
+    def measured(self, path: str = "/metrics") -> dict[str, float]:
+        """What it has measured of itself: each line of its metrics, by name and labels as they are written."""
+        lines = self._read(path).decode().splitlines()
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+    def _read(self, path: str) -> bytes:
         connection = _OverUnix(str(self.root / "trikubelet.sock"))
         try:
             connection.request("GET", path)
             reply = connection.getresponse()
             body = reply.read()
             assert reply.status == 200, (path, reply.status, body)
-            return json.loads(body)
+            return body
         finally:
             connection.close()
 
@@ -143,17 +165,28 @@ class Agent:
         """Every pod with its status, by the name its manifest gave it."""
         return {item["metadata"]["name"].removesuffix("-live"): item for item in self.ask("/pods")["items"]}
 
-    def wait(self, satisfied: Callable[[dict[str, dict[str, Any]]], bool], what: str, seconds: float = 60) -> None:
-        """Until what `pods` says satisfies. Raises RuntimeError with the pods and the agent's log when it does not."""
+    def wait(
+        self,
+        satisfied: Callable[[dict[str, dict[str, Any]]], bool],
+        what: str,
+        seconds: float = 60,
+        every_seconds: float = 0.05,
+    ) -> dict[str, dict[str, Any]]:
+        """What `pods` says once it satisfies. Raises RuntimeError with the pods and the agent's log when it does
+        not."""
+        pods: dict[str, dict[str, Any]] = {}
 
         def asked() -> bool:
+            nonlocal pods
             try:
-                return satisfied(self.pods())
+                pods = self.pods()
             except (OSError, http.client.HTTPException):
                 assert self.alive, self.story()
                 return False
+            return satisfied(pods)
 
-        await_that(asked, seconds, lambda: f"{what}: not after {seconds:g} s\n{self.story()}")
+        await_that(asked, seconds, lambda: f"{what}: not after {seconds:g} s\n{self.story()}", every_seconds)
+        return pods
 
     def wait_phase(self, name: str, phase: str, seconds: float = 60) -> dict[str, Any]:
         """The pod once it is in that phase (and, when Running, with every container ready)."""
@@ -163,8 +196,7 @@ class Agent:
             ready = all(one.get("ready") for one in status.get("containerStatuses", [{}]))
             return bool(status.get("phase") == phase and (phase != "Running" or ready))
 
-        self.wait(there, f"{name} is {phase}", seconds)
-        return self.pods()[name]
+        return self.wait(there, f"{name} is {phase}", seconds)[name]
 
     def wait_gone(self, *names: str, seconds: float = 60) -> None:
         """Until the agent knows nothing of these pods."""
@@ -172,8 +204,14 @@ class Agent:
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One of the agent's own commands, run against it."""
-        line = [sys.executable, "-m", "trikubelet", *words, f"--root-dir={self.root}"]
-        return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+        own = words.index("--") if "--" in words else len(words)  # what follows is for somebody else
+        line = [*self.program, *words[:own], f"--root-dir={self.root}", *words[own:]]
+        return subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
+
+    def reset(self) -> subprocess.CompletedProcess[str]:
+        """`trikubelet reset` with the agent's own flags, where the agent would run."""
+        line = [*self.program, "reset", f"--root-dir={self.root}", "--", f"--config={self._configuration}", *self.words]
+        return subprocess.run(self.containerd.inside(line), capture_output=True, text=True, timeout=120, check=False)
 
     def story(self) -> str:
         """The end of the agent's log and what it says of its pods, for a failure."""
@@ -205,7 +243,13 @@ class _OverUnix(http.client.HTTPConnection):
 
 
 def free_port() -> int:
-    """A TCP port of the loopback nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port nobody listens on just now, and which no other process of this test run is given, nor this one again:
+    who asks for it does not listen yet. Below those the kernel gives to connections: an agent that is started again
+    needs it again, and must not find a connection of somebody else's there. Raises RuntimeError when none is left."""
+    ours = [port for port in _PORTS[_WORKER::_WORKERS] if port not in _handed_out]
+    for port in random.sample(ours, len(ours)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", port))
+            _handed_out.add(port)
+            return port
+    raise RuntimeError(f"every port from {_PORTS.start} to {_PORTS.stop} is taken")

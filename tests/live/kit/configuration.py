@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one containerd keeps what: all paths below ``directory``, which is the instance's alone."""
+    """Where one runtime keeps what: all paths below ``directory``, which is the instance's alone."""
 
     directory: Path
 
@@ -37,8 +37,8 @@ class Layout:
 
     @property
     def socket(self) -> Path:
-        """The gRPC socket, for CRI and ctr."""
-        return self.directory / "containerd.sock"
+        """The gRPC socket, for CRI and containerd's ctr."""
+        return self.directory / "cri.sock"
 
     @property
     def config(self) -> Path:
@@ -47,8 +47,8 @@ class Layout:
 
     @property
     def log(self) -> Path:
-        """What containerd and its shims wrote, over all starts."""
-        return self.directory / "containerd.log"
+        """What the daemon and the watchers of its containers wrote, over all starts."""
+        return self.directory / "runtime.log"
 
     @property
     def networks(self) -> Path:

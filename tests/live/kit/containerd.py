@@ -1,37 +1,23 @@
-"""One containerd for the live tests, with everything its own: started, stopped, killed and asked from here.
+"""A containerd for the live tests, as the distribution ships it or of the 2.x line: how it is configured, started and
+given images, and what its own tools tell of it. What any runtime of the tests does is in ``daemon.py``.
 
-    claim ─► start ─► ready ─┬─ stop/kill ─► stopped ─ start ─► ready (pods and shims live on)
-                             └─ close ─► nothing left on the machine
-
-Called by the fixtures in ``tests/live/conftest.py``. It runs in a mount namespace of its own whose root is rshared, so
-that mounts made by it, its shims and an agent started through `Containerd.inside` are seen by one another, propagate
-into containers as on a node with systemd, and end with the namespace. The network namespace is the machine's: pods
-are reachable from the test, host ports and host network are the real ones.
+Called by the fixtures in ``tests/live/conftest.py``.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from grpclib.const import Status
-from grpclib.exceptions import GRPCError, StreamTerminatedError
-
-from . import configuration, images, instance, places
-from .cri import Cri
+from . import configuration, images, places
+from .daemon import Daemon
 from .events import EventLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-START_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 20.0
-REMOVE_ATTEMPTS_MAX = 12
+    from collections.abc import Callable, Mapping
 
 
 def distribution() -> tuple[configuration.Programs, Callable[..., str]]:
@@ -60,59 +46,15 @@ def newer() -> tuple[configuration.Programs, Callable[..., str]]:
     return programs, configuration.version_3
 
 
-class Containerd:
-    """Owns one running containerd and the instance it lives in. Every method is synchronous and may block for
-    seconds; none may be called by two threads at once, except `ctr`, `inside` and `cri`."""
+class Containerd(Daemon):
+    """Owns one running containerd; see `Daemon`. `ctr` may be called by several threads."""
+
+    name = "containerd"
 
     def __init__(self, programs: configuration.Programs, configure: Callable[..., str]) -> None:
         self._programs = programs
-        self._configure = configure
-        self.instance = instance.claim()
-        self._layout = configuration.Layout(self.instance.directory)
-        self._daemon: subprocess.Popen[bytes] | None = None
-        self.cri = Cri(self._layout.socket)
-        self.pause_image = images.PAUSE
-        try:
-            self._write_configuration()
-            self._holder = self._enter_namespace()
-            self.start()
-            self._import_images()
-        except BaseException:
-            self.instance_given_back()
-            raise
-
-    def __repr__(self) -> str:
-        return f"<containerd {self.version} at {self.endpoint}, {'running' if self.alive else 'stopped'}>"
-
-    @property
-    def endpoint(self) -> str:
-        """The CRI endpoint, ``unix:///…``, runtime and image service both."""
-        return f"unix://{self._layout.socket}"
-
-    @property
-    def directory(self) -> Path:
-        """The instance's directory; what a test puts below it is removed with it."""
-        return self._layout.directory
-
-    @property
-    def cgroup_parent(self) -> str:
-        """Give pods this parent (or one below it): it is removed at the end, and two instances never share one."""
-        return self.instance.cgroup
-
-    @property
-    def bridge(self) -> str:
-        """The pods' bridge on the host; it appears with the first pod."""
-        return self.instance.name
-
-    @property
-    def subnet(self) -> str:
-        """Where the pods' addresses come from."""
-        return self.instance.subnet
-
-    @property
-    def log_path(self) -> Path:
-        """What containerd and its shims wrote, over all starts."""
-        return self._layout.log
+        self._text = configure
+        super().__init__()
 
     @property
     def version(self) -> str:
@@ -125,45 +67,6 @@ class Containerd:
         """1 or 2: container events, RuntimeConfig and handler features are there from 2 on."""
         return int(self.version.split(".")[0])
 
-    @property
-    def alive(self) -> bool:
-        """Whether the daemon runs."""
-        return self._daemon is not None and self._daemon.poll() is None
-
-    @property
-    def pid(self) -> int:
-        """The daemon's process id. It must be running."""
-        assert self._daemon is not None, "containerd is not started"
-        return self._daemon.pid
-
-    def start(self) -> None:
-        """Starts the daemon and returns when its CRI service says runtime and network are ready. Raises
-        RuntimeError with the end of its log when it does not get there."""
-        assert not self.alive, "containerd runs already"
-        with self._layout.log.open("ab") as log:
-            self._daemon = subprocess.Popen(
-                self.inside([str(self._programs.containerd), "--config", str(self._layout.config)]),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # the terminal's interrupt is for the test run, not for us
-                env={**os.environ, "PATH": f"{self._programs.shims}{os.pathsep}{places.SEARCH_PATH}"},
-            )
-        await_that(self._is_ready, START_SECONDS_MAX, self._failure)
-
-    def stop(self) -> None:
-        """Ends the daemon as an operator would, by SIGTERM; its pods live on. Nothing to do when it is stopped."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Ends the daemon by SIGKILL, as a crash would; its pods live on."""
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """`stop`, then `start`."""
-        self.stop()
-        self.start()
-
     def ctr(self, *words: str, seconds: float = 60) -> str:
         """What ``ctr`` prints, asked in the namespace the CRI uses. Raises RuntimeError with its complaint."""
         command = [str(self._programs.ctr), "-a", str(self._layout.socket), "-n", "k8s.io", *words]
@@ -172,15 +75,16 @@ class Containerd:
             raise RuntimeError(f"ctr {' '.join(words)} failed: {done.stderr.strip()}")
         return done.stdout
 
-    def inside(self, command: Iterable[str]) -> list[str]:
-        """``command`` as it is run in the instance's mount namespace, with every path the same. An agent whose mounts
-        containers are to see must be started so. The process id stays that of the command."""
-        return [str(places.program("nsenter")), f"--mount=/proc/{self._holder.pid}/ns/mnt", "--", *command]
-
     def tasks(self) -> dict[str, int]:
         """The running process of each container and sandbox, by id. Unchanged means: not restarted."""
         rows = (line.split() for line in self.ctr("tasks", "list").splitlines()[1:])
         return {row[0]: int(row[1]) for row in rows if row[2] == "RUNNING"}
+
+    def unstarted(self) -> list[str]:
+        """Containers with a task whose program does not run yet. Of a start that was given up at the wrong moment the
+        task stays, which the CRI neither starts nor stops nor removes ("failed to get task pid: context canceled")."""
+        rows = (line.split() for line in self.ctr("tasks", "list").splitlines()[1:])
+        return [row[0] for row in rows if row[2] == "CREATED"]
 
     def events(self) -> EventLog:
         """A log of containerd's own events from when it is entered; see `EventLog`. One restart ends it."""
@@ -191,115 +95,25 @@ class Containerd:
 
         return EventLog(self.inside(listen), speak)
 
-    def trust(self, address: str) -> None:
-        """Lets images be pulled from the registry at ``address`` (host and port), which speaks plain HTTP."""
-        known = self._layout.registries / address
-        known.mkdir(parents=True)
+    def trust(self, address: str, known_as: str = "") -> None:
+        """Lets images be pulled from the registry at ``address`` (host and port), which speaks plain HTTP; ``known_as``
+        is whose images those are by their names, if not its own."""
+        known = self._layout.registries / (known_as or address)
+        known.mkdir(parents=True, exist_ok=True)  # of a registry that was there before, by chance
         (known / "hosts.toml").write_text(f'server = "http://{address}"\n')
 
-    def remove_pods(self) -> None:
-        """Removes every pod with its containers, whoever made it. Raises GRPCError when the runtime refuses."""
-        sandboxes = [item.id for item in self.cri.call("ListPodSandbox").items]
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(self._remove_sandbox, sandboxes))
+    def _command(self) -> tuple[list[str], Mapping[str, str]]:
+        path = f"{self._programs.shims}{os.pathsep}{places.SEARCH_PATH}"
+        return [str(self._programs.containerd), "--config", str(self._layout.config)], {**os.environ, "PATH": path}
 
-    def close(self) -> None:
-        """Removes the pods, ends the daemon and gives the instance back. Raises RuntimeError naming what stayed."""
-        try:
-            if self.alive:
-                self.remove_pods()
-            self.stop()
-        finally:
-            self.instance_given_back()
+    def _kill_tasks(self) -> None:
+        super()._kill_tasks()
+        for id_ in self.unstarted():
+            with suppress(RuntimeError):  # it has gone meanwhile
+                self.ctr("tasks", "delete", "--force", id_)
 
-    def instance_given_back(self) -> None:
-        """Ends whatever runs in the instance and removes all of it, without asking containerd."""
-        instance.give_back(self.instance)
-        for child in (self._daemon, getattr(self, "_holder", None)):
-            if child is not None:
-                child.wait()
-
-    def _remove_sandbox(self, sandbox: str) -> None:
-        """containerd 1.6 may refuse once, "ttrpc: closed", when a container ends by itself just then; a kubelet would
-        come back, and so do we. One that is gone was being removed when it was listed, by an agent just killed; one
-        that an agent was just starting cannot be removed for a moment."""
-        for attempt in range(1, REMOVE_ATTEMPTS_MAX + 1):
-            try:
-                self.cri.call("StopPodSandbox", pod_sandbox_id=sandbox)
-                self.cri.call("RemovePodSandbox", pod_sandbox_id=sandbox)
-                return
-            except GRPCError as error:
-                if error.status is Status.NOT_FOUND:
-                    return
-                if attempt == REMOVE_ATTEMPTS_MAX:
-                    raise
-                time.sleep(0.1 * attempt)
-
-    def _write_configuration(self) -> None:
-        layout = self._layout
-        for directory in (layout.root, layout.state, layout.networks, *instance.HIDDEN):
-            directory.mkdir(parents=True, exist_ok=True)
-        layout.config.write_text(self._configure(layout, self._programs, images.PAUSE))
-        networks = configuration.network_list(self.instance.name, self.subnet, layout)
-        (layout.networks / "10-live.conflist").write_text(networks)
-
-    def _enter_namespace(self) -> subprocess.Popen[bytes]:
-        """A process that does nothing but hold the mount namespace. First private, so that the machine never hears of
-        its mounts; then shared among themselves."""
-        hide = " && ".join(f"mount -t tmpfs {self.instance.name} {path}" for path in instance.HIDDEN)
-        script = f"mount --make-rshared / && {hide} && echo ready && exec sleep infinity"
-        holder = subprocess.Popen(
-            [places.program("unshare"), "--mount", "--propagation", "private", "sh", "-c", script],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert holder.stdout is not None
-        with holder.stdout:
-            if holder.stdout.readline() != b"ready\n":
-                raise RuntimeError("no mount namespace of our own; unshare's message is above")
-        return holder
+    def _configure(self) -> None:
+        self._layout.config.write_text(self._text(self._layout, self._programs, images.PAUSE))
 
     def _import_images(self) -> None:
         self.ctr("images", "import", "--all-platforms", str(images.imported()))
-        # The CRI plugin learns of an import by an event of its own, a moment later.
-        await_that(
-            lambda: (
-                set(images.names()) <= {tag for image in self.cri.call("ListImages").images for tag in image.repo_tags}
-            ),
-            START_SECONDS_MAX,
-            self._failure,
-        )
-
-    def _is_ready(self) -> bool:
-        if not self.alive:
-            raise RuntimeError(self._failure())
-        try:
-            conditions = self.cri.call("Status", seconds=5).status.conditions
-        except (OSError, GRPCError, StreamTerminatedError):
-            return False
-        return {"RuntimeReady", "NetworkReady"} <= {condition.type for condition in conditions if condition.status}
-
-    def _failure(self) -> str:
-        end = self._layout.log.read_text(errors="replace").splitlines()[-30:] if self._layout.log.exists() else []
-        return "containerd did not get ready; the end of its log:\n" + "\n".join(end)
-
-    def _end(self, number: signal.Signals) -> None:
-        if self._daemon is None or self._daemon.poll() is not None:
-            return
-        self._daemon.send_signal(number)
-        try:
-            self._daemon.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self._daemon.kill()
-            self._daemon.wait()
-            raise RuntimeError(f"containerd did not end on {number.name} in {STOP_SECONDS_MAX} s") from None
-
-
-def await_that(satisfied: Callable[[], bool], seconds: float, complaint: Callable[[], str]) -> None:
-    """Polls until ``satisfied``; raises RuntimeError with the complaint when ``seconds`` have passed."""
-    deadline = time.monotonic() + seconds
-    while not satisfied():
-        if time.monotonic() > deadline:
-            raise RuntimeError(complaint())
-        time.sleep(0.05)

@@ -7,69 +7,50 @@ stream is the runtime's own record and owes nothing to the agent. It ends when c
 from __future__ import annotations
 
 import json
-import subprocess
-import threading
-import time
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
+
+from .heard import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
 
 @dataclass(frozen=True)
 class Event:
-    """One event. ``topic`` is containerd's, as ``/tasks/start``; ``container`` is empty when it concerns none."""
+    """One event. ``topic`` is containerd's, as ``/tasks/start``; ``container`` is empty when it concerns none. ``when``
+    it was told by whoever saw it first, a shim or containerd, in seconds since the epoch."""
 
     topic: str
     container: str
+    when: float
     fields: dict[str, Any]
 
 
-class EventLog:
-    """Owns the events that came since it was entered. Use as a context manager; the reader is a thread of its own.
+class EventLog(Heard):
+    """Owns the events that came since it was entered. Use as a context manager.
 
     ``command`` prints the events; ``speak`` causes one, and is called on entry until one is heard, because nothing else
     tells when a subscription holds.
     """
 
     def __init__(self, command: Sequence[str], speak: Callable[[], None]) -> None:
-        self._command = command
+        super().__init__(command)
         self._speak = speak
         self._events: list[Event] = []
-        self._news = threading.Condition()
-        self._ended = False
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
-        )
-        self._reader = threading.Thread(target=self._read, name="containerd events", daemon=True)
-        self._reader.start()
-        while not self.all and not self._ended:
+        super().__enter__()
+        while not self.all and not self.ended:
             self._speak()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._reader.join(timeout=10)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
 
     @property
     def all(self) -> tuple[Event, ...]:
         """Every event so far, in the order they came."""
-        with self._news:
+        with self.news:
             return tuple(self._events)
-
-    @property
-    def ended(self) -> bool:
-        """Whether containerd closed the stream."""
-        return self._ended
 
     def of(self, topic: str, container: str | None = None) -> list[Event]:
         """The events of one topic so far, of one container or of all."""
@@ -82,27 +63,14 @@ class EventLog:
 
     def wait_until(self, satisfied: Callable[[], bool], what: str, seconds: float = 30) -> None:
         """Waits until ``satisfied``, asked anew after every event. Raises TimeoutError naming ``what`` did not come."""
-        deadline = time.monotonic() + seconds
-        with self._news:
-            while not satisfied():
-                left = deadline - time.monotonic()
-                if left <= 0 or self._ended:
-                    topics = "\n".join(f"{event.topic} {event.container[:12]}" for event in self._events)
-                    raise TimeoutError(
-                        f"{what} did not come ({'stream ended' if self._ended else 'time is up'}):\n{topics}"
-                    )
-                self._news.wait(left)
+        if why := self.why_not(satisfied, seconds):
+            topics = "\n".join(f"{event.topic} {event.container[:12]}" for event in self.all)
+            raise TimeoutError(f"{what}: {why}\n{topics}")
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if event := parse(line):
-                with self._news:
-                    self._events.append(event)
-                    self._news.notify_all()
-        with self._news:
-            self._ended = True
-            self._news.notify_all()
+    def take(self, line: str) -> None:
+        """See ``Heard``."""
+        if event := parse(line):
+            self._events.append(event)
 
 
 def parse(line: str) -> Event | None:
@@ -115,4 +83,6 @@ def parse(line: str) -> Event | None:
         return None
     fields = json.loads(line[start:]) if start >= 0 else {}
     container = fields.get("container_id") or (fields.get("id", "") if topic.startswith("/containers/") else "")
-    return Event(topic, container, fields)
+    # Go writes nanoseconds, less their last zeros; Python reads microseconds at most.
+    moment = datetime.strptime(f"{head[0]} {head[1][:8]} {head[2]}", "%Y-%m-%d %H:%M:%S %z")
+    return Event(topic, container, moment.timestamp() + float(f"0{head[1][8:]}"), fields)

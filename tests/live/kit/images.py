@@ -30,6 +30,7 @@ PAUSE = f"{REGISTRY}/pause:1"
 BUSYBOX = f"{REGISTRY}/busybox:1"
 TESTPROG = f"{REGISTRY}/testprog:1"
 WEB = f"{REGISTRY}/web:1"
+NAMED = f"{REGISTRY}/named:1"  # runs as nobody, by name
 PULLED = f"{REGISTRY}/pulled:1"  # the one image that is not imported: registry.py has it
 
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -40,14 +41,18 @@ class Image:
     """One image to be: the names it gets, what is in its single layer, and how it starts.
 
     ``files`` maps a path without a leading slash to its bytes, or to a string for a symbolic link's target; every file
-    is executable. ``entrypoint`` and ``command`` are the image's own, which a pod may override.
+    is executable, and those named in ``setuid`` run as their owner, root. ``entrypoint``, ``command`` and ``user`` are
+    the image's own, which a pod may override, and so is ``search_path``.
     """
 
     names: tuple[str, ...]
     files: Mapping[str, bytes | str]
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    user: str = ""
     directories: tuple[str, ...] = field(default=("dev", "etc", "proc", "root", "sys", "tmp", "var"))
+    setuid: frozenset[str] = frozenset()
+    search_path: str = "/bin:/sbin:/usr/bin:/usr/sbin"
 
 
 def compile_program(name: str) -> bytes:
@@ -66,20 +71,14 @@ def compile_program(name: str) -> bytes:
 def all_images() -> tuple[Image, ...]:
     """Every image of the live tests, the last being the one to pull. Raises NotInstalled when a compiler or busybox is
     missing."""
-    busybox = places.program("busybox")
-    applets = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()
     testprog = compile_program("testprog")
-    userland: dict[str, bytes | str] = {f"bin/{applet}": "busybox" for applet in applets}
-    userland |= {
-        "bin/busybox": busybox.resolve().read_bytes(),
-        "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-        "etc/group": b"root:x:0:\nnogroup:x:65534:\n",
-    }
+    userland = busybox_userland()
     serve = ("/bin/testprog", "serve", "80", "/usr/share/nginx/html")
     welcome = b"a stand-in for a web server\n"
     return (
         Image((PAUSE,), {"pause": compile_program("pause")}, entrypoint=("/pause",)),
         Image((BUSYBOX, "docker.io/library/busybox:1.36"), userland, command=("sh",)),
+        Image((NAMED,), userland, command=("sh",), user="nobody"),
         Image((TESTPROG,), {**userland, "bin/testprog": testprog}, entrypoint=("/bin/testprog",)),
         Image(
             (WEB, "docker.io/library/nginx:1.28"),
@@ -91,21 +90,36 @@ def all_images() -> tuple[Image, ...]:
     )
 
 
+def busybox_userland() -> dict[str, bytes | str]:
+    """The files of a small system: every applet of this machine's busybox, and users. Raises NotInstalled."""
+    busybox = places.program("busybox")
+    applets = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()
+    return {f"bin/{applet}": "busybox" for applet in applets} | {
+        "bin/busybox": busybox.resolve().read_bytes(),
+        "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+        "etc/group": b"root:x:0:\nnogroup:x:65534:\nnobodys:x:4000:nobody\n",
+    }
+
+
 def imported() -> Path:
     """The OCI layout tar with every image but `PULLED`, made in the cache unless it is there. Raises NotInstalled."""
-    return _archive("imported", lambda: all_images()[:-1])
+    return archived("imported", lambda: all_images()[:-1])
 
 
 def pulled() -> Path:
     """The OCI layout tar with `PULLED` alone, as `imported`."""
-    return _archive("pulled", lambda: all_images()[-1:])
+    return archived("pulled", lambda: all_images()[-1:])
 
 
-def _archive(kind: str, make: Callable[[], Sequence[Image]]) -> Path:
+def archived(kind: str, make: Callable[[], Sequence[Image]], *ingredients: bytes) -> Path:
+    """The OCI layout tar of what ``make`` makes of our programs, busybox and ``ingredients``, made in the cache unless
+    it is there. Raises NotInstalled."""
     recipe = hashlib.sha256(ARCHITECTURE.encode())
     sources = sorted((places.LIVE / "programs").glob("*.c"))
     for source in (*sources, places.program("busybox"), places.LIVE / "kit" / "images.py"):
         recipe.update(source.read_bytes())
+    for ingredient in ingredients:
+        recipe.update(ingredient)
     path = places.cache() / "images" / f"{kind}-{recipe.hexdigest()[:16]}.tar"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +131,7 @@ def _archive(kind: str, make: Callable[[], Sequence[Image]]) -> Path:
 
 def names() -> tuple[str, ...]:
     """The names `imported` holds, without building anything."""
-    return (PAUSE, BUSYBOX, "docker.io/library/busybox:1.36", TESTPROG, WEB, "docker.io/library/nginx:1.28")
+    return (PAUSE, BUSYBOX, "docker.io/library/busybox:1.36", TESTPROG, NAMED, WEB, "docker.io/library/nginx:1.28")
 
 
 def write_layout(path: Path, images: Sequence[Image]) -> None:
@@ -145,7 +159,8 @@ def _manifest(image: Image, blobs: dict[str, bytes]) -> dict[str, object]:
         "config": {
             "Entrypoint": list(image.entrypoint),
             "Cmd": list(image.command),
-            "Env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"],
+            "User": image.user,
+            "Env": [f"PATH={image.search_path}"],
         },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
     }
@@ -178,7 +193,7 @@ def _layer(image: Image) -> bytes:
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             layer.addfile(entry)
         for name, content in sorted(image.files.items()):
-            _add(layer, name, content)
+            _add(layer, name, content, 0o4755 if name in image.setuid else 0o755)
     return out.getvalue()
 
 
@@ -187,9 +202,9 @@ def _parents(name: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def _add(tar: tarfile.TarFile, name: str, content: bytes | str) -> None:
+def _add(tar: tarfile.TarFile, name: str, content: bytes | str, mode: int = 0o755) -> None:
     entry = tarfile.TarInfo(name)
-    entry.mode = 0o755
+    entry.mode = mode
     if isinstance(content, str):
         entry.type, entry.linkname = tarfile.SYMTYPE, content
         tar.addfile(entry)

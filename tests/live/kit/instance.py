@@ -1,7 +1,7 @@
-"""One numbered place on the machine for one containerd, and the proof that nothing of it stays behind.
+"""One numbered place on the machine for one runtime, and the proof that nothing of it stays behind.
 
 The number is the truth from which everything that could collide is derived: directory, bridge, subnet, cgroup, and the
-mark its processes are known by. It is claimed by making the directory, so two test runs at once get two numbers.
+mark its processes are known by. It is claimed by making the directory, by one test process at a time.
 ``containerd.py`` claims one and gives it back; `sweep_abandoned` gives back those whose test run was killed.
 
 Processes are found by their mount namespace: every program of an instance runs in one of its own, in which a tmpfs with
@@ -11,29 +11,35 @@ and the agents that outlive their parents, which are the interesting ones.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import signal
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import network, places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BASE = Path(tempfile.gettempdir()) / "trikubelet-live"
 NUMBERS = range(200)
 
-# Directories that get a tmpfs of the instance's own: shim sockets and runc's state, the network plugins' results, and
-# the links that an agent keeps to its containers' logs.
-HIDDEN = (Path("/run/containerd"), Path("/var/lib/cni"), Path("/var/log/containers"))
+# Directories that get a tmpfs of the instance's own: shim sockets and runc's state, the network plugins' results, the
+# links that an agent keeps to its containers' logs, the sockets for device plugins that upstream's kubelet keeps, and
+# where CRI-O remembers which registry had which layer.
+HIDDEN = tuple(
+    map(Path, ("/run/containerd", "/var/lib/cni", "/var/log/containers", "/var/lib/kubelet", "/var/lib/containers"))
+)
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _KILL_SECONDS_MAX = 20.0
-_UNCLAIMED_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -71,13 +77,13 @@ class Instance:
 def claim() -> Instance:
     """Claims the first free number. Raises NotInstalled when the machine cannot serve or every number is taken."""
     places.require_machine()
-    BASE.mkdir(mode=0o755, exist_ok=True)
-    for number in NUMBERS:
-        instance = Instance(number)
-        if instance.directory.exists() or network.is_routed(instance.subnet):
-            continue
-        before = _machine_before()
-        with suppress(FileExistsError):
+    with _alone():
+        BASE.mkdir(mode=0o755, exist_ok=True)
+        for number in NUMBERS:
+            instance = Instance(number)
+            if instance.directory.exists() or network.is_routed(instance.subnet):
+                continue
+            before = _machine_before()
             instance.directory.mkdir(mode=0o711)
             record = {"pid": os.getpid(), "started": _started(os.getpid()), "before": before}
             instance.record.write_text(json.dumps(record))
@@ -87,11 +93,12 @@ def claim() -> Instance:
 
 def sweep_abandoned() -> list[Instance]:
     """Gives back every instance whose test run is no more, and returns them."""
-    abandoned = [Instance(int(path.name)) for path in BASE.glob("*") if path.name.isdigit()]
-    abandoned = [instance for instance in abandoned if not _is_owned(instance)]
-    for instance in abandoned:
-        give_back(instance)
-    return abandoned
+    with _alone():
+        abandoned = [Instance(int(path.name)) for path in BASE.glob("*") if path.name.isdigit()]
+        abandoned = [instance for instance in abandoned if not _is_owned(instance)]
+        for instance in abandoned:
+            _give_back(instance)
+        return abandoned
 
 
 def give_back(instance: Instance) -> None:
@@ -99,9 +106,14 @@ def give_back(instance: Instance) -> None:
 
     Raises RuntimeError naming what would not go.
     """
+    with _alone():
+        _give_back(instance)
+
+
+def _give_back(instance: Instance) -> None:
     before = _read_record(instance).get("before", {})
     groups = _end_processes(instance)
-    for path in [*groups, *(hierarchy / instance.name for hierarchy in _hierarchies())]:
+    for path in [*groups, *(hierarchy / instance.name for hierarchy in hierarchies())]:
         _remove_cgroup(path)
     network.remove_bridge(instance.name)
     network.remove_port_rules(instance.name)
@@ -114,10 +126,23 @@ def give_back(instance: Instance) -> None:
         raise RuntimeError(f"{instance.name} left behind: {', '.join(left)}")
 
 
+@contextmanager
+def _alone() -> Iterator[None]:
+    """While nobody else claims or gives back: two test processes would remove the same bridge, or one would take away
+    the rules that another has just found. They share the directory above `BASE`, which itself comes and goes. Waits
+    for as long as the other one takes; a killed one holds nothing."""
+    directory = os.open(BASE.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(directory)
+
+
 def leftovers(instance: Instance) -> list[str]:
     """What of the instance is still on the machine, in words; empty when nothing is."""
     found = [f"process {pid} ({_command(pid)})" for pid in processes(instance)]
-    found += [f"cgroup {path}" for h in _hierarchies() if (path := h / instance.name).exists()]
+    found += [f"cgroup {path}" for h in hierarchies() if (path := h / instance.name).exists()]
     found += [f"bridge {name}" for name in network.links() if name == instance.name]
     found += [f"rule {rule}" for rule in network.translation_rules() if f'"{instance.name}' in rule]
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
@@ -147,12 +172,16 @@ def processes(instance: Instance) -> list[int]:
 
 
 def _end_processes(instance: Instance) -> list[Path]:
-    """Kills until none is left; returns the cgroups of the containers among them."""
+    """Kills until none is left; returns the cgroups of the containers among them. None is left when none was seen
+    twice: a table of mounts that changes while it is read may lack the line by which its process is known."""
     groups: set[Path] = set()
     deadline = time.monotonic() + _KILL_SECONDS_MAX
-    while alive := processes(instance):
+    looks_without = 0
+    while looks_without < 2:
         if time.monotonic() > deadline:
             break  # give_back names them
+        alive = processes(instance)
+        looks_without = 0 if alive else looks_without + 1
         for pid in alive:
             groups |= _cgroups_of(pid, instance)
             with suppress(ProcessLookupError):
@@ -166,15 +195,15 @@ def _cgroups_of(pid: int, instance: Instance) -> set[Path]:
     with suppress(OSError):
         paths = {line.split(":", 2)[2] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()}
         mine = {path for path in paths if path.startswith((f"{instance.cgroup}/", "/k8s.io/"))}
-        return {hierarchy / path.lstrip("/") for hierarchy in _hierarchies() for path in mine}
+        return {hierarchy / path.lstrip("/") for hierarchy in hierarchies() for path in mine}
     return set()
 
 
-def _hierarchies() -> list[Path]:
+def hierarchies() -> list[Path]:
     """The root of every cgroup hierarchy: the one of v2, or each controller's of v1."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
-    return [path for path in _CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()]
+    return [path for path in _CGROUPS.iterdir() if path.is_mount()]  # a container's may have directories besides
 
 
 def _remove_cgroup(path: Path) -> None:
@@ -216,7 +245,7 @@ def _restore_machine(before: dict[str, Any]) -> None:
 
 def _default_cgroups() -> list[Path]:
     """Where containerd puts a sandbox that names no cgroup_parent."""
-    return [hierarchy / "k8s.io" for hierarchy in _hierarchies()]
+    return [hierarchy / "k8s.io" for hierarchy in hierarchies()]
 
 
 def _others(instance: Instance) -> bool:
@@ -225,11 +254,7 @@ def _others(instance: Instance) -> bool:
 
 def _is_owned(instance: Instance) -> bool:
     record = _read_record(instance)
-    if not record:
-        with suppress(OSError):
-            return time.time() - instance.directory.stat().st_mtime < _UNCLAIMED_SECONDS
-        return False
-    return bool(_started(record["pid"]) == record["started"])
+    return bool(record and _started(record["pid"]) == record["started"])
 
 
 def _read_record(instance: Instance) -> dict[str, Any]:

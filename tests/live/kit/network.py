@@ -12,6 +12,7 @@ import json
 import shlex
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 from . import places
@@ -78,13 +79,25 @@ def remove_shared_chains() -> None:
 
 
 def ask(address: str, port: int, path: str = "/", seconds: float = 10) -> tuple[int, str]:
-    """One HTTP GET from the host by bare socket: status and body. Raises OSError when nobody answers."""
+    """One HTTP GET from the host by bare socket: status and body. Raises OSError when nobody answers for so long: a
+    container that runs need not listen yet."""
     request = f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    with socket.create_connection((address, port), timeout=seconds) as connection:
+    with _connected(address, port, seconds) as connection:
         connection.sendall(request.encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
     head, _, body = answer.partition("\r\n\r\n")
     return int(head.split()[1]), body
+
+
+def _connected(address: str, port: int, seconds: float) -> socket.socket:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return socket.create_connection((address, port), timeout=seconds)
+        except ConnectionRefusedError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.05)
 
 
 def host_address() -> str:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 # Repeated in install.sh, which builds them; a test compares the two.
 CONTAINERD_VERSION = "2.2.9"
 RUNC_VERSION = "1.3.6"
+CRIO_VERSION = "1.34.0"
 
 LIVE = Path(__file__).resolve().parent.parent
 INSTALL = LIVE / "install.sh"
+CONTROL_PLANE = LIVE.parent.parent / "packaging" / "control-plane" / "build.sh"
 
 # A login shell's PATH may lack the sbin directories, and runc, iptables and ip live there.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", "/usr/bin:/bin"), "/usr/local/sbin", "/usr/sbin", "/sbin"])
@@ -47,6 +50,26 @@ def built(package: str, version: str, name: str) -> Path:
     if not path.exists():
         raise NotInstalled(f"{path} is missing; run {INSTALL} as root to build {package} {version}")
     return path
+
+
+def control_plane() -> Path:
+    """The directory of the programs packaging/control-plane builds. Raises NotInstalled."""
+    return _built_on_request()
+
+
+def conformance() -> Path:
+    """The directory of upstream's end-to-end suite and what it needs, as packaging/control-plane builds it on request.
+    Raises NotInstalled."""
+    return _built_on_request("--conformance")
+
+
+def _built_on_request(*words: str) -> Path:
+    build = [str(CONTROL_PLANE), *words]
+    told = subprocess.run([*build, "--where"], check=True, capture_output=True, text=True).stdout
+    directory = Path(told.strip())
+    if not directory.exists():
+        raise NotInstalled(f"{directory} is missing; run {' '.join(build)} to build it")
+    return directory
 
 
 def network_plugins() -> Path:

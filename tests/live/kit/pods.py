@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from trikubelet.cri.v1 import api_pb2 as api
 
 from . import images
-from .containerd import await_that
+from .daemon import await_that
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,14 +1,15 @@
 """An image registry on loopback, so that pulls can be tested for real where no registry can be reached.
 
-Started by the ``registry`` fixture and made known to a containerd by `Containerd.trust`. It serves, read only, the one
-image that is not imported beforehand: ``images.PULLED``. It can ask for a password, refuse a number of requests, and
-it remembers what it was asked, so that a test can count the pulls.
+Started by the ``registry`` fixture and made known to a containerd by `Containerd.trust`. It serves, read only, the
+images of one archive: to tests of pulls the one that is not imported beforehand, ``images.PULLED``. It can ask for a
+password, refuse a number of requests, hang, and it remembers what it was asked, so that a test can count the pulls.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import sys
 import tarfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,25 +22,31 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
+HANG_SECONDS_MAX = 240.0
+
+
 class Registry:
     """Owns a listening registry, from entry to exit. ``login`` is the user and password it asks for, if any;
-    ``refusals`` is how many of the next requests get a 503. A test may set both at any time.
+    ``refusals`` is how many of the next requests get a 503; while ``answering`` is cleared none is answered. A test may
+    set them at any time.
     """
 
     def __init__(self, archive: Path) -> None:
         self.login: tuple[str, str] | None = None
         self.refusals = 0
         self.asked: list[str] = []
+        self.answering = threading.Event()
+        self.answering.set()
         self._archive = archive
         self._turn = threading.Lock()
         self._manifests: dict[tuple[str, str], dict[str, Any]] = {}
         for manifest in json.loads(self._read("index.json"))["manifests"]:
             name, _, tag = manifest["annotations"]["io.containerd.image.name"].rpartition(":")
-            repository = name.removeprefix(f"{images.REGISTRY}/")
+            repository = name.partition("/")[2]
             self._manifests[repository, tag] = self._manifests[repository, manifest["digest"]] = manifest
 
     def __enter__(self) -> Self:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="registry")
         self._thread.start()
         return self
@@ -47,6 +54,7 @@ class Registry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.answering.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -68,6 +76,7 @@ class Registry:
 
     def answer(self, method: str, path: str, authorization: str) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body for one request, which is noted in ``asked``. Called by the server's threads."""
+        self.answering.wait(HANG_SECONDS_MAX)
         with self._turn:
             status, headers, body = self._decide(path, authorization)
             self.asked.append(f"{status} {method} {path}")
@@ -82,10 +91,10 @@ class Registry:
         match path.split("?", maxsplit=1)[0].strip("/").split("/"):
             case ["v2"]:
                 return 200, {}, b"{}"
-            case ["v2", repository, "manifests", reference] if (repository, reference) in self._manifests:
-                manifest = self._manifests[repository, reference]
+            case ["v2", *path, "manifests", reference] if ("/".join(path), reference) in self._manifests:
+                manifest = self._manifests["/".join(path), reference]
                 return 200, *self._blob(manifest["digest"], manifest["mediaType"])
-            case ["v2", _, "blobs", digest]:
+            case ["v2", *_, "blobs", digest]:
                 return 200, *self._blob(digest, "application/octet-stream")
         return 404, {}, b'{"errors":[{"code":"MANIFEST_UNKNOWN"}]}'
 
@@ -98,6 +107,13 @@ class Registry:
             file = layout.extractfile(member)
             assert file is not None
             return file.read()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A runtime leaves its connections as it likes."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(*_)
 
 
 def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:

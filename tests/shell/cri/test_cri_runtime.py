@@ -19,11 +19,11 @@ from trikubelet.cri.runtime import CriImages, CriRuntime
 from trikubelet.cri.server import serve
 from trikubelet.cri.v1 import api_grpc
 from trikubelet.cri.v1 import api_pb2 as pb
+from trikubelet.model.registry import Login
 from trikubelet.model.runtime import ExecResult
 from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
 from trikubelet.model.runtime_errors import (
     AlreadyExists,
-    MessageTooLarge,
     NotFound,
     NotImplementedByRuntime,
     ResourceExhausted,
@@ -147,6 +147,13 @@ CALLS = [
             image=pb.ImageSpec(image="b", user_specified_image="b"), sandbox_config=to_wire.sandbox_config(SANDBOX)
         ),
     ),
+    (
+        lambda r, i: i.pull_image("b", login=Login("joe", "s3cret")),
+        pb.PullImageRequest(
+            image=pb.ImageSpec(image="b", user_specified_image="b"),
+            auth=pb.AuthConfig(username="joe", password="s3cret"),
+        ),
+    ),
     (lambda r, i: i.list_images(), pb.ListImagesRequest()),
     (lambda r, i: i.remove_image("b"), pb.RemoveImageRequest(image=pb.ImageSpec(image="b"))),
 ]
@@ -181,6 +188,17 @@ async def test_each_error_of_the_runtime_is_one_of_ours_with_its_own_words(autoj
                 await call(runtime, images)
 
 
+async def test_a_cgroup_driver_that_has_no_name_here_is_told_and_counts_as_unsaid(autojump_clock, caplog):
+    linux = [pb.LinuxRuntimeConfiguration(cgroup_driver=number) for number in (pb.CGROUPFS, 7)]
+    said = []
+    for one in linux:
+        async with talking(Scripted(RuntimeConfig=pb.RuntimeConfigResponse(linux=one))) as (runtime, _, _):
+            said.append(await runtime.cgroup_driver())
+
+    assert ["cgroupfs", ""] == said
+    assert ["Container runtime has a cgroup driver that is not known here: number 7"] == caplog.messages
+
+
 async def test_what_is_gone_already_need_not_be_removed(autojump_clock):
     gone = GRPCError(Status.NOT_FOUND, "gone")
     server = Scripted(RemovePodSandbox=gone, RemoveContainer=gone, RemoveImage=gone, StopContainer=gone)
@@ -192,6 +210,51 @@ async def test_what_is_gone_already_need_not_be_removed(autojump_clock):
             await runtime.stop_container("c", 2)
 
 
+SANDBOX_STATUS = pb.PodSandboxStatus(id="s", metadata=pb.PodSandboxMetadata(name="n"), created_at=1)
+CONTAINER_STATUS = pb.ContainerStatus(id="c", metadata=pb.ContainerMetadata(name="n"), created_at=1)
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        (["id", "metadata", "created_at"], "{}: the runtime's reply lacks id, metadata.name, created_at"),
+        (["metadata"], "{}: the runtime's reply of {} lacks metadata.name"),
+        (["created_at"], "{}: the runtime's reply of {} lacks created_at"),
+    ],
+)
+async def test_half_a_status_is_none(autojump_clock, without, said):
+    replies = [
+        pb.PodSandboxStatusResponse(status=SANDBOX_STATUS),
+        pb.ContainerStatusResponse(status=CONTAINER_STATUS),
+    ]
+    for reply in replies:
+        for field in without:
+            reply.status.ClearField(field)
+    server = Scripted(PodSandboxStatus=replies[0], ContainerStatus=replies[1])
+    async with talking(server) as (runtime, *_):
+        with pytest.raises(RuntimeFailure, match=f"^{said.format('PodSandboxStatus', 's')}$"):
+            (await runtime.sandbox_status("s")).decode()
+        for sandbox in (await runtime.statuses(["s"], ["c"])).sandboxes:
+            with pytest.raises(RuntimeFailure, match=f"^{said.format('PodSandboxStatus', 's')}$"):
+                sandbox.decode()
+        with pytest.raises(RuntimeFailure, match=f"^{said.format('ContainerStatus', 'c')}$"):
+            (await runtime.container_status("c")).decode()
+
+
+async def test_the_status_of_another_thing_is_no_answer(autojump_clock):
+    server = Scripted(
+        PodSandboxStatus=pb.PodSandboxStatusResponse(status=SANDBOX_STATUS),
+        ContainerStatus=pb.ContainerStatusResponse(status=CONTAINER_STATUS),
+    )
+    async with talking(server) as (runtime, *_):
+        found = await runtime.statuses(["other"], ["another"])
+        for reply, words in ((found.sandboxes[0], "of other, .* of s"), (found.containers[0], "of another, .* of c")):
+            with pytest.raises(RuntimeFailure, match=words):
+                reply.decode()
+        with pytest.raises(RuntimeFailure, match="asked for the status of other, the runtime told that of s"):
+            (await runtime.sandbox_status("other")).decode()
+
+
 async def test_answers_come_back_as_records(autojump_clock):
     condition = pb.RuntimeCondition(type="RuntimeReady", status=True)
     server = Scripted(
@@ -199,8 +262,8 @@ async def test_answers_come_back_as_records(autojump_clock):
         Status=pb.StatusResponse(status=pb.RuntimeStatus(conditions=[condition])),
         RunPodSandbox=pb.RunPodSandboxResponse(pod_sandbox_id="s"),
         CreateContainer=pb.CreateContainerResponse(container_id="c"),
-        PodSandboxStatus=pb.PodSandboxStatusResponse(status=pb.PodSandboxStatus(id="s")),
-        ContainerStatus=pb.ContainerStatusResponse(status=pb.ContainerStatus(id="c")),
+        PodSandboxStatus=pb.PodSandboxStatusResponse(status=SANDBOX_STATUS),
+        ContainerStatus=pb.ContainerStatusResponse(status=CONTAINER_STATUS),
         ExecSync=pb.ExecSyncResponse(exit_code=3, stdout=b"\xff", stderr=b"e"),
         PullImage=pb.PullImageResponse(image_ref="sha256:1"),
         ListImages=pb.ListImagesResponse(images=[pb.Image(id="i"), pb.Image(id="j")]),
@@ -211,11 +274,20 @@ async def test_answers_come_back_as_records(autojump_clock):
         assert info.condition("RuntimeReady").status
         assert "s" == await runtime.run_sandbox(SANDBOX)
         assert "c" == await runtime.create_container("s", CONTAINER, SANDBOX)
-        assert "s" == (await runtime.sandbox_status("s")).id
-        assert "c" == (await runtime.container_status("c")).id
+        assert "s" == (await runtime.sandbox_status("s")).decode().id
+        assert "c" == (await runtime.container_status("c")).decode().id
         assert ExecResult(3, b"\xff", b"e") == await runtime.exec_sync("c", ["x"], 0)
         assert "sha256:1" == await images.pull_image("b")
         assert ["i", "j"] == [image.id for image in await images.list_images()]
+
+
+async def test_a_command_that_crio_killed_at_its_limit_has_timed_out(autojump_clock):
+    async with talking(Scripted(ExecSync=pb.ExecSyncResponse(exit_code=-1, stderr=b"command timed out"))) as (
+        runtime,
+        *_,
+    ):
+        with pytest.raises(RuntimeTimeout, match="longer than 3 s"):
+            await runtime.exec_sync("c", ["x"], 3)
 
 
 @pytest.mark.parametrize(
@@ -240,72 +312,9 @@ async def test_lists_are_handed_over_as_they_came(autojump_clock):
         assert [odd] == await runtime.list_containers()
 
 
-# ---- lists that have outgrown one message ----
-
 SMALL = 64 * 1024
 LARGE = bytes(2 * SMALL)
 PIECES = [b"one", b"", b"three"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "unary", "stream"),
-    [
-        ("list_sandboxes", "ListPodSandbox", "StreamPodSandboxes"),
-        ("list_containers", "ListContainers", "StreamContainers"),
-    ],
-)
-async def test_a_list_that_outgrew_one_message_is_streamed_from_then_on(autojump_clock, kind, unary, stream):
-    server = Scripted(**{unary: LARGE, stream: PIECES})
-    async with talking(server, message_bytes_max=SMALL) as (runtime, _, _):
-        assert PIECES == await getattr(runtime, kind)()
-        assert PIECES == await getattr(runtime, kind)("u")
-        assert [unary, stream, stream] == [name for name, _ in server.asked]
-        assert {POD_UID: "u"} == dict(server.asked[-1][1].filter.label_selector)
-
-        server.answers |= {unary: b"short again", stream: GRPCError(Status.UNIMPLEMENTED, "an older runtime")}
-        for _ in range(2):
-            assert [b"short again"] == await getattr(runtime, kind)()
-        assert [stream, unary, unary] == [name for name, _ in server.asked[3:]]
-
-
-async def test_a_runtime_that_cannot_send_so_large_a_message_is_asked_for_a_stream(autojump_clock):
-    words = "trying to send message larger than max (21000000 vs. 16777216)"
-    server = Scripted(ListContainers=GRPCError(Status.RESOURCE_EXHAUSTED, words), StreamContainers=PIECES)
-    async with talking(server) as (runtime, _, _):
-        assert PIECES == await runtime.list_containers()
-
-
-async def test_a_list_that_outgrew_a_runtime_without_streams_says_what_to_do(autojump_clock):
-    async with talking(Scripted(ListContainers=LARGE), message_bytes_max=SMALL) as (runtime, _, _):
-        for _ in range(2):
-            with pytest.raises(MessageTooLarge, match="remove dead containers"):
-                await runtime.list_containers()
-
-
-async def test_a_stream_that_fails_half_way_is_no_list(autojump_clock):
-    class Breaks(Scripted):
-        def _method(self, path):
-            async def answer(stream):
-                await stream.recv_message()
-                await stream.send_raw(LARGE if path.endswith("ListContainers") else b"half")
-                if path.endswith("StreamContainers"):
-                    raise GRPCError(Status.UNAVAILABLE, "going down")
-
-            return answer
-
-    async with talking(Breaks(), message_bytes_max=SMALL) as (runtime, _, _):
-        with pytest.raises(RuntimeUnavailable, match="going down"):
-            await runtime.list_containers()
-
-
-async def test_a_streamed_list_has_a_bound(autojump_clock, monkeypatch):
-    monkeypatch.setattr("trikubelet.cri.runtime.LIST_BYTES_MAX", 100)
-    server = Scripted(ListContainers=LARGE, StreamContainers=[bytes(60), bytes(60), "silence"])
-    async with talking(server, message_bytes_max=SMALL) as (runtime, _, _):
-        with pytest.raises(MessageTooLarge, match="longer than 100 bytes"):
-            await runtime.list_containers()
-        await wait_all_tasks_blocked()
-        assert 0 == server.inside
 
 
 # ---- events ----

@@ -6,7 +6,13 @@ import logging
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.events import DataReceived
+from h2.settings import SettingCodes
+from hyperframe.frame import RstStreamFrame, SettingsFrame, WindowUpdateFrame
+from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
 from shell.cri.grpckit import (
     EVENTS,
@@ -25,6 +31,8 @@ from trikubelet.cri.server import serve
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import RuntimeServiceStub
 from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeFailure, RuntimeTimeout, RuntimeUnavailable
+
+pytestmark = pytest.mark.usefixtures("either_reader")
 
 WAIT = pb.VersionRequest(version="wait")
 ANY = pb.VersionRequest(version="v")
@@ -162,9 +170,47 @@ async def test_what_does_not_speak_http2_is_named_and_tried_again(autojump_clock
         await wait_all_tasks_blocked()
         await network.server_ends[0].send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await wait_all_tasks_blocked()
-        assert "no gRPC at memory: not HTTP/2" in channel.statistics().last_error
+        expected = 'no gRPC at memory: not HTTP/2 as we know it: it answers "HTTP/1.1 400 Bad Request"'
+        assert expected == channel.statistics().last_error
         await trio.sleep(1)
         assert network.connects > 1
+
+
+async def test_rubbish_is_logged_once_however_it_differs_and_again_after_the_runtime_was_there(autojump_clock, caplog):
+    network = MemoryNetwork()
+
+    def told():
+        return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    async with open_channel("memory", connector=network.connect) as channel, trio.open_nursery() as nursery:
+        reasons = set()
+        for number in range(10):
+            stream = await network.accept()
+            await stream.send_all(bytes([9, number]) + bytes(40))  # the header of a frame of another length each time
+            await wait_all_tasks_blocked()
+            reasons.add(channel.statistics().last_error)
+        assert 10 == len(reasons)
+        assert 1 == len(told())
+        assert "not HTTP/2 as we know it: a frame of 589824 bytes" in told()[0]
+
+        await nursery.start(serve, [FakeRuntime()], network)
+        await channel.unary_raw(VERSION, ANY)
+        nursery.cancel_scope.cancel()
+    assert 1 < len(told())
+
+
+async def test_a_quiet_channel_leaves_the_telling_to_who_asks(autojump_clock, caplog):
+    caplog.set_level(logging.INFO)
+    network = MemoryNetwork()
+    network.up = False
+    async with open_channel("memory", connector=network.connect, quiet=True) as channel, trio.open_nursery() as nursery:
+        await nursery.start(serve, [FakeRuntime()], network)
+        await trio.sleep(1)
+        assert "no socket at memory" in channel.statistics().last_error
+        network.up = True
+        await channel.unary_raw(VERSION, ANY)
+        nursery.cancel_scope.cancel()
+    assert [] == [record.getMessage() for record in caplog.records if "channel" in record.name]
 
 
 async def test_a_connection_that_breaks_at_once_is_not_made_again_in_a_loop(autojump_clock):
@@ -216,6 +262,25 @@ async def test_an_error_of_the_block_leaves_it_as_it_was_raised():
             raise KeyError("x")
 
 
+async def test_a_question_that_waits_for_room_ends_when_its_stream_is_reset(autojump_clock):
+    async def refuse_the_rest(*, task_status):
+        task_status.started()
+        stream, h2 = await network.accept(), H2Connection(H2Configuration(client_side=False))
+        h2.initiate_connection()
+        while data := bytes(await stream.receive_some()):
+            for event in h2.receive_data(data):
+                if isinstance(event, DataReceived) and h2.streams[event.stream_id].open:
+                    h2.reset_stream(event.stream_id, ErrorCodes.INTERNAL_ERROR)
+            await stream.send_all(h2.data_to_send())
+
+    network = MemoryNetwork()
+    async with trio.open_nursery() as nursery, running(Channel("memory", connector=network.connect)) as channel:
+        await nursery.start(refuse_the_rest)
+        with trio.fail_after(5), pytest.raises(RuntimeFailure, match="reset the call"):
+            await channel.unary_raw(VERSION, pb.VersionRequest(version="x" * 100_000))
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_slow_reader_holds_up_its_own_stream_only(autojump_clock):
     class Fountain(FakeRuntime):
         sent = 0
@@ -238,6 +303,31 @@ async def test_a_slow_reader_holds_up_its_own_stream_only(autojump_clock):
             if number == 100:
                 break
         assert runtime.sent >= 100
+
+
+async def test_a_long_question_reset_while_nobody_reads_it_is_given_up_and_told(autojump_clock):
+    ours, theirs = lockstep_stream_pair()
+
+    async def connect():
+        await trio.lowlevel.checkpoint()
+        return ours
+
+    async def runtime():
+        wide = SettingsFrame(0, settings={SettingCodes.INITIAL_WINDOW_SIZE: 2**25})
+        await theirs.send_all(wide.serialize() + WindowUpdateFrame(0, window_increment=2**25).serialize())
+        await theirs.receive_some(1000)
+        await wait_all_tasks_blocked()
+        assert channel._connections[-1]._wire.crowded
+        await theirs.send_all(RstStreamFrame(1, error_code=2).serialize())
+        await wait_all_tasks_blocked()
+        while await theirs.receive_some(2**20):
+            pass
+
+    async with trio.open_nursery() as nursery, running(Channel("memory", connector=connect)) as channel:
+        nursery.start_soon(runtime)
+        with pytest.raises(RuntimeFailure, match="HTTP/2 error code 2"):
+            await channel.unary_raw(VERSION, pb.VersionRequest(version="x" * 6_000_000))
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_method_the_runtime_lacks_is_not_implemented_and_nothing_else(autojump_clock):

@@ -10,7 +10,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from shell.cri.grpckit import EVENTS, LIST, calls_left, list_of, peer, running
+from trikubelet.core import frames_twin
+from trikubelet.cri import wire
 from trikubelet.cri.channel import Channel, open_channel
+from trikubelet.cri.http2 import STREAMS_BEFORE_CLEARANCE
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import RuntimeServiceStub
 from trikubelet.model.runtime_errors import (
@@ -22,6 +25,8 @@ from trikubelet.model.runtime_errors import (
     RuntimeUnavailable,
 )
 
+pytestmark = pytest.mark.usefixtures("either_reader")
+
 MAKES = pytest.mark.parametrize("make", ["ours", "grpcio_server"])
 ANY = pb.VersionRequest(version="v")
 
@@ -29,6 +34,12 @@ ANY = pb.VersionRequest(version="v")
 @pytest.fixture
 def endpoint(tmp_path):
     return f"unix://{tmp_path}/r.sock"
+
+
+def test_the_two_ways_to_read_are_two(either_reader, request):
+    (backend,) = (mark for mark in ("rust", "python") if mark in request.node.name)
+    frames = wire.Frames(frame_bytes_max=1)
+    assert (backend == "python") == isinstance(frames._inner, frames_twin.Frames)
 
 
 def path_of(endpoint):
@@ -175,6 +186,14 @@ async def test_calls_below_the_goaway_mark_are_answered_and_those_above_it_are_a
         assert "restarting" in channel.statistics().last_error
 
 
+async def test_a_runtime_that_goes_with_many_words_is_found_again_and_cut_short(endpoint):
+    async with peer("rough", path_of(endpoint)), open_channel(endpoint) as channel:
+        assert [b"an answer"] * 2 == [await rough(channel, "goes_wordily") for _ in range(2)]
+        assert channel.statistics().reconnects == 1
+        assert "restarting" in channel.statistics().last_error
+        assert len(channel.statistics().last_error) < 1100
+
+
 @pytest.mark.slow
 async def test_a_runtime_that_stops_reading_costs_bounded_memory_and_its_callers_their_patience_only(endpoint):
     long = pb.VersionRequest(version="x" * 10**6)
@@ -212,10 +231,13 @@ async def test_a_refused_call_is_asked_again_a_few_times(endpoint):
         ("http503", RuntimeUnavailable, "HTTP status 503"),
         ("html", RuntimeFailure, "text/html"),
         ("silent_end", RuntimeFailure, "without saying how it went"),
+        ("silent_end_at_its_length", RuntimeFailure, "without saying how it went"),
         ("cut_message", RuntimeFailure, "in the middle of a message"),
         ("compressed", RuntimeFailure, "compressed"),
         ("no_message", RuntimeFailure, "said OK and nothing else"),
         ("two_messages", RuntimeFailure, "more than once"),
+        ("after_the_message", RuntimeFailure, "in the middle of a message"),
+        ("html_with_a_length", RuntimeFailure, "text/html"),
         ("odd_status", RuntimeFailure, "status 99 and no word"),
         ("blanks", RuntimeFailure, "exit status 1"),
         ("no_number", RuntimeFailure, "status 'fine'"),
@@ -224,12 +246,61 @@ async def test_a_refused_call_is_asked_again_a_few_times(endpoint):
 )
 async def test_a_wrong_answer_fails_its_own_call_only(endpoint, manner, error, words):
     async with peer("rough", path_of(endpoint)), open_channel(endpoint) as channel:
-        with pytest.raises(error, match=words):
-            await rough(channel, manner)
+        for _ in range(4):  # headers that have come twice are known, which changes nothing
+            with pytest.raises(error, match=words):
+                await rough(channel, manner)
+            assert await rough(channel, "well") == b"fine"
+
+        assert channel.statistics().reconnects == 0
+        assert calls_left(channel) == 0
+
+
+@pytest.mark.parametrize("manner", ["padded", "with_a_length", "empty_frames"])
+async def test_an_unusual_answer_is_an_answer(endpoint, manner):
+    async with peer("rough", path_of(endpoint)), open_channel(endpoint) as channel:
+        for _ in range(4):
+            assert await rough(channel, manner) == b"fine"
+        assert channel.statistics().reconnects == 0
+        assert calls_left(channel) == 0
+
+
+async def test_a_call_reset_beside_late_headers_of_a_forgotten_one_fails_alone(endpoint):
+    async with peer("rough", path_of(endpoint)), open_channel(endpoint) as channel:
+        await rough(channel, "well")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rough, channel, "holds")
+            await wait_all_tasks_blocked()
+            (held,) = channel._connections[-1].exchanges
+            nursery.cancel_scope.cancel()
+        for _ in range(STREAMS_BEFORE_CLEARANCE):
+            await rough(channel, "well")
+        assert held not in channel._connections[-1]._wire.h2.streams
+        with pytest.raises(RuntimeFailure, match="HTTP/2 error code 2"):
+            await rough(channel, "resets_with_a_length")
 
         assert await rough(channel, "well") == b"fine"
         assert channel.statistics().reconnects == 0
         assert calls_left(channel) == 0
+
+
+@pytest.mark.parametrize(("manner", "words"), [("resets", "HTTP/2 error code 2"), ("blanks", "exit status 1")])
+async def test_a_question_that_ends_while_it_waits_for_a_window_waits_no_longer(endpoint, manner, words):
+    async with peer("rough", path_of(endpoint)), open_channel(endpoint) as channel:
+        with trio.fail_after(20), pytest.raises(RuntimeFailure, match=words):
+            await channel.unary_raw(f"/rough/{manner}", pb.VersionRequest(version="x" * 200_000))
+
+        assert await rough(channel, "well") == b"fine"
+        assert channel.statistics().reconnects == 0
+        assert calls_left(channel) == 0
+
+
+async def test_a_runtime_that_sends_more_than_the_window_allows_is_left(endpoint):
+    async with peer("rough", path_of(endpoint)), open_channel(endpoint) as channel:
+        with trio.fail_after(20):
+            async with channel.stream_raw("/rough/floods", ANY) as replies:
+                await channel._replaced.park()  # and take nothing until then
+                with pytest.raises(RuntimeLost, match="FlowControlError"):
+                    _ = [reply async for reply in replies]
 
 
 async def test_the_runtimes_limit_on_calls_is_kept_by_waiting(endpoint):

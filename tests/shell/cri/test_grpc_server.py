@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import stat
+from functools import partial
 
 import pytest
 import trio
 from h2.connection import H2Connection
 from h2.events import ResponseReceived, StreamEnded, StreamReset
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from shell.cri.grpckit import (
     EVENTS,
@@ -20,8 +21,11 @@ from shell.cri.grpckit import (
     peer,
     running,
 )
+from trikubelet.core.grpc_messages import frame
 from trikubelet.cri.channel import Channel, open_channel
+from trikubelet.cri.round import Question
 from trikubelet.cri.server import serve
+from trikubelet.cri.server_connection import ServerConnection
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.model.runtime_errors import (
     AlreadyExists,
@@ -117,6 +121,57 @@ async def test_a_client_answered_before_it_has_asked_need_not_go_on(autojump_clo
             (type(event), event.stream_id)
             for event in events
             if isinstance(event, ResponseReceived | StreamEnded | StreamReset)
+        ]
+        servers.cancel_scope.cancel()
+
+
+def version_or_handler(request: bytes) -> bytes | None:
+    version = pb.VersionRequest.FromString(request).version
+    return None if version == "wait" else pb.VersionResponse(version=f"at once: {version}").SerializeToString()
+
+
+async def test_what_can_be_answered_at_once_needs_no_handler_and_the_rest_has_one(autojump_clock):
+    runtime = FakeRuntime()
+    runtime.gate.set()
+    network = MemoryNetwork()
+    async with trio.open_nursery() as servers:
+        await servers.start(partial(serve, prompts={VERSION: version_or_handler}), [runtime], network)
+        async with running(Channel("memory", connector=network.connect)) as channel:
+            for version, answer, served in (
+                ("v", "at once: v", 0),
+                ("wait", "wait", 1),
+                ("x" * 40_000, "x" * 40_000, 2),
+            ):
+                reply = await channel.unary_raw(VERSION, pb.VersionRequest(version=version))
+                assert (answer, served) == (pb.VersionResponse.FromString(reply).version, runtime.served)
+            [answer] = await channel.round([Question(VERSION, b"")])
+            assert "at once: " == pb.VersionResponse.FromString(answer).version
+            with pytest.raises(RuntimeFailure, match="the request cannot be read"):
+                await channel.round([Question(VERSION, b"\xff")])
+        servers.cancel_scope.cancel()
+
+
+async def test_a_client_that_leaves_before_its_question_is_whole_makes_room_for_others(autojump_clock):
+    network = MemoryNetwork()
+    client = H2Connection()
+    client.initiate_connection()
+    begun = [(":method", "POST"), (":scheme", "http"), (":path", VERSION), (":authority", "x")]
+    async with trio.open_nursery() as servers:
+        bound = partial(serve, prompts={VERSION: version_or_handler}, calls_max=1)
+        await servers.start(bound, [FakeRuntime()], network)
+        stream = await network.connect()
+        for stream_id in (1, 3, 5):
+            client.send_headers(stream_id, [*begun, ("content-type", "application/grpc")])
+            if stream_id == 1:
+                client.reset_stream(stream_id)
+        client.send_data(3, frame(b"")[:2])
+        client.send_data(3, frame(b"")[2:], end_stream=True)
+        await stream.send_all(client.data_to_send())
+        await wait_all_tasks_blocked()
+        events = client.receive_data(bytes(await stream.receive_some()))
+
+        assert [(StreamReset, 5), (StreamEnded, 3)] == [
+            (type(event), event.stream_id) for event in events if isinstance(event, StreamEnded | StreamReset)
         ]
         servers.cancel_scope.cancel()
 
@@ -233,3 +288,16 @@ async def test_a_file_that_is_no_socket_is_left_alone(tmp_path):
         await serve([FakeRuntime()], str(path))
 
     assert "precious" == await trio.Path(path).read_text()
+
+
+async def test_a_goodbye_may_come_at_whatever_moment_the_client_leaves(autojump_clock, nursery):
+    for steps in range(40):
+        for _ in range(5):  # which of two tasks that are due comes first is by chance
+            ours, theirs = memory_stream_pair()
+            connection = ServerConnection(theirs, {}, {}, message_bytes_max=1000, calls_max=10)
+            nursery.start_soon(connection.run)
+            await wait_all_tasks_blocked()
+            await ours.aclose()
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            connection.goodbye()

@@ -1,18 +1,13 @@
 """What gRPC writes into bytes and headers, and the seam of statuses: pure functions and small state machines."""
 
-from itertools import pairwise
-
 import pytest
 from grpclib.const import Status
-from h2.exceptions import FrameTooLargeError
-from hyperframe.frame import DataFrame, GoAwayFrame, PingFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.cri.errors import error_for, status_for
-from trikubelet.cri.framing import Assembler, MessageRefused, frame
-from trikubelet.cri.goaway import FrameTap, GoAway
+from trikubelet.cri.goaway import TEXT_BYTES_MAX, GoAway, goaway_bytes
 from trikubelet.cri.headers import decode_message, decode_timeout, encode_message, encode_timeout
 from trikubelet.model.runtime_errors import (
     AlreadyExists,
@@ -27,65 +22,14 @@ from trikubelet.model.runtime_errors import (
 )
 
 
-def cut(data: bytes, places: list[int]) -> list[bytes]:
-    """``data`` in pieces, cut at ``places``."""
-    marks = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[a:b] for a, b in pairwise(marks)]
-
-
-@given(st.lists(st.binary(max_size=40)), st.lists(st.integers(0, 5000)))
-def test_messages_come_out_as_they_went_in_however_the_bytes_are_cut(messages: list[bytes], places: list[int]) -> None:
-    assembler = Assembler(40)
-    out: list[bytes] = []
-    for piece in cut(b"".join(map(frame, messages)), places):
-        out += assembler.feed(piece)
-
-    assert messages == out
-    assert assembler.between_messages
-
-
-def test_a_message_is_refused_by_its_announced_length() -> None:
-    with pytest.raises(MessageRefused, match="41 bytes is larger than max 40") as caught:
-        Assembler(40).feed(frame(b"x" * 41)[:5])
-
-    assert caught.value.too_large
-
-
-def test_a_message_begun_is_not_between_messages() -> None:
-    assembler = Assembler(40)
-    assembler.feed(b"\0")
-    assert not assembler.between_messages
-    assembler.feed(b"\0\0\0\2x")
-    assert not assembler.between_messages
-
-
-AWAY = GoAwayFrame(0, last_stream_id=7, error_code=11, additional_data=b"too_many_pings")
-
-
-@given(st.lists(st.sampled_from(["data", "ping", "away"])), st.lists(st.integers(0, 5000)), st.sampled_from([0, 24]))
-def test_goaway_is_taken_out_and_every_other_byte_left_however_they_are_cut(
-    kinds: list[str], places: list[int], skip: int
-) -> None:
-    frames = {"data": DataFrame(1, data=b"\x07" * 30), "ping": PingFrame(0, opaque_data=b"12345678"), "away": AWAY}
-    data = b"P" * skip + b"".join(frames[kind].serialize() for kind in kinds)
-    tap = FrameTap(100, skip_bytes=skip)
-    out = [piece for part in cut(data, places) for piece in tap.feed(part)]
-
-    assert kinds.count("away") == sum(isinstance(piece, GoAway) for piece in out)
-    assert data.replace(AWAY.serialize(), b"") == b"".join(piece for piece in out if isinstance(piece, bytes))
-
-
 def test_a_goaway_says_why() -> None:
-    (goaway,) = FrameTap(100).feed(AWAY.serialize())
+    goaway = GoAway.read(bytes([0x80, 0, 0, 7, 0, 0, 0, 11]) + b"too_many_pings")
 
     assert GoAway(7, 11, "too_many_pings") == goaway
     assert "told to go away (ENHANCE_YOUR_CALM: too_many_pings)" == str(goaway)
     assert "told to go away (77)" == str(GoAway(0, 77, ""))
-
-
-def test_a_frame_that_is_too_long_is_refused_by_its_header() -> None:
-    with pytest.raises(FrameTooLargeError):
-        FrameTap(100).feed(DataFrame(1, data=bytes(101)).serialize()[:9])
+    assert GoAway(9, 0, "x" * TEXT_BYTES_MAX) == GoAway.read(bytes([0, 0, 0, 9, 0, 0, 0, 0]) + b"x" * 5000)
+    assert GoAway(9, 0, "") == GoAway.read(goaway_bytes(9)[9:])
 
 
 @given(st.floats(0, 1e12))

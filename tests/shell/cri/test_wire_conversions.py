@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from trikubelet.cri import from_wire, to_wire
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.model.runtime import (
+    NO_PROGRAM,
     ContainerEvent,
     ContainerState,
     ContainerStatus,
@@ -26,6 +27,7 @@ from trikubelet.model.runtime_config import (
     ContainerConfig,
     Device,
     DNSConfig,
+    IdRange,
     LinuxResources,
     Mount,
     NamespaceMode,
@@ -39,6 +41,7 @@ from trikubelet.model.runtime_config import (
     SecurityProfile,
     SELinuxOptions,
 )
+from trikubelet.model.usage import ContainerStats, FsUsage, ImageStore, ImageStores, Usage
 
 
 def leaves(message: Message, path: str = "") -> dict[str, Any]:
@@ -192,6 +195,9 @@ MOUNT = {
     "selinux_relabel": (True, {"selinux_relabel": True}),
     "propagation": (Propagation.HOST_TO_CONTAINER, {"propagation": pb.PROPAGATION_HOST_TO_CONTAINER}),
     "recursive_read_only": (True, {"recursive_read_only": True}),
+    "sub_path": ("bin", {"image_sub_path": "bin"}),
+    "image": ("sha256:1", {"image.image": "sha256:1"}),
+    "user_specified_image": ("tools:1", {"image.user_specified_image": "tools:1"}),
 }
 
 
@@ -217,7 +223,7 @@ def rows(write, base, fields):
         *rows(to_wire.sandbox_config, SANDBOX, SANDBOX_FIELDS),
         *rows(to_wire.container_config, CONTAINER, CONTAINER_FIELDS),
         *rows(to_wire.resources, LinuxResources(), RESOURCES),
-        *rows(mount, Mount("", ""), MOUNT),
+        *rows(mount, Mount("", "", image="sha256:0"), MOUNT),
         *rows(sandbox_security, Security(), SECURITY),
         *rows(container_security, Security(), CONTAINER_SECURITY),
     ],
@@ -275,6 +281,23 @@ def test_what_is_not_asked_for_is_not_in_the_message():
     assert [] == [name for name in absent if sandbox.linux.security_context.HasField(name)]
 
 
+def test_a_pod_without_users_of_its_own_is_said_to_have_the_nodes():
+    for security in (sandbox_security(Security()), container_security(Security())):
+        assert {"mode": pb.NODE} == leaves(security.namespace_options.userns_options)
+
+
+def test_users_of_a_pods_own_are_the_sandboxs_the_containers_and_those_of_every_mount():
+    security = Security(namespaces=Namespaces(users=IdRange(131072, 65536)))
+    mapped = [pb.IDMapping(host_id=131072, container_id=0, length=65536)]
+    config = dataclasses.replace(CONTAINER, security=security, mounts=(Mount("/a", "/b"), Mount("/c", "", image="i")))
+
+    expected = pb.UserNamespace(mode=pb.POD, uids=mapped, gids=mapped)
+    for context in (sandbox_security(security), to_wire.container_config(config).linux.security_context):
+        assert expected == context.namespace_options.userns_options
+    for mount in to_wire.container_config(config).mounts:
+        assert (mapped, mapped) == (list(mount.uidMappings), list(mount.gidMappings))
+
+
 def test_a_user_of_zero_is_asked_for():
     context = to_wire.container_config(dataclasses.replace(CONTAINER, security=Security(run_as_user=0)))
     assert context.linux.security_context.HasField("run_as_user")
@@ -329,8 +352,6 @@ def test_a_sandboxs_status_is_read_whole():
         ips=("10.0.0.1", "fd00::1"),
         host_network=True,
         runtime_handler="runc",
-        labels={"l": "1"},
-        annotations={"a": "1"},
     )
 
     assert expected == from_wire.sandbox_status(reply)
@@ -360,7 +381,10 @@ def test_a_containers_status_is_read_whole():
             image_id="sha256:3",
             log_path="/l",
             labels={"l": "1"},
-            annotations={"io.kubernetes.container.hash": "abc"},
+            annotations={
+                "io.kubernetes.container.hash": "abc",
+                "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
+            },
         )
     )
     expected = ContainerStatus(
@@ -379,11 +403,45 @@ def test_a_containers_status_is_read_whole():
         image_id="sha256:3",
         log_path="/l",
         hash="abc",
-        labels={"l": "1"},
-        annotations={"io.kubernetes.container.hash": "abc"},
+        termination_path="/dev/termination-log",
     )
 
     assert expected == from_wire.container_status(reply)
+
+
+def number(value):
+    return pb.UInt64Value(value=value)
+
+
+def test_what_a_container_uses_is_read_whole_and_what_is_not_told_is_not_zero():
+    stats = pb.ContainerStats(
+        attributes=pb.ContainerAttributes(id="c"),
+        cpu=pb.CpuUsage(timestamp=1, usage_core_nano_seconds=number(2)),
+        memory=pb.MemoryUsage(
+            timestamp=3,
+            usage_bytes=number(4),
+            working_set_bytes=number(5),
+            rss_bytes=number(0),
+            page_faults=number(6),
+            major_page_faults=number(7),
+        ),
+        swap=pb.SwapUsage(swap_usage_bytes=number(8)),
+        writable_layer=pb.FilesystemUsage(timestamp=9, used_bytes=number(10), inodes_used=number(11)),
+    )
+
+    wanted = ContainerStats("c", Usage(1, 2, 4, 5, 0, 6, 7, 8), FsUsage(9, 10, 11))
+    assert wanted == from_wire.container_stats(stats)
+    empty = pb.ContainerStats(attributes=pb.ContainerAttributes(id="c"), memory=pb.MemoryUsage(timestamp=3))
+    assert ContainerStats("c", Usage(3)) == from_wire.container_stats(empty)
+
+
+def test_stores_of_images_and_layers_are_read():
+    def place(path, used):
+        return pb.FilesystemUsage(timestamp=1, fs_id=pb.FilesystemIdentifier(mountpoint=path), used_bytes=number(used))
+
+    reply = pb.ImageFsInfoResponse(image_filesystems=[place("/i", 2)], container_filesystems=[place("/c", 3)])
+    wanted = ImageStores((ImageStore("/i", FsUsage(1, 2)),), (ImageStore("/c", FsUsage(1, 3)),))
+    assert wanted == from_wire.image_stores(reply)
 
 
 def test_an_older_runtime_tells_an_image_by_its_name_and_reference_alone():
@@ -407,6 +465,47 @@ def test_an_older_runtime_tells_an_image_by_its_name_and_reference_alone():
 def test_container_states_and_those_nobody_knows_yet(number, state):
     reply = pb.ContainerStatusResponse(status=pb.ContainerStatus(state=number))
     assert state is from_wire.container_status(reply).state
+
+
+# In the words of containerd 2.2.9 and 1.6.20, whose callers were gone at one moment or another.
+TASK = "failed to create containerd task: "
+
+
+@pytest.mark.parametrize(
+    ("expected", "message", "over"),
+    [
+        (ContainerState.CREATED, f"{TASK}context canceled", {}),
+        (ContainerState.CREATED, f"{TASK}failed to create shim task: context deadline exceeded: unknown", {}),
+        (ContainerState.CREATED, 'failed to start containerd task "c": context canceled', {}),
+        (ContainerState.CREATED, f"{TASK}failed to start shim: start failed: : signal: killed: unknown", {}),
+        (ContainerState.EXITED, f'{TASK}failed to create shim task: exec: "/nope": no such file or directory', {}),
+        (ContainerState.EXITED, f"{TASK}OCI runtime create failed: container init: signal: killed: unknown", {}),
+        (ContainerState.EXITED, f"{TASK}context canceled", {"started_at": 1}),
+        (ContainerState.EXITED, "context canceled", {"reason": "Error"}),
+        (ContainerState.RUNNING, f"{TASK}context canceled", {"state": pb.CONTAINER_RUNNING}),
+    ],
+)
+def test_a_container_whose_start_was_given_up_never_started(expected, message, over):
+    told = {"state": pb.CONTAINER_EXITED, "reason": "StartError", "exit_code": 128, "message": message} | over
+    reply = pb.ContainerStatusResponse(status=pb.ContainerStatus(**told))
+
+    assert expected is from_wire.container_status(reply).state
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        (NO_PROGRAM, f"{TASK}failed to get task pid: context canceled"),
+        ("StartError", f"{TASK}context canceled"),
+        ("StartError", 'failed to start containerd task "c": context canceled'),
+        ("StartError", f"{TASK}failed to get task pid: no such process"),  # nobody gave that up: it has ended
+    ],
+)
+def test_of_a_start_that_was_given_up_it_is_told_whether_its_program_may_run(expected, message):
+    told = {"state": pb.CONTAINER_EXITED, "reason": "StartError", "exit_code": 128, "message": message}
+    reply = pb.ContainerStatusResponse(status=pb.ContainerStatus(**told))
+
+    assert expected == from_wire.container_status(reply).reason
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,12 @@ POLL_SECONDS = 0.02
 
 @dataclass
 class Embedded:
-    """A runtime that serves, a client of it, and where its containers' logs are."""
+    """A runtime that serves in the process ``pid``, a client of it, and where its containers' logs are."""
 
     runtime: CriRuntime
     images: CriImages
     logs: Path
+    pid: int = field(default_factory=os.getpid)
     sandbox: SandboxConfig = field(init=False)
     sandbox_id: str = ""
 
@@ -55,9 +56,15 @@ class Embedded:
     async def exited(self, container_id: str) -> ContainerStatus:
         """The container's status once it has ended."""
         with trio.fail_after(WAIT_SECONDS_MAX):
-            while (status := await self.runtime.container_status(container_id)).state is not ContainerState.EXITED:  # noqa: ASYNC110 - CRI 1.6 can only be asked
-                await trio.sleep(POLL_SECONDS)
-        return status
+            while True:
+                status = (await self.runtime.container_status(container_id)).decode()
+                if status.state is ContainerState.EXITED:
+                    return status
+                await trio.sleep(POLL_SECONDS)  # CRI 1.6 can only be asked
+
+    def mounts(self) -> str:
+        """Every mount that the runtime's own process sees."""
+        return Path(f"/proc/{self.pid}/mountinfo").read_text()
 
     def output(self, name: str = "main") -> list[str]:
         """What a container has written, line by line."""
@@ -98,6 +105,13 @@ async def main():
 
 trio.run(main)
 """
+APART = (
+    ["unshare", "--mount", "--propagation", "private", "unshare", "--mount", "--propagation", "shared"]
+    if os.geteuid() == 0
+    else ["unshare", "--user", "--map-current-user", "--mount"]
+)
+"""Gives an agent the machine's mounts for itself, so that nobody else changes them. Private ones first, to be cut off
+from the machine, then shared ones, as systemd has them: what a container mounted in those could come up in others."""
 # These sysctls are the user namespace's own: nothing of the machine is changed.
 WITHOUT_PID_NAMESPACES = 'echo 0 > /proc/sys/user/max_pid_namespaces && exec "$@"'
 PREFIXES = {
@@ -111,18 +125,19 @@ PREFIXES = {
 
 @asynccontextmanager
 async def running_apart(kind: str) -> AsyncIterator[tuple[Embedded, subprocess.Popen[bytes]]]:
-    """An embedded runtime in a process of its own, of one of the kinds of ``PREFIXES``; killed at the end."""
+    """An embedded runtime in a process and with mounts of its own, of one of the kinds of ``PREFIXES``; killed at the
+    end."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         logs = place / "logs"
         logs.mkdir()
-        command = [*PREFIXES[kind], sys.executable, "-c", SERVE, f"{place}/cri.sock", f"{place}/state"]
+        command = [*APART, *PREFIXES[kind], sys.executable, "-c", SERVE, f"{place}/cri.sock", f"{place}/state"]
         agent = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: ASYNC220 - a test's set-up
         try:
             assert agent.stdout is not None
             assert b"ready\n" == await trio.to_thread.run_sync(agent.stdout.readline)
             async with open_channel(f"unix://{place}/cri.sock") as channel:
-                yield Embedded(CriRuntime(channel), CriImages(channel), logs), agent
+                yield Embedded(CriRuntime(channel), CriImages(channel), logs, agent.pid), agent
         finally:
             agent.kill()
             agent.wait()

@@ -1,7 +1,8 @@
 """What a container sees of the file system, and that the machine's own stays as it was.
 
 Real mounts in real namespaces: a machine that allows none fails here, as it should. Where there are no namespaces,
-mounts are refused; that is in test_embedded_spec.
+mounts are refused; that is in test_embedded_spec. The machine's mounts are here those that the agent sees, which it has
+for itself: among the machine's own anybody may mount at any time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shell.embedded.embeddedkit import running, running_apart
+from shell.embedded.embeddedkit import running_apart
 from trikubelet.model.runtime_config import Mount, Security
 from trikubelet.model.runtime_errors import RuntimeFailure
 
@@ -28,11 +29,6 @@ async def embedded(request: pytest.FixtureRequest) -> AsyncIterator[Embedded]:
         yield found
 
 
-def mounts_of_this_machine() -> str:
-    """Every mount that the machine itself sees."""
-    return Path("/proc/self/mountinfo").read_text()
-
-
 def exists(path: str) -> bool:
     """Whether the machine has it."""
     return Path(path).exists()
@@ -44,7 +40,7 @@ def names_in(directory: Path) -> list[str]:
 
 
 async def test_a_volume_is_where_no_directory_was_and_the_machine_gets_none(embedded: Embedded, tmp_path: Path) -> None:
-    before = mounts_of_this_machine()
+    before = embedded.mounts()
     (tmp_path / "hello").write_text("from the volume")
     volume = Mount("/trikubelet-no-such/deep/page", str(tmp_path))
     container_id = await embedded.start(
@@ -55,7 +51,7 @@ async def test_a_volume_is_where_no_directory_was_and_the_machine_gets_none(embe
     assert "back\n" == (tmp_path / "answer").read_text()
     assert ["from the volume"] == embedded.output()
     assert not exists("/trikubelet-no-such")
-    assert before == mounts_of_this_machine()
+    assert before == embedded.mounts()
 
 
 async def test_a_mount_point_is_made_beside_what_is_there(embedded: Embedded, tmp_path: Path) -> None:
@@ -122,6 +118,16 @@ async def test_a_mount_of_what_is_not_there_is_named(embedded: Embedded, tmp_pat
         await embedded.runtime.start_container(container_id)
 
 
+@pytest.mark.parametrize("place", ["/proc", "/proc/sys", "/proc/no-such", "/usr/../proc/no-such"])
+async def test_nothing_is_mounted_where_the_kernel_tells_of_processes(
+    embedded: Embedded, tmp_path: Path, place: str
+) -> None:
+    container_id = await embedded.create(("true",), mounts=(Mount(place, str(tmp_path)),))
+
+    with pytest.raises(RuntimeFailure, match=f"cannot mount {tmp_path} at {place}: /proc tells of .*another mountPath"):
+        await embedded.runtime.start_container(container_id)
+
+
 async def test_a_command_in_a_container_sees_its_volumes(embedded: Embedded, tmp_path: Path) -> None:
     (tmp_path / "hello").write_text("seen")
     volume = Mount("/trikubelet-no-such", str(tmp_path))
@@ -132,14 +138,13 @@ async def test_a_command_in_a_container_sees_its_volumes(embedded: Embedded, tmp
     assert (0, b"seen") == (result.exit_code, result.stdout)
 
 
-async def test_what_a_container_mounts_stays_in_it(tmp_path: Path) -> None:
-    before = mounts_of_this_machine()
-    async with running(tmp_path) as embedded:
+async def test_what_a_container_mounts_stays_in_it() -> None:
+    async with running_apart("as we are") as (embedded, _):
+        before = embedded.mounts()
         container_id = await embedded.start(
             "mount -t tmpfs none /mnt && touch /mnt/inside", security=Security(privileged=True)
         )
 
         assert 0 == (await embedded.exited(container_id)).exit_code
-
-    assert before == mounts_of_this_machine()
-    assert not exists("/mnt/inside")
+        assert before == embedded.mounts()
+        assert not exists("/mnt/inside")

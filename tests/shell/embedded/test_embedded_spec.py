@@ -74,6 +74,7 @@ def test_the_image_host_and_names_under_it_are_this_machine(image: str, known: s
     [
         (ROOT, {"command": ()}, "no command of its own"),
         (ROOT, {"command": ("a\0b",)}, "null character"),
+        (ROOT, {"envs": (("GOOD", "a"), ("BAD", "a\0"), ("A=B", ""))}, "that no process can have: 'BAD', 'A=B':"),
         (ROOT, {"tty": True}, "no terminals"),
         (ROOT, {"security": Security(seccomp=SecurityProfile(ProfileType.LOCALHOST, "p"))}, "no seccomp"),
         (ROOT, {"security": Security(namespaces=Namespaces(pid=NamespaceMode.NODE))}, "processes of its own"),

@@ -58,5 +58,5 @@ async def test_the_file_system_of_the_images_is_the_one_of_the_runtimes_files(ch
 
 
 async def test_what_there_is_not_says_where_it_is(channel: Channel) -> None:
-    with pytest.raises(NotImplementedByRuntime, match=r"no exec: .* use containerd"):
-        await RuntimeServiceStub(channel).Exec(pb.ExecRequest())
+    with pytest.raises(NotImplementedByRuntime, match=r"limit a container's resources; use containerd"):
+        await RuntimeServiceStub(channel).UpdateContainerResources(pb.UpdateContainerResourcesRequest())

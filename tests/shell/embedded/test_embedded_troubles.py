@@ -55,7 +55,7 @@ async def test_a_command_that_cannot_run_says_why(embedded: Embedded, command: t
     with pytest.raises(RuntimeFailure, match=message):
         await embedded.runtime.start_container(container_id)
 
-    status = await embedded.runtime.container_status(container_id)
+    status = (await embedded.runtime.container_status(container_id)).decode()
     assert (ContainerState.EXITED, 128, "StartError") == (status.state, status.exit_code, status.reason)
     assert message in status.message
 

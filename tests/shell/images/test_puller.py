@@ -2,37 +2,61 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
 from shell.pods.shellkit import Said
-from trikubelet.images.puller import Puller
+from trikubelet.images.credentials import PodCredentials
+from trikubelet.images.puller import Puller, PullRules
+from trikubelet.images.rights import PullRights
+from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import ImageUnavailable, RetryAt
+from trikubelet.model.registry import Login
 from trikubelet.model.runtime_config import SandboxConfig
-from trikubelet.model.runtime_errors import RuntimeFailure
+from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeTimeout, RuntimeUnavailable
+from trikubelet.pods.objects import ManifestObjects
 from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_host import VirtualClock
+from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
 from trikubelet.testing.memory_runtime import MemoryImages
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
     from trio.testing import MockClock
 
     from trikubelet.model.runtime import ImageInfo
 
+MINE, WRONG = Login("joe", "s3cret"), Login("joe", "guessed")
+PRIVATE = "private:1"
 SANDBOX = SandboxConfig.__new__(SandboxConfig)  # nobody looks into it
+
+
+def secret(name: str, login: Login) -> k8s.Secret:
+    """A Secret with a login for the default registry."""
+    config = {"auths": {"docker.io": {"username": login.username, "password": login.password}}}
+    data = {".dockerconfigjson": base64.b64encode(json.dumps(config).encode()).decode()}
+    meta = k8s.ObjectMeta(name=name, namespace="default", uid=f"uid-{name}")
+    return k8s.Secret(metadata=meta, type="kubernetes.io/dockerconfigjson", data=data)
 
 
 class Registry(MemoryImages):
     """Images whose pulls take a second, and that count how many run at a time."""
 
-    def __init__(self, present: list[str], registry: list[str]) -> None:
-        super().__init__(present, registry)
+    def __init__(
+        self, present: list[str], registry: list[str], private: Mapping[str, Collection[Login]] | None = None
+    ) -> None:
+        super().__init__(present, registry, private=private)
         self.at_once = 0
         self.at_once_most = 0
         self.hangs = False
         self.status_fails = False
+        self.breaks: Exception | None = None
 
     async def image_status(self, image: str) -> ImageInfo | None:
         if self.status_fails:
@@ -41,27 +65,48 @@ class Registry(MemoryImages):
             await trio.sleep_forever()
         return await super().image_status(image)
 
-    async def pull_image(self, image: str, sandbox: SandboxConfig | None = None) -> str:
+    async def pull_image(self, image: str, sandbox: SandboxConfig | None = None, login: Login | None = None) -> str:
         self.at_once += 1
         self.at_once_most = max(self.at_once_most, self.at_once)
         try:
             await trio.sleep(1)
-            return await super().pull_image(image, sandbox)
+            if self.breaks is not None:
+                raise self.breaks
+            return await super().pull_image(image, sandbox, login)
         finally:
             self.at_once -= 1
 
 
 class Bench:
-    """A puller, its registry and what it said."""
+    """A puller, its registry, what the node has written down, the Secrets there are, and what was said."""
 
-    def __init__(self, present: list[str], registry: list[str], pulls_max: int = 5) -> None:
-        self.registry = Registry(present, registry)
+    def __init__(
+        self,
+        present: list[str],
+        registry: list[str],
+        rules: PullRules = PullRules(5),  # noqa: B008 - it is frozen
+        private: Mapping[str, Collection[Login]] | None = None,
+    ) -> None:
+        self.registry = Registry(present, registry, private)
         self.said = Said()
-        self.puller = Puller(self.registry, self.said, Bounds(), pulls_max=pulls_max)
+        self.records = MemoryPullRecords()
+        objects = ManifestObjects(["file"])
+        objects.replace("file", [secret("mine", MINE), secret("wrong", WRONG)])
+        self.puller = Puller(
+            self.registry,
+            PodCredentials(objects, MemoryLogins(), (), self.said),
+            PullRights(self.records, rules.verification, VirtualClock()),
+            self.said,
+            Bounds(),
+            rules,
+        )
 
-    async def ensure(self, image: str, policy: str = "IfNotPresent", uid: str = "u") -> ImageInfo:
+    async def ensure(
+        self, image: str, policy: str = "IfNotPresent", uid: str = "u", secrets: Sequence[str] = ()
+    ) -> ImageInfo:
         asking = container(image=image, image_pull_policy=policy)
-        return await self.puller.ensure(pod("web", asking, uid=uid), asking, SANDBOX)
+        references = tuple(k8s.LocalObjectReference(name=name) for name in secrets)
+        return await self.puller.ensure(pod("web", asking, uid=uid, image_pull_secrets=references), asking, SANDBOX)
 
 
 async def test_an_image_that_is_there_is_not_pulled(autojump_clock: MockClock) -> None:
@@ -69,7 +114,9 @@ async def test_an_image_that_is_there_is_not_pulled(autojump_clock: MockClock) -
     await bench.ensure("app:1")
 
     assert [] == bench.registry.pulls
-    assert [("Normal", "Pulled", 'Container image "app:1" already present on machine')] == bench.said.events
+    assert [
+        ("Normal", "Pulled", 'Container image "app:1" already present on machine and can be accessed by the pod')
+    ] == bench.said.events
 
 
 async def test_an_image_that_is_missing_is_pulled_and_the_time_it_took_is_told(autojump_clock: MockClock) -> None:
@@ -208,7 +255,7 @@ async def test_no_more_images_are_pulled_at_a_time_than_the_bound_allows(
     pulls_max: int, autojump_clock: MockClock
 ) -> None:
     names = [f"web:{n}" for n in range(9)]
-    bench = Bench([], names, pulls_max)
+    bench = Bench([], names, PullRules(pulls_max))
     async with trio.open_nursery() as nursery:
         for name in names:
             nursery.start_soon(bench.ensure, name)
@@ -216,3 +263,220 @@ async def test_no_more_images_are_pulled_at_a_time_than_the_bound_allows(
     assert pulls_max == bench.registry.at_once_most
     assert 9 / pulls_max == trio.current_time()
     assert any("(3s including waiting)" in message for _, _, message in bench.said.events)
+
+
+async def test_a_pod_with_many_images_does_not_keep_another_from_its_turn(autojump_clock: MockClock) -> None:
+    many = [f"many:{n}" for n in range(10)]
+    bench = Bench([], [*many, "web:2"], PullRules(1))
+
+    async def greedy() -> None:
+        for image in many:
+            await bench.ensure(image, uid="greedy")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(greedy)
+        await trio.sleep(3.5)
+        await bench.ensure("web:2", uid="modest")
+        assert 5 == trio.current_time()
+
+
+async def test_only_so_many_pulls_begin_in_a_second_and_the_others_wait(autojump_clock: MockClock) -> None:
+    names = [f"web:{n}" for n in range(12)]
+    bench = Bench([], names, PullRules(100, per_second=5, burst=2))
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(bench.ensure, name)
+
+    assert 3 == pytest.approx(trio.current_time())
+    assert 12 == bench.said.reasons.count("Pulled")
+
+
+async def test_a_private_image_is_pulled_with_the_secret_that_will_do(autojump_clock: MockClock) -> None:
+    bench = Bench([], [], private={PRIVATE: [MINE]})
+    await bench.ensure(PRIVATE, secrets=["wrong", "mine"])
+
+    assert [WRONG, MINE] == bench.registry.logins
+    assert set() == bench.records.pulling
+
+
+@pytest.mark.parametrize(
+    ("expected", "secrets"),
+    [("insufficient_scope", ["wrong"]), ("no basic auth credentials", []), ("no basic auth credentials", ["gone"])],
+)
+async def test_without_the_right_secret_a_private_image_is_not_pulled(
+    expected: str, secrets: list[str], autojump_clock: MockClock
+) -> None:
+    bench = Bench([], [], private={PRIVATE: [MINE]})
+    with pytest.raises(ImageUnavailable, match=f"ErrImagePull: .*: {expected}"):
+        await bench.ensure(PRIVATE, secrets=secrets)
+
+    assert set() == bench.records.pulling
+    assert ("FailedToRetrieveImagePullSecret" in bench.said.reasons) == (secrets == ["gone"])
+
+
+@pytest.mark.parametrize("policy", ["IfNotPresent", "Always"])
+async def test_a_pod_without_the_right_does_not_get_what_another_pulled(policy: str, autojump_clock: MockClock) -> None:
+    bench = Bench([], [], private={PRIVATE: [MINE]})
+    await bench.ensure(PRIVATE, uid="first", secrets=["mine"])
+    with pytest.raises(ImageUnavailable, match="no basic auth credentials"):
+        await bench.ensure(PRIVATE, policy, uid="second")
+    await bench.ensure(PRIVATE, uid="third", secrets=["mine"])
+
+    assert [MINE, None] == bench.registry.logins
+
+
+@pytest.mark.parametrize("policy", ["IfNotPresent", "Always"])
+async def test_nor_does_one_that_waited_for_the_other_s_pull(policy: str, autojump_clock: MockClock) -> None:
+    bench = Bench([], [], private={PRIVATE: [MINE]})
+    refused = []
+
+    async def stranger() -> None:
+        with pytest.raises(ImageUnavailable, match="no basic auth credentials") as told:
+            await bench.ensure(PRIVATE, policy, uid="stranger")
+        refused.append(told.value.reason)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.ensure, PRIVATE, policy, "a", ["mine"])
+        await trio.sleep(0.1)
+        nursery.start_soon(stranger)
+        nursery.start_soon(bench.ensure, PRIVATE, policy, "b", ["mine"])
+
+    assert ["ErrImagePull"] == refused
+    assert [MINE, None] == bench.registry.logins
+
+
+async def test_never_is_refused_what_is_there_and_not_the_pods(autojump_clock: MockClock) -> None:
+    bench = Bench([], [], private={PRIVATE: [MINE]})
+    await bench.ensure(PRIVATE, uid="first", secrets=["mine"])
+    with pytest.raises(ImageUnavailable) as told:
+        await bench.ensure(PRIVATE, "Never", uid="second")
+    await bench.ensure(PRIVATE, "Never", uid="third", secrets=["mine"])
+
+    message = (
+        f'Container image "{PRIVATE}" is present on machine but not accessible by the pod, with pull policy of Never'
+    )
+    assert ("ErrImageNeverPull", message) == (told.value.reason, told.value.message)
+
+
+async def test_a_public_image_is_everybodys_whoever_pulled_it(autojump_clock: MockClock) -> None:
+    bench = Bench([], ["web:2"])
+    await bench.ensure("web:2", uid="first")
+    await bench.ensure("web:2", uid="second", secrets=["mine"])
+
+    assert 1 == len(bench.registry.pulls)
+
+
+async def test_without_the_feature_what_is_there_is_everybodys_but_always_still_asks(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench([], [], PullRules(5, verification=None), private={PRIVATE: [MINE]})
+    await bench.ensure(PRIVATE, uid="first", secrets=["mine"])
+    await bench.ensure(PRIVATE, uid="second")
+    with pytest.raises(ImageUnavailable):
+        await bench.ensure(PRIVATE, "Always", uid="third")
+
+
+async def test_a_registry_that_is_away_has_a_reason_of_its_own(autojump_clock: MockClock) -> None:
+    bench = Bench([], ["web:2"])
+    bench.registry.breaks = RuntimeFailure("RegistryUnavailable: connection refused")
+    with pytest.raises(ImageUnavailable) as failed:
+        await bench.ensure("web:2")
+    with pytest.raises(RetryAt) as later:
+        await bench.ensure("web:2")
+
+    message = "image pull failed for web:2 because the registry is unavailable: connection refused"
+    assert ("RegistryUnavailable", message) == (failed.value.reason, failed.value.message)
+    assert f'Back-off pulling image "web:2": RegistryUnavailable: {message}' == later.value.message
+    assert ("Warning", "Failed", "Error: RegistryUnavailable") in bench.said.events
+
+
+@pytest.mark.parametrize(
+    ("expected", "error"),
+    [({"web:2"}, RuntimeTimeout("late")), (set(), RuntimeUnavailable("away")), (set(), RuntimeFailure("no"))],
+)
+async def test_a_pull_that_may_have_happened_is_not_forgotten(
+    expected: set[str], error: Exception, autojump_clock: MockClock
+) -> None:
+    bench = Bench([], ["web:2"])
+    bench.registry.breaks = error
+    with pytest.raises(ImageUnavailable):
+        await bench.ensure("web:2", secrets=["mine"])
+
+    assert expected == bench.records.pulling
+
+
+async def test_a_pull_that_is_given_up_leaves_what_comes_of_it_to_nobody(autojump_clock: MockClock) -> None:
+    bench = Bench([], ["web:2"])
+    with trio.move_on_after(0.5):
+        await bench.ensure("web:2")
+
+    assert {"web:2"} == bench.records.pulling
+    assert {} == bench.puller.told("u")
+
+
+async def test_an_image_is_not_pulled_where_that_cannot_be_written_down(autojump_clock: MockClock) -> None:
+    bench = Bench([], ["web:2"])
+    bench.records.fails = OSError(28, "No space left on device", "/root/pulling")
+    expected = "it cannot be written down that it is pulled: /root/pulling: No space left on device"
+    with pytest.raises(ImageUnavailable, match=expected):
+        await bench.ensure("web:2")
+
+    assert [] == bench.registry.pulls
+
+
+async def test_what_all_logins_were_told_is_told_once_each(autojump_clock: MockClock) -> None:
+    bench = Bench([], [], private={PRIVATE: []})
+    with pytest.raises(ImageUnavailable) as told:
+        await bench.ensure(PRIVATE, secrets=["wrong", "mine"])
+
+    assert f"{PRIVATE}: insufficient_scope" == told.value.message
+    assert 2 == len(bench.registry.logins)
+
+
+async def test_how_a_pull_stands_can_be_looked_at(autojump_clock: MockClock) -> None:
+    bench = Bench([], ["web:1", "web:2"], PullRules(1))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.ensure, "web:1", "IfNotPresent", "a")
+        await trio.sleep(0.4)
+        nursery.start_soon(bench.ensure, "web:1", "IfNotPresent", "b")
+        nursery.start_soon(bench.ensure, "web:2", "IfNotPresent", "c")
+        await trio.sleep(0.1)
+        told = {uid: dict(bench.puller.told(uid)) for uid in "abcd"}
+
+    assert {
+        "a": {"main": "web:1 is being pulled, for 0s"},
+        "b": {"main": "web:1 is being pulled for another pod, for 0s"},
+        "c": {"main": "web:2 waits for its turn to be pulled, 1 before it, for 0s"},
+        "d": {},
+    } == told
+    assert {} == bench.puller.told("a")
+
+
+async def test_the_records_are_looked_through_at_start_and_every_five_minutes(autojump_clock: MockClock) -> None:
+    bench = Bench(["app:1"], [])
+    bench.records.pulling.add("app:1")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(bench.puller.run)
+        await trio.sleep(1)
+        assert set() == bench.records.pulling
+        bench.registry._present.clear()
+        await trio.sleep(250)
+        assert 1 == len(bench.records.records)
+        await trio.sleep(100)
+        assert {} == bench.records.records
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_image_that_was_pulled_and_cannot_be_looked_at_is_nobodys(autojump_clock: MockClock) -> None:
+    bench = Bench([], ["web:2"])
+    async with trio.open_nursery() as nursery:
+
+        async def asking() -> None:
+            with pytest.raises(ImageUnavailable, match="disk is gone"):
+                await bench.ensure("web:2")
+
+        nursery.start_soon(asking)
+        await trio.sleep(0.5)
+        bench.registry.status_fails = True
+
+    assert {"web:2"} == bench.records.pulling

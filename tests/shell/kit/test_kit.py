@@ -7,6 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.kit.every import Every
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.settle import settle
@@ -113,6 +114,65 @@ async def test_settle_hands_results_and_errors_through() -> None:
     assert await settle(1, gives) == 3
     with pytest.raises(KeyError):
         await settle(1, breaks)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_a_broken_invariant_is_heard_of_though_nobody_waits_for_the_call(
+    grouped: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def call() -> None:
+        await trio.sleep(2)
+        broken = InvariantBroken("two sandboxes")
+        raise ExceptionGroup("calls", [broken]) if grouped else broken
+
+    with pytest.RaisesGroup(InvariantBroken, flatten_subgroups=True), trio.move_on_after(1):
+        await settle(5, call)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_broken_invariant_is_heard_of_also_in_the_moment_in_which_the_caller_goes(is_cancelled: bool) -> None:
+    async def call() -> None:
+        await go.wait()
+        raise InvariantBroken("two sandboxes")
+
+    for _ in range(40):  # whichever of the two tasks is first
+        go = trio.Event()
+        with pytest.RaisesGroup(InvariantBroken, flatten_subgroups=True):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(settle, 5, call)
+                await trio.testing.wait_all_tasks_blocked()
+                go.set()
+                if is_cancelled:
+                    nursery.cancel_scope.cancel()
+
+
+async def test_any_other_error_of_a_call_nobody_waits_for_is_dropped(autojump_clock: trio.testing.MockClock) -> None:
+    async def call() -> None:
+        await trio.sleep(2)
+        raise OSError("no")
+
+    with trio.move_on_after(1) as scope:
+        await settle(5, call)
+
+    assert scope.cancelled_caught
+
+
+async def test_a_call_that_fails_as_it_is_given_up_is_dropped_as_well(autojump_clock: trio.testing.MockClock) -> None:
+    async def fails() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise OSError("no")
+
+    async def call() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fails)
+            nursery.start_soon(trio.sleep_forever)
+
+    with trio.move_on_after(1) as scope:
+        await settle(5, call)
+
+    assert scope.cancelled_caught
 
 
 def test_backoff_doubles_to_its_cap_and_starts_over() -> None:

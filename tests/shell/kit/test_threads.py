@@ -1,12 +1,13 @@
 """ThreadPool: bounded threads that may hang. Real threads, held back by events; nothing waits for time to pass."""
 
+import sys
 import threading
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from trikubelet.kit.threads import StillRunning, ThreadPool
+from trikubelet.kit.threads import StillRunning, ThreadPool, take_short_turns
 
 
 class Hanging:
@@ -24,7 +25,7 @@ class Hanging:
         return "done"
 
 
-async def _abandon(pool: ThreadPool, work: Hanging, key: str = "") -> None:
+async def _abandon(pool: ThreadPool, work: Hanging, key: str = "", *, may_hang: bool = False) -> None:
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
 
@@ -33,7 +34,7 @@ async def _abandon(pool: ThreadPool, work: Hanging, key: str = "") -> None:
                 scope.cancel()
 
             nursery.start_soon(cancel_when_begun)
-            await pool.run(work, key)
+            await pool.run(work, key, may_hang=may_hang)
 
 
 async def test_work_is_done_in_a_thread_and_its_result_returned() -> None:
@@ -75,6 +76,17 @@ async def test_a_key_whose_thread_hangs_is_refused_until_that_thread_has_ended()
     assert await pool.run(lambda: "again", "pod-1") == "again"
 
 
+async def test_what_may_hang_has_a_share_of_its_own_and_neither_waits_for_the_other() -> None:
+    pool, one, other = ThreadPool("mounts", 1, 2), Hanging(), Hanging()
+    await _abandon(pool, one, "pod-1", may_hang=True)
+    await _abandon(pool, other, "pod-2", may_hang=True)
+
+    assert repr(pool) == "<ThreadPool mounts: 0 of 1 and 2 of 2 busy>"
+    assert await pool.run(lambda: "made", "pod-3") == "made"
+    one.let_go.set()
+    other.let_go.set()
+
+
 async def test_a_key_is_free_at_once_when_its_work_was_cancelled_before_a_thread_was_free() -> None:
     pool, work = ThreadPool("mounts", 1), Hanging()
     await _abandon(pool, work)
@@ -89,3 +101,22 @@ async def test_a_key_is_free_at_once_when_its_work_was_cancelled_before_a_thread
 
     assert await pool.run(lambda: "now", "pod-1") == "now"
     assert ran == []
+
+
+async def test_an_owner_has_the_threads_whose_keys_begin_with_it() -> None:
+    pool, work = ThreadPool("mounts", 2), Hanging()
+    await _abandon(pool, work, "pod-1/data")
+
+    assert [{"data"}, set(), set()] == [pool.running(owner) for owner in ("pod-1", "pod", "pod-2")]
+    work.let_go.set()
+    while pool.running("pod-1"):
+        await trio.lowlevel.checkpoint()
+
+
+def test_threads_take_turns_ten_times_as_short_as_pythons_own() -> None:
+    before = sys.getswitchinterval()
+    try:
+        take_short_turns()
+        assert 0.0005 == pytest.approx(sys.getswitchinterval())
+    finally:
+        sys.setswitchinterval(before)

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import math
+import random
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
 from trikubelet.core.names import container_labels, pod_labels
+from trikubelet.core.relist import Relist
 from trikubelet.cri.v1 import api_pb2 as pb
-from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.instant import instant
+from trikubelet.kit.klog import level
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState, SandboxStatus
+from trikubelet.model.runtime import ContainerState, ContainerStatus, HeldResources, SandboxState, SandboxStatus
 from trikubelet.model.runtime_errors import NotFound, NotImplementedByRuntime, RuntimeFailure, RuntimeUnavailable
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
+from trikubelet.pleg.telling import EVENTS_MAX, KINDS_MAX, REMEDY
+from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import pod
+from trikubelet.testing.memory_host import VirtualClock
+from trikubelet.testing.replies import container_reply, sandbox_reply
+from trikubelet.testing.side_by_side import statuses_side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from trio.testing import MockClock
+
+    from trikubelet.model.runtime import Undecoded
 
 RUNNING, EXITED, CREATED, UNKNOWN = (
     ContainerState.RUNNING,
@@ -40,6 +50,7 @@ class Shelf:
     """A runtime that has what a test puts on it: UID → id → state. Calls can be told to fail or to wait."""
 
     def __init__(self) -> None:
+        self.chance = random.Random(0)
         self.containers: dict[str, dict[str, ContainerState]] = {}
         self.sandboxes: dict[str, dict[str, tuple[SandboxState, tuple[str, ...]]]] = {}
         self.failing: set[str] = set()
@@ -47,6 +58,7 @@ class Shelf:
         self.inspected: list[str] = []
         self.listed: list[str | None] = []
         self.lists_fail = False
+        self.resources: HeldResources | None = None
 
     async def _pass(self, what: str) -> None:
         if what in self.gates:
@@ -88,27 +100,36 @@ class Shelf:
         await self._pass(f"list {uid}" if uid else "list")
         return reply
 
-    async def sandbox_status(self, id_: str) -> SandboxStatus:
+    async def sandbox_status(self, id_: str) -> Undecoded[SandboxStatus]:
         self.inspected.append(id_)
         await self._pass(id_)
         for uid, boxes in self.sandboxes.items():
             if id_ in boxes:
                 state, ips = boxes[id_]
-                return SandboxStatus(id_, uid, uid, "default", 0, state, 0, ips)
+                return sandbox_reply(SandboxStatus(id_, uid, uid, "default", 0, state, 1, ips), self.chance)
         raise NotFound(id_)
 
-    async def container_status(self, id_: str) -> ContainerStatus:
+    async def container_status(self, id_: str) -> Undecoded[ContainerStatus]:
         self.inspected.append(id_)
         await self._pass(id_)
         for states in self.containers.values():
             if id_ in states:
-                return ContainerStatus(id_, id_, 0, states[id_], 0)
+                status = ContainerStatus(id_, id_, 0, states[id_], 1, resources=self.resources)
+                return container_reply(status, self.chance)
         raise NotFound(id_)
+
+    statuses = statuses_side_by_side
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[object]:
         raise NotImplementedByRuntime("no events")
         yield
+
+
+def sandbox_list(id_: str) -> bytes:
+    """A list that has a sandbox of that id twice."""
+    one = pb.PodSandbox(id=id_, metadata=pb.PodSandboxMetadata(name="a", uid="a", namespace="default"))
+    return pb.ListPodSandboxResponse(items=[one, one]).SerializeToString()
 
 
 class Watch:
@@ -118,7 +139,9 @@ class Watch:
         self.cache = PodCache()
         self.woken: Gather[str] = Gather()
         self.died: Gather[str] = Gather()
-        self.pleg = Pleg(shelf, self.cache, self.woken, self.died, bounds)  # type: ignore[arg-type]
+        self.events = EventRecorder(VirtualClock(), events_kept_max=100)
+        to = (self.cache, self.woken, self.died)
+        self.pleg = Pleg(shelf, *to, bounds, events=self.events)  # type: ignore[arg-type]
 
     async def wakes(self) -> list[str]:
         """Who was woken since last asked."""
@@ -230,6 +253,7 @@ async def test_a_repeated_inspection_without_news_wakes_the_pod_once(autojump_cl
     shelf.containers = {"a": {"c": RUNNING}}
     async with watching(shelf) as watch:
         await watch.wakes()
+        shelf.containers["a"]["new"] = CREATED  # a change to look at, and no event
         shelf.failing = {"c"}
         watch.pleg.look_at("a")
         await trio.sleep(0.5)
@@ -299,6 +323,60 @@ async def test_an_inspection_that_hangs_is_given_up_in_the_end(autojump_clock: M
         assert 30 <= trio.current_time() < 31
 
 
+async def test_pods_that_hang_give_their_places_to_others(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {f"p{n}": {f"c{n}": RUNNING} for n in range(7)}
+    shelf.gates = {f"c{n}": trio.Event() for n in range(3)}
+    bounds = Bounds(inspections_max=3, inspection_hung_seconds=10, runtime_call_seconds_max=30)
+    async with watching(shelf, bounds) as watch:
+        await trio.sleep(9)
+        assert [] == await watch.wakes()
+        await trio.sleep(2)
+        assert ["p3", "p4", "p5", "p6"] == await watch.wakes()
+        assert (3, 0) == (watch.pleg.figures().inspections_running, watch.pleg.figures().inspections_waiting)
+        assert 11 == watch.pleg.figures().oldest_inspection_seconds
+        assert "cannot inspect default/p0 (11s: no answer yet), default/p1 (11s: " in (watch.pleg.remark() or "")
+
+
+async def test_a_pod_that_was_asked_for_is_inspected_before_those_that_only_changed(
+    autojump_clock: MockClock,
+) -> None:
+    shelf = Shelf()
+    shelf.containers = {f"p{n}": {f"c{n}": RUNNING} for n in range(4)}
+    shelf.gates = {"c0": trio.Event()}
+    async with watching(shelf, Bounds(inspections_max=1)) as watch:
+        await trio.testing.wait_all_tasks_blocked()
+        watch.pleg.look_at("p3")
+        await trio.testing.wait_all_tasks_blocked()
+        shelf.gates["c0"].set()
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert ["c0", "c3", "c1", "c2"] == shelf.inspected
+
+
+async def test_a_hundred_pods_are_seen_after_the_latency_of_four_calls_and_the_first_after_one(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Shelf._pass
+
+    async def slow(self: Shelf, what: str) -> None:
+        await trio.sleep(0 if what.startswith("list") else 0.05)
+        await honest(self, what)
+
+    monkeypatch.setattr(Shelf, "_pass", slow)
+    shelf = Shelf()
+    async with watching(shelf) as watch:
+        shelf.sandboxes = {f"p{n}": {f"s{n}": (READY, ())} for n in range(100)}
+        shelf.containers = {f"p{n}": {f"c{n}": RUNNING, f"d{n}": RUNNING} for n in range(100)}
+        await trio.sleep(1.04)
+        assert 0 == len(watch.cache)
+        await trio.sleep(0.02)
+        assert 32 == len(watch.cache)
+        await trio.sleep(0.15)
+
+        assert 100 == len(watch.cache)
+
+
 async def test_no_more_pods_are_inspected_at_a_time_than_the_bound_allows(autojump_clock: MockClock) -> None:
     shelf = Shelf()
     shelf.containers = {f"p{n}": {f"c{n}": RUNNING} for n in range(20)}
@@ -337,18 +415,34 @@ async def test_a_look_at_one_pod_lists_only_it_and_lets_its_worker_go_on(autojum
 async def test_a_look_that_a_full_list_has_answered_already_is_skipped(autojump_clock: MockClock) -> None:
     shelf = Shelf()
     shelf.containers = {"a": {"c": RUNNING}}
-    bounds = Bounds(inspections_max=1)
-    shelf.gates["h"] = trio.Event()
-    async with watching(shelf, bounds) as watch:
+    async with watching(shelf, Bounds(looks_max=1)) as watch:
         await watch.wakes()
-        shelf.containers["hung"] = {"h": RUNNING}
+        shelf.gates["list hung"] = trio.Event()
         watch.pleg.look_at("hung")
         await trio.sleep(0.5)
+        acted = instant()
         watch.pleg.look_at("a")  # waits: the only place is taken
         await trio.sleep(1)
-        shelf.listed.clear()
-        shelf.gates["h"].set()
+        assert acted < (await watch.cache.newer_than("a", -math.inf)).observed_at or watch.cache._listed_at > acted
+        shelf.gates["list hung"].set()
         await trio.testing.wait_all_tasks_blocked()
+
+        assert "a" not in shelf.listed
+
+
+async def test_a_look_asked_for_before_a_full_list_began_waits_for_it(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        await trio.sleep(0.9)
+        watch.pleg.look_at("a")
+        watch.pleg._dispatcher._due = trio.current_time()  # both fall due at the same moment
+        shelf.gates["list"] = trio.Event()
+        await trio.sleep(0.5)
+        assert "a" not in shelf.listed
+        shelf.gates["list"].set()
+        await trio.sleep(0.3)
 
         assert "a" not in shelf.listed
 
@@ -420,7 +514,7 @@ async def test_a_slow_look_does_not_take_back_what_a_full_list_saw_since(autojum
         await trio.testing.wait_all_tasks_blocked()
 
         assert {"c1", "c2"} == set(watch.states("a"))
-        assert [] != [r for r in watch.pleg.pods() if len(r.containers) == 2]
+        assert 2 == len(getattr(watch.pleg.pod("a"), "containers", ()))
 
 
 async def test_a_slow_full_list_does_not_take_back_what_a_look_saw_since(autojump_clock: MockClock) -> None:
@@ -439,7 +533,92 @@ async def test_a_slow_full_list_does_not_take_back_what_a_look_saw_since(autojum
         await trio.testing.wait_all_tasks_blocked()
 
         assert {"c1", "c2"} == set(watch.states("a"))
-        assert [] != [r for r in watch.pleg.pods() if len(r.containers) == 2]
+        assert 2 == len(getattr(watch.pleg.pod("a"), "containers", ()))
+
+
+async def test_what_an_overtaken_inspection_brought_does_not_pass_for_what_was_recorded(
+    autojump_clock: MockClock,
+) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c1": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.gates["c1"] = trio.Event()
+        shelf.containers["a"]["c2"] = CREATED
+        watch.pleg.look_at("a")
+        await trio.sleep(0.5)  # an inspection has seen c2 and waits for c1 ...
+        shelf.containers["a"]["c3"] = CREATED
+        await trio.sleep(1)  # ... while a full list has seen c3
+        del shelf.containers["a"]["c2"], shelf.containers["a"]["c3"]  # as it was recorded
+        acted = instant()
+        shelf.gates["c1"].set()
+        seen = await watch.cache.newer_than("a", acted)
+
+        assert ["c1"] == [c.id for c in seen.containers]
+
+
+@pytest.mark.parametrize("missing", [{"c"}, {"c", "d"}])
+async def test_a_pod_that_waits_for_its_inspection_is_asked_for_as_the_newest_list_has_it(
+    missing: set[str], autojump_clock: MockClock
+) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING, "d": RUNNING}, "b": {"e": RUNNING}}
+    async with watching(shelf, replace(BOUNDS, inspections_max=1)) as watch:
+        await trio.sleep(0.5)
+        shelf.gates["slow"] = trio.Event()
+        shelf.containers["b"]["slow"] = CREATED
+        await trio.sleep(1)  # the only place is taken
+        all_of_it = shelf.containers["a"]
+        shelf.containers["a"] = {id_: state for id_, state in all_of_it.items() if id_ not in missing}
+        await trio.sleep(1)  # one list is without them ...
+        assert ["a"] == list(watch.pleg._inspections.waiting)
+        shelf.containers["a"] = all_of_it
+        await trio.sleep(1)  # ... and the next has them again, as they were
+        shelf.gates["slow"].set()
+        await trio.sleep(5)
+
+        assert {"c": RUNNING, "d": RUNNING} == watch.states("a")
+        assert [] == await watch.deaths()
+
+
+async def test_a_pod_that_waits_with_a_look_of_its_own_is_asked_for_as_a_newer_full_list_has_it(
+    autojump_clock: MockClock,
+) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}, "b": {}}
+    async with watching(shelf, replace(BOUNDS, inspections_max=1)) as watch:
+        await trio.sleep(0.5)
+        shelf.gates["slow"] = trio.Event()
+        shelf.containers["b"]["slow"] = CREATED
+        await trio.sleep(1)  # the only place is taken
+        shelf.containers["a"]["d"] = RUNNING
+        watch.pleg.look_at("a")
+        await trio.sleep(0.1)
+        assert ["a"] == list(watch.pleg._inspections.waiting)
+        shelf.containers["a"]["e"] = RUNNING
+        await trio.sleep(1)  # a full list has it
+        shelf.gates["slow"].set()
+        await trio.sleep(5)
+
+        assert {"c": RUNNING, "d": RUNNING, "e": RUNNING} == watch.states("a")
+
+
+async def test_what_happened_to_a_pod_is_asked_for_when_its_turn_comes_and_not_with_every_list(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    change = Relist.change
+    monkeypatch.setattr(Relist, "change", lambda relist, uid: asked.append(uid) or change(relist, uid))
+    shelf = Shelf()
+    shelf.containers = {f"u{number}": {f"c{number}": RUNNING} for number in range(9)}
+    shelf.gates["c0"] = trio.Event()
+    async with watching(shelf, replace(BOUNDS, inspections_max=1)) as watch:
+        await trio.sleep(5)
+        assert {"u0"} == set(asked)
+        shelf.gates["c0"].set()
+        await trio.sleep(1)
+
+        assert [{f"c{number}": RUNNING} for number in range(9)] == [watch.states(f"u{number}") for number in range(9)]
 
 
 async def test_two_looks_at_one_pod_do_not_overlap(autojump_clock: MockClock) -> None:
@@ -481,14 +660,37 @@ async def test_health_counts_successful_lists_only(autojump_clock: MockClock) ->
         assert "pleg was last seen active 181s ago; threshold is 180s: nobody there" == watch.pleg.unhealthy()
 
 
-async def test_hanging_inspections_do_not_make_it_unhealthy(autojump_clock: MockClock) -> None:
+async def test_some_pods_that_hang_or_fail_are_named_and_do_not_make_it_unhealthy(autojump_clock: MockClock) -> None:
     shelf = Shelf()
-    shelf.containers = {"hung": {"h": RUNNING}}
-    shelf.gates["h"] = trio.Event()
+    shelf.containers = {uid: {f"c-{uid}": RUNNING} for uid in ("hung", "failing", "well", "fine")}
+    shelf.gates["c-hung"], shelf.failing = trio.Event(), {"c-failing"}
     async with watching(shelf) as watch:
+        await trio.sleep(9)
+        assert [] == watch.pleg.laggards()
+        await trio.sleep(11)
+        told = {(one.namespace, one.name, one.why) for one in watch.pleg.laggards()}
+        assert {("default", "hung", "no answer yet"), ("default", "failing", "no c-failing")} == told
         await trio.sleep(600)
-
+        assert [0.0, 0.0] == [one.since for one in watch.pleg.laggards()]
         assert watch.pleg.unhealthy() is None
+        shelf.gates["c-hung"].set()
+        shelf.failing.clear()
+        await trio.sleep(2)
+
+        assert [] == watch.pleg.laggards()
+
+
+async def test_when_most_pods_cannot_be_seen_it_is_the_runtime_that_is_unhealthy(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {uid: {f"c-{uid}": RUNNING} for uid in ("a", "b", "well")}
+    shelf.failing = {"c-a", "c-b"}
+    async with watching(shelf) as watch:
+        await trio.sleep(180)
+        assert watch.pleg.unhealthy() is None
+        await trio.sleep(1)
+        told = watch.pleg.unhealthy()
+
+        assert "2 of 3 pods could not be inspected for 180s: default/a (181s: no c-a), default/b (181s: no c-b)" == told
 
 
 async def test_a_runtime_that_is_away_is_said_once(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -498,6 +700,114 @@ async def test_a_runtime_that_is_away_is_said_once(autojump_clock: MockClock, ca
         await trio.sleep(100)
 
     assert 1 == sum("Relist failed" in record.getMessage() for record in caplog.records)
+
+
+async def test_a_damaged_list_is_said_once_wherever_in_it_the_damage_is(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged = [sandbox_list(f"{number:064x}" * 2) for number in range(50)]
+    damaged += [b"\x12\x00" * number + b"\xff" for number in range(50)]
+    left = iter(damaged)
+
+    async def lists(_: str | None = None) -> Sequence[bytes]:
+        return [next(left, b"")]
+
+    shelf = Shelf()
+    monkeypatch.setattr(shelf, "list_sandboxes", lists)
+    async with watching(shelf):
+        await trio.sleep(110)
+
+    said = [record.getMessage() for record in caplog.records if "Relist failed" in record.getMessage()]
+    assert 2 == len(said)
+    assert "stands twice in the list" in said[0]
+    assert "at byte 0: " in said[1]
+
+
+async def test_what_a_broken_runtime_makes_up_fills_no_log(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = iter(range(1000))
+
+    async def lists(_: str | None = None) -> Sequence[bytes]:
+        raise RuntimeFailure("x" * next(words))
+
+    shelf = Shelf()
+    monkeypatch.setattr(shelf, "list_sandboxes", lists)
+    async with watching(shelf):
+        await trio.sleep(100)
+
+    assert KINDS_MAX == sum("Relist failed" in record.getMessage() for record in caplog.records)
+
+
+async def test_pods_that_cannot_be_inspected_are_named_once_and_once_more_when_they_can(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "trikubelet.pleg.telling")
+    shelf = Shelf()
+    shelf.containers = {f"p{n}": {f"c{n}": RUNNING} for n in range(7)}
+    shelf.failing = {f"c{n}" for n in range(7)}
+    async with watching(shelf) as watch:
+        await trio.sleep(60)
+        assert 7 == len(watch.events.all())
+        shelf.failing = {"c6"}
+        await trio.sleep(10)
+    first, second = [record.getMessage() for record in caplog.records if record.name == "trikubelet.pleg.telling"]
+
+    assert first.startswith("Cannot inspect default/p0 (1s: no c0), default/p1 (1s: ")
+    assert f" and 2 more: {REMEDY}" in first
+    assert second == "Inspected again, or gone: " + ", ".join(f"default/p{n}" for n in range(5)) + " and 1 more"
+
+
+async def test_a_pod_whose_inspection_hangs_is_told_of_as_soon_as_it_counts_as_hung(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}, "well": {"d": RUNNING}}
+    shelf.gates["c"] = trio.Event()
+    async with watching(shelf) as watch:
+        await trio.sleep(9)
+        assert [] == [record for record in caplog.records if "Cannot inspect" in record.getMessage()]
+        assert () == watch.events.all()
+        await trio.sleep(3)
+        [said] = [record.getMessage() for record in caplog.records if "Cannot inspect" in record.getMessage()]
+        assert said == f"Cannot inspect default/a (11s: no answer yet): {REMEDY}"
+        [event] = watch.events.all()
+        assert ("default/a", "a", "NotInspected") == (str(event.about), event.about.uid, event.reason)
+        assert "(no answer yet): what is shown of it is from before" in event.message
+        await trio.sleep(200)
+        assert 1 == sum("Cannot inspect" in record.getMessage() for record in caplog.records)
+        assert "default/a (212s: no answer within 30 s)" in (watch.pleg.remark() or "")
+
+
+async def test_so_many_pods_out_of_sight_are_the_nodes_affair(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {f"p{n}": {f"c{n}": RUNNING} for n in range(EVENTS_MAX + 9)}
+    shelf.failing = {f"c{n}" for n in range(EVENTS_MAX + 9)}
+    async with watching(shelf) as watch:
+        await trio.sleep(60)
+
+    assert EVENTS_MAX == len(watch.events.all())
+
+
+async def test_an_event_is_logged_once_it_is_published_however_often_it_was_listed(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level(2))
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}}
+    shelf.failing = {"c"}
+    async with watching(shelf):
+        await trio.sleep(5)
+        assert not [record for record in caplog.records if "event for pod" in record.message]
+        shelf.failing = set()
+        await trio.sleep(5)
+        shelf.containers = {}
+        await trio.sleep(5)
+
+    told = ("ContainerStarted", "ContainerDied", "ContainerRemoved")
+    assert [f"SyncLoop (PLEG): event for pod default/a: {what} c" for what in told] == [
+        record.message for record in caplog.records if "event for pod" in record.message
+    ]
 
 
 async def test_a_list_that_cannot_be_read_is_a_failed_list_and_a_look_at_one_pod_as_well(
@@ -540,9 +850,65 @@ async def test_a_bug_in_listing_is_not_taken_for_a_runtime_that_fails(
             await trio.sleep(5)
 
 
-async def test_a_runtime_without_events_is_left_to_the_relist(autojump_clock: MockClock) -> None:
-    watch = Watch(Shelf(), BOUNDS)
-    await watch.pleg.follow_events(Backoff(0.1, 1.0))
+# ---- the pace ----
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_list_that_takes_long_is_not_followed_by_the_next_at_once(
+    fails: bool, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[float] = []
+
+    async def slow(_: str | None = None) -> Sequence[bytes]:
+        began.append(trio.current_time())
+        await trio.sleep(3)
+        if fails:
+            raise RuntimeUnavailable("nobody there")
+        return []
+
+    shelf = Shelf()
+    monkeypatch.setattr(shelf, "list_sandboxes", slow)
+    async with watching(shelf):
+        await trio.sleep(10)
+
+    assert [0, 6, 12] == pytest.approx(began)
+
+
+async def test_one_list_that_hung_until_its_deadline_does_not_make_the_node_unhealthy(
+    autojump_clock: MockClock,
+) -> None:
+    shelf = Shelf()
+    async with watching(shelf, Bounds()) as watch:
+        await trio.sleep(0.5)
+        shelf.gates["list"] = trio.Event()
+        await trio.sleep(Bounds().runtime_call_seconds_max + 1)
+        assert 0 < (watch.pleg.failing_since or 0) < 2
+        del shelf.gates["list"]
+        for _ in range(100):
+            assert watch.pleg.unhealthy() is None
+            await trio.sleep(1)
+
+        assert watch.pleg.failing_since is None
+
+
+async def test_a_full_list_that_takes_long_does_not_hold_up_single_pods(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.gates["list"] = trio.Event()
+        await trio.sleep(0.95)
+        watch.pleg._dispatcher._looking.add("a")  # its turn has not come when the full list begins
+        acted = instant()
+        watch.pleg.look_at("a")
+        await trio.sleep(0.1)
+        watch.pleg._dispatcher._looking.clear()
+        watch.pleg._dispatcher.stir()
+        with trio.fail_after(1.5):
+            seen = await watch.cache.newer_than("a", acted)
+
+    assert acted < seen.observed_at
+    assert 2.0 == pytest.approx(trio.current_time())
 
 
 # ---- numbers ----
@@ -554,3 +920,15 @@ async def test_pods_and_containers_are_counted_by_state(autojump_clock: MockCloc
     shelf.sandboxes = {"a": {"s1": (READY, ())}, "b": {"s2": (NOTREADY, ())}}
     async with watching(shelf) as watch:
         assert (1, 1, 1, 1, 1) == tuple(watch.pleg.counts())[:5]
+
+
+async def test_each_list_that_is_read_is_measured_and_one_that_fails_is_not(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    async with watching(shelf) as watch:
+        await trio.sleep(2.5)
+        measured = watch.pleg.figures().measured
+        before = measured.decodes.buckets[-1][1]
+        assert (before, True) == (measured.relists.buckets[-1][1], before >= 2)
+        shelf.lists_fail = True
+        await trio.sleep(3)
+        assert before == measured.decodes.buckets[-1][1]

@@ -77,6 +77,18 @@ async def test_a_failed_inspection_is_raised_and_keeps_what_was_known(autojump_c
     assert 3.0 == (await cache.newer_than("a", 1.5)).observed_at
 
 
+async def test_the_error_of_an_inspection_begun_before_is_not_raised_whatever_was_listed_since(
+    autojump_clock: MockClock,
+) -> None:
+    cache = PodCache()
+    cache.listed(3.0, {"a"})
+    cache.put_error("a", 1.0, RuntimeFailure("broken"))
+    assert not await is_ready(cache, "a", 2.0)
+    cache.put(seen("a", 4.0, "c"))
+
+    assert 4.0 == (await cache.newer_than("a", 2.0)).observed_at
+
+
 async def test_waiting_ends_for_those_whose_pod_was_seen_and_for_nobody_else(autojump_clock: MockClock) -> None:
     cache = PodCache()
     got: list[str] = []

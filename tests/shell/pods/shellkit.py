@@ -4,49 +4,100 @@ from __future__ import annotations
 
 import random
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import trio
 
+from shell.csikit import NoThreads
 from trikubelet.app.node import Node, Outside, Rules, join, run_node
 from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.memory import MemoryRules
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.restarts import BackoffLimits
+from trikubelet.host.container_logs import DiskContainerLogs
+from trikubelet.host.pod_files import DiskPodFiles
+from trikubelet.images.puller import PullRules
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState, PodObservation
 from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.chance import Odds, Troubles
-from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes, VirtualClock
+from trikubelet.testing.memory_handlers import MemoryHandlers
+from trikubelet.testing.memory_host import (
+    MemoryContainerLogs,
+    MemoryPodCgroups,
+    MemoryPodFiles,
+    MemoryVolumes,
+    VirtualClock,
+)
+from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
 from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
 from trikubelet.testing.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
 
     from trikubelet.core.lifecycle import Terminated, Terminating
+    from trikubelet.kit.spans import Spans
     from trikubelet.model.k8s import Pod
     from trikubelet.model.objects import ObjectRef
+    from trikubelet.ports import ContainerLogs, Handlers, PodFiles, Runtime
 
 
 class Bench:
     """A world and the disk beside it; agents come and go."""
 
-    def __init__(self, bounds: Bounds | None = None, latency_seconds: float = 0.002) -> None:
+    def __init__(
+        self,
+        bounds: Bounds | None = None,
+        latency_seconds: float = 0.002,
+        allocatable: Mapping[str, int] | None = None,
+        rules: MemoryRules | None = None,
+    ) -> None:
         self.bounds = bounds or Bounds()
         self.world = World()
-        self.files = MemoryPodFiles()
+        memory = MemoryPodFiles()
+        self.files: PodFiles = memory
+        self._logs: ContainerLogs = MemoryContainerLogs(memory)
+        self._facts = NodeFacts(
+            "n", ("192.0.2.1",), 1 << 33, allocatable=allocatable or {}, memory=rules or MemoryRules()
+        )
         self.volumes = MemoryVolumes()
         self.cgroups = MemoryPodCgroups()
+        self.handlers: Handlers = MemoryHandlers(self.world)
         self.images = MemoryImages(["app:1", "app:2"], ["web:2"])
+        self.records, self.logins = MemoryPullRecords(), MemoryLogins()
         self.troubles = Troubles(Odds(latency_seconds))
 
-    def join(self, sources: Sequence[str] = ("file",)) -> Node:
-        """An agent that does not run yet."""
-        runtime = MemoryRuntime(self.world, self.troubles)
-        outside = Outside(runtime, self.images, self.files, self.volumes, self.cgroups, VirtualClock())
-        facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
-        return join(outside, facts, Rules(self.bounds, BackoffLimits(), 5), sources, random.Random(1))
+    def move_to_disk(self, place: Path) -> None:
+        """From now on pods' files are real ones: ``root``, ``logs`` and ``links`` at the place."""
+        self.files = DiskPodFiles(place / "root", place / "logs", place / "links", NoThreads())  # type: ignore[arg-type]
+        self._logs = DiskContainerLogs(place / "logs", ThreadPool("logs", 1))
+        self._facts = replace(self._facts, pod_logs_dir=str(place / "logs"))
+
+    def join(
+        self, sources: Sequence[str] = ("file",), runtime: Runtime | None = None, spans: Spans | None = None
+    ) -> Node:
+        """An agent that does not run yet, on the bench's world unless it has another ``runtime``."""
+        runtime = runtime or MemoryRuntime(self.world, self.troubles)
+        outside = Outside(
+            runtime,
+            self.images,
+            self.files,
+            self._logs,
+            self.volumes,
+            self.cgroups,
+            self.handlers,
+            self.records,
+            self.logins,
+            VirtualClock(),
+        )
+        return join(
+            outside, self._facts, Rules(self.bounds, BackoffLimits(), PullRules(5)), sources, random.Random(1), spans
+        )
 
     @asynccontextmanager
     async def agent(self, *pods: Pod, sources: Sequence[str] = ("file",)) -> AsyncIterator[Node]:
@@ -76,6 +127,11 @@ def phase(node: Node, uid: str) -> str:
     return status.phase if status else ""
 
 
+def does(*command: str) -> k8s.LifecycleHandler:
+    """A hook that runs a command."""
+    return k8s.LifecycleHandler(exec=k8s.ExecAction(command=command))
+
+
 class Said:
     """An event recorder that keeps what it is told, in order."""
 
@@ -92,6 +148,17 @@ class Said:
         return [reason for _, reason, _ in self.events]
 
 
+class Down:
+    """Probes that keep which containers they were told had been stopped, in order."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+
+    def stopped(self, _uid: str, container_id: str) -> None:
+        """Keep it."""
+        self.ids.append(container_id)
+
+
 @dataclass
 class Script:
     """Attempts that do what a test tells them. Every call is kept with the time it began."""
@@ -102,7 +169,12 @@ class Script:
     soons: list[bool] = field(default_factory=list)
     takes_seconds: float = 0.0
     forgotten: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
     interrupted: int = 0
+
+    async def accompany(self, pod: Pod, live: Callable[[], Awaitable[None]]) -> None:
+        """Nothing lives beside it."""
+        await live()
 
     async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
         """There is nothing of the pod."""
@@ -122,6 +194,10 @@ class Script:
     async def clean_up(self, pod: Pod, state: Terminated) -> Outcome:
         """DONE unless told otherwise."""
         return await self._try("clean up", pod, Outcome.DONE)
+
+    def show_serving(self, pod: Pod) -> None:
+        """Keep that it was asked."""
+        self.shown.append(pod.metadata.uid)
 
     def seconds_left(self, pod: Pod) -> float | None:
         return None
@@ -159,8 +235,28 @@ class NothingThere:
     def __init__(self, *uids: str) -> None:
         self.uids = set(uids)
         self.has_listed = True
+        self.failing_since = None
 
-    def pods(self) -> list[object]:
+    def pod(self, _: str) -> None:
+        """Nothing to see."""
+
+    def uids(self) -> list[str]:
+        """Nothing to see."""
+        return []
+
+    def uids_with_dead(self) -> list[str]:
+        """Nothing to see."""
+        return []
+
+    def container_ids(self) -> list[str]:
+        """Nothing to see."""
+        return []
+
+    def is_running(self, _: str) -> bool:
+        """Nothing to see."""
+        return False
+
+    def running(self, beside: object) -> list[object]:
         """Nothing to see."""
         return []
 

@@ -17,12 +17,18 @@ from trikubelet.testing.world import wall_ns
 T = TypeVar("T")
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {}\nspec:\n  containers:\n  - {{name: main, image: '{}'}}\n"
+SETTINGS = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  a: '{}'\n"
 OLD_SECONDS = 3600.0
 
 
 def manifest(name: str, image: str = "app:1") -> str:
     """One pod as a file has it."""
     return POD.format(name, image)
+
+
+def settings(value: str) -> str:
+    """One ConfigMap as a file has it."""
+    return SETTINGS.format(value)
 
 
 class Inline:
@@ -130,16 +136,18 @@ class _Notices:
 
 
 class Snapshots:
-    """The consumer's end: what was published, in names and images."""
+    """The consumer's end: what was published, in names and images; ``objects``: what ``settings`` said."""
 
     def __init__(self) -> None:
         self.slot: Slot[Snapshot] = Slot()
         self.doubtful: tuple[str, ...] = ()
+        self.objects: list[str] = []
 
     async def next(self) -> dict[str, str]:
         """The next snapshot: each pod's name, without its node's, and its image."""
         snapshot = await self.slot.take()
         self.doubtful = snapshot.doubtful
+        self.objects = [one.data["a"] for one in snapshot.objects]
         return {pod.metadata.name.removesuffix("-node"): pod.spec.containers[0].image for pod in snapshot.pods}
 
     async def none_within(self, seconds: float) -> bool:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import trio
 
 from shell.pods.shellkit import Bench, phase, until
-from trikubelet.testing.builders import pod
+from trikubelet.core.containers import ConfigError
+from trikubelet.model import k8s
+from trikubelet.model.runtime import RuntimeHandler, RuntimeInfo
+from trikubelet.model.runtime_config import Mount
+from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trio.testing import MockClock
 
+    from trikubelet.app.node import Node
     from trikubelet.model.k8s import Pod
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/pods")
@@ -57,6 +64,100 @@ async def test_a_full_disk_is_told_and_tried_again_and_is_no_bug(
             assert "a bug in its worker" not in caplog.text
             patch.undo()
             await until(lambda: phase(node, "uid-web") == "Running")
+
+
+@pytest.mark.parametrize(
+    ("told", "trouble"),
+    [
+        pytest.param('failed to prepare subPath for volumeMount "v"', "fails", id="it is not there"),
+        pytest.param("the sub-paths of its volumes were not ready within 120s", "hangs", id="its disk hangs"),
+    ],
+)
+async def test_a_sub_path_that_cannot_be_had_keeps_its_container_waiting(
+    told: str, trouble: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def resolve(*_: object) -> NoReturn:
+        if trouble == "hangs":
+            await trio.sleep_forever()
+        raise ConfigError('failed to prepare subPath for volumeMount "v" of container "main": Not a directory', "main")
+
+    bench = Bench()
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.volumes, "resolve", resolve)
+        async with bench.agent(pod("web")) as node:
+            await until(lambda: any(event.reason == "Failed" for event in node.events.all()), 200)
+            event = next(event for event in node.events.all() if event.reason == "Failed")
+            assert f"Error: {told}" in event.message
+            await until(lambda: waiting(node, "uid-web").reason == "CreateContainerConfigError")
+            assert told in waiting(node, "uid-web").message
+            patch.undo()
+            await until(lambda: phase(node, "uid-web") == "Running", 200)  # one attempt more may hang
+
+
+def with_tools(image: str) -> Pod:
+    """A pod that mounts an image, and has another volume of an image that nobody mounts."""
+    volumes = [("tools", image), ("unused", "gone:1")]
+    return pod(
+        "web",
+        container("main", volume_mounts=(k8s.VolumeMount(name="tools", mount_path="/tools"),)),
+        volumes=tuple(
+            k8s.Volume(name=name, image=k8s.ImageVolumeSource(reference=image, pull_policy="IfNotPresent"))
+            for name, image in volumes
+        ),
+    )
+
+
+async def test_the_image_of_a_volume_is_pulled_before_its_container_is_made(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(with_tools("web:2")) as node:
+        await until(lambda: phase(node, "uid-web") == "Running")
+
+    assert ["web:2"] == bench.images.pulls
+    (made,) = (one.config for one in bench.world.containers.values())
+    assert Mount("/tools", "", readonly=True, image="sha256:web:2", user_specified_image="web:2") == made.mounts[0]
+
+
+async def test_the_image_of_a_volume_that_cannot_be_had_keeps_its_container_waiting(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(with_tools("gone:2")) as node:
+        await until(lambda: node.statuses.get("uid-web") is not None)
+        await until(lambda: waiting(node, "uid-web").reason == "ErrImagePull")
+        assert "gone:2" in waiting(node, "uid-web").message
+
+
+@pytest.mark.parametrize(
+    ("expected", "handler"),
+    [
+        pytest.param(True, RuntimeHandler("", recursive_read_only_mounts=True), id="the runtime can"),
+        pytest.param(False, RuntimeHandler(""), id="it cannot"),
+        pytest.param(False, RuntimeHandler("other", recursive_read_only_mounts=True), id="another handler can"),
+    ],
+)
+async def test_what_the_pods_runtime_handler_can_do_decides_how_far_down_a_mount_is_read_only(
+    expected: bool, handler: RuntimeHandler, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench()
+    told = MemoryRuntime.info
+
+    async def info(runtime: MemoryRuntime) -> RuntimeInfo:
+        return replace(await told(runtime), handlers=(handler,))
+
+    monkeypatch.setattr(MemoryRuntime, "info", info)
+    mount = k8s.VolumeMount(name="v", mount_path="/v", read_only=True, recursive_read_only="IfPossible")
+    volume = k8s.Volume(name="v", host_path=k8s.HostPathVolumeSource(path="/"))
+    async with bench.agent(pod("web", container(volume_mounts=(mount,)), volumes=(volume,))) as node:
+        await until(lambda: phase(node, "uid-web") == "Running")
+
+    (made,) = (one.config for one in bench.world.containers.values())
+    assert expected is made.mounts[0].recursive_read_only
+
+
+def waiting(node: Node, uid: str) -> k8s.ContainerStateWaiting:
+    """Why the pod's container waits."""
+    status = node.statuses.get(uid)
+    assert status is not None
+    state = status.container_statuses[0].state
+    return (state and state.waiting) or k8s.ContainerStateWaiting()
 
 
 async def test_a_deadline_that_passes_during_a_slow_attempt_is_met_right_after_it(

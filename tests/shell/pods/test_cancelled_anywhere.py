@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import trio
 
-from shell.pods.shellkit import Bench, phase, until
+from shell.pods.shellkit import Bench, does, phase, until
 from trikubelet.app.node import run_node
 from trikubelet.kit.settle import settle
 from trikubelet.model import k8s
@@ -37,7 +37,8 @@ ALL = ["a", "b", "sidecar"]
 def whole_pod() -> k8s.Pod:
     """A pod with something of everything."""
     init = [container("first", ["exit", "0", "0.1"]), container("sidecar", restart_policy="Always")]
-    web = pod("web", container("a"), container("b", image="web:2"), init=init, grace=2)
+    hooks = k8s.Lifecycle(post_start=does("exit", "0", "0.1"), pre_stop=does("echo", "bye"))
+    web = pod("web", container("a", lifecycle=hooks), container("b", image="web:2"), init=init, grace=2)
     scratch = k8s.Volume(name="scratch", empty_dir=k8s.EmptyDirVolumeSource())
     return msgspec.structs.replace(web, spec=msgspec.structs.replace(web.spec, volumes=(scratch,)))
 

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from shell.pods.shellkit import Bench, NothingThere, Said, phase, until
+from shell.pods.shellkit import Bench, Said, phase, until
 from trikubelet.core.actions import PodActions
 from trikubelet.core.lifecycle import Terminating
-from trikubelet.core.relist import ContainerRecord, PodRecord
+from trikubelet.kit.turnstile import Turnstile
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import PodSyncError, RetryAt
-from trikubelet.model.runtime import PodObservation, SandboxState, SandboxStatus
+from trikubelet.model.runtime import ContainerState, PodObservation, SandboxState, SandboxStatus
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
 from trikubelet.pods.carry_out import CarryOut, most_urgent
-from trikubelet.pods.desired import DesiredPods
-from trikubelet.pods.housekeeping import Housekeeping
+from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
-from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
 from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ class Idle:
     async def stop_some(self, *_: object) -> None:
         """Nothing is to be stopped."""
 
-    def sandbox(self, *_: object) -> None:
+    async def sandbox(self, *_: object, is_new: bool) -> None:
         """Nobody looks at the configuration."""
 
 
@@ -66,7 +64,9 @@ async def perform(starter: Starter, actions: PodActions) -> None:
         starter=starter,
         stopper=idle,
         events=Said(),
+        turnstile=Turnstile(1, 1.0),
         bounds=Bounds(),  # type: ignore[arg-type]
+        figures=PodFigures(),
     )
     init = [SIDECAR, container("first"), container("second")]
     web = pod("web", container("a"), container("b"), init=init)
@@ -92,6 +92,14 @@ def test_a_real_failure_is_more_urgent_than_a_back_off_and_the_first_back_off_to
 
     assert real is most_urgent([late, real, soon])
     assert soon is most_urgent([late, soon])
+
+
+async def test_without_a_cluster_the_name_of_a_runtime_class_is_its_handlers(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web", runtime_class_name="kata")):
+        await until(lambda: ["main"] == bench.running())
+
+    assert ["kata"] == [config.runtime_handler for config in bench.world.sandbox_configs.values()]
 
 
 async def test_the_grace_of_a_pod_is_one_budget_for_containers_and_sidecars(autojump_clock: MockClock) -> None:
@@ -167,31 +175,36 @@ async def test_a_call_that_makes_something_is_finished_although_its_attempt_is_g
         assert 1 == sum(created in line for line in bench.world.trace)
 
 
-async def test_the_directory_of_a_pod_that_runs_is_not_touched_whoever_started_it(autojump_clock: MockClock) -> None:
-    class Gone:
-        """Everything may go."""
+async def made_and_not_started() -> Bench:
+    """Where an agent made the container of pod "web", and ended before it was started."""
+    bench = Bench()
+    bench.troubles.odds = Odds(0.002, hang=1.0, only=frozenset({"StartContainer"}))
+    async with bench.agent(pod("web")):
+        await until(lambda: bool(bench.world.containers))
+    bench.troubles.odds = Odds(0.002)
+    return bench
 
-        def should_content_be_removed(self, _: str) -> bool:
-            return True
 
-    class Someone(NothingThere):
-        """A container runs that nobody here knows."""
+async def test_a_container_that_an_agent_made_and_never_started_is_made_anew_and_no_restart(
+    autojump_clock: MockClock,
+) -> None:
+    bench = await made_and_not_started()
+    async with bench.agent(pod("web")) as node:
+        await until(lambda: "Running" == phase(node, "uid-web"))
+        await trio.sleep(5)
+        status = node.statuses.get("uid-web")
 
-        def pods(self) -> list[object]:
-            return [PodRecord("uid-alive", "x", "default", (), (ContainerRecord("c", "c", 0, 1, ""),))]
+    assert [(ContainerState.RUNNING, 0)] == [(one.state, one.attempt) for one in bench.world.all_containers()]
+    assert status is not None
+    assert [0] == [one.restart_count for one in status.container_statuses]
 
-    files = MemoryPodFiles()
-    for uid in ("uid-alive", "uid-dead"):
-        files.make_pod(uid)
-    housekeeping = Housekeeping(
-        desired=DesiredPods([]),
-        workers=Gone(),  # type: ignore[arg-type]
-        runtime_pods=Someone(),  # type: ignore[arg-type]
-        files=files,
-        volumes=MemoryVolumes(),
-        cgroups=MemoryPodCgroups(),
-        bounds=Bounds(),
-    )
-    await housekeeping.remove_directories()
 
-    assert {"uid-alive"} == files.pods_on_disk()
+async def test_what_the_logs_remember_of_later_attempts_counts_although_an_earlier_one_never_started(
+    autojump_clock: MockClock,
+) -> None:
+    bench = await made_and_not_started()
+    bench.files.content["/var/log/pods/default_web_uid-web/main/4.log"] = b""
+    async with bench.agent(pod("web")) as node:
+        await until(lambda: "Running" == phase(node, "uid-web"))
+
+    assert [5] == [one.attempt for one in bench.world.all_containers()]

@@ -10,8 +10,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from shell.pods.sourcekit import Inline, Snapshots, manifest
+from shell.pods.sourcekit import Inline, Snapshots, manifest, settings
 from trikubelet.model.bounds import Bounds
+from trikubelet.model.manifest_answer import ManifestAnswer
 from trikubelet.pods.http_source import UrlSource, without_password
 from trikubelet.testing.memory_host import VirtualClock
 
@@ -23,9 +24,10 @@ class MemoryServer:
 
     def __init__(self) -> None:
         self.answer: tuple[int, str] | OSError | None = (200, manifest("one"))
+        self.has_length = True
         self.asked = 0
 
-    async def fetch(self) -> tuple[int, bytes]:
+    async def fetch(self) -> ManifestAnswer:
         await trio.lowlevel.checkpoint()
         self.asked += 1
         if self.answer is None:
@@ -33,7 +35,7 @@ class MemoryServer:
         if isinstance(self.answer, OSError):
             raise self.answer
         status, text = self.answer  # type: ignore[misc] # it is not None here
-        return status, text.encode()
+        return ManifestAnswer(status, text.encode(), self.has_length)
 
 
 class Bench:
@@ -47,7 +49,7 @@ class Bench:
             threads=Inline(),
             clock=VirtualClock(),
             slot=self.snapshots.slot,
-            bounds=Bounds(),
+            bounds=Bounds(http_check_seconds=20.0),
         )
 
     @asynccontextmanager
@@ -68,6 +70,46 @@ async def test_a_url_is_asked_every_twenty_seconds_and_says_something_only_when_
         assert 3 == bench.server.asked
         bench.server.answer = (200, manifest("one", "app:2"))
         assert {"one": "app:2"} == await bench.snapshots.next()
+
+
+async def test_objects_come_from_a_url_too(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.server.answer = (200, settings("1"))
+    async with bench.running():
+        assert {} == await bench.snapshots.next()
+        assert ["1"] == bench.snapshots.objects
+        bench.server.answer = (200, settings("3").replace("\ndata:", "\ndat:"))
+        await bench.snapshots.next()
+        assert (["1"], 1) == (bench.snapshots.objects, len(bench.source.faults()))
+
+
+async def test_without_a_length_an_answer_that_lost_a_pod_is_believed_when_it_comes_again(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    one, both = manifest("one"), f"{manifest('one')}---\n{manifest('two')}"
+    bench.server.has_length, bench.server.answer = False, (200, both)
+    async with bench.running():
+        assert {"one", "two"} == set(await bench.snapshots.next())
+        bench.server.answer = (200, one)
+        await trio.sleep(25)
+        bench.server.answer = (200, both)
+        assert await bench.snapshots.none_within(20), "it was cut"
+        bench.server.answer = (200, one)
+        assert await bench.snapshots.none_within(30), "what was cut once does not count for the next time"
+        assert {"one"} == set(await bench.snapshots.next())
+    doubts = [message for message in caplog.messages if "believed when the next answer is the same" in message]
+    assert 2 == len(doubts)
+
+
+async def test_with_its_length_an_answer_that_lost_a_pod_is_believed_at_once(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.server.answer = (200, f"{manifest('one')}---\n{manifest('two')}")
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.server.answer = (200, manifest("one"))
+        assert not await bench.snapshots.none_within(20.1)
+        assert ["one-node"] == [pod.metadata.name for pod in bench.source.files()[URL].pods]
 
 
 async def test_a_pod_of_a_url_is_no_pod_of_a_file(autojump_clock: MockClock) -> None:
@@ -120,6 +162,8 @@ async def test_only_the_first_failures_are_loud(autojump_clock: MockClock, caplo
         await bench.snapshots.next()
     levels = [record.levelname for record in caplog.records]
     assert ["WARNING"] * 3 + ["DEBUG"] * 2 + ["INFO"] == levels
+    silenced = "(attempt 3 without success; the next are not told here, `trikubelet get pods` says it)"
+    assert [2] == [n for n, message in enumerate(caplog.messages) if message.endswith(silenced)]
     assert f"Manifest URL {URL} answers again after 5 failures" == caplog.messages[-1]
 
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from shell.pods.sourcekit import Inline, MemoryDirectory, Snapshots, manifest
+from shell.pods.sourcekit import Inline, MemoryDirectory, Snapshots, manifest, settings
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.manifest_files import EntryKind
 from trikubelet.pods.file_source import FileSource
@@ -57,6 +57,37 @@ async def test_every_manifest_of_the_directory_is_in_the_first_snapshot(autojump
     async with bench.running():
         assert {"one": "app:1", "two": "app:1", "three": "app:1"} == await bench.snapshots.next()
     assert () == bench.source.faults()
+
+
+async def test_an_object_comes_and_changes_with_its_file_and_a_bad_edit_takes_it_from_nobody(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one") + "---\n" + settings("1"))
+    async with bench.running():
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert ["1"] == bench.snapshots.objects
+
+        bench.directory.write("a.yaml", manifest("one") + "---\n" + settings("2"))
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert ["2"] == bench.snapshots.objects
+        bench.directory.write("a.yaml", manifest("one") + "---\n" + settings("3").replace("\ndata:", "\ndat:"))
+        await bench.snapshots.next()
+        assert (["2"], ["a.yaml"]) == (bench.snapshots.objects, bench.faults())
+        bench.directory.write("a.yaml", manifest("one"))
+        await bench.snapshots.next()
+        assert ([], []) == (bench.snapshots.objects, bench.faults())
+
+
+async def test_a_file_that_just_lost_its_object_may_be_half_written(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", settings("1") + "---\n" + manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", manifest("one"), age_seconds=0)
+        assert await bench.snapshots.none_within(0.5)
+        await bench.snapshots.next()
+        assert [] == bench.snapshots.objects
 
 
 async def test_an_empty_directory_speaks_too(autojump_clock: MockClock) -> None:
@@ -210,10 +241,11 @@ async def test_what_is_no_manifest_is_ignored_and_said_once(
     ]  # fmt: skip
 
 
-async def test_a_link_to_nothing_is_a_fault_and_costs_nothing(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("kind", [EntryKind.LOST, EntryKind.CIRCLE])
+async def test_a_link_to_nothing_is_a_fault_and_costs_nothing(autojump_clock: MockClock, kind: EntryKind) -> None:
     bench = Bench()
     bench.directory.write("a.yaml", manifest("one"))
-    bench.directory.put("b.yaml", EntryKind.LOST)
+    bench.directory.put("b.yaml", kind)
     async with bench.running():
         assert {"one": "app:1"} == await bench.snapshots.next()
         assert ["b.yaml"] == bench.faults()

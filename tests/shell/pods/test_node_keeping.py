@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,7 @@ import trio
 
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.core.names import log_directory_name
+from trikubelet.host.removal import remove_tree
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import StillMounted
 from trikubelet.model.runtime import ContainerState
@@ -19,6 +22,8 @@ from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trio.testing import MockClock
 
 CRASHER = container("main", ["exit", "1", "1"])
@@ -94,7 +99,7 @@ async def test_a_directory_that_cannot_be_removed_is_complained_about_once_and_t
     bench.files.make_pod("uid-gone")
     remove = bench.files.remove_pod
 
-    def refuse(uid: str) -> None:
+    async def refuse(uid: str) -> None:
         raise StillMounted(f"{uid}/volumes/x is a mount point")
 
     bench.files.remove_pod = refuse  # type: ignore[method-assign]
@@ -170,27 +175,170 @@ async def test_garbage_that_cannot_be_removed_is_met_again(autojump_clock: MockC
         await until(lambda: not bench.world.containers and not bench.world.sandboxes, 130)
 
 
-@pytest.mark.parametrize(
-    "broken", ["log_directories", "remove_log_directory", "remove_dead_links", "remove_container_logs", "pods_on_disk"]
-)
-async def test_files_that_cannot_be_touched_are_told_once_met_again_and_never_end_the_agent(
-    broken: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_removals_that_hang_hold_up_nobody_elses(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    stuck = [pod(f"a{number}", container("stuck")) for number in range(10)]
+    async with bench.agent(*stuck, pod("z", container("fine"))) as node:
+        await until(lambda: len(bench.running()) == 11)
+        runtime, asked = node.garbage._runtime, []
+        honest = runtime.remove_container
+
+        async def hang(id_: str) -> None:
+            if id_ in [c.id for c in bench.world.all_containers() if c.name == "stuck"]:
+                asked.append(id_)
+                await trio.sleep_forever()
+            await honest(id_)
+
+        runtime.remove_container = hang  # type: ignore[method-assign]
+        node.slots["file"].put(Snapshot())
+        await until(lambda: bench.running() == [])
+        await until(lambda: len(asked) == 10 and all(c.name == "stuck" for c in bench.world.all_containers()), 35)
+        await trio.sleep(60)
+        assert 10 == len(asked)
+        runtime.remove_container = honest  # type: ignore[method-assign]
+        await until(lambda: not bench.world.containers, 200)
+
+
+async def test_a_failure_whose_words_are_never_the_same_is_told_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
+    tries = iter(range(1000))
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
+    async def refuse(id_: str) -> None:
+        raise RuntimeFailure(f"task {next(tries)} is busy")
+
+    async with bench.agent(pod("web")) as node:
+        await until(lambda: bench.running() == ["main"])
+        runtime = node.garbage._runtime
+        runtime.remove_container = runtime.remove_sandbox = refuse  # type: ignore[method-assign]
+        node.slots["file"].put(Snapshot())
+        await trio.sleep(1800)
+        told = [event.message for event in node.events.all() if event.reason == "ContainerGCFailed"]
+
+    assert next(tries) > 20
+    assert ["Cannot remove container", "Cannot remove sandbox s"] == sorted(one[:23] for one in told)
+    assert 2 == sum("is busy" in record.getMessage() for record in caplog.records)
+
+
+NO_LOGS_GO = {"remove the log {logs}/default_web_uid-web/main/0.log", "remove the logs default_web_uid-web"}
+
+
+@pytest.mark.parametrize(
+    ("call", "place", "told"),
+    [
+        pytest.param("unlink", "0.log", NO_LOGS_GO, id="a log cannot be removed"),
+        pytest.param("scandir", "logs", {"look through the pods' logs"}, id="no log can be looked for"),
+        pytest.param("scandir", "links", {*NO_LOGS_GO, "remove links to logs that are gone"}, id="no link can be"),
+        pytest.param("scandir", "pods", {"look for what pods left behind"}, id="no directory can be"),
+        pytest.param("unlink", "why", {"remove what is left of pod uid-web"}, id="a directory cannot be removed"),
+    ],
+)
+async def test_files_that_cannot_be_touched_are_told_once_met_again_and_never_end_the_agent(
+    call: str,
+    place: str,
+    told: set[str],
+    tmp_path: Path,
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    bench.move_to_disk(tmp_path)
+    honest = getattr(os, call)
+
+    def refuse(path: str | Path, **more: object) -> object:
+        if os.path.basename(path) == place:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return honest(path, **more)
 
     async with bench.agent(pod("web"), pod("stays")) as node:
-        await until(lambda: phase(node, "uid-stays") == "Running")
+        await until(lambda: len(bench.running()) == 2)
+        (tmp_path / "logs/default_web_uid-web/main/0.log").touch()
+        (tmp_path / "root/pods/uid-web/why").touch()
         with monkeypatch.context() as patch:
-            patch.setattr(bench.files, broken, refuse)
+            patch.setattr(os, call, refuse)
             node.slots["file"].put(Snapshot((pod("stays"),)))
             await trio.sleep(300)
             assert ["main"] == bench.running()
-        told = [record for record in caplog.records if "Read-only" in record.getMessage()]
-        assert 1 == len(told), told
+        said = [record.getMessage() for record in caplog.records if "Read-only" in record.getMessage()]
+        whats = [one.removeprefix("Cannot ").partition(", will try again: ")[0] for one in said]
+        assert sorted(what.format(logs=tmp_path / "logs") for what in told) == sorted(whats)
         await until(lambda: {"uid-stays"} == bench.files.pods_on_disk(), 130)
+        await until(lambda: {"default_stays_uid-stays"} == bench.files.log_directories(), 130)
+
+
+@pytest.mark.parametrize("call", ["remove_container", "remove_container_logs", "remove_sandbox"])
+async def test_a_bug_that_one_pods_garbage_provokes_is_told_once_and_the_others_goes(
+    call: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    async with bench.agent(pod("bad", container("bad")), pod("fine", container("fine"))) as node:
+        await until(lambda: bench.running() == ["bad", "fine"])
+        bad_ones = {c.id for c in bench.world.all_containers() if c.name == "bad"}
+        bad_ones |= {s.id for s in bench.world.sandboxes.values() if s.uid == "uid-bad"}
+        owner: object = bench.files if call == "remove_container_logs" else node.garbage._runtime
+        honest = getattr(owner, call)
+
+        async def provoke(about: str) -> None:
+            if about in bad_ones or "uid-bad" in about:
+                raise ValueError("embedded null byte")
+            await honest(about)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, call, provoke)
+            node.slots["file"].put(Snapshot())
+            await trio.sleep(300)
+            told = [record for record in caplog.records if "embedded null byte" in record.getMessage()]
+            assert (1, True) == (len(told), told[0].exc_info is not None)
+            assert "default_fine_uid-fine" not in bench.files.log_directories()
+        await until(lambda: not bench.world.sandboxes and not bench.files.log_directories(), 130)
+
+
+async def test_logs_that_take_for_ever_to_remove_are_told_and_hold_up_nobody_elses(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    hung = [log_directory_name("default", f"a{number}", f"uid-{number}") for number in range(10)]
+    for name in (*hung, "default_z_uid-z"):
+        bench.files.make_log_directory(f"/logs/{name}", "")
+    remove, let_go = bench.files.remove_log_directory, trio.Event()
+
+    async def hang(name: str) -> None:
+        if name in hung:
+            await let_go.wait()
+        await remove(name)
+
+    bench.files.remove_log_directory = hang  # type: ignore[method-assign]
+    async with bench.agent(pod("web")) as node:
+        await until(lambda: bench.running() == ["main"])
+        await until(lambda: "default_z_uid-z" not in bench.files.log_directories(), 100)
+        assert node.garbage.is_busy
+        await trio.sleep(600)
+        said = [record.getMessage() for record in caplog.records if "remove the logs" in record.getMessage()]
+        assert [f"Cannot remove the logs {name}, will try again: no answer in time" for name in hung] == sorted(said)
+        let_go.set()
+        await until(lambda: bench.files.log_directories() == {"default_web_uid-web"})
+        assert not node.garbage.is_busy
+
+
+async def test_no_depth_of_directories_among_the_logs_ends_the_agent(tmp_path: Path, autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.move_to_disk(tmp_path)
+    at = os.open(tmp_path / "logs", os.O_RDONLY)
+    for name in ("default_gone_uid-gone", *("deeper" for _ in range(3000))):
+        os.mkdir(name, dir_fd=at)
+        below = os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+
+    try:
+        async with bench.agent():
+            await until(lambda: not bench.files.log_directories(), 130)
+    finally:
+        with suppress(FileNotFoundError):  # if it failed: pytest cannot remove it either
+            remove_tree(str(tmp_path / "logs/default_gone_uid-gone"))
 
 
 async def test_an_idle_sync_loop_is_healthy_and_says_so(autojump_clock: MockClock) -> None:

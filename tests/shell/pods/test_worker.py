@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,20 +12,35 @@ import trio
 
 from shell.pods.shellkit import Script
 from trikubelet.core.lifecycle import Finished, Outcome, Starting, Stop, StopReason, Sync, Syncing, Terminating
+from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.errors import InvariantBroken, NetworkNotReady, PodSyncError, RetryAt
+from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
 from trikubelet.model.runtime_errors import RuntimeFailure
+from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.worker import PodWorker
 from trikubelet.testing.builders import pod
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from trio.testing import MockClock
 
 BOUNDS = Bounds()
 
 
 def worker_of(script: Script, **fields: object) -> PodWorker:
-    return PodWorker(pod("web", **fields), Starting(), script, BOUNDS, random.Random(1))  # type: ignore[arg-type]
+    return PodWorker(pod("web", **fields), Starting(), script, BOUNDS, random.Random(1), PodFigures())  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def ten_seconds_at_work(script: Script) -> AsyncIterator[PodWorker]:
+    """A worker of a pod that it has begun with, ten seconds later; it works on for the length of the block."""
+    worker = PodWorker(pod("web"), Syncing(), script, BOUNDS, random.Random(1), PodFigures())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run)
+        await trio.sleep(10)
+        yield worker
+        nursery.cancel_scope.cancel()
 
 
 async def lives(worker: PodWorker, seconds: float) -> None:
@@ -36,6 +52,7 @@ async def lives(worker: PodWorker, seconds: float) -> None:
     ("outcome", "least", "most"),
     [
         (Outcome.AGAIN, BOUNDS.resync_seconds, 1.5 * BOUNDS.resync_seconds),
+        (Outcome.IDLE, BOUNDS.resync_seconds, 1.5 * BOUNDS.resync_seconds),
         (PodSyncError("R", "m"), BOUNDS.retry_seconds, 1.5 * BOUNDS.retry_seconds),
         (RuntimeFailure("m"), BOUNDS.retry_seconds, 1.5 * BOUNDS.retry_seconds),
         (trio.TooSlowError(), BOUNDS.retry_seconds, 1.5 * BOUNDS.retry_seconds),
@@ -53,6 +70,17 @@ async def test_how_an_attempt_ended_decides_when_the_next_begins(
     await lives(worker_of(script), 200)
 
     assert least <= script.times[1] - script.times[0] <= most
+
+
+async def test_a_volume_that_failed_is_tried_again_soon_and_then_less_and_less_often(
+    autojump_clock: MockClock,
+) -> None:
+    script = Script([*8 * [VolumeFailed("FailedMount", "m")], Outcome.AGAIN, VolumeFailed("FailedMount", "m")])
+    await lives(worker_of(script), 300)
+
+    gaps = [after - before for before, after in zip(script.times, script.times[1:], strict=False)]
+    least = [0.5, 1, 2, 4, 8, 10, 10, 10, BOUNDS.resync_seconds, 0.5]
+    assert all(least <= gap <= 1.5 * least for gap, least in zip(gaps, least, strict=False)), gaps
 
 
 async def test_delays_are_spread_so_that_pods_do_not_sync_in_step(autojump_clock: MockClock) -> None:
@@ -126,7 +154,7 @@ async def test_a_pod_stopped_before_its_first_attempt_is_finished_without_one(au
 
 async def test_a_pod_that_exists_already_is_stopped_even_before_its_first_attempt(autojump_clock: MockClock) -> None:
     script = Script()
-    worker = PodWorker(pod("web"), Syncing(), script, BOUNDS, random.Random(1))
+    worker = PodWorker(pod("web"), Syncing(), script, BOUNDS, random.Random(1), PodFigures())
     worker.ask(Stop(StopReason.DELETED))
     await worker.run()
 
@@ -141,6 +169,14 @@ async def test_each_attempt_sees_the_world_as_it_is_after_the_one_before(autojum
     assert -math.inf == script.sinces[0]
     for began, since in zip(script.times, script.sinces[1:], strict=False):
         assert began + 5 <= since < began + 5.001
+
+
+async def test_an_attempt_that_did_nothing_is_not_waited_for_to_show(autojump_clock: MockClock) -> None:
+    script = Script([Outcome.AGAIN, Outcome.IDLE, Outcome.IDLE, Outcome.AGAIN], takes_seconds=5)
+    await lives(worker_of(script), 500)
+
+    first, acted, idle, idle_again, acted_again = script.sinces[:5]
+    assert -math.inf == first < acted == idle == idle_again < acted_again
 
 
 async def test_before_a_pod_is_stopped_it_is_looked_at_for_what_the_interrupted_attempt_made(
@@ -209,6 +245,53 @@ async def test_a_bug_in_an_attempt_is_logged_counted_and_tried_again(
     assert "a bug in its worker" in caplog.text
 
 
+async def fails_when_cancelled(error: Exception) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        raise error
+
+
+async def is_deleted_during(sync: Callable[..., Awaitable[Outcome]]) -> tuple[Script, PodWorker]:
+    """A pod that is deleted a second after an attempt was begun which does this."""
+    script = Script()
+    script.sync = sync  # type: ignore[method-assign]
+    worker = worker_of(script)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run)
+        await trio.sleep(1)
+        worker.ask(Stop(StopReason.DELETED))
+    return script, worker
+
+
+async def test_a_bug_that_shows_when_the_attempt_is_interrupted_stays_the_pods_own(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def sync(newest: object, observed: object) -> Outcome:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fails_when_cancelled, ValueError("oops"))
+            nursery.start_soon(trio.sleep_forever)
+        return Outcome.AGAIN
+
+    script, worker = await is_deleted_during(sync)
+
+    assert ["terminate 30", "clean up"] == script.told
+    assert 1.0 == script.times[0]
+    assert 1 == worker.statistics().failures
+    assert "a bug in its worker" in caplog.text
+
+
+async def test_an_invariant_broken_in_an_interrupted_attempt_is_let_through(autojump_clock: MockClock) -> None:
+    async def sync(newest: object, observed: object) -> Outcome:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fails_when_cancelled, InvariantBroken("x"))
+            nursery.start_soon(trio.sleep_forever)
+        return Outcome.AGAIN
+
+    with pytest.RaisesGroup(InvariantBroken, flatten_subgroups=True):
+        await is_deleted_during(sync)
+
+
 @pytest.mark.parametrize("error", [InvariantBroken("x"), ExceptionGroup("g", [InvariantBroken("x"), KeyError()])])
 async def test_a_broken_invariant_is_let_through(error: Exception, autojump_clock: MockClock) -> None:
     with pytest.raises((InvariantBroken, ExceptionGroup)):
@@ -236,3 +319,42 @@ async def test_what_a_worker_does_is_told_in_words(autojump_clock: MockClock) ->
         statistics.busy_since,
     )
     assert not isinstance(statistics.state, Terminating)
+
+
+async def test_what_probes_conclude_is_shown_in_the_middle_of_an_attempt_and_acted_on_after_it(
+    autojump_clock: MockClock,
+) -> None:
+    script = Script(takes_seconds=30)
+    async with ten_seconds_at_work(script) as worker:
+        worker.serving_changed()
+        assert ["uid-web"] == script.shown
+        await trio.sleep(25)
+        assert [0, 30] == [round(at - script.times[0]) for at in script.times]
+
+
+async def test_between_attempts_the_next_one_shows_it(autojump_clock: MockClock) -> None:
+    script = Script()
+    async with ten_seconds_at_work(script) as worker:
+        worker.serving_changed()
+        await trio.sleep(1)
+        assert ([], 2) == (script.shown, len(script.calls))
+
+
+async def test_a_readiness_gate_is_shown_without_an_attempt(autojump_clock: MockClock) -> None:
+    script = Script()
+    async with ten_seconds_at_work(script) as worker:
+        edited = pod("web", grace=3)
+        worker.heed_gates(edited)
+        await trio.sleep(1)
+        assert (["uid-web"], 1, edited) == (script.shown, len(script.calls), worker.pod)
+
+
+async def test_an_attempt_that_began_without_a_gates_condition_is_followed_by_another(
+    autojump_clock: MockClock,
+) -> None:
+    script = Script(takes_seconds=30)
+    async with ten_seconds_at_work(script) as worker:
+        worker.heed_gates(pod("web"))
+        assert ["uid-web"] == script.shown
+        await trio.sleep(25)
+        assert [0, 30] == [round(at - script.times[0]) for at in script.times]

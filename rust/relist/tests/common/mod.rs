@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub mod status;
+
 /// Numbers that look random and are the same every time (xorshift).
 pub struct Chance(pub u64);
 
@@ -69,6 +71,8 @@ pub struct Sandbox {
     pub uid: String,
     pub state: u64,
     pub created_at: i64,
+    /// As of a container.
+    pub laden: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -80,26 +84,61 @@ pub struct Container {
     pub attempt: u32,
     pub state: u64,
     pub created_at: i64,
-    /// Bytes of annotations that nobody reads.
-    pub ballast: usize,
+    /// Whether it carries what a kubelet's containers carry and nobody here reads.
+    pub laden: bool,
 }
 
-pub fn sandbox(item: &Sandbox, out: &mut Vec<u8>) {
+/// A map as Go writes it: in an order of its own each time.
+fn map(field: u64, mut pairs: Vec<(&str, &str)>, chance: &mut Chance, out: &mut Vec<u8>) {
+    chance.shuffle(&mut pairs);
+    pairs.iter().for_each(|(key, value)| entry(field, key, value, out));
+}
+
+const PORTS: &str =
+    r#"[{"name":"http","containerPort":8080,"protocol":"TCP"},{"name":"metrics","containerPort":9090}]"#;
+const HOOK: &str = r#"{"exec":{"command":["/bin/sh","-c","test -f /tmp/drained || (touch /tmp/drained \u0026\u0026 kill -s QUIT 1 \u0026\u0026 sleep 10)"]},"comment":"let the balancer see that this one is going away"}"#;
+const APPLIED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{},"name":"web","namespace":"ns"},"spec":{"containers":[{"image":"registry.example/some/image:1","name":"container-0","resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}]}}"#;
+
+pub fn sandbox(item: &Sandbox, chance: &mut Chance, out: &mut Vec<u8>) {
+    let name = format!("pod-{}", item.uid);
     message(1, out, |out| {
         text(1, &item.id, out);
         message(2, out, |out| {
-            text(1, &format!("pod-{}", item.uid), out);
+            text(1, &name, out);
             text(2, &item.uid, out);
             text(3, "ns", out);
         });
         number(3, item.state, out);
         number(4, item.created_at as u64, out);
-        entry(5, "io.kubernetes.pod.uid", &item.uid, out);
-        entry(5, "app", "something", out);
+        let mut labels = vec![("io.kubernetes.pod.uid", &*item.uid), ("app", "something")];
+        if item.laden {
+            labels.extend([
+                ("io.kubernetes.pod.name", &*name),
+                ("io.kubernetes.pod.namespace", "ns"),
+                ("app.kubernetes.io/component", "frontend"),
+                ("app.kubernetes.io/part-of", "something-larger"),
+                ("pod-template-hash", "5d5f8d8b5c"),
+            ]);
+        }
+        map(5, labels, chance, out);
+        if item.laden {
+            let annotations = vec![
+                ("kubectl.kubernetes.io/last-applied-configuration", APPLIED),
+                ("kubernetes.io/config.seen", "2026-01-02T03:04:05.678901234Z"),
+                ("kubernetes.io/config.source", "api"),
+                ("prometheus.io/scrape", "true"),
+                ("prometheus.io/path", "/metrics"),
+                ("checksum/config", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),
+                ("linkerd.io/inject", "enabled"),
+            ];
+            map(6, annotations, chance, out);
+        }
     });
 }
 
-pub fn container(item: &Container, out: &mut Vec<u8>) {
+pub fn container(item: &Container, chance: &mut Chance, out: &mut Vec<u8>) {
+    let pod = format!("pod-{}", item.uid);
+    let digest = format!("sha256:{:064x}", item.created_at);
     message(1, out, |out| {
         text(1, &item.id, out);
         text(2, &item.sandbox_id, out);
@@ -108,18 +147,34 @@ pub fn container(item: &Container, out: &mut Vec<u8>) {
             number(2, item.attempt.into(), out);
         });
         message(4, out, |out| text(1, "registry.example/some/image:1", out));
-        text(5, "sha256:0000", out);
+        text(5, &digest, out);
         number(6, item.state, out);
         number(7, item.created_at as u64, out);
-        entry(8, "io.kubernetes.container.name", &item.name, out);
-        entry(8, "io.kubernetes.pod.uid", &item.uid, out);
-        entry(8, "io.kubernetes.pod.name", &format!("pod-{}", item.uid), out);
-        entry(8, "io.kubernetes.pod.namespace", "ns", out);
-        if item.ballast > 0 {
-            entry(9, "ballast", &"x".repeat(item.ballast), out);
+        let labels = vec![
+            ("io.kubernetes.container.name", &*item.name),
+            ("io.kubernetes.pod.uid", &*item.uid),
+            ("io.kubernetes.pod.name", &*pod),
+            ("io.kubernetes.pod.namespace", "ns"),
+        ];
+        map(8, labels, chance, out);
+        if item.laden {
+            let annotations = vec![
+                ("io.kubernetes.container.hash", "5f3a1c2e"),
+                ("io.kubernetes.container.ports", PORTS),
+                ("io.kubernetes.container.preStopHandler", HOOK),
+                ("io.kubernetes.container.restartCount", "0"),
+                ("io.kubernetes.container.terminationMessagePath", "/dev/termination-log"),
+                ("io.kubernetes.container.terminationMessagePolicy", "File"),
+                ("io.kubernetes.pod.terminationGracePeriod", "30"),
+            ];
+            map(9, annotations, chance, out);
+            text(10, &digest, out);
         }
     });
 }
+
+/// The first thing on a node was made then, in nanoseconds since the epoch.
+const SINCE: i64 = 1_767_323_045_678_901_234;
 
 /// What a node has: pods of one sandbox and two containers.
 #[derive(Clone, Debug, Default)]
@@ -129,13 +184,13 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn of(containers: usize, ballast: usize) -> Node {
+    pub fn of(containers: usize, laden: bool) -> Node {
         let uid = |pod: usize| format!("{pod:08x}-0000-4000-8000-000000000000");
         // Ids are hashes and come in no order.
         let id = |kind: u64, number: usize| format!("{:064x}", Chance(kind << 32 | (number as u64 + 1)).next());
         Node {
             sandboxes: (0..containers / 2)
-                .map(|n| Sandbox { id: id(1, n), uid: uid(n), state: 0, created_at: n as i64 })
+                .map(|n| Sandbox { id: id(1, n), uid: uid(n), state: 0, created_at: SINCE + n as i64, laden })
                 .collect(),
             containers: (0..containers)
                 .map(|n| Container {
@@ -145,8 +200,8 @@ impl Node {
                     name: format!("container-{}", n % 2),
                     attempt: 0,
                     state: 1,
-                    created_at: n as i64,
-                    ballast,
+                    created_at: SINCE + n as i64,
+                    laden,
                 })
                 .collect(),
         }
@@ -158,8 +213,22 @@ impl Node {
         chance.shuffle(&mut sandboxes);
         chance.shuffle(&mut containers);
         let (mut one, mut two) = (Vec::new(), Vec::new());
-        sandboxes.iter().for_each(|item| sandbox(item, &mut one));
-        containers.iter().for_each(|item| container(item, &mut two));
+        sandboxes.iter().for_each(|item| sandbox(item, chance, &mut one));
+        containers.iter().for_each(|item| container(item, chance, &mut two));
         (one, two)
+    }
+}
+
+/// Insert, cut, change or remove bytes: how, where, what.
+pub fn mutate(bytes: &mut Vec<u8>, wounds: &[(u8, usize, u8)]) {
+    for (how, place, value) in wounds {
+        let place = place % (bytes.len() + 1);
+        match how % 4 {
+            0 => bytes.insert(place, *value),
+            1 => bytes.truncate(place),
+            _ if place == bytes.len() => bytes.push(*value),
+            2 => bytes[place] = *value,
+            _ => drop(bytes.remove(place)),
+        }
     }
 }

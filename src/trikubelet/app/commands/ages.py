@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+from trikubelet.app.commands.blanks import UNKNOWN
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 
-UNKNOWN = "<unknown>"
 _INVALID = "<invalid>"
 
 

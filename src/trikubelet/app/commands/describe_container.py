@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.app.commands.layout import NONE
+from trikubelet.app.commands.blanks import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

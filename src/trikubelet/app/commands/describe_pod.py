@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.app.commands.ages import since
+from trikubelet.app.commands.blanks import NONE
 from trikubelet.app.commands.describe_container import describe_container
 from trikubelet.app.commands.describe_volume import describe_volume
-from trikubelet.app.commands.layout import NONE, Layout
+from trikubelet.app.commands.event_row import message_of
+from trikubelet.app.commands.layout import Layout
 from trikubelet.core.names import as_container
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.model import k8s
@@ -18,28 +20,38 @@ if TYPE_CHECKING:
 
     from trikubelet.server.node_view import ManifestFault, PodWork
 
+ATTEMPT_SECONDS_LONG: Final = 5.0
+"""An attempt that takes longer waits for something, and whoever looks at the pod is to know."""
+_ENDED: Final = ("Succeeded", "Failed")
+
 
 def describe_pod(
     pod: k8s.Pod,
     events: Sequence[k8s.Event],
     faults: Sequence[ManifestFault],
     work: PodWork | None,
+    troubles: Sequence[str],
     now_ns: int,
 ) -> list[str]:
-    """The lines. ``events`` are this pod's, last seen longest ago first; ``faults`` those of its manifest."""
+    """The lines. ``events`` are this pod's, last seen longest ago first; ``faults`` those of its manifest; ``troubles``
+    why its node cannot do its work."""
     out = Layout()
     status = pod.status or k8s.PodStatus()
     _head(out, pod, status, now_ns)
-    _containers(out, "Init Containers", pod.spec.init_containers, status.init_container_statuses)
-    _containers(out, "Containers", pod.spec.containers, status.container_statuses)
+    pulls = {} if work is None else work.pulls
+    _containers(out, "Init Containers", pod.spec.init_containers, status.init_container_statuses, pulls)
+    _containers(out, "Containers", pod.spec.containers, status.container_statuses, pulls)
     extra = tuple(as_container(one) for one in pod.spec.ephemeral_containers)
-    _containers(out, "Ephemeral Containers", extra, status.ephemeral_container_statuses)
+    _containers(out, "Ephemeral Containers", extra, status.ephemeral_container_statuses, pulls)
     _conditions(out, status)
-    _volumes(out, pod)
+    _volumes(out, pod, {} if work is None else work.volumes)
     _tail(out, pod, status)
     _manifest(out, faults)
     _work(out, work)
-    _events(out, events, now_ns)
+    if troubles and status.phase not in _ENDED:
+        out.title(0, "Node Troubles")
+        out.texts(1, troubles)
+    events_of(out, events, now_ns)
     return out.lines()
 
 
@@ -70,7 +82,7 @@ def _head(out: Layout, pod: k8s.Pod, status: k8s.PodStatus, now_ns: int) -> None
         out.field(0, "Start Time", when(status.start_time))
     out.fields(0, "Labels", pairs(meta.labels, "="))
     out.fields(0, "Annotations", pairs(meta.annotations, ": "))
-    if meta.deletion_timestamp and status.phase not in ("Succeeded", "Failed"):
+    if meta.deletion_timestamp and status.phase not in _ENDED:
         out.field(0, "Status", f"Terminating (lasts {since(meta.deletion_timestamp, now_ns)})")
         grace = meta.deletion_grace_period_seconds
         grace = spec.termination_grace_period_seconds if grace is None else grace
@@ -93,7 +105,11 @@ def _head(out: Layout, pod: k8s.Pod, status: k8s.PodStatus, now_ns: int) -> None
 
 
 def _containers(
-    out: Layout, title: str, containers: Sequence[k8s.Container], statuses: Iterable[k8s.ContainerStatus]
+    out: Layout,
+    title: str,
+    containers: Sequence[k8s.Container],
+    statuses: Iterable[k8s.ContainerStatus],
+    pulls: Mapping[str, str],
 ) -> None:
     if not containers:
         return
@@ -102,6 +118,8 @@ def _containers(
     for container in containers:
         out.title(1, container.name)
         describe_container(out, container, by_name.get(container.name), when)
+        if container.name in pulls:
+            out.field(2, "Image Pull", pulls[container.name])
 
 
 def _conditions(out: Layout, status: k8s.PodStatus) -> None:
@@ -113,7 +131,7 @@ def _conditions(out: Layout, status: k8s.PodStatus) -> None:
     out.table(1, ("Type", "Status", *(["Reason"] if reasons else [])), rows)
 
 
-def _volumes(out: Layout, pod: k8s.Pod) -> None:
+def _volumes(out: Layout, pod: k8s.Pod, told: Mapping[str, str]) -> None:
     if not pod.spec.volumes:
         out.field(0, "Volumes", NONE)
         return
@@ -121,6 +139,8 @@ def _volumes(out: Layout, pod: k8s.Pod) -> None:
     for volume in pod.spec.volumes:
         out.title(1, volume.name)
         describe_volume(out, volume)
+        if volume.name in told:
+            out.field(2, "State", told[volume.name])
 
 
 def _tail(out: Layout, pod: k8s.Pod, status: k8s.PodStatus) -> None:
@@ -148,9 +168,14 @@ def _manifest(out: Layout, faults: Sequence[ManifestFault]) -> None:
 def _work(out: Layout, work: PodWork | None) -> None:
     if work is not None and work.last_error:
         out.field(0, "Last Attempt", f"failed ({work.failures} of {work.attempts}): {work.last_error}")
+    if work is not None and work.busy_seconds is not None and work.busy_seconds >= ATTEMPT_SECONDS_LONG:
+        out.field(0, "This Attempt", f"under way for {work.busy_seconds:.0f}s (number {work.attempts})")
+    if work is not None and work.unseen_seconds is not None:
+        out.field(0, "Not Inspected", f"for {work.unseen_seconds:.0f}s: {work.unseen_because}")
 
 
-def _events(out: Layout, events: Sequence[k8s.Event], now_ns: int) -> None:
+def events_of(out: Layout, events: Sequence[k8s.Event], now_ns: int) -> None:
+    """The table of an object's events, last seen longest ago first."""
     if not events:
         out.field(0, "Events", NONE)
         return
@@ -161,7 +186,7 @@ def _events(out: Layout, events: Sequence[k8s.Event], now_ns: int) -> None:
             event.reason,
             event_age(event, now_ns),
             event.source.component if event.source else "",
-            event.message,
+            message_of(event),
         )
         for event in events
     ]

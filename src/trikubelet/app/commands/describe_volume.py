@@ -1,4 +1,4 @@
-"""A volume's part of a description: its kind and what that kind is told.
+"""A volume's part of a pod's description: its kind and what that kind is told; and its own.
 
 The kinds static pods use are spelt out; of any other the fields are listed as the API has them.
 """
@@ -8,13 +8,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import json
+
+from trikubelet.app.commands.blanks import NONE
+from trikubelet.app.commands.layout import Layout
+from trikubelet.core.names import all_containers
 
 if TYPE_CHECKING:
-    from trikubelet.app.commands.layout import Layout
     from trikubelet.model import k8s
 
 LEVEL = 2
 _SHORT = {"nfs", "csi", "fc", "rbd", "iscsi"}
+
+
+def describe_pod_volume(pod: k8s.Pod, volume: k8s.Volume, state: str) -> list[str]:
+    """The lines about one volume by itself: whose it is, how it was left, and which containers have it where."""
+    out = Layout()
+    out.field(0, "Name", volume.name)
+    out.field(0, "Pod", pod.metadata.name)
+    out.field(0, "Namespace", pod.metadata.namespace)
+    out.field(0, "State", state or NONE)
+    mounts = [
+        f"{container.name} at {mount.mount_path}{' (read-only)' if mount.read_only else ''}"
+        for container in all_containers(pod)
+        for mount in container.volume_mounts
+        if mount.name == volume.name
+    ]
+    out.fields(0, "Mounted By", mounts)
+    out.title(0, "Source")
+    describe_volume(out, volume)
+    return out.lines()
 
 
 def describe_volume(out: Layout, volume: k8s.Volume) -> None:
@@ -73,7 +96,14 @@ def _other(out: Layout, volume: k8s.Volume) -> None:
     for kind, fields in told.items():
         out.field(LEVEL, "Type", _kind(kind))
         for name, value in fields.items():
-            out.field(LEVEL, _kind(name), value)
+            out.fields(LEVEL, _kind(name), _values(value))
+
+
+def _values(value: object) -> list[str]:
+    """Each in a line: what has names as kubectl has it, what is deeper as JSON."""
+    if isinstance(value, dict):
+        return [f"{name}={one if isinstance(one, str) else json.encode(one).decode()}" for name, one in value.items()]
+    return [str(value)]
 
 
 def _kind(name: str) -> str:

@@ -7,3 +7,9 @@ class CommandFailed(Exception):
     """A verb cannot do what was asked. The message is for the person who asked; ``exit_code`` for the shell."""
 
     exit_code = 1
+
+
+class Misunderstood(CommandFailed):
+    """A verb's words say nothing that can be done."""
+
+    exit_code = 2

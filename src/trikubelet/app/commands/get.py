@@ -1,46 +1,53 @@
-"""``trikubelet get pods [NAME…]`` and ``get events``: tables as kubectl prints them, or the objects themselves.
+"""``trikubelet get KIND [NAME…]``: tables as kubectl prints them, or the objects themselves.
 
-Faulty manifests are part of the answer: a person who looks for the pod they just wrote down must learn here why it is
-not there. They go to standard error, so that whatever reads the table is not disturbed.
+Faulty manifests are part of the answer about pods: a person who looks for the pod they just wrote down must learn here
+why it is not there. They go to standard error, so that whatever reads the table is not disturbed.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 import trio
 
 from trikubelet.app.client import Agent
 from trikubelet.app.commands import asking
-from trikubelet.app.commands.ages import since
-from trikubelet.app.commands.objects import TABLE, WIDE, as_list, show
-from trikubelet.app.commands.pod_row import pod_row
+from trikubelet.app.commands.failed import CommandFailed
+from trikubelet.app.commands.kinds import KINDS, PODS, Listed, add_kind_argument, listed_pod, read_things
+from trikubelet.app.commands.objects import TABLE, WIDE, Output, as_list, read_output, show
 from trikubelet.app.commands.printable import in_a_cell
-from trikubelet.app.commands.tables import PodTable, Table
-from trikubelet.model.k8s import Pod
+from trikubelet.app.commands.tables import Table
+from trikubelet.app.commands.words import Parser, valid_selector
+from trikubelet.kit.every import Every
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-EVENT_COLUMNS = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+    from trikubelet.app.commands.kinds import Kind
+    from trikubelet.model.k8s import Pod
 
-
-class Change(msgspec.Struct, frozen=True):
-    """A line of a watch."""
-
-    type: str
-    object: Pod
+LOOK_SECONDS: Final = 1.0
+"""How often a watch of anything but pods asks again."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The words of ``get``."""
-    made = argparse.ArgumentParser(prog="trikubelet get", description="Show what this node runs.")
-    made.add_argument("kind", choices=(*asking.POD_WORDS, *asking.EVENT_WORDS), metavar="pods|events")
-    made.add_argument("names", nargs="*", metavar="NAME", help="only these pods")
-    made.add_argument("-o", "--output", choices=("wide", "json", "yaml", "name"), default=TABLE, help="another form")
+    made = Parser(prog="trikubelet get", description="Show what this node runs.")
+    add_kind_argument(made, [kind.words[0] for kind in KINDS], "what to show")
+    made.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    made.add_argument(
+        "-o",
+        "--output",
+        type=read_output,
+        default=Output(TABLE),
+        metavar="wide|json|yaml|name|jsonpath=TEMPLATE",
+        help="another form",
+    )
+    made.add_argument(
+        "-l", "--selector", type=valid_selector, metavar="LABELS", help="only what has such labels: a=b,c!=d,e in (f,g)"
+    )
     made.add_argument("-w", "--watch", action="store_true", help="go on and show every change")
     made.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
     made.add_argument("--no-headers", action="store_true", help="without the headings")
@@ -51,55 +58,82 @@ def parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``get``; the exit code. Raises CommandFailed."""
-    args = parser().parse_args(argv)
-    args.names = [asking.bare_name(word) for word in args.names]
-    if args.kind in asking.EVENT_WORDS:
-        if args.watch or args.names:
-            parser().error("events are shown all at once: neither NAME nor --watch goes with them")
-        trio.run(_events, args)
-    else:
-        trio.run(_pods, args)
+    args = parser().parse_intermixed_args(argv)
+    kind = read_things(args)
+    if args.names and args.selector is not None:
+        parser().error("names and a selector: give one of them")
+    trio.run(_get, args, kind)
     return 0
 
 
-async def _pods(args: argparse.Namespace) -> None:
+async def _get(args: argparse.Namespace, kind: Kind) -> None:
     agent = Agent(asking.socket_path(args))
-    everything = await asking.pods(agent)
-    shown = _chosen(args, everything)
-    if args.output in (TABLE, WIDE):
-        table = PodTable(wide=args.output == WIDE, namespaces=args.all_namespaces, headings=not args.no_headers)
-        _print_rows(table, shown)
-        if not shown and not args.watch:
-            print(_nothing(args, everything), file=sys.stderr)
-    else:
-        table = None
-        show(as_list(shown) if len(args.names) != 1 or len(shown) != 1 else shown[0], shown, args.output)
+    everything = await kind.ask(agent)
+    shown, missing = _chosen(args, kind, everything)
+    if missing and not shown:
+        raise missing
+    table = _table(args, kind) if args.output.is_table else None
     if table is not None:
+        _print_rows(table, args, kind, shown)
+        if not shown and not args.watch:
+            print(_nothing(args, kind, everything), file=sys.stderr)
+    else:
+        wholes = [one.whole for one in shown]
+        single = len(args.names) == 1 and len(wholes) == 1
+        show(wholes[0] if single else as_list(wholes), [f"{kind.name}/{one.name}" for one in shown], args.output)
+    if kind is PODS and table is not None:
         await _print_troubles(agent)
-    if args.watch:
-        await _watch(agent, args, {pod.metadata.uid: pod for pod in everything}, table)
+    if missing:
+        raise missing
+    if args.watch and kind is PODS:
+        await _watch(agent, args, {one.whole.metadata.uid: one.whole for one in everything}, table)
+    elif args.watch:
+        await _look_again(agent, args, kind, everything, table)
 
 
-def _chosen(args: argparse.Namespace, everything: Iterable[Pod]) -> list[Pod]:
-    """The pods that were asked for. Raises CommandFailed for a name that is not there."""
-    chosen = [pod for pod in everything if args.all_namespaces or pod.metadata.namespace == args.namespace]
+def _chosen(
+    args: argparse.Namespace, kind: Kind, everything: Sequence[Listed]
+) -> tuple[list[Listed], CommandFailed | None]:
+    """What was asked for, and what to say of names that are not there."""
+    chosen = [one for one in everything if _is_meant(args, kind, one)]
     if not args.names:
-        return chosen
-    for name in args.names:
-        if all(pod.metadata.name != name for pod in chosen):
-            raise asking.not_found(name, args.namespace, everything)
-    return [pod for name in args.names for pod in chosen if pod.metadata.name == name]
+        return chosen, None
+    there = {one.name for one in chosen}
+    lost = [str(_missing(args, kind, name, everything)) for name in args.names if name not in there]
+    found = [one for name in args.names for one in chosen if one.name == name]
+    return found, CommandFailed("\nerror: ".join(lost)) if lost else None
 
 
-def _nothing(args: argparse.Namespace, everything: Sequence[Pod]) -> str:
-    if args.all_namespaces or not everything:
-        return "No resources found" if args.all_namespaces else f"No resources found in {args.namespace} namespace."
-    return f"No resources found in {args.namespace} namespace. ({len(everything)} pods in others: use -A)"
+def _missing(args: argparse.Namespace, kind: Kind, name: str, everything: Sequence[Listed]) -> CommandFailed:
+    if kind is PODS:
+        return asking.not_found(name, args.namespace, [one.whole for one in everything])
+    return CommandFailed(f'{kind.words[0]} "{name}" not found')
 
 
-def _print_rows(table: PodTable, pods: Iterable[Pod]) -> None:
-    now = asking.now_ns()
-    for line in table.lines(pod_row(pod, now) for pod in pods):
+def _is_meant(args: argparse.Namespace, kind: Kind, one: Listed) -> bool:
+    if kind.namespaced and not args.all_namespaces and one.namespace != args.namespace:
+        return False
+    return args.selector is None or args.selector(one.labels)
+
+
+def _nothing(args: argparse.Namespace, kind: Kind, everything: Sequence[Listed]) -> str:
+    if not kind.namespaced or args.all_namespaces:
+        return "No resources found"
+    others = len(everything) if args.selector is None else 0
+    hint = f" ({others} {kind.words[0]} in others: use -A)" if others else ""
+    return f"No resources found in {args.namespace} namespace.{hint}"
+
+
+def _table(args: argparse.Namespace, kind: Kind) -> Table:
+    columns = ["NAMESPACE"] if kind.namespaced and args.all_namespaces else []
+    columns += [*kind.columns, *(kind.wide if args.output.form == WIDE else ())]
+    return Table(columns, show_headings=not args.no_headers)
+
+
+def _print_rows(table: Table, args: argparse.Namespace, kind: Kind, shown: Iterable[Listed]) -> None:
+    width = len(kind.columns) + (len(kind.wide) if args.output.form == WIDE else 0)
+    before = [""] if kind.namespaced and args.all_namespaces else []
+    for line in table.lines([*(one.namespace for _ in before), *one.cells[:width]] for one in shown):
         print(line)
     sys.stdout.flush()
 
@@ -113,54 +147,35 @@ async def _print_troubles(agent: Agent) -> None:
         print(in_a_cell(f"{fault}{kept}"), file=sys.stderr)
 
 
-async def _watch(agent: Agent, args: argparse.Namespace, known: dict[str, Pod], table: PodTable | None) -> None:
+async def _watch(agent: Agent, args: argparse.Namespace, known: dict[str, Pod], table: Table | None) -> None:
     """Show every change until interrupted. What was shown already, and did not change since, is not shown again."""
-    async with agent.stream("/pods", {"watch": "true"}) as parts:
-        async for line in _lines(parts):
-            change = msgspec.json.decode(line, type=Change)
+    async with asking.pod_changes(agent) as changes:
+        async for change in changes:
             pod = change.object
             if change.type == "ADDED" and known.pop(pod.metadata.uid, None) == pod:
                 continue
-            if not (args.all_namespaces or pod.metadata.namespace == args.namespace):
-                continue
-            if args.names and pod.metadata.name not in args.names:
-                continue
-            if table is not None:
-                _print_rows(table, [pod])
-            else:
-                show(pod, [pod], args.output)
+            _show_change(args, PODS, listed_pod(pod), table)
 
 
-async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    torn = b""
-    async for part in parts:
-        *whole, torn = (torn + part).split(b"\n")
-        for line in whole:
-            yield line
+async def _look_again(
+    agent: Agent, args: argparse.Namespace, kind: Kind, everything: Iterable[Listed], table: Table | None
+) -> None:
+    """The same of what the agent has no watch for: of what changed how it is now, of what is gone how it last was."""
+    known = {one.identity: one for one in everything}
+    async for _ in Every(LOOK_SECONDS):
+        now = {one.identity: one for one in await kind.ask(agent)}
+        for identity in known.keys() - now.keys():
+            _show_change(args, kind, known[identity], table)
+        for identity, one in now.items():
+            if identity not in known or known[identity].whole != one.whole:
+                _show_change(args, kind, one, table)
+        known = now
 
 
-async def _events(args: argparse.Namespace) -> None:
-    agent = Agent(asking.socket_path(args))
-    shown = [
-        event
-        for event in await asking.events(agent)
-        if args.all_namespaces or (event.metadata.namespace or asking.DEFAULT_NAMESPACE) == args.namespace
-    ]
-    if args.output not in (TABLE, WIDE):
-        show(as_list(shown), shown, args.output)
+def _show_change(args: argparse.Namespace, kind: Kind, one: Listed, table: Table | None) -> None:
+    if not _is_meant(args, kind, one) or (args.names and one.name not in args.names):
         return
-    now = asking.now_ns()
-    rows = [
-        (
-            since(event.last_timestamp, now),
-            event.type,
-            event.reason,
-            f"{event.involved_object.kind.lower()}/{event.involved_object.name}",
-            event.message,
-        )
-        for event in shown
-    ]
-    for line in Table(EVENT_COLUMNS, show_headings=not args.no_headers).lines(rows):
-        print(line)
-    if not rows:
-        print("No events", file=sys.stderr)
+    if table is not None:
+        _print_rows(table, args, kind, [one])
+    else:
+        show(one.whole, [f"{kind.name}/{one.name}"], args.output)

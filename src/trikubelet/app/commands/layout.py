@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.app.commands.blanks import NONE
 from trikubelet.app.commands.printable import in_lines
 from trikubelet.app.commands.tables import Table
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 INDENT, GAP = "  ", 2
-NONE = "<none>"
 
 
 class Layout:

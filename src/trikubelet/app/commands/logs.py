@@ -1,4 +1,8 @@
-"""``trikubelet logs POD [CONTAINER]``: what a container wrote, as it wrote it."""
+"""``trikubelet logs POD [CONTAINER]``: what a container wrote, as it wrote it; or what all of a pod's did.
+
+Of several containers that are followed, lines come as they are written and are never torn; each then says whose it is
+if ``--prefix`` asks for it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,10 @@ import trio
 from trikubelet.app.client import Agent
 from trikubelet.app.commands import asking
 from trikubelet.app.commands.failed import CommandFailed
+from trikubelet.app.commands.words import Parser, count, valid
+from trikubelet.core.names import all_containers
+from trikubelet.core.query import COUNT_MAX
+from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model.duration import parse_duration
 
 if TYPE_CHECKING:
@@ -18,35 +26,57 @@ if TYPE_CHECKING:
 
     from trikubelet.model.k8s import Pod
 
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-"""The annotation by which a pod says whose log is meant when nobody says."""
+LINE_BYTES_MAX = 1024 * 1024
+"""A longer line is broken rather than kept."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The words of ``logs``."""
-    made = argparse.ArgumentParser(prog="trikubelet logs", description="Print what a container of a pod wrote.")
-    made.add_argument("pod", metavar="POD")
+    made = Parser(prog="trikubelet logs", description="Print what a container of a pod wrote.")
+    made.add_argument("pod", metavar="POD", help="whose")
     made.add_argument("container", nargs="?", metavar="CONTAINER", help="the same as -c")
     made.add_argument("-c", "--container", dest="option", metavar="NAME", help="default: the pod's first container")
+    made.add_argument("--all-containers", action="store_true", help="of every container of the pod, one after another")
+    made.add_argument("--prefix", action="store_true", help="with pod and container before each line")
     made.add_argument("-f", "--follow", action="store_true", help="go on until the container ends")
     made.add_argument("-p", "--previous", action="store_true", help="of the run before this one")
-    made.add_argument("--tail", type=int, default=-1, metavar="LINES", help="only the last lines (default: all)")
+    made.add_argument(
+        "--tail", type=valid(read_tail), default=-1, metavar="LINES", help="only the last lines (-1, the default: all)"
+    )
     made.add_argument("--since", metavar="DURATION", help="only what is younger, such as 5s, 2m or 3h")
-    made.add_argument("--since-time", metavar="TIME", help="only what is younger, such as 2026-11-21T07:01:02Z")
-    made.add_argument("--limit-bytes", type=int, metavar="BYTES", help="at most so much")
+    made.add_argument(
+        "--since-time", type=valid(read_time), metavar="TIME", help="only what is younger, such as 2026-11-21T07:01:02Z"
+    )
+    made.add_argument("--limit-bytes", type=count(COUNT_MAX, 1), metavar="BYTES", help="at most so much")
     made.add_argument("--timestamps", action="store_true", help="with the time of each line before it")
     asking.add_namespace_option(made)
     asking.add_agent_options(made)
     return made
 
 
+def read_tail(said: str) -> int:
+    """How many lines, -1 for all. Raises ValueError."""
+    if said == "-1":
+        return -1
+    if not (said.isascii() and said.isdecimal() and len(said) <= len(str(COUNT_MAX))):
+        raise ValueError(f"{said!r} is not a whole number from 0 to {COUNT_MAX}, nor -1 for all")
+    return int(said)
+
+
+def read_time(said: str) -> str:
+    """A time as it was written. Raises ValueError for what is none."""
+    parse_rfc3339(said)
+    return said
+
+
 def run(argv: Sequence[str]) -> int:
     """Carry out ``logs``; the exit code. Raises CommandFailed."""
-    args = parser().parse_args(argv)
+    args = parser().parse_intermixed_args(argv)
     if args.container and args.option and args.container != args.option:
         parser().error("two containers: give one, as CONTAINER or with -c")
-    trio.run(_logs, args, _query(args))
-    return 0
+    if args.all_containers and (args.container or args.option):
+        parser().error("--all-containers and a container: give one of them")
+    return trio.run(_logs, args, _query(args))
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:
@@ -71,32 +101,60 @@ def _query(args: argparse.Namespace) -> dict[str, str]:
     return query
 
 
-async def _logs(args: argparse.Namespace, query: dict[str, str]) -> None:
+async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
     agent = Agent(asking.socket_path(args))
     name = asking.bare_name(args.pod)
-    container = args.option or args.container or await _default_container(agent, args.namespace, name)
-    async with agent.stream(f"/logs/{args.namespace}/{name}/{container}", query) as parts:
+    container = args.option or args.container
+    if not container:
+        pod = await asking.pod_named(agent, args.namespace, name)
+        if args.all_containers:
+            return await _of_all(agent, args, query, pod)
+        container = asking.default_container(pod)
+    await _print(agent, args, query, f"{args.namespace}/{name}/{container}")
+    return 0
+
+
+async def _of_all(agent: Agent, args: argparse.Namespace, query: dict[str, str], pod: Pod) -> int:
+    """The logs of every container; side by side where they are followed. One that has none is told, and costs the exit
+    code."""
+    missing: list[str] = []
+
+    async def one(container: str) -> None:
+        try:
+            await _print(agent, args, query, f"{pod.metadata.namespace}/{pod.metadata.name}/{container}")
+        except CommandFailed as error:
+            missing.append(container)
+            print(f"error: {error}", file=sys.stderr)
+
+    names = [container.name for container in all_containers(pod)]
+    names += [container.name for container in pod.spec.ephemeral_containers]
+    async with trio.open_nursery() as nursery:
+        for container in names:
+            if args.follow:
+                nursery.start_soon(one, container)
+            else:
+                await one(container)
+    return 1 if missing else 0
+
+
+async def _print(agent: Agent, args: argparse.Namespace, query: dict[str, str], place: str) -> None:
+    """One container's log. Where others may write between, or a prefix is wanted, whole lines only."""
+    by_line = args.prefix or (args.all_containers and args.follow)
+    before = f"[pod/{place.split('/', 1)[1]}] ".encode() if args.prefix else b""
+    torn = b""
+    async with agent.stream(f"/logs/{place}", query) as parts:
         async for part in parts:
-            sys.stdout.buffer.write(part)
-            sys.stdout.buffer.flush()
+            if not by_line:
+                _write(part)
+                continue
+            *lines, torn = (torn + part).split(b"\n")
+            if len(torn) > LINE_BYTES_MAX:
+                lines, torn = [*lines, torn], b""
+            _write(b"".join(before + line + b"\n" for line in lines))
+    if torn:
+        _write(before + torn)
 
 
-async def _default_container(agent: Agent, namespace: str, name: str) -> str:
-    known = await asking.pods(agent)
-    pod = next((pod for pod in known if (pod.metadata.namespace, pod.metadata.name) == (namespace, name)), None)
-    if pod is None:
-        raise asking.not_found(name, namespace, known)
-    return _container_of(pod)
-
-
-def _container_of(pod: Pod) -> str:
-    """The container that is meant when nobody says: the one the pod's annotation names, else the first."""
-    names = [container.name for container in pod.spec.containers]
-    wanted = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
-    if not names:
-        raise CommandFailed(f'pod "{pod.metadata.name}" has no containers')
-    chosen = wanted if wanted in names else names[0]
-    if len(names) > 1 and not wanted:
-        others = ", ".join(name for name in names if name != chosen)
-        print(f'No container was named: this is "{chosen}"; there are also {others}', file=sys.stderr)
-    return chosen
+def _write(part: bytes) -> None:
+    sys.stdout.buffer.write(part)
+    sys.stdout.buffer.flush()

@@ -1,37 +1,84 @@
-"""API objects as they are printed: ``-o json``, ``-o yaml``, ``-o name``. Keys in alphabetical order, as kubectl's."""
+"""What ``-o`` asks for, and API objects printed that way: ``json``, ``yaml``, ``name``, ``jsonpath=TEMPLATE``.
+
+Keys are in alphabetical order, as kubectl's.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from argparse import ArgumentTypeError
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+
+from trikubelet.core.jsonpath import parse_template, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trikubelet.model.k8s import Event, Pod
+    from trikubelet.core.jsonpath import Part
 
-TABLE, WIDE, NAME, JSON, YAML = "table", "wide", "name", "json", "yaml"
+TABLE, WIDE, NAME, JSON, YAML, JSONPATH = "table", "wide", "name", "json", "yaml", "jsonpath"
+_FORMS: Final = (WIDE, NAME, JSON, YAML)
 
 
-def as_list(items: Sequence[Pod] | Sequence[Event]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What was asked for; ``template`` of a JSONPath."""
+
+    form: str
+    template: Sequence[Part] = ()
+
+    @property
+    def is_table(self) -> bool:
+        """Whether rows are wanted."""
+        return self.form in (TABLE, WIDE)
+
+
+def read_output(said: str) -> Output:
+    """The value of ``-o``, for argparse."""
+    form, equals, template = said.partition("=")
+    if form in _FORMS and not equals:
+        return Output(form)
+    if form != JSONPATH or not equals:
+        raise ArgumentTypeError(f"{said!r} is none of {', '.join(_FORMS)} and jsonpath=TEMPLATE")
+    try:
+        return Output(JSONPATH, parse_template(template))
+    except ValueError as wrong:
+        raise ArgumentTypeError(f"jsonpath: {wrong}") from None
+
+
+def as_list(items: Iterable[Any]) -> dict[str, Any]:
     """The API's List of these."""
     return {"apiVersion": "v1", "items": list(items), "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
-def show(whole: Pod | dict[str, Any], items: Iterable[Pod] | Iterable[Event], output: str) -> None:
-    """Print ``whole`` as JSON or YAML, or the names of ``items``."""
-    if output == NAME:
-        for item in items:
-            print(f"{(item.kind or 'Pod').lower()}/{item.metadata.name}")
-    elif output == JSON:
+def show(whole: Any, names: Iterable[str], output: Output) -> None:
+    """Print ``whole`` as JSON, YAML or by a template, or ``names``."""
+    if output.form == NAME:
+        for name in names:
+            print(name)
+    elif output.form == JSON:
         print(json.dumps(msgspec.to_builtins(whole), indent=4, sort_keys=True, ensure_ascii=False))
+    elif output.form == JSONPATH:
+        print(render(output.template, msgspec.to_builtins(whole)), end="")
     else:
-        assert output == YAML
-        # Only who wants YAML waits for it to load.
-        import yaml  # noqa: PLC0415
-
-        print(yaml.safe_dump(msgspec.to_builtins(whole), allow_unicode=True, default_flow_style=False), end="")
+        assert output.form == YAML
+        print(as_yaml(msgspec.to_builtins(whole)), end="")
     sys.stdout.flush()
+
+
+def as_yaml(what: object) -> str:
+    """Plain data as kubectl writes it: a text of several lines is a block, which can be read, and no line is folded."""
+    import yaml  # noqa: PLC0415 - only who wants YAML waits for it to load
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+    Dumper.add_representer(str, represent)
+    return yaml.dump(what, Dumper=Dumper, allow_unicode=True, default_flow_style=False, width=sys.maxsize)

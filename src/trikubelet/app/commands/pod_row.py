@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trikubelet.app.commands.ages import since
+from trikubelet.app.commands.blanks import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from trikubelet.model.k8s import ContainerStateTerminated, ContainerStatus, Pod, PodStatus
 
-NONE = "<none>"
+COLUMNS = ("NAME", "READY", "STATUS", "RESTARTS", "AGE")
+WIDE_COLUMNS = ("IP", "NODE", "NOMINATED NODE", "READINESS GATES")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,12 @@ class PodRow:
     node: str
     nominated_node: str
     readiness_gates: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What stands below ``COLUMNS`` and then ``WIDE_COLUMNS``."""
+        usual = (self.name, self.ready, self.status, self.restarts, self.age)
+        return (*usual, self.ip, self.node, self.nominated_node, self.readiness_gates)
 
 
 def pod_row(pod: Pod, now_ns: int) -> PodRow:

@@ -1,15 +1,22 @@
 """Text from elsewhere, made fit for a terminal.
 
 A container chooses its termination message, and an image's author much of what events say. Such text must not be able
-to move a reader's cursor, retitle their window or hide a line. Logs are what the container wrote and stay so.
+to move a reader's cursor, retitle their window, turn a line around or hide one. Logs are what the
+container wrote and stay so.
 """
 
 from __future__ import annotations
 
 _CARET = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127)}
 _HIGH = {code: f"\\x{code:02x}" for code in range(128, 160)}
-_LINES = {code: shown for code, shown in (_CARET | _HIGH).items() if chr(code) not in "\n\t"}
-_CELL = (_CARET | _HIGH) | {ord("\n"): " ", ord("\t"): " "}
+_TURNING = {
+    code: f"\\u{code:04x}" for code in (0x61C, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
+"""Marks of direction (Unicode's bidirectional algorithm), what parts lines, and a blank without width. Joiners stay:
+scripts and emoji need them."""
+_ALL = _CARET | _HIGH | _TURNING
+_LINES = {code: shown for code, shown in _ALL.items() if chr(code) not in "\n\t"}
+_CELL = _ALL | {ord("\n"): " ", ord("\t"): " "}
 
 
 def in_lines(text: str) -> str:

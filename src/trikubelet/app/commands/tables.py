@@ -13,23 +13,7 @@ from trikubelet.app.commands.printable import in_a_cell
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trikubelet.app.commands.pod_row import PodRow
-
 GAP = 3
-
-POD_COLUMNS = {
-    "NAME": "name",
-    "READY": "ready",
-    "STATUS": "status",
-    "RESTARTS": "restarts",
-    "AGE": "age",
-}
-WIDE_COLUMNS = {
-    "IP": "ip",
-    "NODE": "node",
-    "NOMINATED NODE": "nominated_node",
-    "READINESS GATES": "readiness_gates",
-}
 
 
 class Table:
@@ -54,19 +38,3 @@ class Table:
     def _line(self, row: Sequence[str]) -> str:
         cells = (cell.ljust(width + self._gap) for cell, width in zip(row, self._widths, strict=True))
         return "".join(cells).rstrip()
-
-
-class PodTable:
-    """Owns which columns of pods are shown."""
-
-    def __init__(self, *, wide: bool = False, namespaces: bool = False, headings: bool = True) -> None:
-        columns = {"NAMESPACE": "namespace"} if namespaces else {}
-        columns |= POD_COLUMNS
-        if wide:
-            columns |= WIDE_COLUMNS
-        self._fields = tuple(columns.values())
-        self._table = Table(tuple(columns), show_headings=headings)
-
-    def lines(self, rows: Iterable[PodRow]) -> list[str]:
-        """The rows as lines, with the headings before the first."""
-        return self._table.lines([getattr(row, field) for field in self._fields] for row in rows)

@@ -6,6 +6,7 @@ import argparse
 import socket
 from typing import TYPE_CHECKING
 
+from trikubelet.app.commands.words import Parser
 from trikubelet.app.validate import validate_files
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     """The words of ``validate``."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="trikubelet validate",
         description="Find every fault of manifests, with file, line and field. Exit code 1 when there is one.",
     )

@@ -2,8 +2,8 @@
 
 A plan is plain data; ``pods/carry_out.py`` performs it and has no opinions. The rules are upstream's computePodActions,
 split by subject: ``sandbox`` (must it be made anew?), ``init`` (init containers and sidecars, in order), ``regular``,
-``ephemeral`` and ``restart_all``. Resizing containers in place is not decided here yet: a running container whose
-resources changed is left as it is.
+``ephemeral`` and ``restart_all``. Of the containers whose amounts a resize changes (``core.resize``) those are made
+anew whose policy wants it; the others are changed as they run.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.actions.records import Kill, KillReason, Verdict, Verdicts
+from trikubelet.core.actions.records import RESIZED_MESSAGE, Kill, KillReason, Verdict, Verdicts
 from trikubelet.core.container_hash import container_hash
 from trikubelet.core.restarts import allows_restart, is_sidecar
 from trikubelet.model.runtime import ContainerState
@@ -138,3 +138,8 @@ def _keep_sidecar(
     elif container.startup_probe and verdicts.startup.get(status.id) is Verdict.FAILURE:
         message = f"Init container {container.name} failed startup probe"
         plan.replace(index, status, KillReason.STARTUP, message)
+    elif status.id in verdicts.restarts:
+        message = f"Init container {container.name}: a restart was asked for, will be restarted"
+        plan.replace(index, status, KillReason.ASKED, message)
+    elif status.id in verdicts.resized:
+        plan.replace(index, status, KillReason.RESIZED, RESIZED_MESSAGE.format(container.name))

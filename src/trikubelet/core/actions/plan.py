@@ -14,16 +14,33 @@ from trikubelet.core.restarts import allows_restart
 from trikubelet.model.runtime import ContainerState, ContainerStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.core.resize.progress import Resize
     from trikubelet.model.k8s import Pod, PodStatus
     from trikubelet.model.runtime import PodObservation
 
 
 def plan(
-    pod: Pod, observed: PodObservation, verdicts: Verdicts | None = None, *, shown: PodStatus | None = None
+    pod: Pod,
+    observed: PodObservation,
+    verdicts: Verdicts | None = None,
+    *,
+    shown: PodStatus | None = None,
+    resizes: Sequence[Resize] = (),
 ) -> PodActions:
     """What to do so that the pod becomes what it should be. An empty plan means: nothing. ``shown`` is the status last
-    computed: it remembers which containers ended for good when the runtime has lost their records."""
-    verdicts = verdicts or Verdicts()
+    computed: it remembers which containers ended for good when the runtime has lost their records. ``resizes`` are the
+    containers that run with other amounts than they are allocated."""
+    anew = frozenset(one.status.id for one in resizes if one.needs_restart)
+    made = _plan(pod, observed, replace(verdicts or Verdicts(), resized=anew), shown)
+    if made.kill_pod or made.create_sandbox or made.to_reset:
+        return made
+    ending = {*anew, *(kill.status.id for kill in made.to_kill)}
+    return replace(made, to_resize=tuple(one for one in resizes if one.status.id not in ending))
+
+
+def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStatus | None) -> PodActions:
     need = sandbox_need(pod, observed)
     resetting = sources(pod, observed)
     if resetting:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trikubelet.model.runtime import ContainerStatus
+    from trikubelet.core.resize.progress import Resize
+    from trikubelet.model.k8s import Container
+    from trikubelet.model.runtime import ContainerStatus, PodObservation
 
 
 class Verdict(Enum):
@@ -22,10 +24,23 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Probe verdicts by container id. A container that is missing has not been probed yet."""
+    """Probe verdicts by container id. A container that is missing has not been probed yet. ``restarts``: containers, by
+    id, that an operator wants restarted; ``resized``: those that a resize makes anew."""
 
     liveness: Mapping[str, Verdict] = field(default_factory=dict)
     startup: Mapping[str, Verdict] = field(default_factory=dict)
+    readiness: Mapping[str, Verdict] = field(default_factory=dict)
+    restarts: frozenset[str] = frozenset()
+    resized: frozenset[str] = frozenset()
+
+    def is_started(self, container: Container, container_id: str) -> bool:
+        """Whether the container, which runs, has started as far as its startup probe goes."""
+        return container.startup_probe is None or self.startup.get(container_id) is Verdict.SUCCESS
+
+    def is_ready(self, container: Container, container_id: str) -> bool:
+        """Whether the container, which runs, has started and serves, as far as its probes go."""
+        serves = container.readiness_probe is None or self.readiness.get(container_id) is Verdict.SUCCESS
+        return serves and self.is_started(container, container_id)
 
 
 class KillReason(Enum):
@@ -34,8 +49,15 @@ class KillReason(Enum):
     HASH_CHANGED = "its definition changed"
     LIVENESS = "its liveness probe failed"
     STARTUP = "its startup probe failed"
+    ASKED = "an operator asked for it"
+    RESIZED = "its resize requires a restart"
     UNKNOWN_STATE = "its state is unknown"
+    POST_START = "its postStart hook failed"
     POD_ENDS = "its pod is stopped"
+
+
+RESIZED_MESSAGE: Final = "Container {} resize requires restart"
+"""What the Killing event says then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +80,8 @@ class Reset:
 @dataclass(frozen=True, slots=True)
 class PodActions:
     """What to do, in the order it is done: reset, or kill the pod or some containers, then sandbox, ephemeral, init,
-    regular. The ``…_to_start`` fields are indices into the pod's spec. ``attempt`` counts the pod's sandboxes."""
+    regular; ``to_resize``, containers that are changed as they run, at any time. The ``…_to_start`` fields are indices
+    into the pod's spec. ``attempt`` counts the pod's sandboxes."""
 
     kill_pod: bool = False
     create_sandbox: bool = False
@@ -69,9 +92,15 @@ class PodActions:
     ephemeral_to_start: tuple[int, ...] = ()
     init_to_start: tuple[int, ...] = ()
     to_start: tuple[int, ...] = ()
+    to_resize: tuple[Resize, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether the pod is as it should be."""
+        """Whether the pod is as it should be, but for amounts of containers that run."""
         starts = self.ephemeral_to_start or self.init_to_start or self.to_start
         return not (self.kill_pod or self.create_sandbox or self.to_reset or self.to_kill or starts)
+
+    def staying(self, observed: PodObservation) -> tuple[ContainerStatus, ...]:
+        """The containers that run and that this does not end."""
+        ending = {*(kill.status.id for kill in self.to_kill), *(reset.status.id for reset in self.to_reset)}
+        return () if self.kill_pod else tuple(one for one in observed.running if one.id not in ending)

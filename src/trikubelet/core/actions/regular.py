@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from trikubelet.core.actions.records import Kill, KillReason, Verdict, Verdicts
+from trikubelet.core.actions.records import RESIZED_MESSAGE, Kill, KillReason, Verdict, Verdicts
 from trikubelet.core.container_hash import container_hash
 from trikubelet.core.restarts import NEVER, policy, should_restart
 from trikubelet.model.runtime import ContainerState
@@ -41,8 +41,9 @@ def plan_regular(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> Regu
             kept += 1
             continue
         # A changed definition is a new container; a failed probe obeys the policy, and rules are about exits.
-        again = kill.reason is KillReason.HASH_CHANGED or policy(pod, container) != NEVER
-        ending = ", will be restarted" if again else ""
+        anew = kill.reason in (KillReason.HASH_CHANGED, KillReason.RESIZED)
+        again = anew or policy(pod, container) != NEVER
+        ending = ", will be restarted" if again and kill.reason is not KillReason.RESIZED else ""
         to_kill.append(Kill(status, kill.reason, kill.message + ending))
         if again:
             to_start.append(index)
@@ -65,6 +66,10 @@ def _why_kill(container: Container, status: ContainerStatus, verdicts: Verdicts)
         return Kill(status, KillReason.LIVENESS, f"Container {container.name} failed liveness probe")
     if verdicts.startup.get(status.id) is Verdict.FAILURE:
         return Kill(status, KillReason.STARTUP, f"Container {container.name} failed startup probe")
+    if status.id in verdicts.restarts:
+        return Kill(status, KillReason.ASKED, f"Container {container.name}: a restart was asked for")
+    if status.id in verdicts.resized:
+        return Kill(status, KillReason.RESIZED, RESIZED_MESSAGE.format(container.name))
     return None
 
 

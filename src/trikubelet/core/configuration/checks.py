@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trikubelet.core.configuration import resources
 from trikubelet.core.manifest.problem import Problem, Problems, duplicate, forbidden, invalid, one_of, required
+from trikubelet.core.pull_rights import allowlist_problem
 from trikubelet.model import names
+from trikubelet.model.duration import format_duration
 from trikubelet.model.feature_gates import FeatureGates
 from trikubelet.model.kubelet_configuration import fields_of
+from trikubelet.model.tls import SUITES_OF_1_2, SUITES_OF_1_3, TLS_VERSIONS
 
 if TYPE_CHECKING:
     from trikubelet.model.kubelet_configuration import KubeletConfiguration
@@ -71,11 +74,9 @@ _PERIODS: Final = (
     "shutdownGracePeriodCriticalPods",
     "streamingConnectionIdleTimeout",
     "syncFrequency",
-    "volumeStatsAggPeriod",
 )
 """Durations that may be anything but negative."""
 
-_TLS_VERSIONS: Final = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
 _IDS_PER_POD: Final = 65536
 
 
@@ -108,12 +109,17 @@ def _ranges(c: KubeletConfiguration) -> Problems:
         if value is not None and not low <= value <= high:
             unit = " seconds" if type(value) is float else ""
             wanted = f"{low} or more" if high == _MANY else f"between {low} and {high}"
-            yield invalid(path, value, f"must be {wanted}{unit}")
+            yield _invalid_period(path, value, f"must be {wanted}{unit}")
     for path in _PERIODS:
         if (value := value_at(c, path)) < 0:
-            yield invalid(path, value, "must not be negative")
+            yield _invalid_period(path, value, "must not be negative")
     if not 0 < c.memory_throttling_factor <= 1:
         yield invalid("memoryThrottlingFactor", c.memory_throttling_factor, "must be more than 0 and at most 1")
+
+
+def _invalid_period(path: str, value: Any, detail: str) -> Problem:
+    """What is held in seconds is told as a duration is written, anything else as it is."""
+    return invalid(path, format_duration(value) if type(value) is float else value, detail)
 
 
 def _addresses(c: KubeletConfiguration) -> Problems:
@@ -125,15 +131,19 @@ def _addresses(c: KubeletConfiguration) -> Problems:
             yield invalid(f"clusterDNS[{n}]", address, problem)
     if c.cluster_domain and (problem := names.subdomain_problem(c.cluster_domain.removesuffix("."))):
         yield invalid("clusterDomain", c.cluster_domain, problem)
-    if c.static_pod_url and not c.static_pod_url.startswith(("http://", "https://")):
-        yield invalid("staticPodURL", c.static_pod_url, "must begin with http:// or https://")
+    if c.static_pod_url and (problem := names.url_problem(c.static_pod_url)):
+        yield invalid("staticPodURL", c.static_pod_url, problem)
     for name in c.static_pod_url_header:
         if problem := names.header_problem(name):
             yield invalid(f"staticPodURLHeader[{name}]", name, problem)
-    yield from one_of("tlsMinVersion", c.tls_min_version, _TLS_VERSIONS)
+    yield from one_of("tlsMinVersion", c.tls_min_version, TLS_VERSIONS)
+    for n, suite in enumerate(c.tls_cipher_suites):
+        yield from one_of(f"tlsCipherSuites[{n}]", suite, (*SUITES_OF_1_3, *SUITES_OF_1_2))
     if bool(c.tls_cert_file) != bool(c.tls_private_key_file):
-        missing = "tlsPrivateKeyFile" if c.tls_cert_file else "tlsCertFile"
-        yield required(missing, "a certificate and its key come together")
+        given, missing = "tlsCertFile", "tlsPrivateKeyFile"
+        if c.tls_private_key_file:
+            given, missing = missing, given
+        yield required(missing, f"{given} is given, and a certificate and its key come together")
 
 
 def _images(c: KubeletConfiguration) -> Problems:
@@ -141,8 +151,8 @@ def _images(c: KubeletConfiguration) -> Problems:
         detail = f"must be less than imageGCHighThresholdPercent, {c.image_gc_high_threshold_percent}"
         yield invalid("imageGCLowThresholdPercent", c.image_gc_low_threshold_percent, detail)
     if 0 < c.image_maximum_gc_age <= c.image_minimum_gc_age:
-        detail = f"must be more than imageMinimumGCAge, {c.image_minimum_gc_age:g} seconds"
-        yield invalid("imageMaximumGCAge", c.image_maximum_gc_age, detail)
+        detail = f"must be more than imageMinimumGCAge, {format_duration(c.image_minimum_gc_age)}"
+        yield _invalid_period("imageMaximumGCAge", c.image_maximum_gc_age, detail)
     if c.serialize_image_pulls and c.max_parallel_image_pulls is not None and c.max_parallel_image_pulls > 1:
         detail = "must be 1 unless serializeImagePulls is false"
         yield invalid("maxParallelImagePulls", c.max_parallel_image_pulls, detail)
@@ -150,6 +160,9 @@ def _images(c: KubeletConfiguration) -> Problems:
     if c.preloaded_images_verification_allowlist and not allows:
         detail = "needs imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages"
         yield forbidden("preloadedImagesVerificationAllowlist", detail)
+    for index, pattern in enumerate(c.preloaded_images_verification_allowlist):
+        if problem := allowlist_problem(pattern):
+            yield invalid(f"preloadedImagesVerificationAllowlist[{index}]", pattern, problem)
 
 
 def _node(c: KubeletConfiguration) -> Problems:
@@ -178,10 +191,10 @@ def _shutdown(c: KubeletConfiguration) -> Problems:
     total, critical = c.shutdown_grace_period, c.shutdown_grace_period_critical_pods
     for path, value in (("shutdownGracePeriod", total), ("shutdownGracePeriodCriticalPods", critical)):
         if 0 < value < 1:
-            yield invalid(path, value, "must be 0 or at least 1 second")
-    if critical > total:
-        detail = f"must be no more than shutdownGracePeriod, {total:g} seconds"
-        yield invalid("shutdownGracePeriodCriticalPods", critical, detail)
+            yield _invalid_period(path, value, "must be 0 or at least 1 second")
+    if critical > total >= 0:  # less than nothing was told of already
+        detail = f"must be no more than shutdownGracePeriod, {format_duration(total)}"
+        yield _invalid_period("shutdownGracePeriodCriticalPods", critical, detail)
     groups = c.shutdown_grace_period_by_pod_priority
     if groups and (total or critical):
         detail = "cannot stand beside shutdownGracePeriod and shutdownGracePeriodCriticalPods"

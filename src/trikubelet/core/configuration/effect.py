@@ -1,16 +1,15 @@
-"""What of the configuration this agent acts upon: the one registry, edited by whoever makes another field work.
-
-A field that is given and not listed is named in one warning at start, so that nobody trusts in something that does
-nothing. An entry covers everything below it.
-"""
+"""Which of the settings that were given change nothing: anywhere, by the registry of fields
+(``core.support.configuration``), or on the machine they were given for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from trikubelet.core.document.record import path_of
+from trikubelet.core.support.configuration import CONFIGURATION, HONOURED_GATES
+from trikubelet.core.support.field import State
 from trikubelet.model.feature_gates import GATES
 from trikubelet.model.kubelet_configuration import KubeletConfiguration, fields_of
 
@@ -18,49 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from trikubelet.core.document.record import Place
-
-HONOURED: Final = frozenset(
-    {
-        "allowedUnsafeSysctls",
-        "cgroupDriver",
-        "cgroupRoot",
-        "cgroupsPerQOS",
-        "clusterDNS",
-        "clusterDomain",
-        "containerRuntimeEndpoint",
-        "cpuCFSQuota",
-        "cpuCFSQuotaPeriod",
-        "crashLoopBackOff.maxContainerRestartPeriod",
-        "enforceNodeAllocatable",
-        "fileCheckFrequency",
-        "healthzBindAddress",
-        "healthzPort",
-        "httpCheckFrequency",
-        "imageServiceEndpoint",
-        "kubeReserved",
-        "logging.format",
-        "logging.verbosity",
-        "logging.vmodule",
-        "maxParallelImagePulls",
-        "podLogsDir",
-        "podPidsLimit",
-        "resolvConf",
-        "runtimeRequestTimeout",
-        "seccompDefault",
-        "serializeImagePulls",
-        "staticPodPath",
-        "staticPodURL",
-        "staticPodURLHeader",
-        "syncFrequency",
-        "systemReserved",
-    }
-)
-"""Field paths that have an effect."""
-
-HONOURED_GATES: Final = frozenset(
-    {"AllAlpha", "AllBeta", "KubeletCrashLoopBackOffMax", "ReduceDefaultCrashLoopBackOffDecay"}
-)
-"""Feature gates that have an effect. The groups only speak for others, which are named themselves where it matters."""
 
 
 def without_effect(given: Iterable[Place], gates: Mapping[str, bool]) -> tuple[str, ...]:
@@ -71,10 +27,37 @@ def without_effect(given: Iterable[Place], gates: Mapping[str, bool]) -> tuple[s
         if place[0] == "featureGates":
             found |= {path_of(place): None for name in place[1:] if _is_idle(name, gates[name])}
             continue
-        field = _field(place)
-        if not any(path_of(field[:length]) in HONOURED for length in range(1, len(field) + 1)):
-            found[path_of(field)] = None
+        path = path_of(_field(place))
+        standing = CONFIGURATION.standing(path)
+        if standing is None or standing.state is State.REPORTED:
+            found[path] = None
     return tuple(found)
+
+
+def without_effect_in_version_1(c: KubeletConfiguration) -> tuple[str, ...]:
+    """The fields that ask for something version 1 of cgroups cannot be told. There every process is killed on its own,
+    nobody swaps by shares, is slowed down or has memory kept. (upstream refuses singleProcessOOMKill: false there, and
+    is silent about the rest)"""
+    asked = {
+        "memoryReservationPolicy": c.memory_reservation_policy == "TieredReservation",
+        "memorySwap.swapBehavior": c.memory_swap.swap_behavior == "LimitedSwap",
+        "memoryThrottlingFactor": c.memory_throttling_factor != KubeletConfiguration().memory_throttling_factor,
+        "singleProcessOOMKill": c.single_process_oom_kill is False,
+    }
+    return tuple(name for name, is_asked in asked.items() if is_asked)
+
+
+def without_effect_embedded(c: KubeletConfiguration) -> tuple[str, ...]:
+    """The fields that ask for something the embedded runtime does without: cgroups that limit, profiles, and a
+    resolv.conf of a pod's own. (of what pods ask for: ``core.containers.embedded``)"""
+    asked = {
+        "clusterDNS": bool(c.cluster_dns),
+        "memoryReservationPolicy": c.memory_reservation_policy == "TieredReservation",
+        "memorySwap.swapBehavior": c.memory_swap.swap_behavior == "LimitedSwap",
+        "podPidsLimit": c.pod_pids_limit > 0,
+        "seccompDefault": c.seccomp_default,
+    }
+    return tuple(name for name, is_asked in asked.items() if is_asked)
 
 
 def _is_idle(gate: str, value: bool) -> bool:

@@ -46,10 +46,12 @@ def problems(c: KubeletConfiguration) -> Problems:
     yield from _set_aside(c)
     yield from _enforced(c)
     yield from _eviction(c)
-    if problem := _quantity_problem(c.container_log_max_size):
-        yield invalid("containerLogMaxSize", c.container_log_max_size, problem)
-    elif quantity.whole(c.container_log_max_size) <= 0:
-        yield invalid("containerLogMaxSize", c.container_log_max_size, "must be more than 0")
+    try:
+        if quantity.whole(c.container_log_max_size) == 0:
+            detail = "must be more than 0, or less for logs that are never rotated"
+            yield invalid("containerLogMaxSize", c.container_log_max_size, detail)
+    except ValueError as wrong:
+        yield invalid("containerLogMaxSize", c.container_log_max_size, str(wrong))
     if c.system_cgroups and not c.cgroup_root:
         yield required("cgroupRoot", "systemCgroups needs it")
 

@@ -42,13 +42,18 @@ def of_container(container: Container, kind: Kind, resource: str) -> int:
     return of(container.resources, kind, resource)
 
 
+def limit_of(pod: Pod, container: Container, resource: str) -> int:
+    """What holds for a container: its own limit, or the whole pod's where it has none; 0 where neither has."""
+    return of_container(container, "limits", resource) or of(pod.spec.resources, "limits", resource)
+
+
 def of_pod(pod: Pod, kind: Kind, resource: str) -> int:
     """The pod's request or limit with its overhead. A limit of 0 means that nothing limits the whole pod: a container
     without a limit leaves the pod without one."""
     stated = of(pod.spec.resources, kind, resource)
     if stated == 0 and kind == "limits" and not all_limited(pod, resource):
         return 0
-    together = stated or _of_containers(pod, kind, resource)
+    together = stated or of_containers(pod, kind, resource)
     return together + amount(pod.spec.overhead, resource) if together or kind == "requests" else 0
 
 
@@ -57,7 +62,8 @@ def all_limited(pod: Pod, resource: str) -> bool:
     return all(of_container(container, "limits", resource) for container in all_containers(pod))
 
 
-def _of_containers(pod: Pod, kind: Kind, resource: str) -> int:
+def of_containers(pod: Pod, kind: Kind, resource: str) -> int:
+    """What the pod's containers request together, or may have where they say how much."""
     sidecars = peak = 0
     for container in pod.spec.init_containers:
         own = of_container(container, kind, resource)

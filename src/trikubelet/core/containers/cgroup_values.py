@@ -6,14 +6,17 @@ shares against weight, a quota beside its period against both in one line, ``-1`
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from trikubelet.core.containers.amounts import of_pod
+from trikubelet.core.containers.memory import RESERVED
 from trikubelet.core.containers.resources import pod_resources, shares, weight
-from trikubelet.core.qos import BURSTABLE, GUARANTEED
+from trikubelet.core.qos import BURSTABLE, GUARANTEED, qos_class
 from trikubelet.model.runtime_config import LinuxResources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Pod
@@ -27,23 +30,62 @@ class Setting(NamedTuple):
     value: str
 
 
-def pod_settings(pod: Pod, facts: NodeFacts) -> tuple[Setting, ...]:
-    """What one pod's cgroup is set to."""
-    return settings(pod_resources(pod, facts), facts.pod_pids_max, facts.cgroup_version)
+class Asked(NamedTuple):
+    """What a pod asked for, as far as its class cares: its class, millicores and bytes."""
+
+    quality: str
+    milli_cpu: int
+    memory_bytes: int
 
 
-def class_settings(quality: str, milli_cpu: Iterable[int], facts: NodeFacts) -> tuple[Setting, ...]:
-    """What the cgroup of a class is set to, given its pods' CPU requests in millicores.
+def asked(pod: Pod) -> Asked:
+    """What the pod asks for, its overhead included."""
+    return Asked(qos_class(pod), of_pod(pod, "requests", "cpu"), of_pod(pod, "requests", "memory"))
 
-    Burstable pods together weigh what they asked for, BestEffort ones next to nothing. Guaranteed pods have no cgroup
-    of their own but that of all pods, which is limited to what the node has to give.
+
+def pod_settings(pod: Pod, facts: NodeFacts, beside: Pod | None = None) -> tuple[Setting, ...]:
+    """What one pod's cgroup is set to; ``beside``: the pod as some of its containers still are, while it is resized,
+    and for whom it must suffice as well."""
+    resources = pod_resources(pod, facts)
+    if beside is not None:
+        resources = _enough_for_both(resources, pod_resources(beside, facts))
+    found = settings(resources, facts.pod_pids_max, facts.cgroup_version)
+    quality, _, memory_bytes = asked(pod)
+    if not _reserves(facts) or quality not in RESERVED:
+        return found
+    return (*found, Setting("memory", RESERVED[quality], str(memory_bytes)))
+
+
+def class_settings(quality: str, facts: NodeFacts) -> tuple[Setting, ...]:
+    """What the cgroup of a class is set to as long as it has no pods.
+
+    Guaranteed pods have no cgroup of their own but that of all pods, which is limited to what is not reserved. What an
+    earlier agent had kept from being reclaimed is given back there.
     """
     version = facts.cgroup_version
-    if quality == GUARANTEED:
-        memory = facts.allocatable.get("memory", 0) if facts.allocatable_enforced else 0
-        return (_cpu_share(shares(facts.allocatable.get("cpu", 0)), version), _memory_limit(memory, version))
-    asked = sum(milli_cpu) if quality == BURSTABLE else 0
-    return (_cpu_share(shares(asked), version),)
+    if quality != GUARANTEED:
+        return (_cpu_share(shares(0), version),)
+    limit = facts.pods_limit
+    found = (_cpu_share(shares(limit.get("cpu", 0)), version), _memory_limit(limit.get("memory", 0), version))
+    return (*found, *_reservations(0, 0)) if version == 2 and not _reserves(facts) else found
+
+
+def class_sums(pods: Collection[Asked], facts: NodeFacts) -> dict[str, tuple[Setting, ...]]:
+    """What the cgroups of the classes are set to for the sake of the pods in them, by class.
+
+    Burstable pods together weigh what they asked for. What is kept from being reclaimed of a pod must be kept of all
+    pods together, too (cgroup-v2: "memory.low" counts no more than its parent's).
+    """
+    burstable = [one for one in pods if one.quality == BURSTABLE]
+    weighs = _cpu_share(shares(sum(one.milli_cpu for one in burstable)), facts.cgroup_version)
+    if not _reserves(facts):
+        return {BURSTABLE: (weighs,)}
+    low = sum(one.memory_bytes for one in burstable)
+    everybodys = sum(one.memory_bytes for one in pods if one.quality in RESERVED)
+    return {
+        BURSTABLE: (weighs, Setting("memory", RESERVED[BURSTABLE], str(low))),
+        GUARANTEED: _reservations(everybodys, low),
+    }
 
 
 def settings(resources: LinuxResources, pids_max: int, version: int) -> tuple[Setting, ...]:
@@ -62,6 +104,28 @@ def settings(resources: LinuxResources, pids_max: int, version: int) -> tuple[Se
         _memory_limit(resources.memory_limit_bytes, version),
         Setting("pids", "pids.max", str(pids_max or "max")),
         *(Setting("hugetlb", f"hugetlb.{size}.{pages}", str(n)) for size, n in resources.hugepage_limits.items()),
+    )
+
+
+def _enough_for_both(one: LinuxResources, other: LinuxResources) -> LinuxResources:
+    """The larger of each; a limit that is not set is the largest."""
+    quotas, limits = ([getattr(of, name) for of in (one, other)] for name in ("cpu_quota_us", "memory_limit_bytes"))
+    return replace(
+        one,
+        cpu_quota_us=max(quotas) if all(quotas) else 0,
+        cpu_shares=max(one.cpu_shares, other.cpu_shares),
+        memory_limit_bytes=max(limits) if all(limits) else 0,
+    )
+
+
+def _reserves(facts: NodeFacts) -> bool:
+    return facts.memory.reserves and facts.cgroup_version == 2
+
+
+def _reservations(min_bytes: int, low_bytes: int) -> tuple[Setting, ...]:
+    return (
+        Setting("memory", RESERVED[GUARANTEED], str(min_bytes)),
+        Setting("memory", RESERVED[BURSTABLE], str(low_bytes)),
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CgroupName = tuple[str, ...]
 
 KUBEPODS = "kubepods"
-POD_PREFIX = "pod"
+_POD_PREFIX = "pod"
 SYSTEMD = "systemd"
 _CLASS = {GUARANTEED: (), BURSTABLE: ("burstable",), BEST_EFFORT: ("besteffort",)}
 
@@ -34,15 +34,33 @@ def class_cgroup(quality: str, root: str = "/") -> CgroupName:
 
 def pod_cgroup(pod: Pod, root: str = "/") -> CgroupName:
     """The cgroup of one pod."""
-    return (*class_cgroup(qos_class(pod), root), f"{POD_PREFIX}{pod.metadata.uid}")
+    return cgroup_below(class_cgroup(qos_class(pod), root), pod.metadata.uid)
+
+
+def cgroup_below(name: CgroupName, uid: str) -> CgroupName:
+    """The cgroup of a pod of the class that has that one."""
+    return (*name, f"{_POD_PREFIX}{uid}")
+
+
+def parts(name: CgroupName, driver: str) -> tuple[str, ...]:
+    """The directories of a cgroup as the driver has them, from the top of its tree."""
+    if driver != SYSTEMD:
+        return name
+    escaped = [part.replace("-", "_") for part in name]
+    return tuple(f"{'-'.join(escaped[: depth + 1])}.slice" for depth in range(len(escaped)))
+
+
+def uid_of(directory: str, driver: str) -> str:
+    """The UID of the pod whose cgroup has that name; empty for one that is no pod's."""
+    last = directory
+    if driver == SYSTEMD:
+        last = directory.removesuffix(".slice").rpartition("-")[2].replace("_", "-")
+    return last.removeprefix(_POD_PREFIX) if last.startswith(_POD_PREFIX) else ""
 
 
 def spell(name: CgroupName, driver: str) -> str:
     """The absolute path of a cgroup as the driver has it."""
-    if driver != SYSTEMD:
-        return "/" + "/".join(name)
-    escaped = [part.replace("-", "_") for part in name]
-    return "".join(f"/{'-'.join(escaped[: depth + 1])}.slice" for depth in range(len(escaped)))
+    return "/" + "/".join(parts(name, driver))
 
 
 def cgroup_parent(pod: Pod, facts: NodeFacts) -> str:

@@ -13,10 +13,10 @@ import msgspec
 
 from trikubelet.core import names
 from trikubelet.core.container_hash import container_hash
-from trikubelet.core.containers.environment import environment
+from trikubelet.core.containers.environment import EnvSources, environment
 from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.containers.expansion import expand
-from trikubelet.core.containers.mounts import mounts
+from trikubelet.core.containers.mounts import devices, mounts
 from trikubelet.core.containers.resources import container_resources
 from trikubelet.core.containers.security import container_security
 from trikubelet.model.runtime_config import ContainerConfig
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import ImageInfo
+    from trikubelet.model.runtime_config import IdRange
 
 # By position, the CRI's numbers, which are not the kernel's.
 SIGNALS = (
@@ -45,8 +46,9 @@ SIGNALS = (
 @dataclass(frozen=True, slots=True)
 class ContainerParts:
     """What was prepared for a container before it is configured: which attempt it is, its image, the pod's addresses,
-    host paths of its volumes (by volume name), hosts file and termination message file (empty: none), the variables of
-    the cluster's services, and for an ephemeral container the id of the container whose processes it shall see."""
+    host paths of its volumes, of one that is an image that (by volume name), hosts file and termination message file
+    (empty: none), what its variables come from, what the pod's own user namespace is mapped to (None: it has none), and
+    for an ephemeral container the id of the container whose processes it shall see."""
 
     attempt: int
     image: ImageInfo
@@ -54,13 +56,14 @@ class ContainerParts:
     volume_paths: Mapping[str, str] = field(default_factory=dict)
     hosts_path: str = ""
     termination_log_path: str = ""
-    services: Mapping[str, str] = field(default_factory=dict)
+    sources: EnvSources = field(default_factory=EnvSources)
+    users: IdRange | None = None
     target_id: str = ""
 
 
 def container_config(pod: Pod, container: Container, parts: ContainerParts, facts: NodeFacts) -> ContainerConfig:
     """Everything ``CreateContainer`` needs. Raises ConfigError."""
-    envs = environment(pod, container, parts.ips, facts, parts.services)
+    envs = environment(pod, container, parts.ips, facts, parts.sources, parts.volume_paths)
     values = dict(envs)
     return ContainerConfig(
         name=container.name,
@@ -76,9 +79,11 @@ def container_config(pod: Pod, container: Container, parts: ContainerParts, fact
             container,
             parts.volume_paths,
             facts,
+            values,
             hosts_path=parts.hosts_path,
             termination_log_path=parts.termination_log_path,
         ),
+        devices=devices(pod, container, parts.volume_paths),
         labels=names.container_labels(pod, container.name),
         annotations=_annotations(pod, container, parts.attempt),
         log_path=names.log_path(container.name, parts.attempt),
@@ -86,7 +91,7 @@ def container_config(pod: Pod, container: Container, parts: ContainerParts, fact
         stdin_once=bool(container.stdin_once),
         tty=bool(container.tty),
         resources=container_resources(pod, container, facts),
-        security=container_security(pod, container, parts.image, facts, parts.target_id),
+        security=container_security(pod, container, parts.image, facts, parts.users, parts.target_id),
         stop_signal=_stop_signal(container),
     )
 

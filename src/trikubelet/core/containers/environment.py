@@ -1,140 +1,202 @@
-"""A container's environment: literal values, ``$(VAR)`` expansion, the downward API, and the cluster's services.
+"""A container's environment: what it is told by its spec, by ConfigMaps, Secrets and files, by the downward API and by
+the cluster's services.
 
-Variables are set in the order the spec lists them; a later one may refer to an earlier one, and one of the same name
-overrides. The variables of services come last and override nothing, but every value may refer to them. References to
-ConfigMaps, Secrets and files need a source of objects that this agent does not have yet: such a variable fails the
-container with a message that says so, unless it is optional; ``unsupported`` reports either.
+    envFrom, in order, a later one overriding        nothing in them is expanded
+    env, in order, overriding those                  a value may refer to all before it, and to services: ``$(VAR)``
+    services                                         override nothing
+
+What the spec refers to is asked for beforehand (``pods.references``) and comes as values; what may be missing and what
+may not is decided here, in upstream's words (upstream: makeEnvironmentVariables).
 """
 
 from __future__ import annotations
 
-import re
+import base64
+import binascii
 from collections import ChainMap
-from fractions import Fraction
-from math import ceil
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trikubelet.core.containers import env_file
+from trikubelet.core.containers.downward import field_value, resource_value
 from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.containers.expansion import expand
-from trikubelet.model import quantity
+from trikubelet.core.containers.objects import missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.core.containers.facts import NodeFacts
-    from trikubelet.model.k8s import Container, EnvVar, EnvVarSource, Pod, ResourceFieldSelector
+    from trikubelet.model.k8s import (
+        ConfigMap,
+        ConfigMapKeySelector,
+        Container,
+        EnvFromSource,
+        EnvVar,
+        EnvVarSource,
+        FileKeySelector,
+        Pod,
+        Secret,
+        SecretKeySelector,
+    )
 
-_KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
-# Of these a node has a fixed amount, which is the limit where none is set.
-_OF_THE_NODE = ("cpu", "memory", "ephemeral-storage")
+
+@dataclass(frozen=True, slots=True)
+class EnvReferences:
+    """What a container's variables come from, each once, in the order of the spec. ``files`` are volumes and paths in
+    them."""
+
+    config_maps: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSources:
+    """What was found at the places of EnvReferences, None where there is nothing, and the variables of the cluster's
+    services. A file that could not be read is the error that says why."""
+
+    config_maps: Mapping[str, ConfigMap | None] = field(default_factory=dict)
+    secrets: Mapping[str, Secret | None] = field(default_factory=dict, repr=False)
+    files: Mapping[tuple[str, str], bytes | OSError | None] = field(default_factory=dict, repr=False)
+    services: Mapping[str, str] = field(default_factory=dict)
+
+
+def references(container: Container) -> EnvReferences:
+    """Everything a container's variables refer to."""
+    sources = [variable.value_from for variable in container.env if variable.value_from is not None]
+    maps = [one.config_map_ref for one in container.env_from] + [one.config_map_key_ref for one in sources]
+    secrets = [one.secret_ref for one in container.env_from] + [one.secret_key_ref for one in sources]
+    files = [one.file_key_ref for one in sources]
+    return EnvReferences(
+        tuple(dict.fromkeys(ref.name for ref in maps if ref is not None)),
+        tuple(dict.fromkeys(ref.name for ref in secrets if ref is not None)),
+        tuple(dict.fromkeys((ref.volume_name, ref.path) for ref in files if ref is not None)),
+    )
 
 
 def environment(
-    pod: Pod, container: Container, ips: tuple[str, ...], facts: NodeFacts, services: Mapping[str, str] | None = None
-) -> tuple[tuple[str, str], ...]:
-    """Names and values in order, each name once. ``services`` are the variables of the cluster's services. Raises
-    ConfigError naming the variable."""
-    services = dict(services or {})
-    for source in container.env_from:
-        for kind, ref in (("ConfigMap", source.config_map_ref), ("Secret", source.secret_ref)):
-            if ref is not None and not ref.optional:
-                raise ConfigError(_not_yet(f"envFrom {kind} {ref.name!r}"), container.name)
-    values: dict[str, str] = {}
-    known = ChainMap(values, services)
-    for variable in container.env:
-        value = _value(variable, known, pod, container, ips, facts)
-        if value is not None:
-            values[variable.name] = value
-    return (*values.items(), *((name, value) for name, value in services.items() if name not in values))
-
-
-def _not_yet(what: str) -> str:
-    return f"{what} is not supported yet: ConfigMaps and Secrets have no source on this node"
-
-
-def _value(
-    variable: EnvVar,
-    values: Mapping[str, str],
     pod: Pod,
     container: Container,
     ips: tuple[str, ...],
     facts: NodeFacts,
-) -> str | None:
-    source = variable.value_from
-    if source is None:
-        return expand(variable.value, values)
-    if source.field_ref is not None:
-        try:
-            return field_value(pod, source.field_ref.field_path, ips, facts)
-        except KeyError:
+    sources: EnvSources | None = None,
+    volume_paths: Mapping[str, str] | None = None,
+) -> tuple[tuple[str, str], ...]:
+    """Names and values in order, each name once. ``volume_paths`` are the host paths of the pod's volumes. Raises
+    ConfigError for what is missing and not optional."""
+    found = _Found(pod, container, ips, facts, sources or EnvSources(), volume_paths or {})
+    try:
+        values = {name: value for source in container.env_from for name, value in found.all_of(source).items()}
+        known = ChainMap(values, dict(found.sources.services))
+        for variable in container.env:
+            value = found.value(variable, known)
+            if value is not None:
+                values[variable.name] = value
+    except ValueError as error:
+        raise ConfigError(str(error), container.name) from error
+    services = found.sources.services.items()
+    return (*values.items(), *((name, value) for name, value in services if name not in values))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Everything one container's values are made of. All raise ValueError for what is missing and not optional."""
+
+    pod: Pod
+    container: Container
+    ips: tuple[str, ...]
+    facts: NodeFacts
+    sources: EnvSources
+    volume_paths: Mapping[str, str]
+
+    def all_of(self, source: EnvFromSource) -> dict[str, str]:
+        """The variables of a whole object. Any key of one makes a name, since nearly every character may be in it."""
+        data: Mapping[str, str] | None = {}
+        if (config := source.config_map_ref) is not None:
+            data = self._config_map(config.name, optional=config.optional)
+        elif (secret := source.secret_ref) is not None:
+            held = self._secret(secret.name, optional=secret.optional)
+            data = None if held is None else {key: _text(secret.name, key, held[key]) for key in held}
+        return {source.prefix + key: value for key, value in (data or {}).items()}
+
+    def value(self, variable: EnvVar, known: Mapping[str, str]) -> str | None:
+        """The value; None for one that is left out."""
+        source = variable.value_from
+        if source is None:
+            return expand(variable.value, known)
+        if source.field_ref is not None:
             path = source.field_ref.field_path
-            raise ConfigError(f"env {variable.name}: unsupported fieldPath: {path}", container.name) from None
-    if source.resource_field_ref is not None:
-        return str(resource_value(pod, container, source.resource_field_ref, facts))
-    _refuse_objects(variable, source, container)
-    return None
+            try:
+                return field_value(self.pod, path, self.ips, self.facts)
+            except KeyError:
+                raise ValueError(f"env {variable.name}: unsupported fieldPath: {path}") from None
+        if source.resource_field_ref is not None:
+            return str(resource_value(self.pod, self.container, source.resource_field_ref, self.facts))
+        if source.file_key_ref is not None:
+            return self._of_file(source.file_key_ref)
+        return self._of_object(source)
+
+    def _of_object(self, source: EnvVarSource) -> str | None:
+        if (config := source.config_map_key_ref) is not None:
+            return self._picked("ConfigMap", self._config_map(config.name, optional=config.optional), config)
+        if (secret := source.secret_key_ref) is not None:
+            data = self._picked("Secret", self._secret(secret.name, optional=secret.optional), secret)
+            return None if data is None else _text(secret.name, secret.key, data)
+        return None
+
+    def _picked(
+        self, kind: str, data: Mapping[str, str] | None, ref: ConfigMapKeySelector | SecretKeySelector
+    ) -> str | None:
+        if data is not None and ref.key not in data and not ref.optional:
+            raise ValueError(f"couldn't find key {ref.key} in {kind} {self.pod.metadata.namespace}/{ref.name}")
+        return None if data is None else data.get(ref.key)
+
+    def _config_map(self, name: str, *, optional: bool | None) -> Mapping[str, str] | None:
+        held = self.sources.config_maps.get(name)
+        if held is None and not optional:
+            raise ValueError(missing(self.pod, "configmap", name))
+        return None if held is None else held.data
+
+    def _secret(self, name: str, *, optional: bool | None) -> Mapping[str, str] | None:
+        held = self.sources.secrets.get(name)
+        if held is None and not optional:
+            raise ValueError(missing(self.pod, "secret", name))
+        return None if held is None else held.data
+
+    def _of_file(self, ref: FileKeySelector) -> str | None:
+        if ref.volume_name not in self.volume_paths:
+            raise ValueError(f'cannot find the volume "{ref.volume_name}" referenced by FileKeyRef')
+        content = self.sources.files.get((ref.volume_name, ref.path))
+        if content is None and ref.optional:
+            return None
+        value = _of_env_file(content, ref.key)
+        if value:
+            return value
+        if ref.optional:  # an empty value is none, as upstream has it
+            return None
+        path = f"{self.volume_paths[ref.volume_name]}/{ref.path}"
+        raise ValueError(f'environment variable key "{ref.key}" not found in file "{path}"')
 
 
-def _refuse_objects(variable: EnvVar, source: EnvVarSource, container: Container) -> None:
-    """Objects have no source here: a variable that needs one fails, unless it is optional."""
-    references = (
-        ("ConfigMap", source.config_map_key_ref),
-        ("Secret", source.secret_key_ref),
-    )
-    for kind, ref in references:
-        if ref is not None and not ref.optional:
-            raise ConfigError(_not_yet(f"env {variable.name}: {kind} {ref.name!r}"), container.name)
-    if source.file_key_ref is not None and not source.file_key_ref.optional:
-        raise ConfigError(f"env {variable.name}: fileKeyRef is not supported yet", container.name)
+def _of_env_file(content: bytes | OSError | None, key: str) -> str | None:
+    """Behind upstream's words stands which line is wrong, never what is in it."""
+    wrong = "there is no such file" if content is None else ""
+    if isinstance(content, OSError):
+        wrong = content.strerror or str(content)
+    elif content is not None:
+        try:
+            return env_file.value_of(content.decode(), key)
+        except UnicodeDecodeError:
+            wrong = "it is not UTF-8"
+        except ValueError as error:
+            wrong = str(error)
+    raise ValueError(f"couldn't parse env file: {wrong}")
 
 
-def field_value(pod: Pod, path: str, ips: tuple[str, ...], facts: NodeFacts) -> str:
-    """The value of a downward-API field path. Raises KeyError for one that does not exist."""
-    meta, keyed = pod.metadata, _KEYED.fullmatch(path)
-    if keyed:
-        held = meta.labels if keyed[1] == "labels" else meta.annotations
-        return held.get(keyed[2], "")
-    if pod.spec.host_network and not ips:
-        ips = facts.host_ips
-    simple = {
-        "metadata.name": meta.name,
-        "metadata.namespace": meta.namespace,
-        "metadata.uid": meta.uid,
-        "metadata.labels": _listing(meta.labels),
-        "metadata.annotations": _listing(meta.annotations),
-        "spec.nodeName": pod.spec.node_name or facts.node_name,
-        "spec.serviceAccountName": pod.spec.service_account_name,
-        "status.hostIP": facts.host_ips[0] if facts.host_ips else "",
-        "status.hostIPs": ",".join(facts.host_ips),
-        "status.podIP": ips[0] if ips else "",
-        "status.podIPs": ",".join(ips),
-    }
-    return simple[path]
-
-
-def _listing(values: dict[str, str]) -> str:
-    lines = (f'{key}="{_escaped(value)}"' for key, value in sorted(values.items()))
-    return "\n".join(lines)
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def resource_value(pod: Pod, container: Container, ref: ResourceFieldSelector, facts: NodeFacts) -> int:
-    """A resource of a container in units of the divisor, rounded up. A limit that is not set is the pod's own, or the
-    node's allocatable amount; a request that is not set is 0. Raises ConfigError."""
-    named = {c.name: c for c in (*pod.spec.init_containers, *pod.spec.containers)}
-    target = named.get(ref.container_name or container.name, container)
-    kind, _, name = ref.resource.partition(".")
-    if kind not in ("limits", "requests") or not name:
-        raise ConfigError(f"unsupported resource field {ref.resource!r}", container.name)
-    divisor = quantity.parse(ref.divisor or 1) or Fraction(1)
-    for resources in (target.resources, pod.spec.resources if kind == "limits" else None):
-        amounts = {} if resources is None else resources.limits if kind == "limits" else resources.requests
-        if name in amounts:
-            return ceil(quantity.parse(amounts[name]) / divisor)
-    if kind == "limits" and name in _OF_THE_NODE:
-        unit = Fraction(1, 1000) if name == "cpu" else Fraction(1)
-        return ceil(facts.allocatable.get(name, 0) * unit / divisor)
-    return 0
+def _text(secret: str, key: str, data: str) -> str:
+    """A Secret's value as that of a variable, which must be text (to a runtime it goes as UTF-8)."""
+    try:
+        return base64.b64decode(data, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise ValueError(f'the value of key {key} of secret "{secret}" is not text') from None

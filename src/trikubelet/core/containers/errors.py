@@ -16,4 +16,4 @@ class SandboxConfigError(PodSyncError):
     """A pod's sandbox cannot be configured as its spec asks (event reason FailedCreatePodSandBox)."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("FailedCreatePodSandBox", f"Failed to create pod sandbox config: {message}")
+        super().__init__("FailedCreatePodSandBox", f"Failed to create pod sandbox: {message}")

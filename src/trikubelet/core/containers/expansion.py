@@ -6,33 +6,21 @@ and keeps what follows from being a reference (upstream: third_party/forked/gola
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_DOLLAR_OR_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+
 
 def expand(text: str, values: Mapping[str, str]) -> str:
     """Replace every reference in ``text``."""
-    out: list[str] = []
-    at = 0
-    while at < len(text):
-        dollar = text.find("$", at)
-        if dollar < 0 or dollar + 1 == len(text):
-            break
-        out.append(text[at:dollar])
-        following = text[dollar + 1]
-        if following == "$":
-            out.append("$")
-            at = dollar + 2
-            continue
-        closing = text.find(")", dollar) if following == "(" else -1
-        if closing < 0:
-            out.append(text[dollar : dollar + 2])
-            at = dollar + 2
-            continue
-        name = text[dollar + 2 : closing]
-        out.append(values.get(name, f"$({name})"))
-        at = closing + 1
-    out.append(text[at:])
-    return "".join(out)
+    return _DOLLAR_OR_REFERENCE.sub(lambda found: "$" if found[1] is None else values.get(found[1], found[0]), text)
+
+
+def without_value(text: str, values: Mapping[str, str]) -> list[str]:
+    """The names that ``text`` refers to and that are not known, or empty; sorted."""
+    names = {found[1] for found in _DOLLAR_OR_REFERENCE.finditer(text) if found[1] is not None}
+    return sorted(name for name in names if not values.get(name))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.user_namespaces import IdPool
 from trikubelet.model.runtime_config import DNSConfig
 
 if TYPE_CHECKING:
@@ -17,18 +19,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node. ``host_ips`` has the primary address first; ``memory_bytes`` is the capacity; ``allocatable`` maps
-    resource names to whole numbers (bytes; millicores under ``cpu``). ``cgroups_managed``: pod cgroups are ours to
-    name, else the runtime's defaults hold; ``cgroup_version`` is 1, 2 or 0 for unknown. ``allocatable_enforced``: all
-    pods together may use no more than that; ``pod_pids_max``: processes in one pod, 0 for no limit.
+    """One node. ``host_ips`` has the primary address first; ``memory_bytes`` is the capacity; ``capacity`` and
+    ``allocatable`` map resource names to whole numbers (bytes; millicores under ``cpu``). ``cgroups_managed``: pod
+    cgroups are ours to name, else the runtime's defaults hold; ``cgroup_version`` is 1, 2 or 0 for unknown.
+    ``pods_limit``: what all pods together may use, in the same names and units; ``pod_pids_max``: processes in one pod,
+    0 for no limit; ``memory``: how memory is treated beside limits.
+    ``apparmor``: the kernel enforces it. ``strict_groups``: the runtime can give a process no groups but the pod's.
+    ``throttle_paths``: the directories that tell how hot each processor runs, from which one could guess at what others
+    do.
     ``huge_page_sizes`` are in bytes. ``recursive_read_only``: the runtime can make a mount read-only with all that is
     mounted below it. ``allowed_sysctls`` are the unsafe ones the operator lets through, as names or prefixes ending in
     ``*``.
-    ``in_cluster``: there is a cluster whose DNS pods may expect."""
+    ``in_cluster``: there is a cluster whose DNS pods may expect. ``user_ids`` are for pods with users of their own.
+    ``embedded``: pods are processes of the embedded runtime, which does without some of what they may ask for."""
 
     node_name: str
     host_ips: tuple[str, ...] = ()
     memory_bytes: int = 0
+    capacity: Mapping[str, int] = field(default_factory=dict)
     allocatable: Mapping[str, int] = field(default_factory=dict)
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
@@ -36,15 +44,21 @@ class NodeFacts:
     pod_logs_dir: str = "/var/log/pods"
     seccomp_root: str = "/var/lib/kubelet/seccomp"
     seccomp_default: bool = False
+    apparmor: bool = False
+    strict_groups: bool = False
+    throttle_paths: tuple[str, ...] = ()
     cpu_cfs_quota: bool = True
     cpu_cfs_period_us: int = 100_000
     cgroups_managed: bool = True
     cgroup_driver: str = "cgroupfs"
     cgroup_root: str = "/"
     cgroup_version: int = 0
-    allocatable_enforced: bool = True
+    pods_limit: Mapping[str, int] = field(default_factory=dict)
     pod_pids_max: int = 0
+    memory: MemoryRules = field(default_factory=MemoryRules)
     huge_page_sizes: tuple[int, ...] = ()
     recursive_read_only: bool = False
     allowed_sysctls: tuple[str, ...] = ()
     in_cluster: bool = True
+    user_ids: IdPool = field(default_factory=IdPool)
+    embedded: bool = False

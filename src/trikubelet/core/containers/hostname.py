@@ -44,7 +44,7 @@ def kernel_hostname(pod: Pod, facts: NodeFacts) -> str:
         return short
     if len(full) > KERNEL_CHARS_MAX:
         raise ValueError(
-            f"the full name {full} is too long for a host name: it has {len(full)} characters and"
-            f" {KERNEL_CHARS_MAX} is the maximum; shorten hostname or subdomain, or unset setHostnameAsFQDN"
+            f"failed to construct FQDN from Pod hostname and cluster domain, FQDN {full} is too long"
+            f" ({KERNEL_CHARS_MAX} characters is the max, {len(full)} characters requested)"
         )
     return full

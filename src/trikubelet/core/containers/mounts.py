@@ -1,7 +1,8 @@
-"""A container's mounts: its volumes at their paths, the managed hosts file, the termination message file.
+"""A container's mounts and devices: its volumes at their paths, the managed hosts file, the termination message file.
 
 Volumes are ready when this is asked, as host paths by name. What belongs to the pod alone is relabelled for SELinux; a
-path of the node is left as its owner labelled it.
+path of the node is left as its owner labelled it. Volumes made of data are mounted read-only, whatever is asked for.
+Of a sub-path only the words are judged here; where it leads is for ``ports.Volumes.resolve`` to see on the disk.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.errors import ConfigError
-from trikubelet.model.runtime_config import Mount, Propagation
+from trikubelet.core.containers.expansion import expand, without_value
+from trikubelet.core.containers.volume_files import sources_of
+from trikubelet.model.runtime_config import Device, Mount, Propagation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.core.containers.facts import NodeFacts
-    from trikubelet.model.k8s import Container, Pod, VolumeMount
+    from trikubelet.model.k8s import Container, Pod, Volume, VolumeMount
 
 ETC_HOSTS = "/etc/hosts"
 _PROPAGATION = {
@@ -31,25 +34,32 @@ def mounts(
     container: Container,
     volume_paths: Mapping[str, str],
     facts: NodeFacts,
+    variables: Mapping[str, str],
     *,
     hosts_path: str = "",
     termination_log_path: str = "",
 ) -> tuple[Mount, ...]:
-    """Every mount of the container. Raises ConfigError for a volume that is not there or cannot be mounted so.
+    """Every mount of the container, those of ``volumeMounts`` first and in their order. ``volume_paths``
+    has the image in place of a path for a volume that is one; ``variables`` are the container's environment. Raises
+    ConfigError for a volume that is not there or cannot be mounted so.
 
     A container that mounts something of its own at /etc/hosts keeps it.
     """
-    if container.volume_devices:
-        raise ConfigError("volumeDevices: block devices are not supported yet", container.name)
-    own = {volume.name for volume in pod.spec.volumes if volume.empty_dir is not None}
+    images = {one.name: one.image.reference for one in pod.spec.volumes if one.image is not None}
+    made_of_data = {volume.name for volume in pod.spec.volumes if sources_of(volume) is not None}
+    read_only = made_of_data | images.keys() | {volume.name for volume in pod.spec.volumes if _is_read_only(volume)}
+    own = made_of_data | {volume.name for volume in pod.spec.volumes if volume.empty_dir is not None}
     found = [
         Mount(
             container_path=_absolute(mount.mount_path),
-            host_path=_host_path(container, mount, volume_paths),
-            readonly=bool(mount.read_only),
+            host_path=_volume(container, mount.name, volume_paths) if mount.name not in images else "",
+            readonly=bool(mount.read_only) or mount.name in read_only,
             selinux_relabel=mount.name in own,
             propagation=_PROPAGATION.get(mount.mount_propagation, Propagation.PRIVATE),
             recursive_read_only=_recursive_read_only(container, mount, facts),
+            sub_path=_sub_path(container, mount, variables),
+            image=volume_paths.get(mount.name, "") if mount.name in images else "",
+            user_specified_image=images.get(mount.name, ""),
         )
         for mount in container.volume_mounts
     ]
@@ -61,25 +71,55 @@ def mounts(
     return tuple(found)
 
 
+def devices(pod: Pod, container: Container, volume_paths: Mapping[str, str]) -> tuple[Device, ...]:
+    """The container's block volumes. Raises ConfigError for one that is not there."""
+    read_only = {volume.name for volume in pod.spec.volumes if _is_read_only(volume)}
+    return tuple(
+        Device(
+            container_path=_absolute(device.device_path),
+            host_path=_volume(container, device.name, volume_paths),
+            permissions="r" if device.name in read_only else "mrw",
+        )
+        for device in container.volume_devices
+    )
+
+
+def _is_read_only(volume: Volume) -> bool:
+    """Whether the volume as a whole is asked for so."""
+    asked = (volume.persistent_volume_claim, volume.nfs, volume.csi)
+    return any(source is not None and source.read_only for source in asked)
+
+
 def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"/{path}"
 
 
-def _host_path(container: Container, mount: VolumeMount, volume_paths: Mapping[str, str]) -> str:
-    if mount.name not in volume_paths:
-        message = f"cannot find volume {mount.name!r} to mount into container {container.name!r}"
-        raise ConfigError(message, container.name)
-    if mount.sub_path or mount.sub_path_expr:
-        # Joining the paths would let a container that owns the volume lead the next one anywhere by a symbolic link.
-        raise ConfigError(f"volumeMount {mount.name!r}: subPath is not supported yet", container.name)
-    return volume_paths[mount.name]
+def _volume(container: Container, volume: str, volume_paths: Mapping[str, str]) -> str:
+    if volume not in volume_paths:
+        raise ConfigError(f"cannot find volume {volume!r} to mount into container {container.name!r}", container.name)
+    return volume_paths[volume]
+
+
+def _sub_path(container: Container, mount: VolumeMount, variables: Mapping[str, str]) -> str:
+    """Upstream's rules and texts. API servers check what is written; what variables hold is only known now."""
+    if missing := without_value(mount.sub_path_expr, variables):
+        raise ConfigError(f"missing value for {', '.join(missing)}", container.name)
+    path = expand(mount.sub_path_expr, variables) or mount.sub_path
+    if path.startswith("/"):
+        raise ConfigError(f"error SubPath `{path}` must not be an absolute path", container.name)
+    if ".." in path.split("/"):
+        raise ConfigError(f"unable to provision SubPath `{path}`: must not contain '..'", container.name)
+    return path
 
 
 def _recursive_read_only(container: Container, mount: VolumeMount, facts: NodeFacts) -> bool:
-    if mount.recursive_read_only not in ("Enabled", "IfPossible"):
-        return False
-    possible = bool(mount.read_only) and facts.recursive_read_only
-    if mount.recursive_read_only == "Enabled" and not possible:
+    found = is_read_only_below(mount, able=facts.recursive_read_only)
+    if mount.recursive_read_only == "Enabled" and not found:
         why = "this node's runtime cannot do it" if mount.read_only else "it needs readOnly: true"
         raise ConfigError(f"volumeMount {mount.name!r}: recursiveReadOnly is Enabled, but {why}", container.name)
-    return possible
+    return found
+
+
+def is_read_only_below(mount: VolumeMount, *, able: bool) -> bool:
+    """Whether a mount is read-only with all that is mounted in it; ``able``: the runtime can do that."""
+    return able and bool(mount.read_only) and mount.recursive_read_only in ("Enabled", "IfPossible")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.containers.amounts import amount, of, of_container, of_pod
+from trikubelet.core.containers.amounts import amount, limit_of, of, of_container, of_containers, of_pod
+from trikubelet.core.containers.memory import unified
 from trikubelet.core.names import all_containers, is_critical
 from trikubelet.core.qos import BEST_EFFORT, GUARANTEED, qos_class
 from trikubelet.core.restarts import is_sidecar
@@ -44,22 +45,21 @@ def weight(cpu_shares: int) -> int:
 
 
 def container_resources(pod: Pod, container: Container, facts: NodeFacts) -> LinuxResources:
-    """The cgroup values of one container."""
-    # A request of nothing beside a limit asks for as much as it may have.
-    request = of_container(container, "requests", "cpu") or of_container(container, "limits", "cpu")
-    quota = quota_us(of_container(container, "limits", "cpu"), facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
-    memory = of_container(container, "limits", "memory")
+    """The cgroup values of one container. Where the whole pod has limits, they hold for a container without."""
+    own, whole = (one.limits if one else {} for one in (container.resources, pod.spec.resources))
+    cpu, memory = (limit_of(pod, container, resource) for resource in ("cpu", "memory"))
+    quota = quota_us(cpu, facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
     return LinuxResources(
         cpu_period_us=facts.cpu_cfs_period_us if quota else 0,
         cpu_quota_us=quota,
-        cpu_shares=shares(request),
+        # A request of nothing beside a limit asks for as much as it may have.
+        cpu_shares=shares(of_container(container, "requests", "cpu") or cpu),
         memory_limit_bytes=memory,
-        # Memory and swap together may be no more than memory alone: a pod does not swap.
-        memory_swap_limit_bytes=memory if facts.cgroup_version == 2 else 0,
+        # In version 1 memory and swap together may be no more than memory alone: nobody swaps there.
+        memory_swap_limit_bytes=memory if facts.memory.swap_controlled and facts.cgroup_version == 1 else 0,
         oom_score_adj=oom_score(pod, container, facts.memory_bytes),
-        hugepage_limits=huge_page_limits(container.resources.limits if container.resources else {}, facts),
-        # A container is one thing: when the kernel kills part of it, it kills all of it.
-        unified={"memory.oom.group": "1"} if facts.cgroup_version == 2 else {},
+        hugepage_limits=huge_page_limits({**whole, **own}, facts),
+        unified=unified(pod, container, facts),
     )
 
 
@@ -105,27 +105,35 @@ def _own_oom_score(pod: Pod, container: Container, memory_bytes: int) -> int:
 
 
 def _share_of_the_pods_own(pod: Pod) -> int:
-    """What the pod itself requested beyond its containers' requests belongs to all of them alike, in bytes."""
+    """What the pod itself requested beyond what its containers need at a time belongs to all of them alike, in bytes:
+    the memory of an init container that ends is there for those after it."""
     stated = of(pod.spec.resources, "requests", "memory")
-    containers = all_containers(pod)
-    beyond = stated - sum(of_container(c, "requests", "memory") for c in containers)
-    return max(0, beyond) // len(containers) if stated else 0
+    beyond = stated - of_containers(pod, "requests", "memory")
+    return max(0, beyond) // len(all_containers(pod)) if stated else 0
 
 
 def pod_resources(pod: Pod, facts: NodeFacts) -> LinuxResources:
     """The cgroup values of the whole pod, its overhead included; a limit only where all its containers have one."""
     quota = quota_us(of_pod(pod, "limits", "cpu"), facts.cpu_cfs_period_us) if facts.cpu_cfs_quota else 0
-    pages: dict[str, int] = {}
-    for container in all_containers(pod):
-        for size, limit in huge_page_limits(container.resources.limits if container.resources else {}, facts).items():
-            pages[size] = pages.get(size, 0) + limit
+    pages = {name: of_pod(pod, "requests", name) for name in _huge_pages(pod)}
     return LinuxResources(
         cpu_period_us=facts.cpu_cfs_period_us if quota else 0,
         cpu_quota_us=quota,
         cpu_shares=shares(of_pod(pod, "requests", "cpu") if qos_class(pod) != BEST_EFFORT else 0),
         memory_limit_bytes=of_pod(pod, "limits", "memory"),
-        hugepage_limits=pages,
+        hugepage_limits=huge_page_limits(pages, facts),
     )
+
+
+def huge_page_bytes(pod: Pod) -> frozenset[int]:
+    """The sizes of huge pages that the pod or its containers ask for."""
+    return frozenset(quantity.whole(name.removeprefix(HUGE_PAGES)) for name in _huge_pages(pod))
+
+
+def _huge_pages(pod: Pod) -> frozenset[str]:
+    asked = [pod.spec.resources, *(container.resources for container in all_containers(pod))]
+    names = {name for one in asked if one is not None for name in (*one.requests, *one.limits)}
+    return frozenset(name for name in names if name.startswith(HUGE_PAGES))
 
 
 def overhead(pod: Pod, facts: NodeFacts) -> LinuxResources | None:

@@ -1,7 +1,7 @@
 """The configuration of a pod's sandbox: names, network, namespaces, and what the whole pod may use.
 
-What cannot be honoured and would weaken the pod's isolation if it were left out (user namespaces, forbidden sysctls) is
-refused here; what merely has no effect yet is reported by ``unsupported``.
+What cannot be honoured and would weaken the node's isolation if it were left out (forbidden sysctls) is refused here;
+what merely has no effect yet is reported by ``unsupported``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from trikubelet.model.runtime_config import PortMapping, Protocol, SandboxConfig
 if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Pod
+    from trikubelet.model.runtime_config import IdRange
 
 
-def sandbox_config(pod: Pod, attempt: int, facts: NodeFacts) -> SandboxConfig:
-    """Everything ``RunPodSandbox`` needs. Raises SandboxConfigError."""
-    _refuse_what_would_weaken(pod, facts)
+def sandbox_config(pod: Pod, attempt: int, facts: NodeFacts, users: IdRange | None = None) -> SandboxConfig:
+    """Everything ``RunPodSandbox`` needs but the runtime handler, which takes asking. ``users``: what the pod's own
+    user namespace is mapped to, None where it has none. Raises SandboxConfigError."""
+    if problem := forbidden_sysctl(pod, facts):
+        raise SandboxConfigError(problem)
     meta = pod.metadata
     return SandboxConfig(
         uid=meta.uid,
@@ -40,11 +43,10 @@ def sandbox_config(pod: Pod, attempt: int, facts: NodeFacts) -> SandboxConfig:
         labels=names.pod_labels(pod),
         annotations=dict(meta.annotations),
         cgroup_parent=cgroup_parent(pod, facts),
-        security=sandbox_security(pod),
+        security=sandbox_security(pod, users),
         sysctls=pod_sysctls(pod),
         resources=pod_resources(pod, facts),
         overhead=overhead(pod, facts),
-        runtime_handler=pod.spec.runtime_class_name,
     )
 
 
@@ -52,13 +54,6 @@ def log_directory(pod: Pod, facts: NodeFacts) -> str:
     """The directory of the pod's logs."""
     meta = pod.metadata
     return f"{facts.pod_logs_dir}/{names.log_directory_name(meta.namespace, meta.name, meta.uid)}"
-
-
-def _refuse_what_would_weaken(pod: Pod, facts: NodeFacts) -> None:
-    if pod.spec.host_users is False:
-        raise SandboxConfigError("hostUsers: false asks for a user namespace, which this agent does not set up yet")
-    if problem := forbidden_sysctl(pod, facts):
-        raise SandboxConfigError(problem)
 
 
 def _hostname(pod: Pod, facts: NodeFacts) -> str:

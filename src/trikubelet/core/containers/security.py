@@ -1,16 +1,19 @@
 """Security contexts: the container's settings over the pod's, in the CRI's terms.
 
 ``runAsNonRoot`` is checked here against the user the container would run as, because the runtime would happily start it
-as root. Masked and read-only paths are the defaults unless ``procMount: Unmasked`` or privileged. The per-CPU
-``thermal_throttle`` files that runtimes mask are theirs to find: this module does not look at the machine.
+as root. Masked and read-only paths are the defaults unless ``procMount: Unmasked`` or privileged; a runtime that is
+told paths masks those alone, so what this machine has beside them (``NodeFacts.throttle_paths``) is told, too.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from trikubelet.core import names
 from trikubelet.core.containers.errors import ConfigError
+from trikubelet.core.containers.profiles import apparmor_profile, seccomp_profile
 from trikubelet.model import k8s
 from trikubelet.model.runtime_config import (
     NamespaceMode,
@@ -24,6 +27,7 @@ from trikubelet.model.runtime_config import (
 if TYPE_CHECKING:
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.runtime import ImageInfo
+    from trikubelet.model.runtime_config import IdRange
 
 MASKED_PATHS = (
     "/proc/asound",
@@ -40,14 +44,13 @@ MASKED_PATHS = (
     "/sys/devices/virtual/powercap",
 )
 STRICT, UNMASKED = "Strict", "Unmasked"
-APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
-_PROFILE_TYPES = {"RuntimeDefault": ProfileType.RUNTIME_DEFAULT, "Unconfined": ProfileType.UNCONFINED}
 READONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
-def namespaces(pod: k8s.Pod, target_id: str = "") -> Namespaces:
-    """Whose network, process and IPC namespaces the pod's containers share. ``target_id``: an ephemeral container's
-    target, whose processes it shall see."""
+def namespaces(pod: k8s.Pod, users: IdRange | None = None, target_id: str = "") -> Namespaces:
+    """Whose network, process and IPC namespaces the pod's containers share. ``users``: what the pod's own user
+    namespace is mapped to, None where it has none. ``target_id``: an ephemeral container's target, whose processes it
+    shall see."""
     spec = pod.spec
     if target_id:
         pid = NamespaceMode.TARGET
@@ -62,15 +65,17 @@ def namespaces(pod: k8s.Pod, target_id: str = "") -> Namespaces:
         pid=pid,
         ipc=NamespaceMode.NODE if spec.host_ipc else NamespaceMode.POD,
         target_id=target_id,
+        users=users,
     )
 
 
-def sandbox_security(pod: k8s.Pod) -> Security:
-    """The security context of the pod's sandbox. Its own process needs no more than the runtime's default seccomp
-    profile, whatever its containers ask for; a group without a user would be refused by the runtime."""
+def sandbox_security(pod: k8s.Pod, users: IdRange | None = None) -> Security:
+    """The security context of the pod's sandbox; ``users`` as in ``namespaces``. Its own process needs no more than the
+    runtime's default seccomp profile, whatever its containers ask for; a group without a user would be refused by the
+    runtime."""
     context = pod.spec.security_context or k8s.PodSecurityContext()
     return Security(
-        namespaces=namespaces(pod),
+        namespaces=namespaces(pod, users),
         privileged=any(c.security_context and c.security_context.privileged for c in names.all_containers(pod)),
         run_as_user=context.run_as_user,
         run_as_group=context.run_as_group if context.run_as_user is not None else None,
@@ -82,10 +87,15 @@ def sandbox_security(pod: k8s.Pod) -> Security:
 
 
 def container_security(
-    pod: k8s.Pod, container: k8s.Container, image: ImageInfo, facts: NodeFacts, target_id: str = ""
+    pod: k8s.Pod,
+    container: k8s.Container,
+    image: ImageInfo,
+    facts: NodeFacts,
+    users: IdRange | None = None,
+    target_id: str = "",
 ) -> Security:
-    """The security context of one container; ``target_id`` as in ``namespaces``. Raises ConfigError when it would run
-    as root and must not, or names a profile that cannot be."""
+    """The security context of one container; ``users`` and ``target_id`` as in ``namespaces``. Raises ConfigError when
+    it would run as root and must not, or names a profile that cannot be."""
     whole = pod.spec.security_context or k8s.PodSecurityContext()
     own = container.security_context or k8s.SecurityContext()
     user = whole.run_as_user if own.run_as_user is None else own.run_as_user
@@ -98,7 +108,7 @@ def container_security(
     unmasked = privileged or own.proc_mount == UNMASKED
     capabilities = own.capabilities or k8s.Capabilities()
     return Security(
-        namespaces=namespaces(pod, target_id),
+        namespaces=namespaces(pod, users, target_id),
         privileged=privileged,
         run_as_user=user,
         run_as_username=image.username if user is None else "",
@@ -109,12 +119,22 @@ def container_security(
         no_new_privs=own.allow_privilege_escalation is False,
         add_capabilities=capabilities.add,
         drop_capabilities=capabilities.drop,
-        masked_paths=() if unmasked else MASKED_PATHS,
+        masked_paths=() if unmasked else (*MASKED_PATHS, *facts.throttle_paths),
         readonly_paths=() if unmasked else READONLY_PATHS,
-        seccomp=_seccomp(own.seccomp_profile or whole.seccomp_profile, container, facts),
-        apparmor=_apparmor(own.app_armor_profile or _legacy_apparmor(pod, container) or whole.app_armor_profile),
+        seccomp=seccomp_profile(pod, container, facts),
+        apparmor=apparmor_profile(pod, container),
         selinux=_selinux(own.se_linux_options or whole.se_linux_options),
     )
+
+
+def in_groups(pod: k8s.Pod, groups: tuple[int, ...]) -> k8s.Pod:
+    """The pod, with processes that are in these groups besides those it names itself."""
+    if not groups:
+        return pod
+    context = pod.spec.security_context or k8s.PodSecurityContext()
+    wanted = tuple(dict.fromkeys((*context.supplemental_groups, *groups)))
+    context = replace(context, supplemental_groups=wanted)
+    return replace(pod, spec=replace(pod.spec, security_context=context))
 
 
 def _check_non_root(pod: k8s.Pod, container: k8s.Container, user: int | None, image: ImageInfo) -> None:
@@ -137,38 +157,6 @@ def _check_non_root(pod: k8s.Pod, container: k8s.Container, user: int | None, im
 def _groups(context: k8s.PodSecurityContext) -> tuple[int, ...]:
     own = () if context.fs_group is None else (context.fs_group,)
     return tuple(dict.fromkeys((*context.supplemental_groups, *own)))
-
-
-def _seccomp(profile: k8s.SeccompProfile | None, container: k8s.Container, facts: NodeFacts) -> SecurityProfile:
-    if profile is None:
-        return SecurityProfile(ProfileType.RUNTIME_DEFAULT if facts.seccomp_default else ProfileType.UNCONFINED)
-    if profile.type != "Localhost":
-        return SecurityProfile(_PROFILE_TYPES.get(profile.type, ProfileType.UNCONFINED))
-    name = profile.localhost_profile
-    if not name or name.startswith("/") or ".." in name.split("/"):
-        message = f"seccomp localhostProfile {name!r} must be a path below {facts.seccomp_root}"
-        raise ConfigError(message, container.name)
-    return SecurityProfile(ProfileType.LOCALHOST, f"{facts.seccomp_root}/{name}")
-
-
-def _apparmor(profile: k8s.AppArmorProfile | None) -> SecurityProfile | None:
-    """Without a profile the runtime applies its default where AppArmor is on."""
-    if profile is None:
-        return None
-    if profile.type == "Localhost":
-        return SecurityProfile(ProfileType.LOCALHOST, profile.localhost_profile)
-    return SecurityProfile(_PROFILE_TYPES.get(profile.type, ProfileType.UNCONFINED))
-
-
-def _legacy_apparmor(pod: k8s.Pod, container: k8s.Container) -> k8s.AppArmorProfile | None:
-    """The profile of the annotation that came before the field. The API server copies it into the field; a manifest on
-    this node's disk has met no API server."""
-    value = pod.metadata.annotations.get(f"{APPARMOR_ANNOTATION}{container.name}", "")
-    if value == "runtime/default":
-        return k8s.AppArmorProfile(type="RuntimeDefault")
-    if value.startswith("localhost/"):
-        return k8s.AppArmorProfile(type="Localhost", localhost_profile=value.removeprefix("localhost/"))
-    return k8s.AppArmorProfile(type="Unconfined") if value == "unconfined" else None
 
 
 def _selinux(options: k8s.SELinuxOptions | None) -> SELinuxOptions | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from trikubelet.core.containers.facts import NodeFacts
-    from trikubelet.model.k8s import Pod
+    from trikubelet.model.k8s import Pod, PodSpec
 
 SAFE_SYSCTLS = frozenset(
     {
@@ -47,13 +47,18 @@ def pod_sysctls(pod: Pod) -> dict[str, str]:
     return {normal_name(sysctl.name): sysctl.value for sysctl in context.sysctls} if context else {}
 
 
+def host_namespace(name: str, spec: PodSpec) -> str:
+    """The field by which the pod shares the node's namespace that holds this sysctl; empty where it shares it not."""
+    if name.startswith(_IPC) and spec.host_ipc:
+        return "hostIPC"
+    return "hostNetwork" if name.startswith(_NET) and spec.host_network else ""
+
+
 def forbidden_sysctl(pod: Pod, facts: NodeFacts) -> str:
     """Why the pod must not run here (reason SysctlForbidden), or empty."""
     for name in pod_sysctls(pod):
-        if name.startswith(_IPC) and pod.spec.host_ipc:
-            return f'forbidden sysctl: "{name}" not allowed with host ipc enabled'
-        if name.startswith(_NET) and pod.spec.host_network:
-            return f'forbidden sysctl: "{name}" not allowed with host net enabled'
+        if shared := host_namespace(name, pod.spec):
+            return f'forbidden sysctl: "{name}" not allowed with host {"IPC" if shared == "hostIPC" else "Net"} enabled'
         if name not in SAFE_SYSCTLS and not _let_through(name, facts.allowed_sysctls):
             return f'forbidden sysctl: "{name}" not allowlisted'
         if not name.startswith(_IPC + _NET):

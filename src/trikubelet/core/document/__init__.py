@@ -19,6 +19,7 @@ from trikubelet.model.faults import Fault
 __all__ = ["Document", "parse_documents"]
 
 _JSON = re.compile(r"\s*\{\s*[\"}]")
+_JSON_NAME = ".json"
 _MARKER = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _ONLY_PREAMBLE = re.compile(r"(?:[ \t]*(?:[%#][^\n]*)?(?:\n|\Z))*")
 
@@ -43,6 +44,10 @@ def parse_documents(text: str | bytes, source: str) -> tuple[list[Document], lis
     else:
         for line, chunk in _chunks(text):
             yaml_text.read(chunk, line, source, documents, faults)
+        if faults and not documents and source.endswith(_JSON_NAME):
+            in_json: list[Fault] = []  # of what its author holds for JSON nobody should say that it is no YAML
+            json_text.read(text, source, [], in_json)
+            faults = in_json or faults
     return documents, faults
 
 

@@ -12,7 +12,7 @@ from json import JSONDecodeError, JSONDecoder
 from math import isinf
 from typing import TYPE_CHECKING
 
-from trikubelet.core.document.record import DEPTH_MAX, Document, Place, duplicate_key
+from trikubelet.core.document.record import DEPTH_MAX, Document, Place, duplicate_key, path_of
 from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
@@ -55,8 +55,12 @@ def read(text: str, source: str, documents: list[Document], faults: list[Fault])
             return
         doubles = [duplicate_key(source, *double) for double in reader.duplicates]
         doubted = tuple(double.path for double in doubles)
-        documents.append(Document(value, source, len(documents), reader.lines, doubted))
+        unread = tuple(path_of(place) for place in reader.unread)
+        documents.append(Document(value, source, len(documents), reader.lines, doubted, unread))
         faults += doubles
+        faults += [
+            Fault(source, reader.lines[place], path_of(place), problem) for place, problem in reader.unread.items()
+        ]
         position = _skip(text, position)
 
 
@@ -75,6 +79,8 @@ class _Reader:
         self.lines: dict[Place, int] = {}
         self.duplicates: list[tuple[Place, int, int]] = []
         """The key, the line where it stood first, and where again."""
+        self.unread: dict[Place, str] = {}
+        """What is wrong with values that stand alone: what is beside them can be read all the same."""
 
     def value(self, position: int, place: Place) -> tuple[object, int]:
         """The value that begins at ``position`` and where it ends."""
@@ -91,7 +97,7 @@ class _Reader:
         if word := _WORD.match(self._text, position):
             return _WORDS[word[0]], word.end()
         if number := _NUMBER.match(self._text, position):
-            return self._number(number), number.end()
+            return self._number(number, place), number.end()
         raise self._unexpected("a value", position)
 
     def _object(self, position: int, place: Place) -> tuple[object, int]:
@@ -137,14 +143,16 @@ class _Reader:
         # Half of a surrogate pair is no character; Go's reader, which others use, puts the replacement mark too.
         return str(found).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), end
 
-    def _number(self, match: re.Match[str]) -> int | float:
+    def _number(self, match: re.Match[str], place: Place) -> int | float | None:
         if len(match[0]) > DIGITS_MAX:
-            raise _Syntax(f"a number of more than {DIGITS_MAX} characters", match.start())
+            self.unread[place] = f"a number of more than {DIGITS_MAX} characters"
+            return None
         if not (match[1] or match[2]):
             return int(match[0])
         number = float(match[0])
         if isinf(number):
-            raise _Syntax("a number larger than any that can be kept", match.start())
+            self.unread[place] = f"{match[0]} is larger than any number that can be kept"
+            return None
         return number
 
     def _expect(self, mark: str, position: int) -> int:

@@ -59,14 +59,15 @@ def duplicate_key(source: str, place: Place, first: int, again: int) -> Fault:
 @dataclass(frozen=True, slots=True)
 class Document:
     """One document: its value, the text it came from (``source``), its number in it, counted from 0, ``lines``, the
-    line (from 1) of every place in it, and ``doubted``, the field paths of keys that were given twice: what stands
-    there is only the first of the values."""
+    line (from 1) of every place in it, ``doubted``, the field paths of keys that were given twice: what stands there is
+    only the first of the values, and ``unread``, those of values that cannot be: None stands there instead."""
 
     value: object
     source: str
     index: int
     lines: Mapping[Place, int] = field(default_factory=dict)
     doubted: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def line(self, path: str) -> int | None:
         """The line of a field path, or of the nearest thing around it that has one; None when there is none."""

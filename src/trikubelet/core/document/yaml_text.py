@@ -6,7 +6,7 @@ duplicate keys in our hands. Called by ``parse_documents`` with one piece betwee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -26,7 +26,8 @@ _MERGE = "<<"
 
 
 class _Broken(Exception):
-    """A document that cannot be kept, with the place and line (counted from 0) of the reason. Caught in ``read``."""
+    """A document, or one value, that cannot be kept, with the place and line (counted from 0) of the reason. Caught in
+    ``read``, and in ``_Reader``."""
 
     def __init__(self, problem: str, place: Place, line: int, remedy: str = "") -> None:
         super().__init__(problem)
@@ -34,6 +35,17 @@ class _Broken(Exception):
         self.place = place
         self.line = line
         self.remedy = remedy
+
+    def fault(self, source: str, lines_before: int) -> Fault:
+        return Fault(source, lines_before + self.line + 1, path_of(self.place), self.problem, self.remedy)
+
+
+class _Anchored(NamedTuple):
+    """What aliases stand for: the value with its size, and what in it could not be read, which cannot be in any place
+    where it is taken up again: the places within it, with the problem and the remedy."""
+
+    read: tuple[object, int]
+    unread: list[tuple[Place, str, str]]
 
 
 def read(text: str, lines_before: int, source: str, documents: list[Document], faults: list[Fault]) -> None:
@@ -44,8 +56,7 @@ def read(text: str, lines_before: int, source: str, documents: list[Document], f
             if isinstance(event, yaml.DocumentStartEvent):
                 _read_document(events, lines_before, source, documents, faults)
     except _Broken as wrong:
-        line = lines_before + wrong.line + 1
-        faults.append(Fault(source, line, path_of(wrong.place), wrong.problem, wrong.remedy))
+        faults.append(wrong.fault(source, lines_before))
     except yaml.MarkedYAMLError as wrong:
         faults.append(_syntax_fault(wrong, text, lines_before, source))
     except yaml.reader.ReaderError as wrong:
@@ -64,8 +75,10 @@ def _read_document(
     doubles = [duplicate_key(source, *double) for double in reader.duplicates]
     if value is not None:
         doubted = tuple(double.path for double in doubles)
-        documents.append(Document(value, source, len(documents), reader.lines, doubted))
+        unread = tuple(path_of(one.place) for one in reader.unread)
+        documents.append(Document(value, source, len(documents), reader.lines, doubted, unread))
     faults += doubles
+    faults += [one.fault(source, lines_before) for one in reader.unread]
 
 
 def _syntax_fault(wrong: yaml.MarkedYAMLError, text: str, lines_before: int, source: str) -> Fault:
@@ -86,10 +99,12 @@ class _Reader:
     def __init__(self, events: Iterator[yaml.Event], lines_before: int) -> None:
         self._events = events
         self._lines_before = lines_before
-        self._anchors: dict[str, tuple[object, int] | None] = {}
+        self._anchors: dict[str, _Anchored | None] = {}
         self._aliased = 0
         self.lines: dict[Place, int] = {}
         self.duplicates: list[tuple[Place, int, int]] = []
+        self.unread: list[_Broken] = []
+        """What is wrong with values that stand alone: what is beside them can be read all the same."""
 
     def value(self, event: Any, place: Place) -> tuple[object, int]:
         """The value that begins with ``event``."""
@@ -101,16 +116,25 @@ class _Reader:
             return self._alias(event, place)
         if event.anchor is not None:
             self._anchors[event.anchor] = None
+        unread_before = len(self.unread)
         read: tuple[object, int]
         if isinstance(event, yaml.ScalarEvent):
-            read = _scalar(event, place), 1
+            read = self._plain(event, place), 1
         elif isinstance(event, yaml.SequenceStartEvent):
             read = self._sequence(place)
         else:
             read = self._mapping(place)
         if event.anchor is not None:
-            self._anchors[event.anchor] = read
+            lost = [(one.place[len(place) :], one.problem, one.remedy) for one in self.unread[unread_before:]]
+            self._anchors[event.anchor] = _Anchored(read, lost)
         return read
+
+    def _plain(self, event: yaml.ScalarEvent, place: Place) -> object:
+        try:
+            return _scalar(event, place)
+        except _Broken as wrong:
+            self.unread.append(wrong)
+            return None
 
     def _alias(self, event: yaml.AliasEvent, place: Place) -> tuple[object, int]:
         line = _line(event)
@@ -120,11 +144,12 @@ class _Reader:
         known = self._anchors[name]
         if known is None:
             raise _Broken(f"the alias *{name} stands inside what it stands for", place, line, "write it out")
-        self._aliased += known[1]
+        self._aliased += known.read[1]
         if self._aliased > ALIASED_NODES_MAX:
             problem = f"aliases bring more than {ALIASED_NODES_MAX} values into this document"
             raise _Broken(problem, place, line, "write it out, or split it")
-        return known
+        self.unread += [_Broken(problem, (*place, *inner), line, remedy) for inner, problem, remedy in known.unread]
+        return known.read
 
     def _sequence(self, place: Place) -> tuple[object, int]:
         items: list[object] = []
@@ -167,7 +192,7 @@ class _Reader:
         elif isinstance(event, yaml.ScalarEvent):
             value = _scalar(event, place)
             if event.anchor is not None:
-                self._anchors[event.anchor] = (value, 1)
+                self._anchors[event.anchor] = _Anchored((value, 1), [])
         else:
             value = ()
         if isinstance(value, (list, dict, tuple)):

@@ -1,7 +1,9 @@
-"""Manifests of static pods: from the text of a file or URL to pods ready to run, and everything that is wrong with it.
+"""Manifests of static pods: from the text of a file or URL to pods ready to run and the objects they read, and
+everything that is wrong with it.
 
 ``load.load_manifest`` is the way in. It reads documents, walks their structure (``core.structure``), fills in the API's
 defaults (``defaults``), gives each pod its identity on this node (``static``) and checks it (``validation``).
+ConfigMaps and Secrets are in ``objects``.
 """
 
 from trikubelet.core.manifest.load import Loaded, load_manifest

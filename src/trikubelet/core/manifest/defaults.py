@@ -47,6 +47,8 @@ def with_defaults(pod: Pod) -> Pod:
     }
     if spec.termination_grace_period_seconds is None:
         changes["termination_grace_period_seconds"] = GRACE_SECONDS
+    elif spec.termination_grace_period_seconds < 0:
+        changes["termination_grace_period_seconds"] = 1  # what a negative one means to the API server
     if spec.enable_service_links is None:
         changes["enable_service_links"] = True
     if spec.priority is None and spec.priority_class_name in PRIORITIES:

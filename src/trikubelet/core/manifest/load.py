@@ -1,21 +1,25 @@
-"""From a manifest's text to static pods: the one function sources and ``trikubelet validate`` share.
+"""From a manifest's text to static pods and the objects they read: the one function sources and ``trikubelet validate``
+share.
 
-A text may hold several documents, and a document a list of pods. Each pod stands or falls alone: a fault leaves out
-its own pod and nothing else. What a faulty file means for the pods it gave before is decided in ``core.file_source``.
+A text may hold several documents, and a document a list. Each pod and each object stands or falls alone: a fault leaves
+out its own and nothing else. What a faulty file means for what it gave before is decided in ``core.file_source``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from trikubelet.core.document import parse_documents
 from trikubelet.core.document.record import place_of
 from trikubelet.core.document.shown import shown
 from trikubelet.core.manifest.defaults import with_defaults
+from trikubelet.core.manifest.objects import TYPES, object_name, object_problems, stored
 from trikubelet.core.manifest.origin import Origin
-from trikubelet.core.manifest.problem import NOT_FOUND, forbidden
-from trikubelet.core.manifest.static import api_references, static_pod
+from trikubelet.core.manifest.problem import NOT_FOUND, Problem, forbidden
+from trikubelet.core.manifest.static import api_references, null_characters, static_pod
 from trikubelet.core.manifest.validation import pod_problems
 from trikubelet.core.names import full_name
 from trikubelet.core.structure import examine
@@ -23,25 +27,32 @@ from trikubelet.model import k8s
 from trikubelet.model.faults import Fault, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from trikubelet.core.document import Document
-    from trikubelet.core.manifest.problem import Problem, Problems
+    from trikubelet.core.manifest.objects import ManifestObject
+    from trikubelet.core.manifest.problem import Problems
     from trikubelet.model.k8s import Pod
 
-_LISTS = ("PodList", "List")
-_KINDS = ("Pod", *_LISTS)
-_NO_API = "it lives in an API server, and a pod from a manifest must start without one"
+_ITEMS = {"PodList": ("Pod",), "List": ("Pod", *TYPES)}
+_KINDS = ("Pod", *TYPES, *_ITEMS)
+T = TypeVar("T", bound=msgspec.Struct)
+
+NO_API = "it lives in an API server, and a pod from a manifest must start without one"
+
+NULL_CHARACTER = "Invalid value: it has a null character (\\0), and no process or file can be given one"
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The good pods of a text, in order, everything wrong with the others, and by full name (``core.names``) where
-    each good pod stands."""
+    """What the text of ``source`` says: its good pods and objects in order, everything wrong with the others, and where
+    each good one stands, by a pod's full name (``core.names``) or an object's (``core.manifest.objects``)."""
 
+    source: str
     pods: tuple[Pod, ...]
     faults: tuple[Fault, ...]
     origins: Mapping[str, Origin]
+    objects: tuple[ManifestObject, ...] = ()
 
 
 def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> Loaded:
@@ -55,21 +66,37 @@ def load_manifest(text: str | bytes, source: str, node_name: str, seen: str) -> 
         # Not one that is all comments: somebody wrote that, and means it.
         faults = [Fault(source, None, "", "the file is empty", "remove it if its pods shall go")]
     pods: dict[str, Pod] = {}
+    objects: dict[str, ManifestObject] = {}
     origins: dict[str, Origin] = {}
+    uids: set[str] = set()
     for document in documents:
-        for part in _parts(document, faults):
+        for part, kind in _parts(document, faults):
+            if kind in TYPES:
+                held, found = _object(part, TYPES[kind])
+                name = "" if held is None else object_name(held)
+                if name in objects:
+                    found = [_second(part, "metadata.name", part.name, "name and namespace", "rename one of the two")]
+                elif held is not None and not part.is_doubted:
+                    objects[name], origins[name] = held, part
+                faults += found
+                continue
             pod, found = _pod(part, node_name, seen)
             if pod is not None and full_name(pod) in pods:
-                found = [_second(part)]
+                found = [_second(part, "metadata.name", part.name, "name and namespace", "rename one of the two")]
+            elif pod is not None and pod.metadata.uid in uids:
+                found = [_second(part, "metadata.uid", pod.metadata.uid, "UID", "leave it out: each pod is given one")]
             elif pod is not None and not part.is_doubted:
                 pods[full_name(pod)] = pod
                 origins[full_name(pod)] = part
+                uids.add(pod.metadata.uid)
             faults += found
-    return Loaded(tuple(pods.values()), tuple(sorted(faults, key=lambda fault: fault.line or 0)), origins)
+    in_order = tuple(sorted(faults, key=lambda fault: fault.line or 0))
+    return Loaded(source, tuple(pods.values()), in_order, origins, tuple(objects.values()))
 
 
-def _parts(document: Document, faults: list[Fault]) -> Iterator[Origin]:
-    """Where the document's pods are. What keeps it from having any is added to ``faults``."""
+def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, str]]:
+    """Where the document's pods and objects are, and of what kind each is. What keeps it from having any is added to
+    ``faults``."""
     whole = Origin(document, document.value)
     wrong = _kind_fault(whole, _KINDS)
     if wrong is not None:
@@ -77,30 +104,36 @@ def _parts(document: Document, faults: list[Fault]) -> Iterator[Origin]:
         return
     value = document.value
     assert isinstance(value, dict)  # or it would have no kind
-    if value["kind"] == "Pod":
-        yield whole
+    if whole.kind not in _ITEMS:
+        yield whole, whole.kind
         return
     items = value.get("items")
     rest = {key: item for key, item in value.items() if key != "items"}
     faults += examine(replace(document, value=rest | {"items": []}), k8s.PodList).faults
     if not isinstance(items, list):
-        faults.append(whole.fault("items", "Required value: must be a list of pods"))
+        what = "pods" if value["kind"] == "PodList" else "pods, ConfigMaps and Secrets"
+        faults.append(whole.fault("items", f"Required value: must be a list of {what}"))
         return
     # Items of a typed list need not repeat what they are.
     told: dict[str, object] = {"apiVersion": "v1", "kind": "Pod"} if value["kind"] == "PodList" else {}
     for n, item in enumerate(items):
-        yield Origin(document, told | item if isinstance(item, dict) else item, f"items[{n}]")
+        part = Origin(document, told | item if isinstance(item, dict) else item, f"items[{n}]")
+        wrong = _kind_fault(part, _ITEMS[value["kind"]])
+        if wrong is not None:
+            faults.append(wrong)
+        else:
+            yield part, part.kind
 
 
 def _kind_fault(part: Origin, kinds: tuple[str, ...]) -> Fault | None:
-    """What keeps a value from being a pod or a list of them, judging by what it says it is."""
+    """What keeps a value from being one of these kinds, judging by what it says it is."""
     if not isinstance(part.value, dict):
         return part.fault("", f"{shown(part.value)} where a Pod should stand", 'begin with "apiVersion: v1"')
     kind, version = part.value.get("kind"), part.value.get("apiVersion")
     if kind is None:
         return part.fault("kind", "Required value", 'write "kind: Pod"')
     if kind not in kinds:
-        remedy = nearest(str(kind), kinds) or "only pods can be run from a manifest; take it out"
+        remedy = nearest(str(kind), kinds) or "only pods can be run from a manifest, and what they read; take it out"
         return part.fault("kind", f"Unsupported value: {shown(kind)}: must be {' or '.join(kinds)}", remedy)
     if version != "v1":
         problem = "Required value" if version is None else f"Unsupported value: {shown(version)}: must be v1"
@@ -110,26 +143,57 @@ def _kind_fault(part: Origin, kinds: tuple[str, ...]) -> Fault | None:
 
 def _pod(part: Origin, node_name: str, seen: str) -> tuple[Pod | None, list[Fault]]:
     """The pod of a part, or None and everything wrong with it."""
-    wrong = _kind_fault(part, ("Pod",))
-    if wrong is not None:
-        return None, [wrong]
-    examined = examine(replace(part.document, value=part.value, lines={}), k8s.Pod)
-    faults = [part.fault(fault.path, fault.problem, fault.remedy) for fault in examined.faults]
+    pod, faults = _read(part, k8s.Pod, lambda pod: _problems(pod, node_name, part.value))
+    if pod is None:
+        return None, faults
+    return with_defaults(static_pod(pod, part.document.source, node_name, seen)), []
+
+
+def _object(part: Origin, type_: type[ManifestObject]) -> tuple[ManifestObject | None, list[Fault]]:
+    """The object of a part, or None and everything wrong with it."""
+    held, faults = _read(part, type_, object_problems)
+    return None if held is None else stored(held), faults
+
+
+def _read(part: Origin, type_: type[T], problems: Callable[[T], Problems]) -> tuple[T | None, list[Fault]]:
+    """What a part says, or None and everything wrong with it."""
+    examined = examine(replace(part.document, value=part.value, lines={}), type_)
+    faults = [
+        part.fault(fault.path, _shape_problem(type_, fault), fault.remedy)
+        for fault in examined.faults
+        if part.could_be_read(fault.path)
+    ]
     shapeless = {place_of(fault.path) for fault in examined.faults}
+    found = list(problems(examined.value))
+    paths = {problem.path for problem in found}
     faults += [
         part.fault(problem.path, problem.text, problem.remedy)
-        for problem in _problems(examined.value, node_name)
-        if not _is_echo(problem, shapeless) and not _is_derived(part, problem)
+        for problem in found
+        if part.could_be_read(problem.path)
+        and not _is_echo(problem, shapeless)
+        and not _is_derived(part, problem.path, paths)
     ]
-    if faults:
-        return None, faults
-    return with_defaults(static_pod(examined.value, part.document.source, node_name, seen)), []
+    return (None, faults) if faults else (examined.value, [])
 
 
-def _problems(pod: Pod, node_name: str) -> Problems:
-    yield from pod_problems(with_defaults(pod), node_name)
+def _shape_problem(type_: type[msgspec.Struct], fault: Fault) -> str:
+    """A number or a word that should have been a string may be a secret all the same."""
+    held = type_ is k8s.Secret and place_of(fault.path)[:1] in (("data",), ("stringData",))
+    return "Invalid value: <contents redacted>: must be a string" if held else fault.problem
+
+
+def _problems(pod: Pod, node_name: str, written: object) -> Problems:
+    """Everything wrong with a pod, which was ``written`` so."""
+    told = set()
+    for problem in pod_problems(with_defaults(pod), node_name):
+        told.add(place_of(problem.path))
+        yield problem
     for path in api_references(pod):
-        yield forbidden(path, _NO_API)
+        yield forbidden(path, NO_API)
+    spec = written.get("spec") if isinstance(written, dict) else None
+    for path in null_characters(spec, "spec"):
+        if place_of(path) not in told:
+            yield Problem(path, NULL_CHARACTER)
 
 
 def _is_echo(problem: Problem, shapeless: set[tuple[str, ...]]) -> bool:
@@ -142,11 +206,12 @@ def _is_echo(problem: Problem, shapeless: set[tuple[str, ...]]) -> bool:
     return problem.text.startswith(NOT_FOUND) and may_be_there
 
 
-def _is_derived(part: Origin, problem: Problem) -> bool:
-    """Whether a request nobody wrote is complained about: it was derived from a limit, which has the same problem."""
-    return "requests" in place_of(problem.path)[-2:-1] and not part.says(problem.path)
+def _is_derived(part: Origin, path: str, wrong: set[str]) -> bool:
+    """Whether a request nobody wrote is complained about: it was derived from a limit, which is ``wrong`` itself."""
+    above, requests, resource = path.rpartition(".requests[")
+    return bool(requests) and f"{above}.limits[{resource}" in wrong and not part.says(path)
 
 
-def _second(part: Origin) -> Fault:
-    problem = f"Duplicate value: {shown(part.name)}: an earlier pod of this file has the same name and namespace"
-    return part.fault("metadata.name", problem, "rename one of the two")
+def _second(part: Origin, path: str, value: str, same: str, remedy: str) -> Fault:
+    problem = f"Duplicate value: {shown(value)}: an earlier one in this file has the same {same}"
+    return part.fault(path, problem, remedy)

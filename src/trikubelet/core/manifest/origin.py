@@ -1,4 +1,4 @@
-"""Where one pod stands in a manifest: the whole of a document, or an item of its list.
+"""Where one pod or object stands in a manifest: the whole of a document, or an item of its list.
 
 ``load`` makes one for every place where a pod should be. It turns a field's path within the pod into the path and line
 that the author of the file knows, for faults and for what else there is to say about a field.
@@ -38,6 +38,12 @@ class Origin:
         return place_of(self.path(path)) in self.document.lines
 
     @property
+    def kind(self) -> str:
+        """What it says it is; empty where it does not say."""
+        kind = self.value.get("kind") if isinstance(self.value, dict) else None
+        return kind if isinstance(kind, str) else ""
+
+    @property
     def name(self) -> str:
         """The pod's name as its author wrote it; empty where there is none."""
         meta = self.value.get("metadata") if isinstance(self.value, dict) else None
@@ -46,8 +52,15 @@ class Origin:
 
     @property
     def is_doubted(self) -> bool:
-        """Whether a key of this pod, or of what it stands in, was given twice."""
+        """Whether a key of this pod, or of what it stands in, was given twice, or has a value that cannot be."""
+        document = self.document
+        doubted = [place_of(path) for path in (*document.doubted, *document.unread)]
         mine = place_of(self.prefix)
-        others = [place for place in map(place_of, self.document.doubted) if place[: len(mine)] != mine]
+        others = [place for place in doubted if place[: len(mine)] != mine]
         in_siblings = [place for place in others if place[:1] == mine[:1] and len(place) > 1]
-        return len(in_siblings) < len(self.document.doubted)
+        return len(in_siblings) < len(doubted)
+
+    def could_be_read(self, path: str) -> bool:
+        """Whether neither this field nor what it stands in has a value that cannot be."""
+        place = place_of(self.path(path))
+        return not any(place[: len(unread)] == unread for unread in map(place_of, self.document.unread))

@@ -29,10 +29,10 @@ def with_pod_requests(spec: PodSpec) -> PodSpec:
     if own is None or not own.limits:
         return spec
     try:
-        together = {name: _together(spec, name) for name in _POD_LEVEL}
+        asked = {name: together(spec, name) for name in _POD_LEVEL}
     except ValueError:
         return spec  # an amount that is none; the validation says which
-    requests: dict[str, Quantity] = {name: _written(name, amount) for name, amount in together.items() if amount}
+    requests: dict[str, Quantity] = {name: _written(name, amount) for name, amount in asked.items() if amount}
     limits = {name: amount for name, amount in own.limits.items() if is_pod_level(name)}
     return replace(spec, resources=replace(own, requests={**limits, **requests, **own.requests}))
 
@@ -42,7 +42,8 @@ def is_pod_level(resource: str) -> bool:
     return resource in _POD_LEVEL or resource.startswith(_HUGE_PAGES)
 
 
-def _together(spec: PodSpec, resource: str) -> Fraction:
+def together(spec: PodSpec, resource: str) -> Fraction:
+    """What the containers ask for of a resource. Raises ValueError for an amount that is none."""
     sidecars = most = Fraction(0)
     for container in spec.init_containers:
         amount = _request(container, resource)

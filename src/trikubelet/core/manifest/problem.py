@@ -42,6 +42,16 @@ def invalid(path: str, value: object, detail: str) -> Problem:
     return Problem(path, f"Invalid value: {shown(value)}: {detail}")
 
 
+def too_long(path: str, chars_max: int, unit: str = "characters") -> Problem:
+    """A text of more than ``chars_max``."""
+    return Problem(path, f"Too long: must be no more than {chars_max} {unit}")
+
+
+def too_many(path: str, items_max: int) -> Problem:
+    """A list of more than ``items_max``."""
+    return Problem(path, f"Too many: must not have more than {items_max}")
+
+
 def unsupported(path: str, value: str, supported: Iterable[str]) -> Problem:
     """A value that is none of the possible ones."""
     words = tuple(supported)

@@ -1,4 +1,4 @@
-"""The identity of a static pod on its node, and what such a pod may not refer to.
+"""The identity of a static pod on its node, what such a pod may not refer to, and what nobody could start it with.
 
 A static pod has no API server to name it. Its UID is a hash of what the manifest says and where it was found, so that
 the same file gives the same pod after a restart and a changed file gives another one (upstream: config/common.go). The
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from trikubelet.core.document.record import item_path, member_path
 from trikubelet.core.fnv import fnv1a_128
 from trikubelet.core.names import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
 from trikubelet.model import k8s
@@ -19,7 +20,7 @@ from trikubelet.model import k8s
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trikubelet.model.k8s import Container, EphemeralContainer, Pod, Volume
+    from trikubelet.model.k8s import Pod, Volume
 
 LOCAL_ANNOTATIONS = frozenset({CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE})
 _STAY = k8s.Toleration(operator="Exists", effect="NoExecute")
@@ -66,56 +67,42 @@ def _uid(pod: Pod, source: str, node_name: str) -> str:
 
 
 def api_references(pod: Pod) -> list[str]:
-    """The field paths of everything in the pod that lives in an API server: Secrets, ConfigMaps, service accounts,
-    trust bundles, claims. Without one such a pod could never start; with one, a file on a node would reach for
-    objects nobody granted it (upstream: PreventStaticPodAPIReferences)."""
+    """The field paths of everything in the pod that only an API server has: service accounts, trust bundles, claims.
+    Without one such a pod could never start; with one, a file on a node would reach for objects nobody granted it
+    (upstream: PreventStaticPodAPIReferences, with ConfigMaps and Secrets among them, which manifests bring here)."""
     spec = pod.spec
-    paths = [f"spec.imagePullSecrets[{n}]" for n, ref in enumerate(spec.image_pull_secrets) if ref.name]
-    paths += [f"spec.{field}" for field in ("serviceAccountName", "serviceAccount") if _of_account(spec, field)][:1]
+    paths = [f"spec.{field}" for field in ("serviceAccountName", "serviceAccount") if _of_account(spec, field)][:1]
     paths += [f"spec.resourceClaims[{n}]" for n in range(len(spec.resource_claims))]
-    lists: tuple[tuple[str, tuple[Container | EphemeralContainer, ...]], ...] = (
-        ("initContainers", spec.init_containers),
-        ("containers", spec.containers),
-        ("ephemeralContainers", spec.ephemeral_containers),
-    )
-    for field, containers in lists:
-        for n, container in enumerate(containers):
-            paths += _of_container(container, f"spec.{field}[{n}]")
     for n, volume in enumerate(spec.volumes):
         paths += _of_volume(volume, f"spec.volumes[{n}]")
     return paths
+
+
+def null_characters(value: object, path: str) -> Iterator[str]:
+    """The field paths of the texts in ``value``, which stands at ``path``, that have a null character. No process and
+    no file can be given one, for every text of the kernel's ends there: the pod would wait for ever."""
+    if isinstance(value, str) and "\0" in value:
+        yield path
+    elif isinstance(value, list):
+        for n, item in enumerate(value):
+            yield from null_characters(item, item_path(path, n))
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from null_characters(item, member_path(path, name))
 
 
 def _of_account(spec: k8s.PodSpec, field: str) -> bool:
     return bool(spec.service_account_name if field == "serviceAccountName" else spec.service_account)
 
 
-def _of_container(container: Container | EphemeralContainer, path: str) -> Iterator[str]:
-    for n, variable in enumerate(container.env):
-        source = variable.value_from
-        if source is not None and source.config_map_key_ref is not None:
-            yield f"{path}.env[{n}].valueFrom.configMapKeyRef"
-        if source is not None and source.secret_key_ref is not None:
-            yield f"{path}.env[{n}].valueFrom.secretKeyRef"
-    for n, origin in enumerate(container.env_from):
-        if origin.config_map_ref is not None:
-            yield f"{path}.envFrom[{n}].configMapRef"
-        if origin.secret_ref is not None:
-            yield f"{path}.envFrom[{n}].secretRef"
-
-
 def _of_volume(volume: Volume, path: str) -> Iterator[str]:
     held = {
-        "configMap": volume.config_map,
-        "secret": volume.secret,
         "persistentVolumeClaim": volume.persistent_volume_claim,
         "ephemeral": volume.ephemeral,
     }
     yield from (f"{path}.{field}" for field, source in held.items() if source is not None)
     for n, projection in enumerate(volume.projected.sources if volume.projected else ()):
         projected = {
-            "configMap": projection.config_map,
-            "secret": projection.secret,
             "serviceAccountToken": projection.service_account_token,
             "clusterTrustBundle": projection.cluster_trust_bundle,
             "podCertificate": projection.pod_certificate,

@@ -56,8 +56,8 @@ def _projection(projection: k8s.VolumeProjection) -> k8s.VolumeProjection:
     downward, token = projection.downward_api, projection.service_account_token
     if downward is not None:
         downward = replace(downward, items=_downward_files(downward.items))
-    if token is not None:
-        token = replace(token, expiration_seconds=token.expiration_seconds or TOKEN_SECONDS)
+    if token is not None and token.expiration_seconds is None:
+        token = replace(token, expiration_seconds=TOKEN_SECONDS)
     return replace(projection, downward_api=downward, service_account_token=token)
 
 

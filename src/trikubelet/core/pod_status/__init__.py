@@ -2,25 +2,38 @@
 
 ``generate`` computes it, ``terminate`` says the last word when nothing runs any more. ``normalize`` brings it into the
 API server's form, ``merge`` lays it over what the server has, ``equal`` tells whether sending it is worth the call, and
-``illegal_transitions`` finds what a status must never say. ``deadline_left`` tells when a pod's time is over.
+``illegal_transitions`` finds what a status must never say. ``due`` decides what is written to the server.
+``deadline_left`` tells when a pod's time is over, ``gates_unheeded`` that its readiness is out of date,
+``with_verdicts`` puts what probes and readiness gates say into a status without an attempt.
 """
 
 from __future__ import annotations
 
+from trikubelet.core.pod_status.conditions import gates_unheeded
 from trikubelet.core.pod_status.deadline import deadline_left
 from trikubelet.core.pod_status.generate import StatusFacts, generate
 from trikubelet.core.pod_status.merged import equal, merge
 from trikubelet.core.pod_status.normal import normalize
+from trikubelet.core.pod_status.patch import Life, Patch, Remove, due, is_to_go, is_urgent
+from trikubelet.core.pod_status.serving import with_verdicts
 from trikubelet.core.pod_status.terminal import terminate
 from trikubelet.core.pod_status.transitions import illegal_transitions
 
 __all__ = [
+    "Life",
+    "Patch",
+    "Remove",
     "StatusFacts",
     "deadline_left",
+    "due",
     "equal",
+    "gates_unheeded",
     "generate",
     "illegal_transitions",
+    "is_to_go",
+    "is_urgent",
     "merge",
     "normalize",
     "terminate",
+    "with_verdicts",
 ]

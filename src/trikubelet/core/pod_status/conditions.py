@@ -12,11 +12,12 @@ from trikubelet.core.actions.restart_all import sources
 from trikubelet.core.actions.sandbox import sandbox_need
 from trikubelet.core.names import all_containers
 from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
+from trikubelet.core.pod_status.resizing import IN_PROGRESS, PENDING, ResizeFacts, resize_conditions
 from trikubelet.core.restarts import RESTART_ALL, is_sidecar
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trikubelet.model.runtime import PodObservation
 
@@ -28,8 +29,8 @@ OWNED = frozenset(
         "ContainersReady",
         "PodScheduled",
         "AllContainersRestarting",
-        "PodResizeInProgress",
-        "PodResizePending",
+        IN_PROGRESS,
+        PENDING,
     }
 )
 DISRUPTION_TARGET = "DisruptionTarget"
@@ -43,6 +44,7 @@ def conditions(
     observed: PodObservation,
     before: Iterable[k8s.PodCondition],
     now: str,
+    resize: ResizeFacts | None = None,
 ) -> tuple[k8s.PodCondition, ...]:
     """The conditions we own, then those of others as they were. A condition whose status did not change keeps its
     transition time."""
@@ -58,8 +60,49 @@ def conditions(
         *_restarting(pod, observed, phase),
     ]
     mine = [_condition(type_, ok, reason, message, earlier, generation, now) for type_, ok, reason, message in found]
+    if phase not in _WHEN_ENDED:
+        told = resize_conditions(pod, observed, resize or ResizeFacts(), earlier)
+        mine += [_condition(type_, True, reason, why, earlier, of or None, now) for type_, reason, why, of in told]
     foreign = [condition for type_, condition in earlier.items() if type_ not in OWNED]
     return tuple(mine + foreign)
+
+
+def known_conditions(pod: k8s.Pod, shown: k8s.PodStatus | None) -> tuple[k8s.PodCondition, ...]:
+    """Our own conditions as we last showed them, those of others as the API server last told us."""
+    if shown is None:
+        return pod.status.conditions if pod.status is not None else ()
+    if pod.status is None:
+        return shown.conditions
+    told = tuple(condition for condition in pod.status.conditions if condition.type not in OWNED)
+    types = {condition.type for condition in told}
+    mine = (c for c in shown.conditions if c.type in OWNED or (c.type in SHARED and c.type not in types))
+    return (*mine, *told)
+
+
+def of_serving(
+    pod: k8s.Pod, statuses: Mapping[str, k8s.ContainerStatus], phase: str, before: Sequence[k8s.PodCondition], now: str
+) -> tuple[k8s.PodCondition, ...]:
+    """The conditions ``before``, but for those that follow from which containers have started and serve."""
+    earlier = {condition.type: condition for condition in before}
+    generation = pod.metadata.generation
+    containers_ready = _containers_ready(pod, statuses, phase)
+    found = [_initialized(pod, statuses, phase), _ready(pod, containers_ready, earlier), containers_ready]
+    anew = {finding[0]: _condition(*finding, earlier, generation, now) for finding in found}
+    return tuple(anew.get(condition.type, condition) for condition in before)
+
+
+def gates_unheeded(pod: k8s.Pod) -> bool:
+    """Whether the pod, as the server has it, is not as ready as its readiness gates now say: somebody has written a
+    condition. Our own writes come back as changes too, and say nothing new."""
+    if not pod.spec.readiness_gates:
+        return False
+    shown = {condition.type: condition for condition in (pod.status or k8s.PodStatus()).conditions}
+    containers, ready = shown.get("ContainersReady"), shown.get("Ready")
+    if containers is None or ready is None:
+        return True
+    found = ("ContainersReady", containers.status == "True", containers.reason, containers.message)
+    _, ok, reason, message = _ready(pod, found, shown)
+    return (ready.status == "True", ready.reason, ready.message) != (ok, reason, message)
 
 
 Finding = tuple[str, bool, str, str]

@@ -14,17 +14,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from trikubelet.core.actions.records import Verdicts
 from trikubelet.core.actions.restart_all import sources
-from trikubelet.core.names import all_containers
+from trikubelet.core.containers.mounts import is_read_only_below
+from trikubelet.core.names import all_containers, as_container
+from trikubelet.core.pod_status.amounts import given
+from trikubelet.core.resize.amounts import canonical
 from trikubelet.core.restarts import RESTART_ALL, allows_restart, is_sidecar, rule_action, should_restart
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from trikubelet.model.runtime import ContainerStatus, PodObservation
+    from trikubelet.core.resize.allocation import Made
+    from trikubelet.model.runtime import ContainerStatus, PodObservation, User
 
 NOT_FOUND_MESSAGE = "The container could not be located when the pod was terminated"
 NOT_FOUND_EXIT_CODE = 137
@@ -32,36 +37,57 @@ RESTARTING_ALL = "RestartingAllContainers"
 RESET_MESSAGE = "The container was stopped because all containers of its pod are started anew"
 
 
-def _always(_container_id: str) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
     """What statuses need besides spec and observation. ``waiting`` maps container names to reason and message;
-    ``messages`` container ids to what they left as termination message; ``is_started`` and ``is_ready`` answer for
-    running containers, from their probes; ``previous`` holds the statuses last computed, by container name."""
+    ``messages`` container ids to what they left as termination message; ``verdicts`` are the probes';
+    ``recursive_read_only``: the pod's runtime handler can mount so; ``previous`` holds the statuses last computed, and
+    ``made`` what was noted of what containers were made with, by container name."""
 
     runtime_name: str = "containerd"
     waiting: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     messages: Mapping[str, str] = field(default_factory=dict)
-    is_started: Callable[[str], bool] = _always
-    is_ready: Callable[[str], bool] = _always
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    recursive_read_only: bool = False
     previous: Mapping[str, k8s.ContainerStatus] = field(default_factory=dict)
+    made: Mapping[str, Made] = field(default_factory=dict)
 
 
 def container_statuses(
     pod: k8s.Pod, containers: Iterable[k8s.Container], observed: PodObservation, facts: ContainerFacts, *, init: bool
 ) -> tuple[k8s.ContainerStatus, ...]:
     """The statuses of regular (or, with ``init``, of init) containers, in the spec's order."""
-    default = "PodInitializing" if not init and pod.spec.init_containers else "ContainerCreating"
+    default = _waits_by_default(pod)
     resetting = bool(sources(pod, observed)) or _was_reset(pod, observed, facts)
     return tuple(
-        _seen(pod, container, observed, facts, init=init, default=default)
-        if observed.latest(container.name) is not None
-        else _unseen(pod, container, facts, default, resetting=resetting)
+        _with_mounts(
+            container.volume_mounts,
+            _seen(pod, container, observed, facts, init=init, default=default)
+            if observed.latest(container.name) is not None
+            else _unseen(pod, container, facts, default, resetting=resetting),
+            facts,
+        )
         for container in containers
     )
+
+
+def _with_mounts(
+    asked: Iterable[k8s.VolumeMount], status: k8s.ContainerStatus, facts: ContainerFacts
+) -> k8s.ContainerStatus:
+    """Of what is mounted the status tells how far down a mount that is to be read-only is."""
+    shown = []
+    for mount in asked:
+        below = "Enabled" if is_read_only_below(mount, able=facts.recursive_read_only) else "Disabled"
+        read_only = mount.read_only or None
+        shown.append(
+            k8s.VolumeMountStatus(
+                name=mount.name,
+                mount_path=mount.mount_path,
+                read_only=read_only,
+                recursive_read_only=below if read_only else "",
+            )
+        )
+    return msgspec.structs.replace(status, volume_mounts=tuple(shown))
 
 
 def ephemeral_statuses(
@@ -70,11 +96,19 @@ def ephemeral_statuses(
     """The statuses of ephemeral containers, in the spec's order."""
     found = []
     for container in pod.spec.ephemeral_containers:
-        history = observed.history(container.name)
-        waiting = _waiting(facts, container.name, "ContainerCreating")
-        state = _state(history[0], facts) if history else waiting
-        found.append(_assemble(container.name, container.image, history, state, None, facts, ready=False))
+        history, made = observed.history(container.name), as_container(container)
+        if history:
+            status = _assemble(made, history[0], _state(history[0], facts), None, facts, started=None, ready=False)
+        else:
+            status = _absent(made, facts, _waits_by_default(pod), 0, None)
+        found.append(_with_mounts(container.volume_mounts, status, facts))
     return tuple(found)
+
+
+def _waits_by_default(pod: k8s.Pod) -> str:
+    """Why a container waits of which no more is known: in a pod with init containers also these wait for that, as
+    upstream's conformance test of init containers wants it."""
+    return "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
 
 
 def _was_reset(pod: k8s.Pod, observed: PodObservation, facts: ContainerFacts) -> bool:
@@ -107,8 +141,8 @@ def _seen(
         state = _waiting(facts, container.name, default)
     elif _waits(pod, container, newest, facts) and not done_init:
         last, state = state, _waiting(facts, container.name, default)
-    ready = _is_ready(container, newest, facts, init=init)
-    return _assemble(container.name, container.image, history, state, last, facts, ready=ready)
+    started, ready = _serves(container, newest, facts, init=init)
+    return _assemble(container, newest, state, last, facts, started=started, ready=ready)
 
 
 def _waits(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts) -> bool:
@@ -128,11 +162,16 @@ def _end_before(newest: ContainerStatus, facts: ContainerFacts) -> k8s.Container
     return previous.last_state
 
 
-def _is_ready(container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts, *, init: bool) -> bool:
-    if newest.state is ContainerState.RUNNING:
-        serves = not init or is_sidecar(container)
-        return serves and facts.is_started(newest.id) and facts.is_ready(newest.id)
-    return init and not is_sidecar(container) and newest.state is ContainerState.EXITED and newest.exit_code == 0
+def _serves(
+    container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts, *, init: bool
+) -> tuple[bool, bool]:
+    """Whether the container has started, and whether it is ready."""
+    if newest.state is not ContainerState.RUNNING:
+        done = newest.state is ContainerState.EXITED and newest.exit_code == 0
+        return False, init and not is_sidecar(container) and done
+    serves = not init or is_sidecar(container)
+    ready = serves and facts.verdicts.is_ready(container, newest.id)
+    return facts.verdicts.is_started(container, newest.id), ready
 
 
 def _unseen(
@@ -185,31 +224,41 @@ def _absent(
 
 
 def _assemble(
-    name: str,
-    image: str,
-    history: tuple[ContainerStatus, ...],
+    container: k8s.Container,
+    newest: ContainerStatus,
     state: k8s.ContainerState,
     last: k8s.ContainerState | None,
     facts: ContainerFacts,
     *,
+    started: bool | None,
     ready: bool,
 ) -> k8s.ContainerStatus:
-    newest = history[0] if history else None
-    running = newest is not None and newest.state is ContainerState.RUNNING
-    shown = facts.previous.get(name)
-    # The count never goes back, though the newest container may have been removed behind our back.
-    restarts = max(newest.attempt if newest else 0, shown.restart_count if shown else 0)
+    shown = facts.previous.get(container.name)
+    id_ = _full_id(newest.id, facts)
+    noted = facts.made.get(container.name)
+    made = noted.amounts if noted is not None and noted.attempt == newest.attempt else None
+    resources = given(container, newest, made, shown if shown is not None and shown.container_id == id_ else None)
     return k8s.ContainerStatus(
-        name=name,
-        image=newest.image or image if newest else image,
-        image_id=(newest.image_ref or newest.image_id) if newest else "",
-        container_id=_full_id(newest.id, facts) if newest else "",
+        name=container.name,
+        image=newest.image or container.image,
+        image_id=newest.image_ref or newest.image_id,
+        container_id=id_,
         ready=ready,
-        started=running and newest is not None and facts.is_started(newest.id),
-        restart_count=restarts,
+        started=started,
+        # The count never goes back, though the newest container may have been removed behind our back.
+        restart_count=max(newest.attempt, shown.restart_count if shown else 0),
         state=state,
         last_state=last,
+        resources=resources,
+        allocated_resources=canonical(container.resources).requests,
+        user=_user(newest.user),
     )
+
+
+def _user(user: User | None) -> k8s.ContainerUser | None:
+    if user is None:
+        return None
+    return k8s.ContainerUser(linux=k8s.LinuxContainerUser(uid=user.uid, gid=user.gid, supplemental_groups=user.groups))
 
 
 def _full_id(container_id: str, facts: ContainerFacts) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from trikubelet.core.pod_status.conditions import OWNED, SHARED, conditions
+from trikubelet.core.pod_status.amounts import given_to_all
+from trikubelet.core.pod_status.conditions import conditions, known_conditions
 from trikubelet.core.pod_status.containers import ContainerFacts, container_statuses, ephemeral_statuses
 from trikubelet.core.pod_status.deadline import DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left
 from trikubelet.core.pod_status.phase import FAILED, TERMINAL, phase
+from trikubelet.core.pod_status.resizing import ResizeFacts
 from trikubelet.core.qos import qos_class
 from trikubelet.core.timestamps import parse_rfc3339, rfc3339
 from trikubelet.model import k8s
@@ -29,16 +31,19 @@ class StatusFacts:
     reason: str = ""
     message: str = ""
     containers: ContainerFacts = field(default_factory=ContainerFacts)
+    resize: ResizeFacts = field(default_factory=ResizeFacts)
 
 
 def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.PodStatus:
-    """The status of a pod as it is now. A phase that was terminal stays what it was."""
+    """The status of a pod, as it is allocated, as it is now. A phase that was terminal stays what it was."""
     reported = pod.status or k8s.PodStatus()
     before = facts.previous or reported
     known = facts.containers
     if not known.previous:
         shown = (*before.init_container_statuses, *before.container_statuses)
         known = replace(known, previous={status.name: status for status in shown})
+    if facts.resize.allocated is not None:
+        known = replace(known, made=facts.resize.allocated.made)
     init = container_statuses(pod, pod.spec.init_containers, observed, known, init=True)
     regular = container_statuses(pod, pod.spec.containers, observed, known, init=False)
     by_name = {status.name: status for status in (*init, *regular)}
@@ -52,11 +57,16 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
     if now_in not in TERMINAL and deadline_left(pod, start_time, parse_rfc3339(facts.now)) == 0:
         now_in, why = FAILED, k8s.PodStatus(reason=DEADLINE_EXCEEDED, message=DEADLINE_MESSAGE)
     ips = _addresses(pod, observed, facts)
+    allocated = facts.resize.allocated
+    own = pod.spec.resources if allocated is None else allocated.pod_made
+    resources, requests = given_to_all(pod, (*init, *regular), own)
     return k8s.PodStatus(
         phase=now_in,
         reason=facts.reason or why.reason,
         message=facts.message or why.message,
-        conditions=conditions(pod, by_name, now_in, observed, _earlier_conditions(pod, facts), facts.now),
+        conditions=conditions(
+            pod, by_name, now_in, observed, known_conditions(pod, facts.previous), facts.now, facts.resize
+        ),
         init_container_statuses=init,
         container_statuses=regular,
         ephemeral_container_statuses=ephemeral_statuses(pod, observed, known),
@@ -67,6 +77,8 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
         start_time=start_time,
         qos_class=qos_class(pod),
         observed_generation=pod.metadata.generation,
+        resources=resources,
+        allocated_resources=requests,
     )
 
 
@@ -75,18 +87,6 @@ def _first_seen(observed: PodObservation, now: str) -> str:
     server remembers for a static pod, does not make it younger."""
     made = [sandbox.created_at for sandbox in observed.sandboxes if sandbox.created_at > 0]
     return min(rfc3339(min(made)), now) if made else now
-
-
-def _earlier_conditions(pod: k8s.Pod, facts: StatusFacts) -> tuple[k8s.PodCondition, ...]:
-    """Our own conditions as we last computed them, those of others as the API server last told us."""
-    if facts.previous is None:
-        return pod.status.conditions if pod.status is not None else ()
-    if pod.status is None:
-        return facts.previous.conditions
-    told = tuple(condition for condition in pod.status.conditions if condition.type not in OWNED)
-    types = {condition.type for condition in told}
-    mine = (c for c in facts.previous.conditions if c.type in OWNED or (c.type in SHARED and c.type not in types))
-    return (*mine, *told)
 
 
 def _addresses(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """What is sent to the API server: the status we computed laid over the one it has (upstream: mergePodStatus).
 
-Two parties write a pod's status. Conditions of other controllers, and the claims the resource-claim controller noted,
-are theirs and stay as the API server has them; the rest is ours. A terminal phase is a promise that nothing of the pod
-runs, so it is held back while something could. A phase that is terminal on the server never changes again.
+Two parties write a pod's status. Conditions of other controllers, the claims the resource-claim controller noted and
+what the scheduler said are theirs and stay as the API server has them; the rest is ours. A terminal phase is a promise
+that nothing of the pod runs, so it is held back while something could. A phase that is terminal on the server never
+changes again.
 
 ``equal`` tells whether sending is worth it. Called by whoever writes statuses, with what it last read.
 """
@@ -20,6 +21,14 @@ from trikubelet.model import k8s
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_NOT_OURS = (
+    "extended_resource_claim_status",
+    "node_allocatable_resource_claim_statuses",
+    "nominated_node_name",
+    "resize",
+    "resource_claim_statuses",
+)
+
 
 def merge(reported: k8s.PodStatus, computed: k8s.PodStatus, *, could_run: bool, now: str) -> k8s.PodStatus:
     """The status to send. ``reported`` is the server's, ``computed`` ours; ``could_run``: a container of the pod may
@@ -35,8 +44,9 @@ def merge(reported: k8s.PodStatus, computed: k8s.PodStatus, *, could_run: bool, 
     merged = replace(
         computed,
         conditions=tuple(conditions),
-        resource_claim_statuses=reported.resource_claim_statuses,
         start_time=reported.start_time or computed.start_time,
+        qos_class=reported.qos_class or computed.qos_class,  # which never changes: the server would refuse another
+        **{name: getattr(reported, name) for name in _NOT_OURS},
     )
     if reported.phase in TERMINAL or (ends and could_run):
         merged = replace(merged, phase=reported.phase, reason=reported.reason, message=reported.message)
@@ -71,19 +81,20 @@ def unready_at_end(status: k8s.PodStatus, now: str, reported: Iterable[k8s.PodCo
 
 def equal(a: k8s.PodStatus, b: k8s.PodStatus) -> bool:
     """Whether two statuses say the same about what is ours to say. The order of conditions and of container statuses
-    says nothing; conditions and claims of others are not looked at."""
+    says nothing; what is others' to say is not looked at."""
     return _canonical(a) == _canonical(b)
 
 
 def _canonical(status: k8s.PodStatus) -> k8s.PodStatus:
     ours = (c for c in status.conditions if c.type in OWNED or c.type in SHARED)
+    nobodys = k8s.PodStatus()
     return replace(
         status,
         conditions=tuple(sorted(ours, key=lambda c: c.type)),
         container_statuses=_by_name(status.container_statuses),
         init_container_statuses=_by_name(status.init_container_statuses),
         ephemeral_container_statuses=_by_name(status.ephemeral_container_statuses),
-        resource_claim_statuses=(),
+        **{name: getattr(nobodys, name) for name in _NOT_OURS},
     )
 
 

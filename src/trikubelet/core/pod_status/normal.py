@@ -6,6 +6,7 @@ from itself for ever, and a pod with many talkative containers would outgrow its
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TERMINATION_MESSAGES_BYTES_MAX = 12 * 1024
+_EMPTY = k8s.ContainerState()
 
 
 def normalize(pod: k8s.Pod, status: k8s.PodStatus) -> k8s.PodStatus:
     """The status in that form. The termination messages of a pod have 12 KiB together, an equal share for each
-    container; a message is cut between characters. Raises ValueError for a time that is not RFC 3339."""
+    container; a message is cut between characters. A time that nobody can read, which can only come from the server,
+    stays as it is: it must not keep the rest from being told."""
     spec = pod.spec
     containers = len(spec.containers) + len(spec.init_containers) + len(spec.ephemeral_containers)
     share = TERMINATION_MESSAGES_BYTES_MAX // max(1, containers)
@@ -35,8 +38,13 @@ def normalize(pod: k8s.Pod, status: k8s.PodStatus) -> k8s.PodStatus:
     )
 
 
+@lru_cache(maxsize=4096)
 def _seconds(time: str) -> str:
-    return rfc3339(parse_rfc3339(time)) if time else ""
+    # Nearly all times are those of the status before, and reading them is most of what normalizing costs.
+    try:
+        return rfc3339(parse_rfc3339(time)) if time else ""
+    except ValueError:
+        return time
 
 
 def _condition(condition: k8s.PodCondition) -> k8s.PodCondition:
@@ -55,8 +63,8 @@ def _statuses(statuses: Iterable[k8s.ContainerStatus], share: int) -> tuple[k8s.
 
 
 def _state(state: k8s.ContainerState | None, share: int) -> k8s.ContainerState | None:
-    if state is None:
-        return None
+    if state is None or state == _EMPTY:
+        return None  # the server writes {} for a state there is none of
     running, terminated = state.running, state.terminated
     if running is not None:
         running = replace(running, started_at=_seconds(running.started_at))

@@ -49,7 +49,7 @@ def phase(pod: Pod, statuses: Mapping[str, ContainerStatus], *, is_ending: bool)
         else:
             _count_init(count, pod, container, statuses.get(container.name))
     for container in pod.spec.containers:
-        _count_regular(count, pod, container, statuses.get(container.name))
+        _count_regular(count, pod, container, statuses.get(container.name), is_ending=is_ending)
     if count.failed_init_for_good:
         return FAILED
     if count.pending_init or count.failed_init or count.waiting or count.unknown:
@@ -95,7 +95,9 @@ def _count_init(count: _Count, pod: Pod, container: Container, status: Container
         count.failed_init_for_good += not allows_restart(pod, container, exit_.exit_code)
 
 
-def _count_regular(count: _Count, pod: Pod, container: Container, status: ContainerStatus | None) -> None:
+def _count_regular(
+    count: _Count, pod: Pod, container: Container, status: ContainerStatus | None, *, is_ending: bool
+) -> None:
     state = status.state if status else None
     if status is None or state is None:
         count.unknown += 1
@@ -109,4 +111,15 @@ def _count_regular(count: _Count, pod: Pod, container: Container, status: Contai
         count.stopped += 1
         # One that waits is not done, however well it ended before.
         count.succeeded += state.terminated is not None and exit_.exit_code == 0
-        count.restartable += allows_restart(pod, container, exit_.exit_code)
+        goes_on = not is_ending and _is_made_anew(status, exit_)
+        count.restartable += goes_on or allows_restart(pod, container, exit_.exit_code)
+
+
+def _is_made_anew(status: ContainerStatus, exit_: ContainerStateTerminated) -> bool:
+    """Whether another container than the one that ended waits for its start.
+
+    A failed liveness probe or an edit has it made whatever the policy says of the code of the one before; an agent that
+    is stopped between making and starting it leaves it for the next one to start.
+    """
+    waits = status.state is not None and status.state.waiting is not None
+    return waits and bool(status.container_id) and status.container_id != exit_.container_id

@@ -5,17 +5,20 @@
 
 The status pipe closes by itself when execve succeeds; that is how the agent learns that the command runs. What shall be
 done is described by a JSON object in a memory file: argv, env, cwd, mounts, staging, readonly_root, hostname, uid, gid,
-groups, drop_capabilities, no_new_privileges, oom_score_adj, cgroup, limits. ``embedded.spec`` writes it.
+groups, drop_capabilities, no_new_privileges, oom_score_adj, cgroup, limits, terminal (of the standard streams).
+``embedded.spec`` writes it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import resource
 import signal
+import termios
 from typing import Any, Final, NoReturn
 
 from trikubelet.embedded.keeper import syscalls as sys_
@@ -63,6 +66,8 @@ def _fail(message: str) -> NoReturn:
 
 def _run(wanted: dict[str, Any], *, own_namespaces: bool, join: int | None, guarded: bool) -> NoReturn:
     os.setsid()
+    if wanted["terminal"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that its keys are signals
     os.umask(0o022)
     if wanted["cgroup"]:
         _write(wanted["cgroup"] + "/cgroup.procs", "0")
@@ -114,9 +119,11 @@ def _give_up_privileges(wanted: dict[str, Any]) -> None:
 
 
 def _reset_signals() -> None:
-    """Python ignores some signals, and what is ignored stays so in the command."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    """What is ignored stays so in the command: some signals by Python, and by whoever started the agent, as a shell
+    does for what it runs in the background."""
+    for number in signal.valid_signals():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 

@@ -28,6 +28,7 @@ TMPFS_DATA: Final = "size=16m,nr_inodes=8192,mode=755"
 """Of each covering tmpfs: for mount points, and for what a container writes beside them."""
 
 _OLD: Final = "/.old-root"
+_PROC: Final = "/proc"
 _NEVER_READONLY: Final = frozenset({"proc", "dev"})
 # statvfs' bits and mount's, which differ in one: what a remount must keep, or an unprivileged one is refused.
 _KEPT_FLAGS: Final = (
@@ -63,7 +64,7 @@ class Root:
                 self._place(fd, mount)
             except OSError as error:
                 raise MountRefused(
-                    f"cannot mount {mount['host_path']} at {mount['container_path']}: {error}"
+                    f"cannot mount {mount['host_path']} at {mount['container_path']}: {error.strerror}"
                 ) from error
             finally:
                 os.close(fd)
@@ -99,6 +100,12 @@ class Root:
         target = os.path.normpath(mount["container_path"])
         if target == "/":
             raise MountRefused(f"cannot mount {mount['host_path']} over the root directory")
+        real = os.path.realpath(target)
+        if real == _PROC or real.startswith(f"{_PROC}/"):  # it would be covered by the container's own, if it could be
+            raise MountRefused(
+                f"cannot mount {mount['host_path']} at {mount['container_path']}: {_PROC} tells of the container's own "
+                "processes, and nothing can be mounted there; choose another mountPath"
+            )
         self._ensure(target, is_directory=stat.S_ISDIR(os.fstat(fd).st_mode))
         target = os.path.realpath(target)
         sys_.mount(f"/proc/self/fd/{fd}", target, None, sys_.MS_BIND | sys_.MS_REC)

@@ -3,25 +3,30 @@
 ``pod_problems`` is given a pod whose defaults are filled in and which is not yet a static pod: paths and names are
 those its author wrote. One module per subject:
 
-    metadata     names, labels, annotations
+    metadata     names, labels, owners               annotations  those with a meaning
     spec         what concerns the pod as a whole        network     host names, DNS, aliases
     containers   a container's own fields                ports       ports and who takes which of the host's
     probes       probes, hooks and their handlers        environment variables
     mounts       what a container mounts                 volumes     what can be mounted
     resources    requests, limits, claims                security    users, profiles, capabilities, namespaces
+    scheduling   affinity, spread, tolerations           selectors   of labels and of nodes
+    drivers      volumes that drivers mount              rules       what several of them need
 
-The rules are the API's for a pod that is created (upstream: ValidatePodCreate), without what only a scheduler reads:
-affinity and topology spread.
+The rules are the API's for a pod that is created (upstream: ValidatePodCreate): tests/corpus holds the two together,
+pod by pod, and names each difference with its reason. What may not be changed in a pod that exists is no question here:
+a static pod that changed is another pod, with another UID, or ``manifest.update`` compares the two.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.core.manifest.validation.annotations import annotation_problems
 from trikubelet.core.manifest.validation.containers import container_problems
 from trikubelet.core.manifest.validation.metadata import metadata_problems
 from trikubelet.core.manifest.validation.network import network_problems
 from trikubelet.core.manifest.validation.resources import pod_resource_problems
+from trikubelet.core.manifest.validation.scheduling import scheduling_problems
 from trikubelet.core.manifest.validation.security import pod_security_problems
 from trikubelet.core.manifest.validation.spec import spec_problems
 from trikubelet.core.manifest.validation.volumes import volume_problems
@@ -37,7 +42,9 @@ def pod_problems(pod: Pod, node_name: str) -> Problems:
     """Everything in the pod that the API would refuse. ``node_name`` becomes part of the pod's name."""
     spec = pod.spec
     yield from metadata_problems(pod.metadata, node_name)
+    yield from annotation_problems(pod)
     yield from spec_problems(spec)
+    yield from scheduling_problems(spec)
     yield from network_problems(spec)
     yield from pod_security_problems(spec)
     yield from pod_resource_problems(spec)

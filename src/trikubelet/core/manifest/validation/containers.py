@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.container import SIGNALS
-from trikubelet.core.manifest.problem import duplicate, forbidden, invalid, named, one_of, required
+from trikubelet.core.manifest.problem import duplicate, forbidden, invalid, named, one_of, required, too_many
 from trikubelet.core.manifest.validation.environment import environment_problems
 from trikubelet.core.manifest.validation.mounts import mount_problems
 from trikubelet.core.manifest.validation.ports import host_port_problems, port_problems
@@ -35,7 +35,7 @@ def container_problems(spec: PodSpec) -> Problems:
     if not spec.containers:
         yield required("spec.containers", "a pod needs at least one container")
     seen: set[str] = set()
-    for path, container in _all(spec):
+    for path, container in every_container(spec):
         yield from named(f"{path}.name", container.name, names.label_problem(container.name))
         if container.name and container.name in seen:
             yield duplicate(f"{path}.name", container.name)
@@ -44,11 +44,12 @@ def container_problems(spec: PodSpec) -> Problems:
     yield from host_port_problems(spec)
 
 
-def _all(spec: PodSpec) -> Iterator[tuple[str, Container]]:
-    for n, container in enumerate(spec.init_containers):
-        yield f"spec.initContainers[{n}]", container
+def every_container(spec: PodSpec) -> Iterator[tuple[str, Container]]:
+    """Each container that is not ephemeral, and its path."""
     for n, container in enumerate(spec.containers):
         yield f"spec.containers[{n}]", container
+    for n, container in enumerate(spec.init_containers):
+        yield f"spec.initContainers[{n}]", container
 
 
 def _own_problems(path: str, container: Container, spec: PodSpec) -> Problems:
@@ -59,10 +60,11 @@ def _own_problems(path: str, container: Container, spec: PodSpec) -> Problems:
     yield from _restarts(path, container)
     if path.startswith("spec.initContainers") and container.restart_policy != "Always":
         yield from _runs_to_its_end(path, container)
+    else:
+        yield from probe_problems(path, container)
+        yield from hook_problems(path, container, spec)
     yield from _signal(path, container, spec)
     yield from port_problems(path, container, spec)
-    yield from probe_problems(path, container)
-    yield from hook_problems(path, container, spec)
     yield from environment_problems(path, container, spec)
     yield from mount_problems(path, container, spec)
     yield from container_resource_problems(path, container, spec)
@@ -84,7 +86,7 @@ def _restarts(path: str, container: Container) -> Problems:
     if rules and not container.restart_policy:
         yield required(f"{path}.restartPolicy", "what happens where no rule applies")
     if len(rules) > RULES_MAX:
-        yield invalid(f"{path}.restartPolicyRules", rules, f"must not have more than {RULES_MAX}")
+        yield too_many(f"{path}.restartPolicyRules", RULES_MAX)
     for n, rule in enumerate(rules):
         here = f"{path}.restartPolicyRules[{n}]"
         if not rule.action:
@@ -97,10 +99,8 @@ def _restarts(path: str, container: Container) -> Problems:
         if not codes.operator:
             yield required(f"{here}.exitCodes.operator")
         yield from one_of(f"{here}.exitCodes.operator", codes.operator, ("In", "NotIn"))
-        if not codes.values:
-            yield required(f"{here}.exitCodes.values", "at least one exit code")
         if len(codes.values) > EXIT_CODES_MAX:
-            yield invalid(f"{here}.exitCodes.values", codes.values, f"must not have more than {EXIT_CODES_MAX}")
+            yield too_many(f"{here}.exitCodes.values", EXIT_CODES_MAX)
 
 
 def _runs_to_its_end(path: str, container: Container) -> Problems:

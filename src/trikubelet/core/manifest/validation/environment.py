@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from trikubelet.core.manifest.problem import invalid, named, required, unsupported
-from trikubelet.core.manifest.validation.rules import amount_problems, chosen, exactly_one
+from trikubelet.core.manifest.problem import invalid, named, not_found, required, unsupported
+from trikubelet.core.manifest.validation.rules import amount, amount_problems, chosen, exactly_one
 from trikubelet.model import names
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         FileKeySelector,
         ObjectFieldSelector,
         PodSpec,
+        Quantity,
         ResourceFieldSelector,
     )
 
@@ -36,6 +38,9 @@ ENV_FIELDS = (
 VOLUME_FIELDS = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_CPU_DIVISORS = (0, Fraction(1, 1000), 1)
+_DIVISORS = (0, *(1000**power for power in range(7)), *(1024**power for power in range(1, 7)))
+"""Nothing at all counts as 1."""
 
 
 def environment_problems(path: str, container: Container, spec: PodSpec) -> Problems:
@@ -82,7 +87,10 @@ def field_problems(path: str, ref: ObjectFieldSelector, known: tuple[str, ...]) 
         yield required(here)
     elif keyed is None and field not in known:
         yield unsupported(here, field, (*known, "metadata.labels['KEY']", "metadata.annotations['KEY']"))
-    elif keyed is not None and (problem := names.qualified_name_problem(keyed[2].lower())):
+    # A label's domain is lower case; an annotation's need not be. (upstream: validateObjectFieldSelector)
+    elif keyed is not None and (
+        problem := names.qualified_name_problem(keyed[2] if keyed[1] == "labels" else keyed[2].lower())
+    ):
         yield invalid(here, field, f"the key {problem}")
 
 
@@ -91,27 +99,42 @@ def resource_field_problems(
 ) -> Problems:
     """A reference to a container's request or limit. A volume belongs to no container, so it ``names_container``."""
     kind, _, resource = ref.resource.partition(".")
+    known = kind in ("limits", "requests") and (resource in _RESOURCES or resource.startswith("hugepages-"))
     if not ref.resource:
         yield required(f"{path}.resource")
-    elif kind not in ("limits", "requests") or not (resource in _RESOURCES or resource.startswith("hugepages-")):
+    elif not known:
         yield unsupported(
             f"{path}.resource", ref.resource, [f"{k}.{r}" for k in ("limits", "requests") for r in _RESOURCES]
         )
+    if ref.divisor is not None:
+        yield from _divisor(f"{path}.divisor", ref.divisor, resource if known else "")
     containers = {container.name for container in (*spec.init_containers, *spec.containers)}
     if names_container and not ref.container_name:
         yield required(f"{path}.containerName")
     elif ref.container_name and ref.container_name not in containers:
         yield invalid(f"{path}.containerName", ref.container_name, "must be a container of this pod")
-    if ref.divisor is not None:
-        yield from amount_problems(f"{path}.divisor", ref.divisor)
+
+
+def _divisor(path: str, divisor: Quantity, resource: str) -> Problems:
+    """The unit a ``resource`` is told in; empty where nobody knows which it is."""
+    read = amount(divisor)
+    if read is None:
+        yield from amount_problems(path, divisor)
+    elif resource and read not in (_CPU_DIVISORS if resource == "cpu" else _DIVISORS):
+        units = "1m or 1" if resource == "cpu" else "1, or 1 of a suffix, such as 1k or 1Mi"
+        yield invalid(path, divisor, f"must be {units}")
 
 
 def _file_key(path: str, ref: FileKeySelector, spec: PodSpec) -> Problems:
     volume = next((volume for volume in spec.volumes if volume.name == ref.volume_name), None)
     if not ref.volume_name:
         yield required(f"{path}.volumeName")
-    elif volume is None or volume.empty_dir is None:
-        yield invalid(f"{path}.volumeName", ref.volume_name, "must be an emptyDir volume of this pod")
+    elif volume is None:
+        known = [volume.name for volume in spec.volumes]
+        what = "the pod has no volume of that name"
+        yield not_found(f"{path}.volumeName", ref.volume_name, known, what, "add it to spec.volumes")
+    elif volume.empty_dir is None:
+        yield invalid(f"{path}.volumeName", ref.volume_name, "must be an emptyDir volume")
     yield from named(f"{path}.path", ref.path, names.path_in_volume_problem(ref.path))
     yield from named(f"{path}.key", ref.key, names.variable_problem(ref.key))
 

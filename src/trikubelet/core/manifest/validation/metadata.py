@@ -1,28 +1,50 @@
-"""A pod's name, namespace, labels and annotations."""
+"""An object's name, namespace, UID, times, labels, annotations, owners and finalizers; a pod's name has more rules."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.manifest.problem import invalid, named, required
+from trikubelet.core.manifest.problem import invalid, named, required, too_long
+from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model import names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from trikubelet.core.manifest.problem import Problems
-    from trikubelet.model.k8s import ObjectMeta
+    from trikubelet.model.k8s import ObjectMeta, OwnerReference
 
 ANNOTATION_BYTES_MAX = 256 * 1024
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def metadata_problems(meta: ObjectMeta, node_name: str) -> Problems:
     """Everything wrong with a pod's metadata. With the name of its node behind it, its name must still be one."""
     yield from _name_problems(meta, node_name)
+    yield from _other_problems(meta)
+
+
+def object_metadata_problems(meta: ObjectMeta) -> Problems:
+    """Everything wrong with the metadata of an object that is no pod: its name stays as it is."""
+    yield from named("metadata.name", meta.name, names.subdomain_problem(meta.name))
+    yield from _other_problems(meta)
+
+
+def _other_problems(meta: ObjectMeta) -> Problems:
     if meta.namespace:
         yield from named("metadata.namespace", meta.namespace, names.label_problem(meta.namespace))
+    if meta.uid:
+        yield from named("metadata.uid", meta.uid, names.uid_problem(meta.uid))
+    for field, time in (
+        ("creationTimestamp", meta.creation_timestamp),
+        ("deletionTimestamp", meta.deletion_timestamp),
+    ):
+        yield from _time_problems(f"metadata.{field}", time)
     yield from label_problems("metadata.labels", meta.labels)
     yield from _annotation_problems(meta.annotations)
+    yield from _owner_problems(meta.owner_references)
+    for n, finalizer in enumerate(meta.finalizers):
+        yield from _finalizer_problems(f"metadata.finalizers[{n}]", finalizer)
 
 
 def _name_problems(meta: ObjectMeta, node_name: str) -> Problems:
@@ -53,4 +75,38 @@ def _annotation_problems(annotations: Mapping[str, str]) -> Problems:
             yield invalid(path, key, f"an annotation's key {problem}")
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > ANNOTATION_BYTES_MAX:
-        yield invalid(path, annotations, f"must be no more than {ANNOTATION_BYTES_MAX} bytes together")
+        yield too_long(path, ANNOTATION_BYTES_MAX, "bytes together")
+
+
+def _time_problems(path: str, time: str) -> Problems:
+    try:
+        if time:
+            parse_rfc3339(time)
+    except ValueError as wrong:
+        yield invalid(path, time, str(wrong))
+
+
+def _owner_problems(owners: Iterable[OwnerReference]) -> Problems:
+    """Owners say in full who they are, and no more than one of them is the controller."""
+    controller = ""
+    for n, owner in enumerate(owners):
+        here = f"metadata.ownerReferences[{n}]"
+        for field, value in (
+            ("apiVersion", owner.api_version),
+            ("kind", owner.kind),
+            ("name", owner.name),
+            ("uid", owner.uid),
+        ):
+            if not value:
+                yield required(f"{here}.{field}")
+        if owner.controller and controller:
+            yield invalid(f"{here}.controller", value=True, detail=f"{controller} is the controller already")
+        elif owner.controller:
+            controller = f"{owner.kind} {owner.name}"
+
+
+def _finalizer_problems(path: str, name: str) -> Problems:
+    if problem := names.qualified_name_problem(name):
+        yield invalid(path, name, f"a finalizer's name {problem}")
+    elif "/" not in name and name not in _STANDARD_FINALIZERS:
+        yield invalid(path, name, "must have a domain, as in example.com/name, or be one of Kubernetes' own")

@@ -19,10 +19,16 @@ RECURSIVE = ("Disabled", "IfPossible", "Enabled")
 def mount_problems(path: str, container: Container, spec: PodSpec) -> Problems:
     """Everything wrong with one container's mounts and block devices."""
     places: set[str] = set()
+    devices = {device.name for device in container.volume_devices}
+    device_paths = {device.device_path for device in container.volume_devices}
     for n, mount in enumerate(container.volume_mounts):
         here = f"{path}.volumeMounts[{n}]"
         yield from _volume_name(here, mount.name, spec)
+        if mount.name in devices:
+            yield invalid(f"{here}.name", mount.name, "must not be a block device too")
         yield from _place(f"{here}.mountPath", mount.mount_path, places)
+        if mount.mount_path in device_paths - {""}:
+            yield invalid(f"{here}.mountPath", mount.mount_path, "must not be the path of a block device too")
         yield from _sub_path(here, mount)
         yield from _propagation(here, mount, container)
     yield from _devices(path, container, spec, places)
@@ -71,6 +77,8 @@ def _devices(path: str, container: Container, spec: PodSpec, places: set[str]) -
     claimed = {v.name for v in spec.volumes if v.persistent_volume_claim is not None or v.ephemeral is not None}
     known = {volume.name for volume in spec.volumes}
     seen: set[str] = set()
+    if container.volume_devices and spec.host_users is False:
+        yield forbidden(f"{path}.volumeDevices", "may not be set where hostUsers is false")
     for n, device in enumerate(container.volume_devices):
         here = f"{path}.volumeDevices[{n}]"
         yield from _volume_name(here, device.name, spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.dns import SEARCH_CHARS_MAX, SEARCHES_MAX, SERVERS_MAX
-from trikubelet.core.manifest.problem import forbidden, invalid, named, one_of, required
+from trikubelet.core.manifest.problem import forbidden, invalid, named, one_of, required, too_long
 from trikubelet.model import names
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _hostname_override(spec: PodSpec) -> Problems:
         return
     yield from named(path, name, names.subdomain_problem(name))
     if len(name) > HOSTNAME_CHARS_MAX:
-        yield invalid(path, name, f"must be no more than {HOSTNAME_CHARS_MAX} characters")
+        yield too_long(path, HOSTNAME_CHARS_MAX)
     if spec.set_hostname_as_fqdn:
         yield forbidden("spec.setHostnameAsFQDN", "may not be true where hostnameOverride is set")
     if spec.host_network:

@@ -26,13 +26,14 @@ def port_problems(path: str, container: Container, spec: PodSpec) -> Problems:
             elif port.name in seen:
                 yield duplicate(f"{here}.name", port.name)
             seen.add(port.name)
-        yield from _numbers(here, port, on_host=bool(spec.host_network))
+        yield from _numbers(here, port, on_host=bool(spec.host_network) and path.startswith("spec.containers"))
         yield from one_of(f"{here}.protocol", port.protocol, PROTOCOLS)
         if port.host_ip and (problem := names.ip_problem(port.host_ip)):
             yield invalid(f"{here}.hostIP", port.host_ip, problem)
 
 
 def _numbers(path: str, port: ContainerPort, *, on_host: bool) -> Problems:
+    """``on_host``: it is a regular container in the host's network; of init containers the API asks less there."""
     if not port.container_port:
         yield required(f"{path}.containerPort")
     elif problem := names.port_problem(port.container_port):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
 
 _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_HOOK_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
 
 
 def probe_problems(path: str, container: Container) -> Problems:
@@ -67,7 +68,7 @@ def hook_problems(path: str, container: Container, spec: PodSpec) -> Problems:
 
 
 def _hook(path: str, hook: LifecycleHandler, spec: PodSpec) -> Problems:
-    yield from exactly_one(path, chosen(hook), "a handler type")
+    yield from exactly_one(path, chosen(hook, _HOOK_HANDLERS), "a handler type")
     yield from _actions(path, hook.exec, hook.http_get, hook.tcp_socket)
     if hook.sleep is not None:
         yield from _sleep(f"{path}.sleep.seconds", hook.sleep, spec)
@@ -96,7 +97,7 @@ def _http_get(path: str, action: HTTPGetAction) -> Problems:
     yield from _port(f"{path}.port", action.port)
     yield from one_of(f"{path}.scheme", action.scheme, ("HTTP", "HTTPS"))
     for n, header in enumerate(action.http_headers):
-        yield from named(f"{path}.httpHeaders[{n}].name", header.name, names.header_problem(header.name))
+        yield from named(f"{path}.httpHeaders[{n}].name", header.name, names.probe_header_problem(header.name))
 
 
 def _port(path: str, port: int | str) -> Problems:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from trikubelet.core.document.shown import shown
-from trikubelet.core.manifest.pod_requests import is_pod_level
+from trikubelet.core.manifest.pod_requests import is_pod_level, together
 from trikubelet.core.manifest.problem import (
     Problem,
     duplicate,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 _HUGE_PAGES = "hugepages-"
+_QUOTA = "requests."
 _RESIZABLE = ("cpu", "memory")
 
 
@@ -44,7 +46,14 @@ def container_resource_problems(path: str, container: Container, spec: PodSpec) 
         elif policy.resource_name in seen:
             yield duplicate(f"{here}.resourceName", policy.resource_name)
         seen.add(policy.resource_name)
+        if not policy.restart_policy:
+            yield required(f"{here}.restartPolicy")
         yield from one_of(f"{here}.restartPolicy", policy.restart_policy, ("NotRequired", "RestartContainer"))
+        if policy.restart_policy == "RestartContainer" and spec.restart_policy == "Never":
+            # Whatever the container's own policy is. (upstream: validateResizePolicy)
+            yield invalid(
+                f"{here}.restartPolicy", policy.restart_policy, "must be NotRequired in a pod that is never restarted"
+            )
 
 
 def pod_resource_problems(spec: PodSpec) -> Problems:
@@ -64,7 +73,7 @@ def pod_resource_problems(spec: PodSpec) -> Problems:
 
 
 def _container_resource(path: str, name: str) -> Problems:
-    if name in STANDARD or name.startswith(_HUGE_PAGES):
+    if name in STANDARD or _page_bytes(name):
         return
     if "/" not in name:
         remedy = "extended resources have a domain, as in example.com/gpu"
@@ -72,6 +81,13 @@ def _container_resource(path: str, name: str) -> Problems:
         yield Problem(path, f"Unsupported value: {shown(name)}: must be one of {words}, hugepages-SIZE", remedy)
     elif problem := names.qualified_name_problem(name):
         yield invalid(path, name, f"a resource's name {problem}")
+    elif name.startswith(_QUOTA):
+        yield invalid(path, name, f'may not begin with "{_QUOTA}", as the names of quotas do')
+
+
+def _page_bytes(name: str) -> Fraction | None:
+    """The size of the pages that a resource counts, if it counts any."""
+    return amount(name.removeprefix(_HUGE_PAGES)) if name.startswith(_HUGE_PAGES) else None
 
 
 def _requirements(path: str, own: ResourceRequirements) -> Problems:
@@ -99,9 +115,13 @@ def _requirements(path: str, own: ResourceRequirements) -> Problems:
 
 def _whole(path: str, name: str, value: Quantity) -> Problems:
     """Devices and pages come in whole pieces."""
-    read = amount(value)
-    if read is not None and not _can_be_overcommitted(name) and read.denominator != 1:
+    read, page = amount(value), _page_bytes(name)
+    if read is None or _can_be_overcommitted(name):
+        return
+    if read.denominator != 1:
         yield invalid(path, value, "must be a whole number")
+    elif page and read % page:
+        yield invalid(path, value, "must be whole pages")
 
 
 def _can_be_overcommitted(name: str) -> bool:
@@ -111,11 +131,14 @@ def _can_be_overcommitted(name: str) -> bool:
 def _containers_within(spec: PodSpec, own: ResourceRequirements) -> Problems:
     """The containers that run together fit into the pod, and none may have more than all of them."""
     limits, requests = amounts(own.limits), amounts(own.requests)
+    detail = "must be no less than what the containers request together"
     for name, asked in requests.items():
-        parts = [amounts(c.resources.requests).get(name, 0) for c in spec.containers if c.resources is not None]
-        if sum(parts) > asked:
-            detail = "must be no less than what the containers request together"
+        if _together(spec, name) > asked:
             yield invalid(f"spec.resources.requests[{name}]", own.requests[name], detail)
+    for name, limit in limits.items():
+        # The request may have been derived, from either of the two, and a problem must stand where there is a line.
+        if limit < (asked := _together(spec, name)) and requests.get(name, 0) in (limit, asked):
+            yield invalid(f"spec.resources.limits[{name}]", own.limits[name], detail)
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for n, container in enumerate(containers):
             for name, limit in amounts(container.resources.limits).items() if container.resources else ():
@@ -125,9 +148,17 @@ def _containers_within(spec: PodSpec, own: ResourceRequirements) -> Problems:
                     yield invalid(where, str(container.resources.limits[name]) if container.resources else "", detail)
 
 
+def _together(spec: PodSpec, name: str) -> Fraction:
+    """What the containers ask for of a resource, as far as it can be read."""
+    try:
+        return together(spec, name)
+    except ValueError:
+        return Fraction(0)
+
+
 def _claims(path: str, own: ResourceRequirements, spec: PodSpec) -> Problems:
     known = {claim.name for claim in spec.resource_claims}
-    seen: set[tuple[str, str]] = set()
+    seen: dict[str, set[str]] = {}
     for n, claim in enumerate(own.claims):
         here = f"{path}.claims[{n}]"
         if not claim.name:
@@ -136,6 +167,8 @@ def _claims(path: str, own: ResourceRequirements, spec: PodSpec) -> Problems:
             yield not_found(
                 f"{here}.name", claim.name, known, "the pod has no such claim", "add it to spec.resourceClaims"
             )
-        elif (claim.name, claim.request) in seen:
-            yield duplicate(here, claim.name)
-        seen.add((claim.name, claim.request))
+        elif (others := seen.get(claim.name)) and (not claim.request or others & {"", claim.request}):
+            yield duplicate(here, claim.name)  # one without a request is all of them
+        seen.setdefault(claim.name, set()).add(claim.request)
+        if claim.request and (problem := names.label_problem(claim.request)):
+            yield invalid(f"{here}.request", claim.request, problem)

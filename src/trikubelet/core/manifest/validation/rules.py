@@ -8,6 +8,7 @@ import msgspec
 
 from trikubelet.core.manifest.problem import forbidden, invalid, required
 from trikubelet.model import quantity
+from trikubelet.model.api_names import attributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,20 +22,25 @@ INT32_MAX = 2**31 - 1
 
 
 def chosen(record: msgspec.Struct, among: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> list[str]:
-    """The fields of a record that are set, by their names in the API; of all but ``without``, or only of ``among``."""
-    return [
-        field.encode_name
-        for field in msgspec.structs.fields(record)
-        if getattr(record, field.name) is not None
-        and field.encode_name not in without
-        and (not among or field.encode_name in among)
+    """The fields of a record that are set, by their names in the API: all but ``without``, or only those of ``among``,
+    in its order, which is the API server's: it takes the first of several and blames the others."""
+    found = [
+        name
+        for name, attribute in attributes(type(record)).items()
+        if getattr(record, attribute) is not None and name not in without
     ]
+    return [name for name in among if name in found] if among else found
 
 
 def exactly_one(path: str, found: list[str], what: str) -> Problems:
     """Of several alternatives one must be chosen. ``what`` is the article and noun of one: ``a handler type``."""
     if not found:
         yield required(path, f"must specify {what}")
+    yield from at_most_one(path, found)
+
+
+def at_most_one(path: str, found: list[str]) -> Problems:
+    """Of several alternatives no two may be chosen."""
     for extra in found[1:]:
         yield forbidden(f"{path}.{extra}", f"may not specify more than one: {found[0]} is given already")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.containers.sysctls import normal_name
-from trikubelet.core.manifest.problem import duplicate, forbidden, invalid, named, one_of, required
+from trikubelet.core.containers.sysctls import host_namespace, normal_name
+from trikubelet.core.manifest.problem import duplicate, forbidden, invalid, named, one_of, required, too_long
 from trikubelet.core.manifest.validation.rules import INT32_MAX
 from trikubelet.model import names
 
@@ -48,14 +48,16 @@ def _pod_context(path: str, context: PodSecurityContext, spec: PodSpec) -> Probl
         yield from _id(f"{path}.supplementalGroups[{n}]", group)
     yield from one_of(f"{path}.fsGroupChangePolicy", context.fs_group_change_policy, ("OnRootMismatch", "Always"))
     yield from one_of(f"{path}.supplementalGroupsPolicy", context.supplemental_groups_policy, ("Merge", "Strict"))
-    yield from one_of(f"{path}.seLinuxChangePolicy", context.se_linux_change_policy, ("Recursive", "MountOption"))
+    yield from one_of(f"{path}.seLinuxChangePolicy", context.se_linux_change_policy, ("Recursive",))
     seen: set[str] = set()
     for n, sysctl in enumerate(context.sysctls):
         here = f"{path}.sysctls[{n}].name"
         yield from named(here, sysctl.name, names.sysctl_problem(sysctl.name))
-        if normal_name(sysctl.name) in seen:
+        if sysctl.name in seen:
             yield duplicate(here, sysctl.name)
-        seen.add(normal_name(sysctl.name))
+        seen.add(sysctl.name)
+        if shared := host_namespace(normal_name(sysctl.name), spec):
+            yield invalid(here, sysctl.name, f"may not be set where {shared} is true")
 
 
 def container_security_problems(path: str, container: Container, spec: PodSpec) -> Problems:
@@ -101,10 +103,11 @@ def _profile(path: str, profile: SeccompProfile | AppArmorProfile, *, is_file: b
     yield from one_of(f"{path}.type", profile.type, PROFILES)
     if profile.type == "Localhost" and not local.strip():
         yield required(where, "must be set where type is Localhost")
-    if profile.type != "Localhost" and local:
+    if profile.type not in ("", "Localhost") and local:
         yield forbidden(where, "may only be set where type is Localhost")
     if is_file and local and (problem := names.path_in_volume_problem(local)):
         yield invalid(where, local, problem)
-    if not is_file and (local != local.strip() or len(local) > PROFILE_CHARS_MAX):
-        detail = f"must not begin or end with blanks and be no more than {PROFILE_CHARS_MAX} characters"
-        yield invalid(where, local, detail)
+    if not is_file and local != local.strip():
+        yield invalid(where, local, "must not begin or end with blanks")
+    if not is_file and len(local) > PROFILE_CHARS_MAX:
+        yield too_long(where, PROFILE_CHARS_MAX)

@@ -1,7 +1,6 @@
 """Volumes: one name, one source each, and sources that say enough to be mounted.
 
-The sources that live on the node are checked in full. Of those that a driver or an API server brings, the structure's
-required fields are all this agent knows.
+The sources that live on the node or are made of the API's objects are here, the others in ``drivers``.
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.manifest.problem import duplicate, forbidden, invalid, named, one_of, required
 from trikubelet.core.manifest.validation.containers import PULL_POLICIES
+from trikubelet.core.manifest.validation.drivers import driver_problems
 from trikubelet.core.manifest.validation.environment import VOLUME_FIELDS, field_problems, resource_field_problems
-from trikubelet.core.manifest.validation.rules import amount_problems, chosen, exactly_one, mode_problems
+from trikubelet.core.manifest.validation.rules import amount_problems, at_most_one, chosen, exactly_one, mode_problems
 from trikubelet.model import names
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ HOST_PATH_TYPES = (
     "CharDevice",
     "BlockDevice",
 )
+VOLUME_TYPES = (
+    *("emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi"),
+    *("glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc"),
+    *("configMap", "azureFile", "flexVolume", "vsphereVolume", "azureDisk", "storageos", "projected", "scaleIO"),
+    *("photonPersistentDisk", "portworxVolume", "csi", "ephemeral", "image"),
+)
+"""In the order in which the API looks for them: the first there is counts, and another one is one too many."""
 TOKEN_SECONDS_MIN, TOKEN_SECONDS_MAX = 600, 1 << 32
 
 
@@ -49,7 +56,7 @@ def volume_problems(spec: PodSpec) -> Problems:
             yield duplicate(f"{path}.name", volume.name)
         seen.add(volume.name)
         # None at all means an empty directory, which the defaults have filled in.
-        yield from exactly_one(path, chosen(volume, without=("name",)), "a volume type")
+        yield from exactly_one(path, chosen(volume, VOLUME_TYPES), "a volume type")
         yield from _source(path, volume, spec)
 
 
@@ -71,8 +78,9 @@ def _source(path: str, volume: Volume, spec: PodSpec) -> Problems:
         yield from _projected(f"{path}.projected", volume.projected, spec)
     if volume.downward_api is not None:
         yield from mode_problems(f"{path}.downwardAPI.defaultMode", volume.downward_api.default_mode)
-        yield from _downward(f"{path}.downwardAPI", volume.downward_api.items, spec, set())
+        yield from _downward(f"{path}.downwardAPI", volume.downward_api.items, spec)
     yield from _objects(path, volume)
+    yield from driver_problems(path, volume)
 
 
 def _host_path(path: str, source: HostPathVolumeSource) -> Problems:
@@ -95,21 +103,19 @@ def _objects(path: str, volume: Volume) -> Problems:
     if (config := volume.config_map) is not None:
         yield from named(f"{path}.configMap.name", config.name, names.subdomain_problem(config.name))
         yield from mode_problems(f"{path}.configMap.defaultMode", config.default_mode)
-        yield from _items(f"{path}.configMap", config.items, set())
+        yield from _items(f"{path}.configMap", config.items)
     if (secret := volume.secret) is not None:
         yield from named(f"{path}.secret.secretName", secret.secret_name, names.subdomain_problem(secret.secret_name))
         yield from mode_problems(f"{path}.secret.defaultMode", secret.default_mode)
-        yield from _items(f"{path}.secret", secret.items, set())
+        yield from _items(f"{path}.secret", secret.items)
     if (claim := volume.persistent_volume_claim) is not None:
         where = f"{path}.persistentVolumeClaim.claimName"
         yield from named(where, claim.claim_name, names.subdomain_problem(claim.claim_name))
-    if (driver := volume.csi) is not None:
-        yield from named(f"{path}.csi.driver", driver.driver, names.subdomain_problem(driver.driver.lower()))
     if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is None:
         yield required(f"{path}.ephemeral.volumeClaimTemplate")
 
 
-def _items(path: str, items: tuple[KeyToPath, ...], taken: set[str]) -> Problems:
+def _items(path: str, items: tuple[KeyToPath, ...], taken: set[str] | None = None) -> Problems:
     for n, item in enumerate(items):
         here = f"{path}.items[{n}]"
         yield from named(f"{here}.key", item.key, names.config_key_problem(item.key))
@@ -117,17 +123,20 @@ def _items(path: str, items: tuple[KeyToPath, ...], taken: set[str]) -> Problems
         yield from mode_problems(f"{here}.mode", item.mode)
 
 
-def _file(path: str, file: str, taken: set[str]) -> Problems:
-    """A file in a volume that several files share."""
+def _file(path: str, file: str, taken: set[str] | None) -> Problems:
+    """A file in a volume. ``taken``: what other sources of the volume put there; within one source the last counts."""
     yield from named(path, file, names.path_in_volume_problem(file))
     if file and file.startswith(".."):
         yield invalid(path, file, "must not begin with '..'")
-    if file in taken:
-        yield duplicate(path, file)
-    taken.add(file)
+    if file and taken is not None:
+        if file in taken:
+            yield duplicate(path, file)
+        taken.add(file)
 
 
-def _downward(path: str, items: tuple[DownwardAPIVolumeFile, ...], spec: PodSpec, taken: set[str]) -> Problems:
+def _downward(
+    path: str, items: tuple[DownwardAPIVolumeFile, ...], spec: PodSpec, taken: set[str] | None = None
+) -> Problems:
     for n, item in enumerate(items):
         here = f"{path}.items[{n}]"
         yield from _file(f"{here}.path", item.path, taken)
@@ -145,7 +154,7 @@ def _projected(path: str, source: ProjectedVolumeSource, spec: PodSpec) -> Probl
     taken: set[str] = set()
     for n, projection in enumerate(source.sources):
         here = f"{path}.sources[{n}]"
-        yield from exactly_one(here, chosen(projection), "a source")
+        yield from at_most_one(here, chosen(projection))
         yield from _projection(here, projection, spec, taken)
 
 
@@ -161,7 +170,7 @@ def _projection(path: str, projection: VolumeProjection, spec: PodSpec, taken: s
         if seconds is not None and not TOKEN_SECONDS_MIN <= seconds <= TOKEN_SECONDS_MAX:
             detail = f"must be between {TOKEN_SECONDS_MIN} and {TOKEN_SECONDS_MAX}"
             yield invalid(f"{path}.serviceAccountToken.expirationSeconds", seconds, detail)
-        yield from _file(f"{path}.serviceAccountToken.path", token.path, taken)
+        yield from _file(f"{path}.serviceAccountToken.path", token.path, None)
     if (bundle := projection.cluster_trust_bundle) is not None:
         if bool(bundle.name) == bool(bundle.signer_name):
             yield invalid(f"{path}.clusterTrustBundle", {}, "must have either name or signerName")

@@ -1,0 +1,102 @@
+"""Writes docs/conformance.md out of what `make conformance` recorded.
+
+    python packaging/generate_conformance.py [--check]
+
+``--check`` compares and ends with 1 when the page is not what tests/recorded/conformance.json says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter, defaultdict
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).resolve().parent.parent
+RECORD: Final = HERE / "tests" / "recorded" / "conformance.json"
+PAGE: Final = HERE / "docs" / "conformance.md"
+LISTED_MAX: Final = 20
+"""Of one reason more are only counted: the record names them."""
+COLUMNS: Final = ("passed", "failed", "skipped", "left out")
+
+HEAD: Final = """\
+# Upstream's conformance tests
+
+What Kubernetes {upstream} asks by its own end-to-end suite, `e2e.test`, built from upstream's source with nothing
+changed, and what became of each spec that upstream calls `[Conformance]`, on a cluster of one node: trikubelet on
+containerd {containerd}, beside the API server, controllers and scheduler of the same version. `make conformance` runs
+them and makes this page of what it wrote into `tests/recorded/conformance.json`; `make lint` compares.
+
+**{passed} of the {ran} specs that were run passed.**
+
+The cluster has no kube-proxy, no DNS server and no second node. No registry is asked: the suite's images are made on
+the spot under upstream's names and pulled from loopback. agnhost and nonewprivs in them are upstream's programs, built
+from its source; the userland is this machine's busybox and bash. nginx, kitten and nautilus are stand-ins that share
+with upstream's no more than the names and the files that specs read.
+
+## By group
+"""
+TABLE: Final = """
+| Group | Passed | Failed | Skipped by the suite | Left out |
+|---|---:|---:|---:|---:|
+"""
+
+
+def page(told: dict[str, str], upstream: str, containerd: str) -> str:
+    """The page, for the verdict on each spec: ``passed``, or one of the other `COLUMNS` and, after a colon, why."""
+    groups: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for name, said in told.items():
+        groups[_group(name)][_column(said)] += 1
+    whole = sum(groups.values(), Counter[str]())
+    ran = whole["passed"] + whole["failed"]
+    text = HEAD.format(upstream=upstream, containerd=containerd, passed=whole["passed"], ran=ran) + TABLE
+    for group, counted in [*sorted(groups.items()), ("all", whole)]:
+        text += f"| {group} | {' | '.join(str(counted[column]) for column in COLUMNS)} |\n"
+    for column in COLUMNS[1:]:
+        text += _reasons(column, {name: said for name, said in told.items() if _column(said) == column})
+    return text
+
+
+def _reasons(column: str, told: dict[str, str]) -> str:
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for name, said in told.items():
+        by_reason[said.partition(": ")[2]].append(name)
+    text = f"\n## {column.capitalize()}\n" if told else ""
+    for reason, names in sorted(by_reason.items()):
+        listed = ":\n\n" + "".join(f"- {name}\n" for name in names) if len(names) <= LISTED_MAX else ".\n"
+        text += f"\n{len(names)} specs: {reason or 'no reason was given'}{listed}"
+    return text
+
+
+def _column(said: str) -> str:
+    state = said.partition(":")[0]
+    return state if state in COLUMNS else "failed"
+
+
+def _group(name: str) -> str:
+    """Of sig-node and sig-storage what is tried, by the capitals its name begins with; of others who answers for it."""
+    sig, rest = re.fullmatch(r"\[(sig-\w+(?:-\w+)*)\] (.*)", name).groups()  # type: ignore[union-attr]
+    if sig not in ("sig-node", "sig-storage"):
+        return str(sig)
+    first, *words = rest.split()
+    return f"{sig}: {' '.join([first, *takewhile(lambda word: word[0].isupper(), words)])}"
+
+
+def main() -> int:
+    """Write, or compare; the exit code."""
+    recorded = json.loads(RECORD.read_text())
+    wanted = page(recorded["specs"], recorded["upstream"], recorded["containerd"])
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(wanted)
+        return 0
+    if PAGE.exists() and PAGE.read_text() == wanted:
+        return 0
+    sys.stderr.write("docs/conformance.md is not what was recorded: run packaging/generate_conformance.py\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

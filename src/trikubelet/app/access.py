@@ -1,0 +1,245 @@
+"""How this node proves itself to its cluster: by its kubeconfig, or by one it makes itself from a bootstrap token.
+
+    --kubeconfig is there and its certificate holds ──────────────────────────────► ClusterAccess
+    else --bootstrap-kubeconfig ─► certificate from the cluster ─► kubeconfig written ─► ClusterAccess
+
+What is wrong with a file is told at once and ends the start. What the cluster says no to, later on, is not worth the
+static pods that run meanwhile: it is told, and tried again. Wherever a bootstrap is interrupted, the next start goes on
+from there: with the key of the request, or with the certificate that came of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet import __version__
+from trikubelet.core.timestamps import rfc3339
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.disk import on_disk
+from trikubelet.kit.outage import Outage
+from trikubelet.kube.certificate_files import CertificateFiles, certificate_of
+from trikubelet.kube.client import ApiClient
+from trikubelet.kube.credentials import Credentials
+from trikubelet.kube.kubeconfig_file import load_kubeconfig, save_kubeconfig
+from trikubelet.kube.trouble import Trouble
+from trikubelet.model.api_errors import ApiError, Forbidden
+from trikubelet.model.certificates import CLIENT_SIGNER, CertificateRefused, CertificateUnusable, node_subject
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.kubeconfig import File
+from trikubelet.node.signing import sign
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable
+
+    from trikubelet.app.settings import Settings
+    from trikubelet.kit.threads import ThreadPool
+    from trikubelet.kube.standing import Standing
+    from trikubelet.model.certificates import Certificate, Subject
+    from trikubelet.model.kubeconfig import ClusterAccess
+    from trikubelet.ports import Api, CertificateStore, Clock
+
+log = logging.getLogger(__name__)
+
+CLIENT: Final = "kubelet-client"
+"""The client certificate's files in the certificate directory are named after it, as upstream's."""
+_ADVICE: Final = "its user may not ask for certificates; bind its group to the role system:node-bootstrapper"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the files hold. ``is_first``: the access is good for nothing but asking for a certificate; ``outlived`` says
+    why, where there is a kubeconfig that was good once."""
+
+    access: ClusterAccess
+    is_first: bool = False
+    outlived: str = ""
+
+
+def client_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
+    """The files of this node's own client certificate."""
+    return CertificateFiles(settings.cert_dir, CLIENT, clock)
+
+
+def find_access(settings: Settings, clock: Clock) -> Found:
+    """What to begin with, which can be used. Touches nothing. Raises StartFailed, one line per fault."""
+    path = Path(settings.kubeconfig).absolute()
+    bootstrap = settings.bootstrap_kubeconfig and Path(settings.bootstrap_kubeconfig).absolute()
+    if not bootstrap:
+        return Found(_usable(load_kubeconfig(path, "--kubeconfig"), clock))
+    outlived = ""
+    if path.exists():
+        access = load_kubeconfig(path, "--kubeconfig")
+        if (why := _why_unusable(access, client_certificate(settings, clock), clock)) is None:
+            return Found(_usable(access, clock))
+        outlived = f"{path} is of no use any more: {why}"
+    first = _usable(load_kubeconfig(Path(bootstrap), "--bootstrap-kubeconfig"), clock)
+    return Found(first, is_first=True, outlived=outlived)
+
+
+def _usable(access: ClusterAccess, clock: Clock) -> ClusterAccess:
+    """The access, whose certificates, token's file and plugin are there. Raises StartFailed when they are not."""
+    Credentials(access, clock, os.environ)
+    return access
+
+
+def _why_unusable(access: ClusterAccess, store: CertificateFiles, clock: Clock) -> str | None:
+    """Why the certificate that a kubeconfig shows, whoever wrote it, does not help any more, or None. Files that cannot
+    be read are no reason, but for our own that is gone: what is somebody else's may be back in a moment, and until then
+    whoever uses it says what is wrong. To bootstrap would write over his kubeconfig."""
+    if access.key_pair is None:
+        return None
+    try:
+        held = certificate_of(access.key_pair)
+    except CertificateUnusable as error:
+        return str(error)
+    except OSError as error:
+        is_gone = isinstance(error, FileNotFoundError) and _shows_own(access, store)
+        return f"{error.filename}: {error.strerror}" if is_gone else None
+    if not held.valid_at(clock.now_ns()):
+        return f"its certificate was valid until {rfc3339(held.not_after_ns)}"
+    return None
+
+
+def _shows_own(access: ClusterAccess, store: CertificateFiles) -> bool:
+    return access.key_pair is not None and access.key_pair.certificate == File(str(store.current_path))
+
+
+class Bootstrap:
+    """Makes the kubeconfig of a node that has only a token. Owns nothing that is not on the disk."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        first: ClusterAccess,
+        connect: Callable[[ClusterAccess], tuple[Api, Callable[[], None]]],
+        clock: Clock,
+        chance: random.Random,
+        threads: ThreadPool,
+    ) -> None:
+        """``connect`` makes a client with an access, and what closes its connections; it raises StartFailed.
+        ``threads`` are for keys and files."""
+        self._settings = settings
+        self._connect = connect
+        self._target = Path(settings.kubeconfig).absolute()
+        self._first = first
+        self._clock = clock
+        self._chance = chance
+        self._threads = threads
+        self._trouble = Trouble("asking for this node's certificate", Outage("API server"))
+
+    async def run(self, store: CertificateStore, certificate_path: Path) -> Credentials:
+        """What the node is from now on, by its own certificate, which lies at a path. Tries until it works."""
+        held = await self._certificate(store)
+        backoff = self._new_backoff()
+        while True:
+            try:
+                saving = partial(save_kubeconfig, self._target, self._first.server, certificate_path)
+                await on_disk(self._threads, saving, str(self._target))
+                made = Credentials(load_kubeconfig(self._target, "--kubeconfig"), self._clock, os.environ)
+            except (OSError, StartFailed) as error:
+                # A disk that is full now, or an authority's file that is away, need not be in a minute.
+                log.warning("Bootstrap: %s cannot be written or used: %s", self._target, error)
+                await trio.sleep(backoff.next_seconds())
+                continue
+            log.info("Bootstrapped: %s is good until %s", self._target, rfc3339(held.not_after_ns))
+            return made
+
+    async def _certificate(self, store: CertificateStore) -> Certificate:
+        """The one that is there and good, or a new one."""
+        try:
+            held = store.current()
+        except (CertificateUnusable, OSError) as error:
+            log.warning("%s", error)
+            held = None
+        subject = node_subject(self._settings.node_name)
+        if held is not None and held.valid_at(self._clock.now_ns()) and held.common_name == subject.common_name:
+            return held
+        backoff = self._new_backoff()
+        while True:
+            try:
+                found = await self._signed(store, subject)
+            except (CertificateRefused, CertificateUnusable) as error:
+                store.drop_request()
+                log.warning("Bootstrap: %s", error)
+            except Forbidden as error:
+                log.warning("Bootstrap: %s: %s (%s)", self._settings.bootstrap_kubeconfig, _ADVICE, error)
+            except (OSError, StartFailed) as error:
+                log.warning("Bootstrap: %s", error)
+            except ApiError as error:
+                self._trouble.note(error)
+            else:
+                self._trouble.worked()
+                return found
+            await trio.sleep(backoff.next_seconds())
+
+    async def _signed(self, store: CertificateStore, subject: Subject) -> Certificate:
+        """A new certificate, in force. Raises what ``Rotation.renew`` does, and StartFailed."""
+        api, hang_up = self._dial()
+        try:
+            request = await on_disk(self._threads, partial(store.request, subject, CLIENT_SIGNER), CLIENT_SIGNER)
+            keeping = partial(store.keep, await sign(api, request, CLIENT_SIGNER))
+            return await on_disk(self._threads, keeping, CLIENT_SIGNER)
+        finally:
+            hang_up()
+
+    def _dial(self) -> tuple[Api, Callable[[], None]]:
+        """A client with what the file says now: whoever is told that its token is of no use puts another there. While
+        the file cannot be used, what it said before is tried on. Raises StartFailed where that cannot be used either:
+        an authority's file, say, that is away for a moment."""
+        try:
+            first = load_kubeconfig(Path(self._settings.bootstrap_kubeconfig), "--bootstrap-kubeconfig")
+            connected = self._connect(first)
+        except StartFailed as error:
+            log.warning("%s", error)
+            return self._connect(self._first)
+        self._first = first
+        return connected
+
+    def _new_backoff(self) -> Backoff:
+        return Backoff(2.0, 60.0, jitter=0.1, chance=self._chance)
+
+
+def connect(
+    access: ClusterAccess, clock: Clock, *, is_trial: bool = False, standing: Standing | None = None
+) -> tuple[Api, Callable[[], None]]:
+    """A client to ask a few things with, and what closes its connections. ``is_trial``: whoever asks tells himself
+    whether the server knows him; else ``standing`` does, for all that share it. Raises StartFailed."""
+    credentials = Credentials(access, clock, os.environ, is_read_again=True, is_trial=is_trial, standing=standing)
+    api = ApiClient(credentials, user_agent(), connections_max=2)
+    return api, api.reset
+
+
+def way_back(
+    settings: Settings,
+    access: ClusterAccess,
+    store: CertificateFiles,
+    dial: Callable[[ClusterAccess], tuple[Api, Callable[[], None]]],
+    clock: Clock,
+    chance: random.Random,
+    threads: ThreadPool,
+) -> Callable[[], Awaitable[object]] | None:
+    """What a node does whose own certificate has ended while it lived: bootstrap anew, where it shows that certificate
+    and has a file for it. That raises StartFailed when the file cannot be used. ``dial`` and ``threads`` are as for
+    ``Bootstrap``."""
+    if not settings.bootstrap_kubeconfig or not _shows_own(access, store):
+        return None
+
+    async def bootstrap() -> object:
+        first = load_kubeconfig(Path(settings.bootstrap_kubeconfig), "--bootstrap-kubeconfig")
+        made = Bootstrap(settings, first, dial, clock, chance, threads)
+        return await made.run(store, store.current_path)
+
+    return bootstrap
+
+
+def user_agent() -> str:
+    """What this agent calls itself to an API server."""
+    return f"trikubelet/{__version__}"

@@ -1,0 +1,152 @@
+"""What the local API tells of the agent itself (``server.agent_view.AgentView``): over settings, runtime and report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.app.doctor import examine
+from trikubelet.core.configuration.written import written
+from trikubelet.core.node_status import build, differs, new_node
+from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
+from trikubelet.core.restarts import NEVER, is_sidecar, policy
+from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.model import k8s
+from trikubelet.model.runtime_errors import RuntimeTimeout
+from trikubelet.server.agent_view import ConfigNote, ImageNote
+from trikubelet.server.node_view import NotShown
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from trikubelet.app.node import Node
+    from trikubelet.app.settings import Settings
+    from trikubelet.app.view import View
+    from trikubelet.core.doctor import Finding
+    from trikubelet.core.node_status import Identity, NodeReport
+    from trikubelet.ports import Clock, Images
+
+IMAGES_SECONDS_MAX = 10.0
+GIVEN_AS: Final = {
+    "root directory": "--root-dir",
+    "pod logs": "podLogsDir",
+    "certificates": "--cert-dir",
+    "container runtime": "containerRuntimeEndpoint",
+    "kubeconfig": "--kubeconfig",
+    "bootstrap kubeconfig": "--bootstrap-kubeconfig",
+    "static pods": "staticPodPath",
+}
+"""The flags and fields that say where something is; of the sockets none does."""
+
+
+class AgentNotes:
+    """Owns the node as it was last told here, so that its conditions keep the time of their last change, and that one
+    of which nothing changed stays the same object; and what ``trikubelet kubeconfig`` prints."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        identity: Identity,
+        report: Callable[[], Awaitable[NodeReport]],
+        node: Node,
+        view: View,
+        images: Images,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._report = report
+        self._node = node
+        self._view = view
+        self._images = images
+        self._clock = clock
+        self._told: k8s.Node | None = None
+        self._told_ns = 0
+        self._kubeconfig = b""
+
+    async def node(self) -> k8s.Node:
+        """The node as its cluster has it, or would have it."""
+        known = self._node.admission.node()  # with a status it is the cluster's
+        if known is not None and known.status is not None:
+            return known
+        now_ns = self._clock.now_ns()
+        before = (self._told.status if self._told is not None else None) or k8s.NodeStatus()
+        status = build(await self._report(), before, rfc3339(now_ns))
+        # As a node of a cluster: the time of the heartbeat alone is news after a while only.
+        late = now_ns - self._told_ns >= self._settings.configuration.node_status_report_frequency * SECOND_NS
+        if self._told is None or late or differs(before, status):
+            self._told, self._told_ns = new_node(self._identity, status), now_ns
+        return self._told
+
+    async def images(self) -> Sequence[ImageNote]:
+        """The images the runtime has, by their first names. Raises RuntimeCallError."""
+        try:
+            with trio.fail_after(IMAGES_SECONDS_MAX):
+                found = await self._images.list_images()
+        except trio.TooSlowError as error:
+            raise RuntimeTimeout(f"no answer about images within {IMAGES_SECONDS_MAX:g} s") from error
+        notes = [ImageNote(one.id, one.repo_tags, one.repo_digests, one.size_bytes, one.pinned) for one in found]
+        return sorted(notes, key=lambda note: (note.tags, note.digests, note.id))
+
+    def configuration(self) -> ConfigNote:
+        """What the agent runs with."""
+        return config_note(self._settings)
+
+    def kubectl_may_ask(self, kubeconfig: bytes) -> None:
+        """From now on there is an API for kubectl, and this is how it is asked."""
+        self._kubeconfig = kubeconfig
+
+    def kubeconfig(self) -> bytes:
+        """How kubectl asks this node. Raises NotShown where it cannot."""
+        if not self._kubeconfig:
+            raise NotShown("kubectl cannot ask this agent: start it with --kubectl-port=PORT, and without --kubeconfig")
+        return self._kubeconfig
+
+    def restart(self, namespace: str, name: str, container: str) -> Sequence[str]:
+        """Have the containers of a pod restarted, or one of them; their names. Raises NotShown or NoSuchPod."""
+        pod = self._view.named(namespace, name)
+        lasting = [*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers]
+        known = [one.name for one in lasting]
+        if container and container not in known:
+            raise NotShown(f'pod "{name}" has no container "{container}" that lasts; it has {", ".join(known)}')
+        chosen = [one for one in lasting if container in ("", one.name)]
+        final = [one.name for one in chosen if policy(pod, one) == NEVER]
+        if final:
+            raise NotShown(f"{final[0]} would not come again: its restart policy is Never")
+        running = {status.name: status.id for status in self._node.cache.get(pod.metadata.uid).running}
+        found = {one.name: running[one.name] for one in chosen if one.name in running}
+        if not found:
+            phase = pod.status.phase if pod.status is not None else ""
+            if phase in (SUCCEEDED, FAILED):
+                raise NotShown(f'pod "{name}" has ended for good: it is {phase}')
+            raise NotShown(f'nothing of pod "{name}" runs that could be restarted; it is tried again by itself')
+        self._node.wishes.add(found.values())
+        self._node.workers.wake({pod.metadata.uid})
+        return list(found)
+
+    async def examined(self) -> Sequence[Finding]:
+        """What is wrong with this node, and what is well."""
+        return await examine(self._settings, running=True)
+
+
+def config_note(settings: Settings) -> ConfigNote:
+    """What an agent with these settings runs with."""
+    places = {
+        "root directory": str(settings.root_dir),
+        "sockets": str(settings.run_dir),
+        "pod logs": str(settings.pod_logs_dir),
+        "certificates": str(settings.cert_dir),
+        "container runtime": settings.runtime.endpoint,
+        "kubeconfig": settings.kubeconfig,
+        "bootstrap kubeconfig": settings.bootstrap_kubeconfig,
+    }
+    given = settings.provenance
+    return ConfigNote(
+        configuration=written(settings.configuration),
+        provenance={**given, **{what: given[by] for what, by in GIVEN_AS.items() if by in given}},
+        places={what: place for what, place in places.items() if place},
+        node_name=settings.node_name,
+        manifests=settings.manifest_path or "",
+        flags={flag: value for flag, value in settings.flags.items() if flag not in GIVEN_AS.values()},
+    )

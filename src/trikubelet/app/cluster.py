@@ -1,0 +1,219 @@
+"""A node's part in a cluster, joined: the composition root for everything that talks to an API server.
+
+One readable function says who knows whom, as ``app/node.py`` does for the pods. It is given ports and neither asks nor
+cares whether they are real. Each purpose has connections of its own: nothing delays the lease.
+
+    informer (pods) ─► source "api" ─► the node's mux          informer (own node) ─► publisher
+    statuses · informer · workers ─► status writer ─► PATCH    static pods ─► mirrors ─► POST
+    publisher ─► PATCH of the node                             events ─► event writer ─► POST
+    volumes, variables ─► pod objects ─► watches, tokens       pod objects ─► workers, to look again
+    drivers ─► CSINode ─► PUT                                  lease ─► PUT
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.names import API_SOURCE, is_static, namespaced_name
+from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.outage import Outage
+from trikubelet.kube.claims import ApiClaims
+from trikubelet.kube.figures import ApiFigures
+from trikubelet.kube.informer import Informer
+from trikubelet.kube.pod_objects import ApiPodObjects
+from trikubelet.model import k8s
+from trikubelet.model.api import NODES, PODS, Selection
+from trikubelet.model.decoding import decode_object
+from trikubelet.model.objects import ObjectRef
+from trikubelet.node.csi_node import CsiNode
+from trikubelet.node.lease import NodeLease
+from trikubelet.node.publisher import NodePublisher
+from trikubelet.pods.api_source import ApiSource, decode_pod
+from trikubelet.status.event_writer import EventWriter
+from trikubelet.status.mirror import MirrorPods
+from trikubelet.status.writer import StatusWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+    from trikubelet.app.node import Node
+    from trikubelet.core.node_status import Identity, NodeReport
+    from trikubelet.node.publisher import Pace
+    from trikubelet.ports import Api, Clock
+    from trikubelet.status.event_writer import EventRate
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """An API server, asked for each purpose over connections of its own. ``objects`` is for watches of single objects,
+    ``volumes`` for what their volumes need once: tokens, certificates and claims. ``reset`` makes those of the
+    heartbeats anew: the lease's and the node's. ``figures``: how all of them were asked."""
+
+    lease: Api
+    node: Api
+    watches: Api
+    statuses: Api
+    events: Api
+    certificates: Api
+    objects: Api
+    volumes: Api
+    reviews: Api
+    reset: Callable[[], None]
+    figures: ApiFigures = field(default_factory=ApiFigures)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What a node is to its cluster. ``report`` tells everything the node's status is made of."""
+
+    identity: Identity
+    report: Callable[[], Awaitable[NodeReport]]
+    pace: Pace
+    lease_seconds: int
+    event_rate: EventRate
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The joined parts. ``up``: the node has come up, which its status tells at once."""
+
+    pods: Informer[k8s.Pod]
+    own: Informer[k8s.Node]
+    publisher: NodePublisher
+    lease: NodeLease
+    writer: StatusWriter
+    mirrors: MirrorPods
+    events: EventWriter
+    objects: ApiPodObjects
+    csi_node: CsiNode
+    up: trio.Event
+
+
+def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock) -> Member:
+    """Join the parts. Nothing runs yet."""
+    name = membership.identity.name
+    chance, bounds = node.chance, node.bounds
+    outage = Outage("API server")
+    pods = Informer(lines.watches, PODS, Selection(fields=f"spec.nodeName={name}"), decode_pod, outage, chance)
+    own = Informer(lines.watches, NODES, Selection(fields=f"metadata.name={name}"), _decode_node, outage, chance)
+    publisher = NodePublisher(
+        lines.node,
+        membership.identity,
+        membership.report,
+        membership.pace,
+        clock,
+        node.events,
+        ObjectRef("Node", name, uid=name),
+        outage,
+        lines.reset,
+        chance,
+    )
+    lease = NodeLease(lines.lease, name, publisher.uid, membership.lease_seconds, clock, outage, lines.reset, chance)
+    writer = StatusWriter(lines.statuses, node.statuses, pods, node.workers, clock, outage, bounds, chance)
+    mirrors = MirrorPods(
+        lines.statuses,
+        lambda: (pod for pod in node.desired if is_static(pod)),
+        pods,
+        lambda: publisher.node,
+        node.workers,
+        node.statuses,
+        outage,
+        bounds,
+        chance,
+    )
+    events = EventWriter(lines.events, name, membership.event_rate, clock, outage, bounds, chance)
+    objects = ApiPodObjects(
+        lines.objects, lines.volumes, node.workers.wake, outage, chance, node.events, lambda: publisher.node
+    )
+    noted = _Noted(pods, node, lines.figures)
+    source = ApiSource(pods, node.slots[API_SOURCE])
+
+    def pods_changed(keys: Collection[tuple[str, str]]) -> None:
+        source.changed(keys)
+        mirrors.look_at(keys)
+        writer.look_at(keys)
+        noted.changed(keys)
+
+    def own_changed(keys: Collection[tuple[str, str]]) -> None:
+        if ("", name) in keys:  # a list from before it was registered says nothing of it
+            publisher.seen(own.objects.get(("", name)))
+        node.volumes.node_changed()
+        csi_node.node_changed()
+        mirrors.look_at_all()
+
+    def pod_changed(pod: k8s.Pod) -> None:
+        names = [namespaced_name(pod)]
+        mirrors.look_at(names)
+        writer.look_at(names)
+
+    node.objects.join(objects)
+    csi_node = CsiNode(lines.volumes, lambda: publisher.node, node.volumes.drivers, outage, chance)
+
+    def volumes_changed() -> None:
+        publisher.wake()
+        csi_node.wake()
+
+    node.volumes.claim_from(ApiClaims(lines.volumes), lambda: publisher.node, volumes_changed, node.events)
+    described = node.admission.node
+    node.admission.node = lambda: publisher.node or described()
+    pods.tell(pods_changed)
+    own.tell(own_changed)
+    node.statuses.watchers.append(lambda _uid, pod, _status, _version: pod_changed(pod))
+    node.workers.watchers.append(pod_changed)
+    node.runtime_state.watchers.append(publisher.wake)
+    node.events.watchers.append(events.record)
+    return Member(pods, own, publisher, lease, writer, mirrors, events, objects, csi_node, node.up)
+
+
+class _Noted:
+    """Notes what the API server says of each pod, for the figures about it. Owns no state."""
+
+    def __init__(self, pods: Informer[k8s.Pod], node: Node, figures: ApiFigures) -> None:
+        self._pods = pods
+        self._node = node
+        self._figures = figures
+        self._bugs = Bugs(log, "%s: a bug in taking note of what the API server has of it; its figures lack it")
+
+    def changed(self, keys: Collection[tuple[str, str]]) -> None:
+        """These are others than before. Never blocks."""
+        for key in keys:
+            with self._bugs.of(f"Pod {key[0]}/{key[1]}"):
+                self._note(key)
+
+    def _note(self, key: tuple[str, str]) -> None:
+        pod = self._pods.objects.get(key)
+        if pod is None:
+            self._figures.over(*key)
+        else:
+            self._figures.there(*key)
+            self._node.startups.observed(pod)
+
+
+async def run_member(member: Member, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Be a member until cancelled. Started at once: the API server may be away for long, and nobody waits for it."""
+    async with trio.open_nursery() as nursery:
+        for run in (
+            member.lease.run,
+            member.publisher.run,
+            member.own.run,
+            member.objects.run,  # before there are pods that ask
+            member.pods.run,
+            member.writer.run,
+            member.mirrors.run,
+            member.events.run,
+            member.csi_node.run,
+        ):
+            await nursery.start(run)
+        task_status.started()
+        await member.up.wait()
+        member.publisher.wake()
+
+
+def _decode_node(raw: bytes) -> k8s.Node:
+    return decode_object(raw, k8s.Node)

@@ -1,0 +1,228 @@
+"""The doctor's round: everything that can be wrong with this node, looked at side by side.
+
+    settings ─► checks, each with a deadline of its own ─► findings, in the order of the checks
+
+Two ask for it: the command ``doctor``, and the agent when it starts, which only warns and waits for nothing. Nothing is
+changed. What a check cannot find out is a finding, never the end of the round.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+
+from trikubelet.app.endpoint import INSIDE
+from trikubelet.app.settings import KUBECTL_ADDRESS
+from trikubelet.core import compiled, doctor
+from trikubelet.core.doctor import Renewal
+from trikubelet.core.doctor.finding import good, warning
+from trikubelet.core.doctor.machine import PORT, PROGRAM
+from trikubelet.core.doctor.runtime import RUNTIME
+from trikubelet.core.x509 import read_certificate
+from trikubelet.cri.channel import open_channel
+from trikubelet.cri.endpoint import connect_failure, socket_path
+from trikubelet.cri.runtime import CriRuntime
+from trikubelet.host import examination
+from trikubelet.host.cgroups import read_hierarchies
+from trikubelet.host.clock import SystemClock
+from trikubelet.host.node import read_node
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.certificates import SELF_SIGNED_NAMES
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from trikubelet.app.settings import Settings
+    from trikubelet.core.doctor import Finding
+    from trikubelet.model.runtime import RuntimeInfo
+
+    Check = Callable[[], Awaitable[Sequence[Finding]]]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CHECK_SECONDS_MAX: Final = 10.0
+THREADS_MAX: Final = 4
+
+
+async def examine(settings: Settings, *, running: bool) -> Sequence[Finding]:
+    """Look at everything these settings touch. ``running``: an agent runs with them, and its ports are its own."""
+    threads = ThreadPool("doctor", THREADS_MAX)
+    checks: list[tuple[str, Check]] = [
+        (RUNTIME, partial(_runtime, settings)),
+        (PROGRAM, _program),
+        ("cgroups", partial(_cgroups, threads, settings)),
+        ("swap", partial(_in_thread, threads, partial(_swap, settings))),
+        ("sysctls", partial(_in_thread, threads, partial(_sysctls, settings))),
+        ("clock", partial(_in_thread, threads, partial(_clock, settings))),
+        *((f"disk {place}", partial(_in_thread, threads, partial(_disk, place))) for place in _places(settings)),
+        ("certificates", partial(_in_thread, threads, partial(_certificates, settings))),
+    ]
+    if not running:
+        checks.append((PORT, partial(_in_thread, threads, partial(_ports, settings))))
+    if not settings.standalone:
+        checks.append(("API server", partial(_api_server, threads, settings)))
+    found: list[Sequence[Finding]] = [()] * len(checks)
+
+    async def look(number: int, name: str, check: Check) -> None:
+        found[number] = [warning(name, f"not found out within {CHECK_SECONDS_MAX:g} s", "does something hang there?")]
+        with trio.move_on_after(CHECK_SECONDS_MAX):
+            try:
+                found[number] = await check()
+            except (OSError, StartFailed, ValueError) as error:
+                found[number] = [warning(name, f"cannot be found out: {error}", "see the message")]
+
+    async with trio.open_nursery() as nursery:
+        for number, (name, check) in enumerate(checks):
+            nursery.start_soon(look, number, name, check)
+    return [finding for part in found for finding in part]
+
+
+async def warn(settings: Settings) -> None:
+    """Look, and log what is wrong. For an agent that starts: nothing waits for it and nothing hangs on it, not even
+    when a check has a bug."""
+    try:
+        findings = await examine(settings, running=True)
+    except Exception:
+        log.exception("The doctor could not look at this node")
+        return
+    for finding in findings:
+        if finding.severity is not doctor.Severity.GOOD:
+            log.warning("Doctor: %s: %s (%s)", finding.check, finding.found, finding.remedy)
+
+
+async def _in_thread(threads: ThreadPool, look: Callable[[], Iterator[Finding]]) -> Sequence[Finding]:
+    return await threads.run(lambda: list(look()))
+
+
+# ---- the checks ----
+
+
+async def _runtime(settings: Settings) -> Sequence[Finding]:
+    endpoint = settings.runtime.endpoint
+    if endpoint in INSIDE:
+        return [good(RUNTIME, f"{endpoint}, inside the agent")]
+    info: RuntimeInfo | None = None
+    trouble = ""
+    try:
+        info = await _asked(endpoint, CriRuntime.info)
+    except OSError as error:
+        trouble = connect_failure(socket_path(endpoint), error)
+    except RuntimeCallError as error:
+        trouble = str(error)
+    network = [] if info is None else doctor.judge_network(info, examination.read_networks())
+    return [*doctor.judge_runtime(endpoint, info, trouble), *network]
+
+
+async def _asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) -> T:
+    """What the runtime there answers. Raises OSError where nobody listens, and RuntimeCallError."""
+    await (await trio.open_unix_socket(socket_path(endpoint))).aclose()  # a channel would try for ever
+    async with open_channel(endpoint, quiet=True) as channel:  # an agent that starts has one that is not
+        try:
+            with trio.fail_after(CHECK_SECONDS_MAX / 2):
+                return await question(CriRuntime(channel))
+        except trio.TooSlowError as error:
+            raise RuntimeUnavailable(channel.statistics().last_error or "no answer") from error
+
+
+async def _program() -> Sequence[Finding]:
+    return [doctor.judge_backend(compiled.BACKEND, compiled.TROUBLE)]
+
+
+async def _cgroups(threads: ThreadPool, settings: Settings) -> Sequence[Finding]:
+    driver = await _driver(settings)
+
+    def look() -> Iterator[Finding]:
+        trees = read_hierarchies()
+        return doctor.judge_cgroups(trees.version, trees.of, driver, by_systemd=examination.is_by_systemd())
+
+    return await _in_thread(threads, look)
+
+
+async def _driver(settings: Settings) -> str:
+    """The cgroup driver that an agent would have: the runtime's word before the configuration's."""
+    told = ""
+    if settings.runtime.endpoint not in INSIDE:
+        with suppress(OSError, RuntimeCallError):  # which the look at the runtime tells
+            told = await _asked(settings.runtime.endpoint, CriRuntime.cgroup_driver)
+    return told or settings.configuration.cgroup_driver
+
+
+def _swap(settings: Settings) -> Iterator[Finding]:
+    rules = settings.configuration
+    behaviour = rules.memory_swap.swap_behavior
+    return doctor.judge_swap(read_node().swap_bytes, refused=rules.fail_swap_on, behaviour=behaviour)
+
+
+def _sysctls(settings: Settings) -> Iterator[Finding]:
+    names = doctor.SYSCTLS_INSIDE if settings.runtime.inside else doctor.SYSCTLS
+    return doctor.judge_sysctls(examination.read_sysctls(names))
+
+
+def _clock(settings: Settings) -> Iterator[Finding]:
+    newest = examination.newest_change_ns((settings.root_dir, Path(__file__)))
+    synchronised = examination.is_synchronised()
+    now_ns = SystemClock().now_ns()
+    return doctor.judge_clock(now_ns, newest, synchronised=synchronised, in_cluster=not settings.standalone)
+
+
+def _places(settings: Settings) -> Sequence[Path]:
+    """What the node fills, each file system once as far as the paths tell."""
+    return list(dict.fromkeys((settings.root_dir, settings.pod_logs_dir)))
+
+
+def _disk(place: Path) -> Iterator[Finding]:
+    return doctor.judge_disk(examination.read_disk(place))
+
+
+def _ports(settings: Settings) -> Iterator[Finding]:
+    rules = settings.configuration
+    wanted = (
+        (rules.healthz_bind_address, rules.healthz_port, "healthzPort"),
+        (rules.address, settings.api_port, "port"),
+        (rules.address, rules.read_only_port, "readOnlyPort"),
+        (KUBECTL_ADDRESS, settings.kubectl_port, "--kubectl-port"),
+    )
+    for address, port, field in wanted:
+        if port > 0:
+            yield from doctor.judge_port(port, field, taken=examination.is_taken(address, port))
+
+
+def _certificates(settings: Settings) -> Iterator[Finding]:
+    """Every certificate the configuration names, and those of the agent's own that are in use."""
+    rules = settings.configuration
+    asked_for = (("kubelet-client", rules.rotate_certificates), ("kubelet-server", rules.server_tls_bootstrap))
+    wanted = [
+        (settings.cert_dir / f"{name}-current.pem", Renewal.ASKED_FOR if rotates else Renewal.BY_HAND)
+        for name, rotates in asked_for
+    ]
+    if settings.api_port > 0 and not (rules.server_tls_bootstrap or rules.tls_cert_file):
+        wanted.append((settings.cert_dir / SELF_SIGNED_NAMES[0], Renewal.AT_START))
+    if settings.kubectl_port > 0:
+        wanted.append((settings.kubectl_dir / SELF_SIGNED_NAMES[0], Renewal.AT_START))
+    given = [Path(path) for path in (rules.tls_cert_file, rules.authentication.x509.client_ca_file) if path]
+    now = SystemClock().now_ns()
+    for path, renewal in (*wanted, *((path, Renewal.BY_HAND) for path in given)):
+        try:
+            held = read_certificate(path.read_bytes())
+        except FileNotFoundError:
+            if path in given:
+                yield warning("certificates", f"{path} is not there", "put it there, or take it out of the file")
+        except (OSError, ValueError) as error:
+            yield warning("certificates", f"{path} cannot be read: {error}", "put a certificate in PEM there")
+        else:
+            yield from doctor.judge_certificate(str(path), held, now, renewal)
+
+
+async def _api_server(threads: ThreadPool, settings: Settings) -> Sequence[Finding]:
+    from trikubelet.app.cluster_doctor import examine_cluster  # noqa: PLC0415 - only a member needs an HTTP client
+
+    return await examine_cluster(settings, threads)

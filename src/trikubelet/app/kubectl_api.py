@@ -1,0 +1,115 @@
+"""The API for kubectl on a node without a cluster, joined: its certificate, its token, its port on the loopback.
+
+    ROOT/kubectl/kubelet.crt, kubelet.key ─► ServingTls ─► TlsListener(127.0.0.1:PORT) ─► KubectlApi
+    ROOT/kubectl/token ──────────────────────────────────────────────────────────────────────┘
+    certificate, token, port ─► a kubeconfig, which the agent tells who may open its socket
+
+Certificate and token are made at the first start and stay, so that a kubeconfig outlives the agent. Who wants another
+token removes the file and starts the agent again. Loaded only where it is asked for: it brings certificates and TLS.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.app.kubectl_resources import resources
+from trikubelet.app.report import VERSION
+from trikubelet.app.settings import KUBECTL_ADDRESS
+from trikubelet.core.kubeconfig import write_kubeconfig
+from trikubelet.httpd.server import HttpLimits, serve_http
+from trikubelet.httpd.tls import TlsListener
+from trikubelet.kit.private_file import write_privately
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.kube.certificate_files import keep_self_signed
+from trikubelet.model.certificates import node_subject
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.kubeconfig import Server, Token
+from trikubelet.server.kubectl.api import KubectlApi
+from trikubelet.server.serving_tls import ServingTls, TlsFiles, TlsRules, TlsUnusable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trikubelet.app.compose import Agent
+    from trikubelet.app.services import Services
+    from trikubelet.app.settings import Settings
+    from trikubelet.app.sources import Sources
+    from trikubelet.ports import Clock
+    from trikubelet.server.streams import Streams
+
+log = logging.getLogger(__name__)
+
+LIMITS: Final = HttpLimits(
+    connections_max=64, header_bytes_max=256 * 1024, body_bytes_max=1024 * 1024, idle_seconds_max=90.0
+)
+"""A watch, a followed log and a stream hold a connection each; a body is an object somebody tries to write, which is
+read so that he can be told."""
+_TOKEN_BYTES: Final = 32
+
+
+async def start_kubectl_api(
+    services: Services, settings: Settings, agent: Agent, streams: Streams, clock: Clock
+) -> None:
+    """Serve it, and have the agent tell how it is asked. Raises StartFailed."""
+    directory = settings.kubectl_dir
+    try:
+        certificate, key, token = await ThreadPool("kubectl", 1).run(partial(_kept, directory, clock))
+        tls = ServingTls(TlsFiles(str(certificate), str(key)), TlsRules())
+        tls.load()
+    except OSError as error:
+        raise StartFailed(
+            f"no certificate or token for kubectl can be kept in {directory}: {error.strerror}"
+        ) from error
+    except TlsUnusable as error:
+        raise StartFailed(f"kubectl cannot be answered over TLS: {error}; remove the files") from error
+    port = settings.kubectl_port
+    try:
+        ports = await trio.open_tcp_listeners(port, host=KUBECTL_ADDRESS)
+    except OSError as error:
+        why = f"{error.strerror or error} (choose another --kubectl-port, or end who listens there)"
+        raise StartFailed(f"cannot answer kubectl on {KUBECTL_ADDRESS} port {port}: {why}") from error
+    known = resources(agent.view, agent.notes)
+    how = partial(how_to_change, settings.manifest_path or settings.manifest_url, agent.sources)
+    api = KubectlApi(known, agent.view, streams, clock, token, VERSION, how)
+    listeners = [TlsListener(one, tls.context) for one in ports]
+    serve = partial(serve_http, api.answer, listeners, limits=LIMITS, goes_on=tls.goes_on)
+    await services.start("API for kubectl", serve)
+    server = Server(f"https://{KUBECTL_ADDRESS}:{port}", ca=certificate.read_bytes())
+    agent.notes.kubectl_may_ask(write_kubeconfig(server, Token(token)))
+    log.info("kubectl may ask on %s port %d, with what `trikubelet kubeconfig` prints", KUBECTL_ADDRESS, port)
+
+
+def _kept(directory: Path, clock: Clock) -> tuple[Path, Path, str]:
+    """Certificate, key and token, made where there are none. Raises OSError, and StartFailed for a
+    token that no header could carry."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    certificate, key = keep_self_signed(directory, node_subject("kubectl", ["localhost"], [KUBECTL_ADDRESS]), clock)
+    path = directory / "token"
+    try:
+        token = path.read_text("ascii").strip() if path.exists() else ""
+    except UnicodeDecodeError as error:
+        raise StartFailed(f"the token for kubectl in {path} is no ASCII text; remove the file") from error
+    if not token:
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        write_privately(path, token.encode())
+    return certificate, key, token
+
+
+def how_to_change(place: str, sources: Sources, resource: str, namespace: str, name: str) -> str:
+    """What is said to who wants to write: where the pod of that name comes from, or in what directory, file or URL
+    (``place``) all of them are; of the node, which ``kubectl cordon`` writes, that there is no use in it."""
+    if resource == "nodes":
+        return (
+            "this API can only be read: without a cluster nobody sends pods here who could be told not to; "
+            f"what runs is what the manifests in {place} say, so take away what is to go"
+        )
+    for source, state in sources.files().items():
+        named = any((pod.metadata.namespace, pod.metadata.name) == (namespace, name) for pod in state.pods)
+        if named and resource == "pods":
+            return f'this API can only be read: pod "{name}" is what {source} says, so change or remove that'
+    return f"this API can only be read: what runs here is what the manifests in {place} say, so write one there"

@@ -1,0 +1,203 @@
+"""A member of a cluster, from its files to its tasks: what ``compose`` starts where an API server is wanted.
+
+    find_access ─► (bootstrap) ─► credentials ─► one client per purpose ─► join_cluster ─► run_member
+                                       ▲                                         │
+                                       └── new certificate ◄── rotation ◄────────┘
+
+Loaded only then: a standalone agent needs no HTTP client and no certificates.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.app.access import Bootstrap, client_certificate, connect, user_agent, way_back
+from trikubelet.app.cluster import Lines, Membership, join_cluster, run_member
+from trikubelet.app.translate import identity_of
+from trikubelet.core.serving_names import serving_subject
+from trikubelet.kit.open_files import open_files_max
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.kube import claims, pod_certificates, tokens
+from trikubelet.kube.certificate_files import CertificateFiles
+from trikubelet.kube.client import ApiClient
+from trikubelet.kube.credentials import Credentials
+from trikubelet.kube.figures import ApiFigures
+from trikubelet.kube.standing import Standing
+from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER, Subject, node_subject
+from trikubelet.node.publisher import Pace
+from trikubelet.node.rotation import Rotation
+from trikubelet.status.event_writer import EventRate
+from trikubelet.status.figures import Told
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from trikubelet.app.access import Found
+    from trikubelet.app.cluster import Member
+    from trikubelet.app.node import Node
+    from trikubelet.app.settings import Settings
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.node_status import NodeReport
+    from trikubelet.kit.spans import Spans
+    from trikubelet.model.node_reading import NodeReading
+    from trikubelet.node.figures import RotationFigures
+    from trikubelet.ports import Api, Clock
+
+SERVER: Final = "kubelet-server"
+"""The serving certificate's files are named after it, as upstream's."""
+STATUS_CONNECTIONS_MAX: Final = 16
+HEARTBEAT_CONNECTIONS_MAX: Final = 2
+OBJECT_CONNECTIONS_MAX: Final = 1024
+"""Each ConfigMap and Secret that pods refer to is a watch with a connection of its own."""
+OBJECT_FILES_SHARE: Final = 4
+"""One in so many of the files this process may have open, at most, so that a node whose pods name more than that still
+renews its lease."""
+VOLUME_CONNECTIONS_MAX: Final = tokens.REQUESTS_MAX + pod_certificates.REQUESTS_MAX + claims.REQUESTS_MAX
+"""Asked once and done with: they are not to wait for watches, which never are."""
+CERTIFICATE_THREADS_MAX: Final = 3
+"""One for each certificate, one for the kubeconfig: none of them waits for what the disk does of another."""
+REVIEW_CONNECTIONS_MAX: Final = 8
+"""However many callers with unknown tokens there are: the API server is not to suffer for this node's."""
+
+
+class MemberTask:
+    """One node's membership. Owns its certificate files."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        node: Node,
+        facts: NodeFacts,
+        reading: NodeReading,
+        report: Callable[[], Awaitable[NodeReport]],
+        found: Found,
+        clock: Clock,
+        spans: Spans | None = None,
+    ) -> None:
+        self._spans = spans
+        self._settings = settings
+        self._node = node
+        self._facts = facts
+        self._clock = clock
+        self._membership = _membership(settings, facts, reading, report)
+        self._store = client_certificate(settings, clock)
+        self._threads = ThreadPool("certificates", CERTIFICATE_THREADS_MAX)
+        self._member: Member | None = None
+        self._lines: Lines | None = None
+        self._rotations: list[Rotation] = []
+        self._found = found
+        self._dial = partial(connect, clock=clock, standing=Standing())
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be a member until cancelled. Started at once: nothing on this node waits for its cluster."""
+        task_status.started()
+        if self._found.is_first:
+            first, chance = self._found.access, self._node.chance
+            bootstrap = Bootstrap(self._settings, first, self._dial, self._clock, chance, self._threads)
+            credentials = await bootstrap.run(self._store, self._store.current_path)
+        else:
+            look = partial(Credentials, self._found.access, self._clock, os.environ)
+            credentials = await ThreadPool("credentials at the start", 1).run(look)
+        lines = self._lines = open_lines(credentials, self._spans)
+        member = self._member = join_cluster(self._node, lines, self._membership, self._clock)
+        async with trio.open_nursery() as nursery:
+            if self._settings.configuration.rotate_certificates:
+                self._rotations.append(self._client_rotation(lines, credentials))
+            if self._settings.configuration.server_tls_bootstrap:
+                self._rotations.append(self._server_rotation(lines))
+            for rotation in self._rotations:
+                await nursery.start(rotation.run)
+            await run_member(member)
+
+    def telling(self) -> Told | None:
+        """How far the cluster is told of this node's pods and events; None until it has been joined."""
+        return None if self._member is None else Told(self._member.writer.figures(), self._member.events.figures())
+
+    def asked(self) -> ApiFigures | None:
+        """How the API server was asked; None until it can be."""
+        return None if self._lines is None else self._lines.figures
+
+    def rotations(self) -> Sequence[RotationFigures]:
+        """How the certificates are that this node keeps young."""
+        return [rotation.figures for rotation in self._rotations]
+
+    def reviews(self) -> Api | None:
+        """The API server, for asking who may ask this node; None until it can be asked."""
+        return None if self._lines is None else self._lines.reviews
+
+    def _client_rotation(self, lines: Lines, credentials: Credentials) -> Rotation:
+        settings, store, clock, chance = self._settings, self._store, self._clock, self._node.chance
+        subject = node_subject(settings.node_name)
+        return Rotation(
+            lines.certificates,
+            store,
+            lambda: subject,
+            CLIENT_SIGNER,
+            clock,
+            credentials.refresh,
+            chance,
+            self._threads,
+            way_back(settings, credentials.access, store, self._dial, clock, chance, self._threads),
+        )
+
+    def _server_rotation(self, lines: Lines) -> Rotation:
+        store = server_certificate(self._settings, self._clock)
+
+        def subject() -> Subject:
+            known = None if self._member is None else self._member.publisher.node
+            return serving_subject(self._settings.node_name, known, self._facts.host_ips)
+
+        clock, chance = self._clock, self._node.chance
+        return Rotation(lines.certificates, store, subject, SERVING_SIGNER, clock, lambda: None, chance, self._threads)
+
+
+def server_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
+    """The files of the certificate this node's API shows, where its cluster signs one."""
+    return CertificateFiles(settings.cert_dir, SERVER, clock)
+
+
+def open_lines(credentials: Credentials, spans: Spans | None = None) -> Lines:
+    """A client for each purpose. What is told anew every few seconds anyway is not repeated by the client."""
+    figures = ApiFigures()
+    client = partial(ApiClient, credentials, user_agent(), figures=figures, spans=spans)
+    lease = client(connections_max=HEARTBEAT_CONNECTIONS_MAX, tries_max=1)
+    node = client(connections_max=HEARTBEAT_CONNECTIONS_MAX, tries_max=1)
+
+    def reset() -> None:
+        lease.reset()
+        node.reset()
+
+    return Lines(
+        lease=lease,
+        node=node,
+        watches=client(),
+        statuses=client(connections_max=STATUS_CONNECTIONS_MAX, tries_max=1),
+        events=client(connections_max=HEARTBEAT_CONNECTIONS_MAX),
+        certificates=client(connections_max=HEARTBEAT_CONNECTIONS_MAX),
+        objects=client(connections_max=min(OBJECT_CONNECTIONS_MAX, open_files_max() // OBJECT_FILES_SHARE)),
+        volumes=client(connections_max=VOLUME_CONNECTIONS_MAX),
+        reviews=client(connections_max=REVIEW_CONNECTIONS_MAX, tries_max=1),
+        reset=reset,
+        figures=figures,
+    )
+
+
+def _membership(
+    settings: Settings, facts: NodeFacts, reading: NodeReading, report: Callable[[], Awaitable[NodeReport]]
+) -> Membership:
+    configuration = settings.configuration
+    return Membership(
+        identity=identity_of(settings, reading),
+        report=report,
+        pace=Pace(
+            compute_seconds=configuration.node_status_update_frequency,
+            report_seconds=configuration.node_status_report_frequency,
+            registers=configuration.register_node,
+        ),
+        lease_seconds=configuration.node_lease_duration_seconds,
+        event_rate=EventRate(configuration.event_burst, configuration.event_record_qps),
+    )

@@ -1,0 +1,103 @@
+"""Everything the node's status is made of, gathered when the status is due.
+
+The machine was read once at start; the runtime, its images and what is wrong with the node are asked for each time, or
+taken from those who keep asking anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet import __version__
+from trikubelet.core.node_status import NodeReport
+from trikubelet.model.runtime_errors import RuntimeCallError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trikubelet.app.node import Node
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.model.node_reading import NodeReading
+    from trikubelet.model.runtime import ImageInfo
+    from trikubelet.ports import Images
+
+log = logging.getLogger(__name__)
+
+KUBERNETES_VERSION: Final = "v1.36.3"
+"""The release whose API and behaviour this agent follows. Others read a node's version to know what it can do."""
+VERSION: Final = f"{KUBERNETES_VERSION}+trikubelet.{__version__}"
+START_SECONDS_MAX: Final = 5.0
+"""So long a status waits for a node that is coming up; a runtime that is away or hangs is told then."""
+IMAGES_AGE_SECONDS_MAX: Final = 30.0
+"""Images are listed again after this; a list of hundreds is not for every ten seconds."""
+
+
+class Reporter:
+    """Owns the images last listed. ``cloud_ips``: with an external cloud provider, the addresses that ``--node-ip``
+    names for it to begin with; None without one, where the node's addresses are its own to tell."""
+
+    def __init__(
+        self,
+        node: Node,
+        facts: NodeFacts,
+        reading: NodeReading,
+        images: Images,
+        images_max: int,
+        cloud_ips: Sequence[str] | None = None,
+        port: int = 0,
+    ) -> None:
+        """``images_max``: images told, -1 for all; ``port``: of the node's API, 0 where none is served."""
+        self._node = node
+        self._facts = facts
+        self._reading = reading
+        self._runtime_images = images
+        self._images_max = images_max
+        self._cloud_ips = cloud_ips
+        self._port = port
+        self._images: Sequence[ImageInfo] = ()
+        self._listed_at = float("-inf")
+
+    async def report(self) -> NodeReport:
+        """The node at this moment. Waits a while for the node to be up: before that nobody knows whether it is ready,
+        and an agent that restarts must not say that it is not."""
+        with trio.move_on_after(START_SECONDS_MAX):
+            await self._node.up.wait()
+        await self._list_images()
+        return NodeReport(
+            hostname=self._facts.node_name,
+            addresses=self._facts.host_ips if self._cloud_ips is None else self._cloud_ips,
+            external_cloud=self._cloud_ips is not None,
+            reading=self._reading,
+            capacity=self._facts.capacity,
+            allocatable=self._facts.allocatable,
+            version=VERSION,
+            runtime=self._node.runtime_state.info,
+            images=self._images,
+            images_max=self._images_max,
+            volumes_in_use=tuple(self._node.volumes.in_use()),
+            port=self._port,
+            troubles=tuple(self._troubles()),
+        )
+
+    def _troubles(self) -> Iterator[str]:
+        """Why the node is not ready, in upstream's order and words."""
+        if trouble := self._node.runtime_state.unhealthy():
+            yield trouble
+        elif trouble := self._node.runtime_state.network_trouble():
+            yield f"container runtime network not ready: {trouble}"
+        if trouble := self._node.pleg.unhealthy():
+            yield f"PLEG is not healthy: {trouble}"
+
+    async def _list_images(self) -> None:
+        now = trio.current_time()
+        if now - self._listed_at < IMAGES_AGE_SECONDS_MAX:
+            return
+        self._listed_at = now
+        try:
+            with trio.fail_after(self._node.bounds.runtime_check_seconds):
+                self._images = await self._runtime_images.list_images()
+        except (RuntimeCallError, trio.TooSlowError) as error:
+            log.debug("Images for the node's status cannot be listed, the last list stays: %s", error)

@@ -1,0 +1,73 @@
+"""Whether this node serves its API over HTTPS, decided from the settings alone.
+
+Where there is an API server: unless ``enableServer`` says no. Without one, callers cannot be reviewed, and by default
+they have to be: then nothing is served, and that is said. Whoever asks for the API there must say who may use it, as
+upstream wants it too; the refusal says what to write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.model.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trikubelet.model.kubelet_configuration import KubeletConfiguration
+
+_ASKING: Final = frozenset(
+    {
+        "address",
+        "authentication",
+        "authorization",
+        "enableServer",
+        "port",
+        "serverTLSBootstrap",
+        "tlsCertFile",
+        "tlsCipherSuites",
+        "tlsCurvePreferences",
+        "tlsMinVersion",
+    }
+)
+"""Fields that nobody gives who does not want the API."""
+
+
+NOT_SERVED: Final = (
+    "The node's API is not served: without an API server nobody could tell who may ask. To have it, set "
+    "authentication.webhook.enabled: false and authorization.mode: AlwaysAllow, and say who may ask by "
+    "authentication.x509.clientCAFile"
+)
+"""The note where that is so by default."""
+
+
+def api_port(configuration: KubeletConfiguration, *, standalone: bool) -> int:
+    """Where the API is served; 0 where it is not."""
+    if not configuration.enable_server or (standalone and any(_impossible(configuration, {}))):
+        return 0
+    return configuration.port
+
+
+def obstacles(
+    configuration: KubeletConfiguration, provenance: Mapping[str, str], *, standalone: bool
+) -> Sequence[Fault]:
+    """What keeps the API from being served to somebody who asked for it. ``provenance`` has every field that was given,
+    and where."""
+    is_wanted = configuration.enable_server and any(field.partition(".")[0] in _ASKING for field in provenance)
+    return list(_impossible(configuration, provenance)) if standalone and is_wanted else []
+
+
+def _impossible(configuration: KubeletConfiguration, provenance: Mapping[str, str]) -> Iterator[Fault]:
+    """What only an API server can do."""
+    remedy = "or enableServer: false"
+    if configuration.authentication.webhook.enabled:
+        yield _fault(provenance, "authentication.webhook.enabled", "tokens", f"set it to false, {remedy}")
+    if configuration.authorization.mode == "Webhook":
+        yield _fault(provenance, "authorization.mode", "rights", f"set it to AlwaysAllow, {remedy}")
+    if configuration.server_tls_bootstrap:
+        yield _fault(provenance, "serverTLSBootstrap", "certificates", f"set it to false, {remedy}")
+
+
+def _fault(provenance: Mapping[str, str], field: str, of: str, remedy: str) -> Fault:
+    problem = f"there is no API server that could be asked for {of}"
+    return Fault(provenance.get(field, "the default"), None, field, problem, remedy)

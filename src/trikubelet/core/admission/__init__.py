@@ -1,0 +1,141 @@
+"""Admission: whether the node takes a pod that was given to it, and the words it refuses with.
+
+A scheduler knows the node from afar and may be wrong, and static pods know no scheduler. So the node looks for itself,
+once, before anything of the pod is started: at its sysctls, its operating system, the resources left, where it wants to
+be, its host ports, the taints that drive pods away, and what its runtime and kernel can do for its security. Reasons
+and messages are upstream's (lifecycle/predicate.go); the first that applies is told. A refused pod has failed for
+good, and its controller makes another elsewhere.
+
+A critical pod that only lacks resources is taken if others can be ended for it (``preemption``): without it there may
+be no cluster that could find another place. ``pods/admission.py`` asks, and ends them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from trikubelet.core.admission.affinity import wants_node
+from trikubelet.core.admission.ports import ports_collide
+from trikubelet.core.admission.preemption import victims
+from trikubelet.core.admission.resources import Shortage, shortages
+from trikubelet.core.admission.taints import is_driven_away
+from trikubelet.core.containers.profiles import needs_apparmor
+from trikubelet.core.containers.security import STRICT
+from trikubelet.core.containers.sysctls import forbidden_sysctl
+from trikubelet.core.names import is_critical, is_static
+from trikubelet.core.pod_status.merged import unready_at_end
+from trikubelet.core.pod_status.phase import FAILED
+from trikubelet.core.qos import qos_class
+from trikubelet.model import k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trikubelet.core.containers import NodeFacts
+
+_OS: Final = "linux"
+_OS_LABEL: Final = "kubernetes.io/os"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why the node does not take a pod: a reason in one word and a message for people."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The node takes the pod, once the pods it ``preempts`` have ended; ``short_of``: the resource they are ended for,
+    the first where there are more."""
+
+    preempts: tuple[k8s.Pod, ...] = ()
+    short_of: str = ""
+
+
+def admit(pod: k8s.Pod, others: Sequence[k8s.Pod], node: k8s.Node | None, facts: NodeFacts) -> Admitted | Rejection:
+    """Whether the node takes the pod beside the ``others`` it has. ``node`` is its object, None where there is none:
+    then nothing is asked that needs it, nor what needs a status that it has not. A pod with an amount that is none is
+    not taken."""
+    try:
+        problem = next(_problems(pod, others, node, facts), None)
+        short = tuple(shortages(pod, others, node, facts)) if is_critical(pod) else ()
+    except ValueError as error:
+        return Rejection("UnexpectedAdmissionError", f"Unexpected error while reading what the pod asks for: {error}")
+    if problem is not None:
+        return problem
+    if not short:
+        return Admitted()
+    chosen = victims(pod, others, short)
+    return _of_no_room(short) if chosen is None else Admitted(chosen, short[0].resource)
+
+
+def rejected(pod: k8s.Pod, why: Rejection, now: str) -> k8s.PodStatus:
+    """The status of a pod that the node does not take. ``now`` is RFC 3339."""
+    reported = pod.status or k8s.PodStatus()
+    status = replace(
+        reported,
+        phase=FAILED,
+        reason=why.reason,
+        message=f"Pod was rejected: {why.message}",
+        start_time=reported.start_time or now,
+        qos_class=qos_class(pod),
+        observed_generation=pod.metadata.generation,
+    )
+    return unready_at_end(status, now)
+
+
+def _problems(pod: k8s.Pod, others: Sequence[k8s.Pod], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Rejection]:
+    """Every reason, in upstream's order, but for what a critical pod is short of."""
+    if why := forbidden_sysctl(pod, facts):
+        yield Rejection("SysctlForbidden", why)
+    yield from _of_system(pod, facts)
+    if not is_critical(pod):
+        yield from map(_of_shortage, shortages(pod, others, node, facts))
+    if node is not None and not wants_node(pod, node):
+        yield _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if node is not None and pod.spec.node_name not in ("", node.metadata.name):
+        yield _failed("NodeName", "node(s) didn't match the requested node name")
+    if ports_collide(pod, others):
+        yield _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    if node is not None and not is_static(pod) and is_driven_away(pod, node):
+        yield _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    if needs_apparmor(pod) and not facts.apparmor:
+        yield Rejection("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+
+
+def _of_system(pod: k8s.Pod, facts: NodeFacts) -> Iterator[Rejection]:
+    if pod.metadata.labels.get(_OS_LABEL, _OS) != _OS:
+        message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
+        yield Rejection("PodOSSelectorNodeLabelDoesNotMatch", message)
+    if pod.spec.os is not None and pod.spec.os.name != _OS:
+        yield Rejection("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    context = pod.spec.security_context
+    if context is not None and context.supplemental_groups_policy == STRICT and not facts.strict_groups:
+        message = "SupplementalGroupsPolicy=Strict is not supported in this node"
+        yield Rejection("SupplementalGroupsPolicyNotSupported", message)
+
+
+def _of_shortage(short: Shortage) -> Rejection:
+    return Rejection(
+        f"OutOf{short.resource}",
+        f"Node didn't have enough resource: {short.resource}, requested: {short.requested}, used: {short.used}, "
+        f"capacity: {short.capacity}",
+    )
+
+
+def _of_no_room(short: Sequence[Shortage]) -> Rejection:
+    wanted = "".join(f"(res: {one.resource}, q: {one.missing}), " for one in short)
+    return Rejection(
+        "UnexpectedAdmissionError",
+        "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods "
+        f"to preempt: no set of running pods found to reclaim resources: [{wanted}]",
+    )
+
+
+def _failed(predicate: str, why: str) -> Rejection:
+    return Rejection(predicate, f"Predicate {predicate} failed: {why}")

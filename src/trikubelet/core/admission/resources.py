@@ -1,0 +1,70 @@
+"""What a pod asks for and the node does not have any more.
+
+Requests count, not use: what the pods here were promised is taken, whether they use it or not. Resources of others
+(devices and the like) that the node says nothing of are not looked at: whoever brings them has not spoken yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.requests import counted, promised, requests
+from trikubelet.model import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.model import k8s
+
+PODS: Final = "pods"
+"""The resource of which every pod takes one."""
+_FIRST: Final = ("cpu", "memory", "ephemeral-storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource there is too little of; amounts in millicores, bytes or pieces."""
+
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def missing(self) -> int:
+        """How much would have to come free."""
+        return self.requested - (self.capacity - self.used)
+
+
+def shortages(pod: k8s.Pod, others: Sequence[k8s.Pod], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Shortage]:
+    """Every resource there is too little of for the pod beside the others; nothing where nobody knows what there is.
+    Raises ValueError for an amount of the pod's own that is none; the node's are then the machine's."""
+    there = _allocatable(node) or facts.allocatable
+    if not there:
+        return
+    if PODS in there and len(others) + 1 > there[PODS]:
+        yield Shortage(PODS, 1, len(others), there[PODS])
+    asked = requests(pod)
+    used = [promised(other) for other in others] if asked else []
+    for name in sorted(asked, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)):
+        taken = sum(amounts.get(name, 0) for amounts in used)
+        if name not in there and _is_extended(name):
+            continue
+        if asked[name] > there.get(name, 0) - taken:
+            yield Shortage(name, asked[name], taken, there.get(name, 0))
+
+
+def _allocatable(node: k8s.Node | None) -> Mapping[str, int]:
+    """What the node's object says; nothing where that cannot be read."""
+    amounts = node.status.allocatable if node is not None and node.status is not None else {}
+    try:
+        return {name: counted(name, quantity.parse(amount)) for name, amount in amounts.items()}
+    except ValueError:
+        return {}
+
+
+def _is_extended(name: str) -> bool:
+    """Whether the resource is neither Kubernetes' own nor the node's, such as a vendor's devices."""
+    return "/" in name and "kubernetes.io/" not in name

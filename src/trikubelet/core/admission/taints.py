@@ -1,0 +1,33 @@
+"""Whether a taint of the node drives a pod away. Of the taints only NoExecute is the node's business: the others are
+advice to schedulers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trikubelet.model import k8s
+
+NO_EXECUTE = "NoExecute"
+
+
+def is_driven_away(pod: k8s.Pod, node: k8s.Node) -> bool:
+    """Whether the node has a NoExecute taint that no toleration of the pod meets."""
+    taints = node.spec.taints if node.spec is not None else ()
+    return any(
+        taint.effect == NO_EXECUTE and not any(_meets(toleration, taint) for toleration in pod.spec.tolerations)
+        for taint in taints
+    )
+
+
+def _meets(toleration: k8s.Toleration, taint: k8s.Taint) -> bool:
+    """An empty effect or key of a toleration means any."""
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case _:
+            return False

@@ -1,0 +1,47 @@
+"""A configuration as a file would have it: names and durations as upstream writes them, secrets left out.
+
+For those who ask a running node what holds on it (``/configz``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import msgspec
+
+from trikubelet.model import k8s
+from trikubelet.model.duration import format_duration
+from trikubelet.model.kubelet_configuration import DURATIONS, fields_of
+
+if TYPE_CHECKING:
+    from trikubelet.model.kubelet_configuration import KubeletConfiguration
+
+MASK: Final = "<masked>"
+"""Stands for each value of ``staticPodURLHeader``, which may be a password; upstream's word."""
+
+
+def written(configuration: KubeletConfiguration) -> dict[str, Any]:
+    """The whole configuration, defaults and all, as JSON has it."""
+    masked = {name: (MASK,) * len(values) for name, values in configuration.static_pod_url_header.items()}
+    return _written(msgspec.structs.replace(configuration, static_pod_url_header=masked))
+
+
+def _written(record: msgspec.Struct) -> dict[str, Any]:
+    found = {}
+    for name, field in fields_of(type(record)).items():
+        value = getattr(record, field.name)
+        if value is not None:
+            found[name] = _value(value, field.type)
+    return found
+
+
+def _value(value: Any, type_: Any) -> Any:
+    if isinstance(value, k8s.Record):
+        return msgspec.to_builtins(value)
+    if isinstance(value, msgspec.Struct):
+        return _written(value)
+    if isinstance(value, tuple):
+        return [_value(one, None) for one in value]
+    if any(kind in DURATIONS for kind in (type_, *get_args(type_))):
+        return format_duration(value)
+    return value

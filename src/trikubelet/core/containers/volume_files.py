@@ -1,0 +1,201 @@
+"""The files of a volume that is made of data: configMap, secret, downwardAPI, and projected, which mixes them.
+
+All four are lists of sources with one mode for their files, so ``sources_of`` reads each as if it were projected. What
+a source refers to is fetched by ``volumes.content``; here it becomes files, with upstream's rules of what may be
+missing and its words for what may not. ``volumes.atomic_writer`` puts them on the disk.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.containers.downward import field_value, resource_value
+from trikubelet.core.containers.objects import missing
+from trikubelet.core.names import all_containers
+from trikubelet.model import k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from trikubelet.core.containers.facts import NodeFacts
+    from trikubelet.model.objects import PodCertificate
+
+FILE_MODE: Final = 0o644
+SECRET_MODE: Final = 0o600
+"""Of a token or key that belongs to a certain user or group: nobody else is to read it."""
+PLUGINS: Final = {
+    "config_map": "kubernetes.io~configmap",
+    "secret": "kubernetes.io~secret",
+    "downward_api": "kubernetes.io~downward-api",
+    "projected": "kubernetes.io~projected",
+}
+"""The directory of each kind, upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFile:
+    """What a file holds and who may read it. ``owner`` None: whoever writes it."""
+
+    content: bytes
+    mode: int
+    owner: int | None = None
+
+    def __repr__(self) -> str:  # it may be a secret
+        return f"<VolumeFile of {len(self.content)} bytes, mode {self.mode:04o}>"
+
+
+Files = dict[str, VolumeFile]
+"""By path below the volume's root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a volume is made of. ``in_memory``: it must never be on a disk."""
+
+    plugin: str
+    projections: tuple[k8s.VolumeProjection, ...]
+    mode: int
+    in_memory: bool = True
+
+
+def sources_of(volume: k8s.Volume) -> Sources | None:
+    """What the volume is made of; None for one that is not made of data."""
+    if (projected := volume.projected) is not None:
+        return Sources(PLUGINS["projected"], projected.sources, _mode(projected.default_mode))
+    if (secret := volume.secret) is not None:
+        one = k8s.VolumeProjection(
+            secret=k8s.SecretProjection(items=secret.items, name=secret.secret_name, optional=secret.optional)
+        )
+        return Sources(PLUGINS["secret"], (one,), _mode(secret.default_mode))
+    if (config := volume.config_map) is not None:
+        one = k8s.VolumeProjection(
+            config_map=k8s.ConfigMapProjection(items=config.items, name=config.name, optional=config.optional)
+        )
+        return Sources(PLUGINS["config_map"], (one,), _mode(config.default_mode), in_memory=False)
+    if (downward := volume.downward_api) is not None:
+        one = k8s.VolumeProjection(downward_api=k8s.DownwardAPIProjection(items=downward.items))
+        return Sources(PLUGINS["downward_api"], (one,), _mode(downward.default_mode))
+    return None
+
+
+def _mode(mode: int | None) -> int:
+    return FILE_MODE if mode is None else mode
+
+
+def config_map_files(pod: k8s.Pod, source: k8s.ConfigMapProjection, held: k8s.ConfigMap | None, mode: int) -> Files:
+    """The files of a ConfigMap; ``held`` None: there is none. Raises ValueError for what is missing and not optional,
+    and for data that is not what the API stores."""
+    if held is None:
+        return _without(missing(pod, "configmap", source.name), optional=source.optional)
+    data = {key: text.encode() for key, text in held.data.items()} | decoded(held.binary_data)
+    return _picked(data, source.items, mode, "configmap references non-existent config key", source.optional)
+
+
+def secret_files(pod: k8s.Pod, source: k8s.SecretProjection, held: k8s.Secret | None, mode: int) -> Files:
+    """The files of a Secret; else as ``config_map_files``."""
+    if held is None:
+        return _without(missing(pod, "secret", source.name), optional=source.optional)
+    return _picked(decoded(held.data), source.items, mode, "references non-existent secret key", source.optional)
+
+
+def _without(complaint: str, *, optional: bool | None) -> Files:
+    if optional:
+        return {}
+    raise ValueError(complaint)
+
+
+def decoded(data: Mapping[str, str]) -> dict[str, bytes]:
+    """What is in a Secret. Raises ValueError for what is no base64."""
+    try:
+        return {key: base64.b64decode(text, validate=True) for key, text in data.items()}
+    except binascii.Error as error:
+        raise ValueError(f"its data is not base64: {error}") from None
+
+
+def _picked(
+    data: Mapping[str, bytes], items: tuple[k8s.KeyToPath, ...], mode: int, complaint: str, optional: bool | None
+) -> Files:
+    """Every key as a file, or, where there are items, those keys at their paths."""
+    if not items:
+        return {key: VolumeFile(content, mode) for key, content in data.items()}
+    files = {}
+    for item in items:
+        if item.key in data:
+            files[item.path] = VolumeFile(data[item.key], mode if item.mode is None else item.mode)
+        elif not optional:
+            raise ValueError(f"{complaint}: {item.key}")
+    return files
+
+
+def downward_files(pod: k8s.Pod, items: Iterable[k8s.DownwardAPIVolumeFile], mode: int, facts: NodeFacts) -> Files:
+    """Facts about the pod as files. Raises ValueError for a field or container that does not exist."""
+    return {
+        item.path: VolumeFile(_fact(pod, item, facts).encode(), mode if item.mode is None else item.mode)
+        for item in items
+    }
+
+
+def _fact(pod: k8s.Pod, item: k8s.DownwardAPIVolumeFile, facts: NodeFacts) -> str:
+    if item.field_ref is not None:
+        path = item.field_ref.field_path
+        try:
+            return field_value(pod, path, (), facts)
+        except KeyError:
+            raise ValueError(f"unsupported fieldPath: {path}") from None
+    if item.resource_field_ref is None:
+        raise ValueError(f"{item.path}: neither fieldRef nor resourceFieldRef is given")
+    name = item.resource_field_ref.container_name
+    container = next((one for one in all_containers(pod) if one.name == name), None)
+    if container is None:
+        raise ValueError(f"container {name} not found")
+    return str(resource_value(pod, container, item.resource_field_ref, facts))
+
+
+def secret_file(pod: k8s.Pod, content: bytes, mode: int) -> VolumeFile:
+    """What proves who a pod is, its service account's token or its key, as a file: where the pod has a group, or all
+    its containers one user, only for them."""
+    owner, group = _only_user(pod), fs_group(pod)
+    return VolumeFile(content, mode if owner is None and group is None else SECRET_MODE, owner)
+
+
+def certificate_files(pod: k8s.Pod, source: k8s.PodCertificateProjection, held: PodCertificate, mode: int) -> Files:
+    """A pod's key and its certificates, apart or in one file, as the source asks for them."""
+    wanted = (
+        (source.credential_bundle_path, held.key_pem + held.chain_pem),
+        (source.key_path, held.key_pem),
+        (source.certificate_chain_path, held.chain_pem),
+    )
+    return {path: secret_file(pod, content, mode) for path, content in wanted if path}
+
+
+def fs_group(pod: k8s.Pod) -> int | None:
+    """The group the pod's volumes belong to."""
+    context = pod.spec.security_context
+    return None if context is None else context.fs_group
+
+
+def _only_user(pod: k8s.Pod) -> int | None:
+    """The user that every container of the pod runs as, if its spec says so."""
+    context = pod.spec.security_context
+    default = None if context is None else context.run_as_user
+    contexts = [one.security_context for one in all_containers(pod)]
+    contexts += [one.security_context for one in pod.spec.ephemeral_containers]
+    users = {default if own is None or own.run_as_user is None else own.run_as_user for own in contexts}
+    return users.pop() if len(users) == 1 else None
+
+
+def path_problem(path: str) -> str:
+    """What is wrong with a file's path below a volume's root, or ""."""
+    parts = path.split("/")
+    if not path or path.startswith("/"):
+        return "must be a relative path"
+    if ".." in parts:
+        return "must not contain '..'"
+    if path.startswith(".."):
+        return "must not start with '..'"  # such names are the writer's own
+    if any(part in ("", ".") for part in parts):
+        return "must not contain empty parts or '.'"
+    return ""

@@ -1,0 +1,246 @@
+"""Volumes of CSI drivers: what a spec says of one, what a driver is told of it, and what it is called where.
+
+A volume comes from a PersistentVolume behind a claim, or from the pod's own spec (inline, it lives as long as the
+pod). ``volumes.csi`` carries out; names, keys, texts and rules are upstream's, so that drivers and controllers written
+for it find what they expect, and so that either agent can take over what the other left on a disk.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from trikubelet.core.claims import BLOCK, ONE_POD
+from trikubelet.model.csi import CSI_PLUGIN, AccessMode, Capability, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
+    from trikubelet.core.claims import Claim
+    from trikubelet.model import k8s
+    from trikubelet.model.csi import PluginInfo
+    from trikubelet.model.objects import ServiceAccountToken
+
+PERSISTENT: Final = "Persistent"
+EPHEMERAL: Final = "Ephemeral"
+INFO_PREFIX: Final = "csi.storage.k8s.io/"
+TOKENS: Final = f"{INFO_PREFIX}serviceAccount.tokens"
+TOKEN_SECONDS: Final = 3600
+"""The life of a token whose driver does not say."""
+
+_ONE_NODE: Final = frozenset({"ReadWriteOnce", ONE_POD})
+
+
+@dataclass(frozen=True, slots=True)
+class SecretName:
+    """Where a secret of a volume is."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A driver's volume, as it is to be used by one pod. ``name``: the PersistentVolume's, or that of the pod's own
+    volume; ``access_modes`` and ``claim``, the claim's name, are empty for the latter. ``grows``: when the pod's claim
+    was asked for it waited for a node to make the volume larger."""
+
+    name: str
+    driver: str
+    handle: str
+    lifecycle: str
+    fs_type: str = ""
+    read_only: bool = False
+    is_block: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    access_modes: tuple[str, ...] = ()
+    mount_options: tuple[str, ...] = ()
+    stage_secret: SecretName | None = None
+    publish_secret: SecretName | None = None
+    expand_secret: SecretName | None = None
+    claim: str = ""
+    grows: bool = False
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Its driver and its handle."""
+        return self.driver, self.handle
+
+
+class VolumeData(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What is kept beside a volume's mount (``vol_data.json``), for whoever takes it down in a later life."""
+
+    volume_handle: str
+    driver_name: str
+    spec_vol_id: str = msgspec.field(default="", name="specVolID")
+    node_name: str = ""
+    attachment_id: str = msgspec.field(default="", name="attachmentID")
+    volume_lifecycle_mode: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The volume: its driver and its handle."""
+        return self.driver_name, self.volume_handle
+
+
+def claimed(
+    volume: k8s.PersistentVolume, source: k8s.CSIPersistentVolumeSource, claim: Claim, *, grows: bool = False
+) -> Volume:
+    """The volume behind a claim."""
+    spec = volume.spec
+    return Volume(
+        name=volume.metadata.name,
+        driver=source.driver,
+        handle=source.volume_handle,
+        lifecycle=PERSISTENT,
+        fs_type=source.fs_type,
+        read_only=claim.read_only,
+        is_block=spec.volume_mode == BLOCK,
+        attributes=source.volume_attributes,
+        access_modes=spec.access_modes,
+        mount_options=spec.mount_options,
+        stage_secret=_secret(source.node_stage_secret_ref),
+        publish_secret=_secret(source.node_publish_secret_ref),
+        expand_secret=_secret(source.node_expand_secret_ref),
+        claim=claim.name,
+        grows=grows,
+    )
+
+
+def _secret(ref: k8s.SecretReference | None) -> SecretName | None:
+    return SecretName(ref.namespace, ref.name) if ref is not None else None
+
+
+def inline(pod: k8s.Pod, name: str, source: k8s.CSIVolumeSource) -> Volume:
+    """A volume that the pod's own spec asks for."""
+    ref = source.node_publish_secret_ref
+    return Volume(
+        name=name,
+        driver=source.driver,
+        handle=f"csi-{_digest(pod.metadata.uid + name)}",
+        lifecycle=EPHEMERAL,
+        fs_type=source.fs_type,
+        read_only=bool(source.read_only),
+        attributes=source.volume_attributes,
+        publish_secret=SecretName(pod.metadata.namespace, ref.name) if ref is not None else None,
+    )
+
+
+def volume_data(volume: Volume, node: str, *, is_attached: bool) -> VolumeData:
+    """What is kept of it."""
+    return VolumeData(
+        volume_handle=volume.handle,
+        driver_name=volume.driver,
+        spec_vol_id=volume.name,
+        node_name=node,
+        attachment_id=attachment_name(volume, node) if is_attached else "",
+        volume_lifecycle_mode=volume.lifecycle,
+    )
+
+
+def lifecycle_problem(volume: Volume, driver: k8s.CSIDriver | None) -> str:
+    """Why the driver has no volumes that live so; "" when it has. Without a CSIDriver object only persistent ones."""
+    wanted = f'volume mode "{volume.lifecycle}" not supported by driver {volume.driver}'
+    if driver is None:
+        return "" if volume.lifecycle == PERSISTENT else f"{wanted} (no CSIDriver object)"
+    modes = driver.spec.volume_lifecycle_modes or (PERSISTENT,)
+    if volume.lifecycle in modes:
+        return ""
+    told = " ".join(f'"{mode}"' for mode in modes)
+    return f"{wanted} (only supports [{told}])"
+
+
+def plugin_problem(plugin: PluginInfo, socket: str) -> str:
+    """Why a plugin cannot be used; "" for a CSI driver that speaks version 1."""
+    if plugin.type != CSI_PLUGIN:
+        return f"RegisterPlugin error -- no handler registered for plugin type: {plugin.type} at socket {socket}"
+    if not any(version.removeprefix("v").partition(".")[0] == "1" for version in plugin.versions):
+        told = ", ".join(plugin.versions) or "none"
+        return f"CSI driver {plugin.name} speaks versions that this node does not: {told}; 1.x is needed"
+    return ""
+
+
+def is_attached_first(volume: Volume, driver: k8s.CSIDriver | None) -> bool:
+    """Whether a controller attaches the volume to the node before it can be used: unless the driver says no."""
+    return volume.lifecycle == PERSISTENT and (driver is None or driver.spec.attach_required is not False)
+
+
+def use_of(volume: Volume, capabilities: AbstractSet[Capability], group: int | None) -> Use:
+    """How the driver is to make the volume ready; ``group`` is the pod's fsGroup, told to drivers that see to it."""
+    tells_group = group is not None and Capability.VOLUME_MOUNT_GROUP in capabilities and not volume.is_block
+    return Use(
+        access_mode=_access_mode(volume.access_modes, capabilities),
+        is_block=volume.is_block,
+        fs_type="" if volume.is_block else volume.fs_type,
+        mount_flags=() if volume.is_block else volume.mount_options,
+        group=str(group) if tells_group else "",
+    )
+
+
+def _access_mode(modes: tuple[str, ...], capabilities: AbstractSet[Capability]) -> AccessMode:
+    """Of several the first counts."""
+    tells_pods = Capability.SINGLE_NODE_MULTI_WRITER in capabilities
+    match modes[0] if modes else "ReadWriteOnce":
+        case "ReadOnlyMany":
+            return AccessMode.MULTI_NODE_READER_ONLY
+        case "ReadWriteMany":
+            return AccessMode.MULTI_NODE_MULTI_WRITER
+        case "ReadWriteOncePod" if tells_pods:
+            return AccessMode.SINGLE_NODE_SINGLE_WRITER
+        case _:
+            return AccessMode.SINGLE_NODE_MULTI_WRITER if tells_pods else AccessMode.SINGLE_NODE_WRITER
+
+
+def gives_to_group(volume: Volume, driver: k8s.CSIDriver | None, capabilities: AbstractSet[Capability]) -> bool:
+    """Whether this agent gives the volume's files to the pod's group, by the driver's fsGroupPolicy."""
+    if volume.is_block or volume.read_only or Capability.VOLUME_MOUNT_GROUP in capabilities:
+        return False
+    policy = driver.spec.fs_group_policy if driver is not None else ""
+    if policy in ("File", "None"):
+        return policy == "File"
+    return bool(volume.fs_type) and (volume.lifecycle == EPHEMERAL or not _ONE_NODE.isdisjoint(volume.access_modes))
+
+
+def pod_info(pod: k8s.Pod, volume: Volume) -> dict[str, str]:
+    """What a driver with podInfoOnMount is told of the pod."""
+    told = {
+        "pod.name": pod.metadata.name,
+        "pod.namespace": pod.metadata.namespace,
+        "pod.uid": pod.metadata.uid,
+        "serviceAccount.name": pod.spec.service_account_name,
+        "ephemeral": "true" if volume.lifecycle == EPHEMERAL else "false",
+    }
+    return {INFO_PREFIX + name: value for name, value in told.items()}
+
+
+def tokens_told(tokens: Mapping[str, ServiceAccountToken]) -> dict[str, str]:
+    """The pod's tokens by audience, as a driver with tokenRequests is told them; nothing for no tokens."""
+    told = {
+        audience: {"token": token.text, "expirationTimestamp": token.expires}
+        for audience, token in sorted(tokens.items())
+    }
+    return {TOKENS: json.dumps(told, separators=(",", ":"))} if told else {}
+
+
+def attachment_name(volume: Volume, node: str) -> str:
+    """The VolumeAttachment's name."""
+    return f"csi-{_digest(volume.handle + volume.driver + node)}"
+
+
+def unique_name(driver: str, handle: str) -> str:
+    """What the volume is called in a node's volumesInUse and volumesAttached."""
+    return f"kubernetes.io/csi/{driver}^{handle}"
+
+
+def handle_digest(handle: str) -> str:
+    """What stands for the handle, which may be any text, in a path."""
+    return _digest(handle)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()

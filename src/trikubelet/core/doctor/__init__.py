@@ -1,0 +1,46 @@
+"""What is wrong with a node before its pods notice, and how to mend it: ``trikubelet doctor``, the warnings at start.
+
+    app/doctor.py reads (host/examination.py, the runtime, the API server) ─► a judgement here ─► Findings
+
+Pure. Each function judges one thing from plain data and says what is wrong, and what to do, in words for an operator.
+A thing that is well is a finding too, so that one sees that it was looked at.
+"""
+
+from trikubelet.core.doctor.cluster import RIGHTS, Renewal, Right, judge_certificate, judge_rights
+from trikubelet.core.doctor.finding import Finding, Severity, worst
+from trikubelet.core.doctor.machine import (
+    SYSCTLS,
+    SYSCTLS_INSIDE,
+    Disk,
+    judge_backend,
+    judge_cgroups,
+    judge_clock,
+    judge_disk,
+    judge_port,
+    judge_swap,
+    judge_sysctls,
+)
+from trikubelet.core.doctor.runtime import judge_network, judge_runtime
+
+__all__ = [
+    "RIGHTS",
+    "SYSCTLS",
+    "SYSCTLS_INSIDE",
+    "Disk",
+    "Finding",
+    "Renewal",
+    "Right",
+    "Severity",
+    "judge_backend",
+    "judge_certificate",
+    "judge_cgroups",
+    "judge_clock",
+    "judge_disk",
+    "judge_network",
+    "judge_port",
+    "judge_rights",
+    "judge_runtime",
+    "judge_swap",
+    "judge_sysctls",
+    "worst",
+]

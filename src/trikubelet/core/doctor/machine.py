@@ -1,0 +1,140 @@
+"""The machine: cgroups, swap, sysctls, ports, clock, disks; and whether this program is whole on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.containers.cgroups import SYSTEMD
+from trikubelet.core.doctor.finding import error, good, warning
+from trikubelet.core.kernel_defaults import KERNEL_DEFAULTS
+from trikubelet.core.timestamps import SECOND_NS, rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from trikubelet.core.doctor.finding import Finding
+
+CGROUPS, SWAP, SYSCTL, PORT, CLOCK, DISK = "cgroups", "swap", "sysctls", "ports", "clock", "disk"
+PROGRAM: Final = "program"
+REQUIRED: Final = ("cpu", "memory", "pids")
+
+_WITHOUT: Final = {
+    "vm.overcommit_memory": "pods are given memory by their limits, not by what the kernel guesses",
+    "vm.panic_on_oom": "a container out of memory would take the machine with it",
+    "kernel.panic": "a machine that panicked should come back, and not before its last words are out",
+    "kernel.panic_on_oops": "a kernel that is broken would go on",
+    "kernel.keys.root_maxkeys": "a runtime takes a key for each container, and these are all that root may have",
+    "kernel.keys.root_maxbytes": "a runtime takes a key for each container, and this is all the room they may have",
+}
+SYSCTLS: Final[Mapping[str, tuple[int, str]]] = {
+    **{name: (wanted, _WITHOUT[name]) for name, wanted in KERNEL_DEFAULTS.items()},
+    "net.ipv4.ip_forward": (1, "pods reach nothing beyond this machine"),
+}
+"""The values a node should have and what happens without: upstream's, and what every pod network needs."""
+SYSCTLS_INSIDE: Final = ("vm.panic_on_oom",)
+"""Those that matter to the pods of a runtime inside the agent: they have the machine's network, and no memory but what
+the machine gives any process."""
+
+NODEFS_SHARE_MIN: Final = 0.10
+INODES_SHARE_MIN: Final = 0.05
+"""Upstream's eviction thresholds: ``nodefs.available`` and ``nodefs.inodesFree``. Nothing is evicted here yet."""
+DISK_BYTES_MIN: Final = 64 * 1024 * 1024
+"""With less no pod starts, whatever its images are."""
+
+
+def judge_backend(backend: str, trouble: str) -> Finding:
+    """Whether what was compiled for this machine is in use; ``trouble`` says why not."""
+    if backend == "rust":
+        return good(PROGRAM, "its compiled half is in use")
+    remedy = "every look at the runtime costs several times as much: install what was built for this machine"
+    return warning(PROGRAM, f"nothing compiled can be loaded, plain Python does its work ({trouble})", remedy)
+
+
+def judge_cgroups(version: int, controllers: Collection[str], driver: str, *, by_systemd: bool) -> Iterator[Finding]:
+    """``version`` as ``host.cgroups`` has it; ``driver``: the runtime's, or where it does not say, the configured
+    one; ``by_systemd``: systemd runs this machine."""
+    missing = [name for name in REQUIRED if name not in controllers]
+    if missing:
+        found = f"there is no controller {' and no '.join(missing)}" if version else "none are mounted"
+        yield warning(CGROUPS, f"{found}: limits do not hold", "mount cgroup2 at /sys/fs/cgroup, or switch them on")
+    elif version == 2 and by_systemd and driver != SYSTEMD:
+        remedy = "set cgroupDriver: systemd here and in the runtime's configuration"
+        yield warning(CGROUPS, f"v2, and the driver is {driver} while systemd believes them its own", remedy)
+    elif driver == SYSTEMD and not by_systemd:
+        remedy = "set cgroupDriver: cgroupfs here and in the runtime's configuration"
+        yield warning(CGROUPS, f"v{version}, and the driver is systemd, which does not run this machine", remedy)
+    else:
+        yield good(CGROUPS, f"v{version}, driver {driver}")
+
+
+def judge_swap(swap_bytes: int, *, refused: bool, behaviour: str) -> Iterator[Finding]:
+    """``refused``: what failSwapOn says; ``behaviour``: memorySwap.swapBehavior."""
+    if not swap_bytes:
+        yield good(SWAP, "none")
+    elif refused:
+        found = f"{swap_bytes // 1024**2} MiB are on, and failSwapOn is true"
+        yield warning(SWAP, found, "swapoff -a and take it out of /etc/fstab, or set failSwapOn: false")
+    else:
+        yield good(SWAP, f"{swap_bytes // 1024**2} MiB are on, for pods: {behaviour or 'NoSwap'}")
+
+
+def judge_sysctls(values: Mapping[str, int | None]) -> Iterator[Finding]:
+    """``values``: what the kernel has of those of ``SYSCTLS`` that matter; None where it has no such thing."""
+    wrong = {name: value for name, value in values.items() if value is not None and value != SYSCTLS[name][0]}
+    for name, value in wrong.items():
+        wanted, why = SYSCTLS[name]
+        yield warning(SYSCTL, f"{name} is {value}: {why}", f"sysctl -w {name}={wanted}, and a file in /etc/sysctl.d")
+    if not wrong:
+        yield good(SYSCTL, "as a node's should be")
+
+
+def judge_port(port: int, field: str, *, taken: bool) -> Iterator[Finding]:
+    """A port the agent would listen on."""
+    if taken:
+        remedy = f"`ss -ltnp 'sport = :{port}'` says who listens there: end that, or set {field}"
+        yield error(PORT, f"{port} is taken: the agent will not start", remedy)
+    else:
+        yield good(PORT, f"{port} ({field}) is free")
+
+
+def judge_clock(now_ns: int, newest_ns: int, *, synchronised: bool | None, in_cluster: bool) -> Iterator[Finding]:
+    """``newest_ns``: the time of the newest thing known to lie in the past; ``synchronised``: what the kernel says,
+    None where it does not say; ``in_cluster``: others judge by it what this node shows them."""
+    if now_ns < newest_ns - SECOND_NS:
+        found = f"it is {rfc3339(now_ns)} here, and there are files of {rfc3339(newest_ns)}"
+        yield error(CLOCK, found, "set the clock: with a wrong one certificates and tokens are not good")
+    elif synchronised is False and in_cluster:
+        yield warning(CLOCK, "nobody keeps it right", "run chrony or systemd-timesyncd")
+    else:
+        yield good(CLOCK, "kept right" if synchronised else "not in the past")
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """How full a file system is. ``place`` is a path on it; ``inodes`` is 0 where it does not count them."""
+
+    place: str
+    bytes_: int
+    bytes_free: int
+    inodes: int
+    inodes_free: int
+    read_only: bool
+
+
+def judge_disk(disk: Disk) -> Iterator[Finding]:
+    """One file system the node writes to."""
+    percent = 100 * disk.bytes_free // max(1, disk.bytes_)
+    remedy = "remove images and logs, or give it more room"
+    if disk.read_only:
+        yield error(DISK, f"{disk.place} is read-only", "look into the kernel's log; mount it for writing")
+    elif disk.bytes_free < DISK_BYTES_MIN:
+        yield error(DISK, f"{disk.place} is full: {disk.bytes_free // 1024**2} MiB are left", remedy)
+    elif disk.bytes_free < NODEFS_SHARE_MIN * disk.bytes_:
+        yield warning(DISK, f"{disk.place}: {percent} % are left, and a node should have 10 %", remedy)
+    elif disk.inodes and disk.inodes_free < INODES_SHARE_MIN * disk.inodes:
+        yield warning(
+            DISK, f"{disk.place}: {disk.inodes_free} inodes are left, and a node should have 5 % of all", remedy
+        )
+    else:
+        yield good(DISK, f"{disk.place}: {percent} % are left")

@@ -1,0 +1,185 @@
+"""What of the node's events the API server is told: which are one event with a count, and which are too many.
+
+Three rules, upstream's (client-go's event correlator). The same event again is the same object with a higher count. Ten
+events about one object that differ in their message alone, none more than ten minutes after the one before, are told
+from then on as one, "(combined from similar events)". And one object may be told of 25 times at once and every five
+minutes in the long run; the rest is not told, but counted in what is told later.
+
+``Correlator`` remembers what it takes for that, the least recently used first forgotten. ``new_event`` and
+``recurrence`` are the bodies of the two requests that tell. The task that sends them is ``status/event_writer.py``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+
+from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.core.token_bucket import TokenBucket
+from trikubelet.model import k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from trikubelet.model.objects import ObjectRef
+
+SIMILAR_MAX: Final = 10
+SIMILAR_SECONDS: Final = 600
+PER_OBJECT_BURST: Final = 25
+PER_OBJECT_SECONDS: Final = 300
+REMEMBERED_MAX: Final = 4096
+COMBINED: Final = "(combined from similar events): "
+COMPONENT: Final = "kubelet"
+NAME_CHARS_MAX: Final = 253
+"""Of an object in the API."""
+
+Key = tuple["ObjectRef", str, str, str | None]
+"""Which events are one: object, type and reason, and the message, None for those that are combined."""
+
+
+@dataclass(slots=True)
+class Series:
+    """One event of the API server's. ``about``: the object; times in nanoseconds since the epoch; ``is_told``: the
+    server was told of it."""
+
+    about: ObjectRef
+    type: str
+    reason: str
+    message: str
+    name: str
+    first_ns: int
+    last_ns: int
+    count: int = 1
+    is_told: bool = False
+
+
+@dataclass(slots=True)
+class _Similar:
+    """The messages of similar events, those longest known first, and when the last of them came."""
+
+    messages: dict[str, None] = field(default_factory=dict)
+    last_ns: int = 0
+
+
+K = TypeVar("K", bound="Hashable")
+V = TypeVar("V")
+
+
+class _Remembered(Generic[K, V]):
+    """Owns the most recently used values by key, at most ``REMEMBERED_MAX``."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        return self._values.get(key)
+
+    def used(self, key: K, new: Callable[[], V]) -> V:
+        """The value, made anew where there is none; the last to be forgotten from now."""
+        value = self._values[key] if key in self._values else self._values.setdefault(key, new())
+        self._values.move_to_end(key)
+        if len(self._values) > REMEMBERED_MAX:
+            self._values.popitem(last=False)
+        return value
+
+
+class Correlator:
+    """Owns what was told of late, as far as the rules ask for it."""
+
+    def __init__(self) -> None:
+        self._series: _Remembered[Key, Series] = _Remembered()
+        self._similar: _Remembered[Key, _Similar] = _Remembered()
+        self._allowances: _Remembered[ObjectRef, TokenBucket] = _Remembered()
+        self._last_stamp = 0
+
+    def observe(
+        self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str, now_ns: int
+    ) -> Key | None:
+        """Something happened. The key of the series to tell of, or None when it is not to be told now."""
+        whole = _without_path(about)
+        key: Key = (about, type_, reason, message)
+        if self._is_one_of_many((whole, type_, reason, None), message, now_ns):
+            key, message = (whole, type_, reason, None), COMBINED + message
+        self._count(key, about, message, now_ns)
+        now = now_ns / SECOND_NS
+        allowance = self._allowances.used(whole, lambda: TokenBucket(PER_OBJECT_BURST, 1 / PER_OBJECT_SECONDS, now))
+        return key if allowance.take(now) else None
+
+    def series(self, key: Key) -> Series | None:
+        """The series of that key as it is now; None when it is forgotten."""
+        return self._series.get(key)
+
+    def note_told(self, key: Key) -> None:
+        """The server has the series."""
+        held = self._series.get(key)
+        if held is not None:
+            held.is_told = True
+
+    def _is_one_of_many(self, key: Key, message: str, now_ns: int) -> bool:
+        similar = self._similar.used(key, _Similar)
+        if now_ns - similar.last_ns > SIMILAR_SECONDS * SECOND_NS:
+            similar.messages.clear()
+        similar.last_ns = now_ns
+        similar.messages[message] = None
+        if len(similar.messages) < SIMILAR_MAX:
+            return False
+        del similar.messages[next(iter(similar.messages))]  # one has to go: there are never more than the limit
+        return True
+
+    def _count(self, key: Key, about: ObjectRef, message: str, now_ns: int) -> None:
+        _, type_, reason, _ = key
+        held = self._series.used(
+            key, lambda: Series(about, type_, reason, message, self._new_name(about, now_ns), now_ns, now_ns, 0)
+        )
+        held.count += 1
+        held.last_ns = now_ns
+        held.message = message
+
+    def _new_name(self, about: ObjectRef, now_ns: int) -> str:
+        """The object's name and a stamp that no other has, however little time goes by."""
+        self._last_stamp = max(now_ns, self._last_stamp + 1)
+        stamp = f".{self._last_stamp:x}"
+        return about.name[: NAME_CHARS_MAX - len(stamp)].rstrip(".-") + stamp
+
+
+def new_event(series: Series, host: str) -> k8s.Event:
+    """The object to create for a series. Objects without a namespace have their events in ``default``."""
+    about = series.about
+    namespace = namespace_of(series)
+    return k8s.Event(
+        api_version="v1",
+        kind="Event",
+        metadata=k8s.ObjectMeta(name=series.name, namespace=namespace),
+        involved_object=k8s.ObjectReference(
+            api_version="v1",
+            kind=about.kind,
+            namespace=about.namespace,
+            name=about.name,
+            uid=about.uid,
+            field_path=about.field_path,
+        ),
+        type=series.type,
+        reason=series.reason,
+        message=series.message,
+        count=series.count,
+        first_timestamp=rfc3339(series.first_ns),
+        last_timestamp=rfc3339(series.last_ns),
+        source=k8s.EventSource(component=COMPONENT, host=host),
+        reporting_component=COMPONENT,
+        reporting_instance=host,
+    )
+
+
+def recurrence(series: Series) -> dict[str, object]:
+    """The patch that says that it happened again."""
+    return {"count": series.count, "lastTimestamp": rfc3339(series.last_ns), "message": series.message}
+
+
+def namespace_of(series: Series) -> str:
+    """The namespace of the series' object."""
+    return series.about.namespace or "default"
+
+
+def _without_path(about: ObjectRef) -> ObjectRef:
+    return about if not about.field_path else type(about)(about.kind, about.name, about.namespace, about.uid)

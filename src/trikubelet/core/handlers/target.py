@@ -1,0 +1,81 @@
+"""Where an HTTP or TCP handler goes and with which headers.
+
+The host is the handler's own or else the pod's address; a port may be the name of one of the container's. ``Host``,
+``User-Agent`` and ``Accept`` are set where the handler does not set them; ``Accept`` set to nothing is left out. The
+connection is closed after one answer, and nothing is asked to be compressed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.model import names
+from trikubelet.model.handlers import HandlerInvalid, HttpTarget, authority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trikubelet.model.k8s import Container, HTTPGetAction, HTTPHeader
+
+PROBE_AGENT = "kube-probe/1.36"
+"""Who probes say they are; servers know them by it."""
+HOOK_AGENT = "kube-lifecycle/1.36"
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def http_target(action: HTTPGetAction, container: Container, address: str, agent: str) -> HttpTarget:
+    """What to ask; ``address`` is the pod's, ``agent`` the name we go by. Raises HandlerInvalid."""
+    scheme = (action.scheme or "http").lower()
+    host = host_of(action.host, address)
+    port = port_number(action.port, container)
+    path, _, _ = action.path.partition("#")  # a fragment is for whoever reads the answer
+    path = path if path.startswith("/") else f"/{path}"
+    headers = _headers(action.http_headers, authority(host, port), agent)
+    return HttpTarget(scheme, host, port, path, headers)
+
+
+def host_of(given: str, address: str) -> str:
+    """The handler's own host, or else the pod's address. Raises HandlerInvalid where there is neither: to the kernel
+    nowhere is this machine."""
+    if not (given or address):
+        raise HandlerInvalid("the pod has no address")
+    return given or address
+
+
+def port_number(port: int | str, container: Container) -> int:
+    """The number of a port that is given by number or by name. Raises HandlerInvalid."""
+    number = port if isinstance(port, int) else _named(port, container)
+    if problem := names.port_problem(number):
+        raise HandlerInvalid(f"invalid port number: {number}: {problem}")
+    return number
+
+
+def _named(name: str, container: Container) -> int:
+    for port in container.ports:
+        if port.name == name:
+            return port.container_port
+    if name.isascii() and name.isdigit() and len(name) < 6:
+        return int(name)  # a number written as text
+    raise HandlerInvalid(f"port {name} not found")
+
+
+def _headers(given: Iterable[HTTPHeader], host: str, agent: str) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for header in given:
+        if any(ord(character) < 32 and character != "\t" for character in header.value) or "\x7f" in header.value:
+            raise HandlerInvalid(f"header {header.name} has a control character in its value")
+        found.append((header.name, header.value.strip()))
+    set_ = {name.lower(): value for name, value in found}
+    first = [("Host", set_.get("host") or host)]
+    if "user-agent" not in set_:
+        first.append(("User-Agent", agent))
+    if "accept" not in set_:
+        first.append(("Accept", "*/*"))
+    empty_is_unset = ("accept", "user-agent")
+    own = ("host", "connection", "content-length", "transfer-encoding")
+    rest = [
+        (name, value)
+        for name, value in found
+        if name.lower() not in own and (value or name.lower() not in empty_is_unset)
+    ]
+    return (*first, *rest, ("Connection", "close"))

@@ -1,0 +1,344 @@
+"""Reads a kubeconfig: what its current context means, or everything that is wrong with it.
+
+    text ─► document ─► model.kubeconfig's records ─► current context ─► its cluster, its user ─► ClusterAccess
+
+What has the wrong shape is a fault wherever it stands; what makes no sense is one only in the cluster and user that are
+used. A field nobody knows is a warning and no fault: such files are written by many tools, each with fields of its own,
+and kubectl reads them all. No value of a secret is ever shown.
+
+Nothing is read from disk here. ``write_kubeconfig`` is the way back, for who is to ask with what this node has made.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from trikubelet.core.document import Document, parse_documents
+from trikubelet.core.document.record import item_path, member_path, place_of
+from trikubelet.core.manifest.problem import Problem, duplicate, invalid, not_found, required, unsupported
+from trikubelet.core.structure import UNKNOWN_FIELD, examine
+from trikubelet.model.faults import Fault
+from trikubelet.model.kubeconfig import (
+    EXEC_VERSIONS,
+    Cluster,
+    ClusterAccess,
+    Exec,
+    ExecPlugin,
+    File,
+    Impersonation,
+    KeyPair,
+    Kubeconfig,
+    Material,
+    NamedCluster,
+    NamedContext,
+    NamedUser,
+    Origin,
+    Password,
+    Proof,
+    Server,
+    Token,
+    TokenFile,
+    User,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DELICATE: Final = ("users", "clusters")
+"""Where values are secrets, or may well be: credentials, what a plugin is given, URLs."""
+_EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
+_PEM: Final = b"-----BEGIN "
+_NAMED: Final = {"clusters": "cluster", "users": "user", "contexts": "context"}
+
+Named = TypeVar("Named", NamedCluster, NamedUser, NamedContext)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text said. ``access`` is None exactly when there are faults; ``warnings`` are worth a line in the log."""
+
+    access: ClusterAccess | None
+    faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...] = ()
+
+
+def read_kubeconfig(text: bytes, source: str) -> Reading:
+    """Read a kubeconfig. ``source`` is its absolute path: faults name it, and relative paths begin at its directory.
+    Raises nothing."""
+    documents, faults = parse_documents(text, source)
+    if not documents:
+        return Reading(None, tuple(faults) or (Fault(source, None, "", "there is nothing in the file"),))
+    document, *more = documents
+    faults += [Fault(source, one.line(""), "", "a second document", "put one Config into one file") for one in more]
+    examined = examine(document, Kubeconfig)
+    warnings = [fault for fault in examined.faults if fault.problem == UNKNOWN_FIELD]
+    faults += [_discreet(fault) for fault in examined.faults if fault.problem != UNKNOWN_FIELD]
+    meaning = _Meaning(document, examined.value)
+    access = meaning.access()
+    # Of a field with the wrong shape the meaning is not known either; it has been faulted once.
+    known = {place_of(fault.path) for fault in faults}
+    faults += [fault for fault in meaning.faults if place_of(fault.path) not in known]
+    faults.sort(key=lambda fault: fault.line or 0)
+    return Reading(None if faults else access, tuple(faults), (*warnings, *meaning.warnings))
+
+
+def write_kubeconfig(server: Server, proof: KeyPair | Token) -> bytes:
+    """The text of a kubeconfig for one server and one user, with a certificate or a token. Certificates are written as
+    they were given: as data, or as a file's absolute path."""
+    if isinstance(proof, Token):
+        user: dict[str, object] = {"token": proof.text}
+    else:
+        user = {**_material("client-certificate", proof.certificate), **_material("client-key", proof.key)}
+    cluster = {
+        "server": server.url,
+        **_material("certificate-authority", server.ca),
+        "tls-server-name": server.tls_name,
+        "insecure-skip-tls-verify": server.insecure,
+        "proxy-url": server.proxy,
+        "disable-compression": not server.compression,
+    }
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "default-cluster", "cluster": {name: one for name, one in cluster.items() if one}}],
+        "users": [{"name": "default-auth", "user": user}],
+        "contexts": [
+            {
+                "name": "default-context",
+                "context": {"cluster": "default-cluster", "namespace": "default", "user": "default-auth"},
+            }
+        ],
+        "current-context": "default-context",
+    }
+    # JSON is YAML, and there is one way to write it.
+    return msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n"
+
+
+def _material(name: str, material: Material | None) -> dict[str, object]:
+    if material is None:
+        return {}
+    return {name: material.path} if isinstance(material, File) else {f"{name}-data": material}
+
+
+def _discreet(fault: Fault) -> Fault:
+    """The fault without the value of a secret in it."""
+    shown, must_be, wanted = fault.problem.rpartition(": must be ")
+    if not must_be or not fault.path.startswith(_DELICATE):
+        return fault
+    return replace(fault, problem=f"{shown.partition(':')[0]}{must_be}{wanted} (what it is is not shown)")
+
+
+class _Meaning:
+    """Goes from the current context to what it means, and notes what is in the way."""
+
+    def __init__(self, document: Document, config: Kubeconfig) -> None:
+        self._document = document
+        self._config = config
+        self._directory = PurePosixPath(document.source).parent
+        self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+
+    def access(self) -> ClusterAccess:
+        """What the file means. Good for nothing when there are faults."""
+        config = self._config
+        if config.kind != "Config":
+            self._fault(unsupported("kind", config.kind, ("Config",)))
+        if config.api_version != "v1":
+            self._fault(unsupported("apiVersion", config.api_version, ("v1",)))
+        for member in _NAMED:
+            self._names(member, getattr(config, member))
+        at, context = self._find("contexts", config.contexts, config.current_context, "current-context")
+        if context is None:
+            return ClusterAccess(Server(""))
+        at_context = f"{at}.context"
+        at_cluster, cluster = self._find("clusters", config.clusters, context.context.cluster, f"{at_context}.cluster")
+        at_user, user = self._find("users", config.users, context.context.user, f"{at_context}.user", optional=True)
+        server = self._server(f"{at_cluster}.cluster", cluster.cluster) if cluster else Server("")
+        path = f"{at_user}.user" if user is not None else "users"
+        origin = Origin(self._document.source, f"{at_cluster}.cluster", path)
+        access = ClusterAccess(server, namespace=context.context.namespace, origin=origin)
+        if user is None:
+            return access
+        return replace(
+            access,
+            key_pair=self._key_pair(path, user.user),
+            proof=self._proof(path, user.user, cluster.cluster if cluster else Cluster()),
+            impersonation=self._impersonation(path, user.user),
+        )
+
+    def _fault(self, problem: Problem) -> None:
+        line = self._document.line(problem.path)
+        self.faults.append(Fault(self._document.source, line, problem.path, problem.text, problem.remedy))
+
+    def _warn(self, path: str, problem: str, remedy: str) -> None:
+        self.warnings.append(Fault(self._document.source, self._document.line(path), path, problem, remedy))
+
+    def _names(self, member: str, entries: Sequence[Named]) -> None:
+        seen: set[str] = set()
+        for number, entry in enumerate(entries):
+            if entry.name in seen:
+                self._fault(duplicate(f"{item_path(member, number)}.name", entry.name))
+            seen.add(entry.name)
+
+    def _find(
+        self, member: str, entries: Sequence[Named], name: str, path: str, *, optional: bool = False
+    ) -> tuple[str, Named | None]:
+        """The entry of that name and its path."""
+        known = [entry.name for entry in entries]
+        if not name:
+            if not optional:
+                remedy = f"name one of {member}: {', '.join(known)}" if known else f"there is nothing in {member} yet"
+                self._fault(replace(required(path), remedy=remedy))
+        elif name in known:
+            number = known.index(name)
+            return item_path(member, number), entries[number]
+        else:
+            remedy = f"{member} has {', '.join(known)}" if known else f"there is nothing in {member}"
+            self._fault(not_found(path, name, known, f"no such entry in {member}", remedy))
+        return "", None
+
+    # ---- the cluster -----------------------------------------------------------------------------------------------
+
+    def _server(self, path: str, cluster: Cluster) -> Server:
+        at_server = member_path(path, "server")
+        self._url(at_server, cluster.server, ("https", "http"))
+        if "@" in cluster.server:
+            # It would be nobody's proof, and in every message about the server.
+            remedy = "write username and password of the user instead"
+            self._fault(Problem(at_server, "Forbidden: a user or password in the URL (it is not shown)", remedy))
+        if cluster.server.startswith("http:"):
+            problem = "whoever is on the way reads what this node shows and is told, and no client certificate is shown"
+            self._warn(at_server, problem, "write https://")
+        if cluster.proxy_url:
+            self._url(member_path(path, "proxy-url"), cluster.proxy_url, ("http", "https"))
+        ca = self._from_data_or_file(
+            path, "certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority
+        )
+        insecure = member_path(path, "insecure-skip-tls-verify")
+        if cluster.insecure_skip_tls_verify and ca is not None:
+            self._fault(Problem(insecure, "Forbidden: a certificate authority is given too", "remove one of the two"))
+        elif cluster.insecure_skip_tls_verify:
+            problem = "whoever answers at the server's address is believed, and shown this node's credentials"
+            self._warn(insecure, problem, "give certificate-authority-data instead")
+        return Server(
+            cluster.server.rstrip("/"),
+            ca,
+            cluster.tls_server_name,
+            cluster.insecure_skip_tls_verify,
+            cluster.proxy_url,
+            not cluster.disable_compression,
+        )
+
+    def _url(self, path: str, url: str, schemes: tuple[str, ...]) -> None:
+        if not url:
+            self._fault(replace(required(path), remedy="write https:// and where the API server is"))
+            return
+        try:
+            parts = urlsplit(url)
+            fits = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            fits = False
+        else:
+            fits = fits and not parts.query and not parts.fragment
+        if not fits:
+            shown = f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}, then a host"
+            self._fault(invalid(path, url.rpartition("@")[2], shown))
+
+    def _from_data_or_file(self, path: str, name: str, data: str, file: str) -> Material | None:
+        at_data = member_path(path, f"{name}-data")
+        if data and file:
+            self._fault(Problem(at_data, f"Forbidden: {name} is given too", "remove one of the two"))
+        if data:
+            try:
+                decoded = b64decode("".join(data.split()), validate=True)
+            except ValueError:
+                self._fault(Problem(at_data, "Invalid value: must be base64 (what it is is not shown)"))
+                return None
+            if _PEM not in decoded:
+                self._fault(Problem(at_data, "Invalid value: must be the base64 of PEM, which begins with -----BEGIN"))
+            return decoded
+        return File(self._absolute(file)) if file else None
+
+    def _absolute(self, path: str) -> str:
+        return str(self._directory / path)
+
+    # ---- the user --------------------------------------------------------------------------------------------------
+
+    def _key_pair(self, path: str, user: User) -> KeyPair | None:
+        certificate = self._from_data_or_file(
+            path, "client-certificate", user.client_certificate_data, user.client_certificate
+        )
+        key = self._from_data_or_file(path, "client-key", user.client_key_data, user.client_key)
+        has_certificate = bool(user.client_certificate or user.client_certificate_data)
+        has_key = bool(user.client_key or user.client_key_data)
+        if has_certificate != has_key:
+            missing = "client-key" if has_certificate else "client-certificate"
+            self._fault(required(member_path(path, missing), "a certificate and its key belong together"))
+        return KeyPair(certificate, key) if certificate is not None and key is not None else None
+
+    def _proof(self, path: str, user: User, cluster: Cluster) -> Proof:
+        if user.auth_provider is not None:
+            at = member_path(path, "auth-provider")
+            self._fault(
+                Problem(at, "Forbidden: auth providers were taken out of Kubernetes in 1.26", "use an exec plugin")
+            )
+        proofs: dict[str, Proof] = {}
+        if user.token_file:
+            # As upstream: the file is what counts, the token what there is until it can be read.
+            proofs["tokenFile"] = TokenFile(self._absolute(user.token_file), user.token.strip())
+        elif user.token:
+            proofs["token"] = Token(user.token.strip())
+        if user.username or user.password:
+            proofs["username"] = Password(user.username, user.password)
+        if user.exec is not None:
+            proofs["exec"] = self._exec(member_path(path, "exec"), user.exec, cluster)
+        for name in list(proofs)[1:]:
+            self._fault(
+                Problem(member_path(path, name), f"Forbidden: {next(iter(proofs))} is given too", "keep one of them")
+            )
+        return next(iter(proofs.values()), None)
+
+    def _exec(self, path: str, plugin: Exec, cluster: Cluster) -> ExecPlugin:
+        if not plugin.command:
+            self._fault(required(member_path(path, "command")))
+        if plugin.api_version not in EXEC_VERSIONS:
+            self._fault(unsupported(member_path(path, "apiVersion"), plugin.api_version, EXEC_VERSIONS))
+        at = member_path(path, "interactiveMode")
+        if plugin.interactive_mode == "Always":
+            self._fault(Problem(at, "Forbidden: the plugin wants a terminal, and a node agent has none", "say Never"))
+        elif not plugin.interactive_mode and plugin.api_version == EXEC_VERSIONS[0]:
+            self._fault(replace(required(at), remedy="write Never, or IfAvailable"))
+        # As upstream: a bare name is looked for in PATH, anything with a slash from the file's directory.
+        command = self._absolute(plugin.command) if "/" in plugin.command else plugin.command
+        return ExecPlugin(
+            plugin.api_version,
+            command,
+            plugin.args,
+            tuple((variable.name, variable.value) for variable in plugin.env),
+            plugin.install_hint,
+            plugin.provide_cluster_info,
+            _exec_extension(cluster.extensions),
+        )
+
+    def _impersonation(self, path: str, user: User) -> Impersonation | None:
+        if user.act_as:
+            extra = tuple(user.act_as_user_extra.items())
+            return Impersonation(user.act_as, user.act_as_uid, user.act_as_groups, extra)
+        if user.act_as_uid or user.act_as_groups or user.act_as_user_extra:
+            self._fault(required(member_path(path, "as"), "to act with a uid, groups or extras takes a user"))
+        return None
+
+
+def _exec_extension(extensions: Any) -> object:
+    """What a cluster has to say to plugins, or None."""
+    entries = extensions if isinstance(extensions, list) else []
+    for entry in entries:
+        if isinstance(entry, dict) and entry.get("name") == _EXEC_EXTENSION:
+            return entry.get("extension")
+    return None

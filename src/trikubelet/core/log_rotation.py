@@ -1,0 +1,117 @@
+"""How the files of a container's log are called, and which are removed, renamed and compressed when it is rotated.
+
+    0.log                          being written
+    0.log.20261121-070102          rotated away; the newest of these is kept plain, for whoever still reads it
+    0.log.20261120-190233.gz       older, compressed
+    0.log.20261120-190233.tmp      being compressed, or left by a process that ended amid that
+
+A *part* is what stands behind ``0.log.``. The names are upstream's (container_log_manager.go), so collectors of logs
+know them. ``pods.log_rotation`` carries out what is decided here, ``server.log_files`` reads the parts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+PACKED: Final = ".gz"
+UNFINISHED: Final = ".tmp"
+
+_PART: Final = re.compile(r"(\d{8}-\d{6})(\.gz|\.tmp)?", re.ASCII)
+_TIME: Final = "%Y%m%d-%H%M%S"
+_LAST_YEAR: Final = 9999
+_SECOND: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RotationRules:
+    """When logs are rotated. A log of ``size_bytes`` or more is; ``files_max`` counts the one being written and is 2 at
+    least; ``workers_max`` logs are rotated at the same time. Upstream's names are containerLogMaxSize, …MaxFiles,
+    …MaxWorkers and containerLogMonitorInterval, and the defaults are upstream's."""
+
+    size_bytes: int = 10 * 1024 * 1024
+    files_max: int = 5
+    workers_max: int = 1
+    period_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """What is to be done, in this order: ``remove`` these parts, rename the log to ``part``, ``compress`` these."""
+
+    remove: tuple[str, ...]
+    part: str
+    compress: tuple[str, ...]
+
+
+def stem(part: str) -> str:
+    """What a part is called whether or not it is compressed. Takes paths, too."""
+    return part.removesuffix(PACKED)
+
+
+def is_part(name: str) -> bool:
+    """Whether that, behind a log's own name, is part of the log, finished or not. Other files stand there by somebody
+    else's will."""
+    return _time_of(name) is not None
+
+
+def is_finished(name: str) -> bool:
+    """Whether it is part of the log and can be read."""
+    return is_part(name) and not name.endswith(UNFINISHED)
+
+
+def plan(found: Collection[str], files_max: int, now_ns: int, busy: str = "") -> Rotation:
+    """What becomes of the parts ``found`` and of the file being written, so that no more than ``files_max`` files are
+    left, with the new one. The oldest go; so does what was not finished, or is compressed already. ``busy``: the part
+    that a thread compresses meanwhile, if any. Whatever stands of it counts as that one part, which may go as others
+    do, in either form; its unfinished file is the thread's own."""
+    forms = {busy, f"{busy}{PACKED}", f"{busy}{UNFINISHED}"} if busy else set()
+    parts = [name for name in found if is_part(name) and name not in forms]
+    if busy:
+        parts.append(busy)
+    finished = sorted(name for name in parts if name not in _left_over(parts))
+    # Two are yet to come: the file being written becomes a part, and the runtime opens a new one.
+    excess = finished[: max(0, len(finished) - (files_max - 2))]
+    kept = finished[len(excess) :]
+    return Rotation(
+        # Plain first: a thread that misses the plain file takes the compressed one away itself.
+        remove=(*sorted(_left_over(parts)), *excess, *(f"{name}{PACKED}" for name in excess if name == busy)),
+        part=_name_after(parts, now_ns),
+        compress=tuple(name for name in kept if not name.endswith(PACKED) and name != busy),
+    )
+
+
+def _left_over(parts: Collection[str]) -> frozenset[str]:
+    """What a rotation that was cut short has left: a file gets the ending of a compressed one when it is whole."""
+    return frozenset(name for name in parts if name.endswith(UNFINISHED) or f"{name}{PACKED}" in parts)
+
+
+def _name_after(parts: Collection[str], now_ns: int) -> str:
+    """The time in UTC; or, since the order of the names is that of the lines, the second after the newest part where a
+    clock was set back. After the last second that a name can say, which no clock has named, comes the first one from
+    now on that is free: out of order, but no part takes another's name."""
+    now = datetime.fromtimestamp(now_ns // 10**9, UTC)
+    times = {time for name in parts if (time := _time_of(name)) is not None}
+    after = max([now, *(time + _SECOND for time in times)])
+    if after.year == _LAST_YEAR:
+        after = now
+        while after in times:
+            after += _SECOND
+    return after.strftime(_TIME)
+
+
+def _time_of(name: str) -> datetime | None:
+    """When a part was rotated away; None for what is none."""
+    match = _PART.fullmatch(name)
+    if match is None:
+        return None
+    try:
+        time = datetime.strptime(match[1], _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return None if time.year == _LAST_YEAR else time

@@ -1,0 +1,30 @@
+"""What a node says of itself to the cluster: its object, its status, and what to send when either changed.
+
+    report (machine, runtime, images, trouble) ─► status.build ─► patch.status_patch ─► PATCH nodes/<name>/status
+                                               └► registration ─► POST nodes, or a patch of the node that is there
+
+Pure; the tasks that gather a report and send the result are in ``node``.
+"""
+
+from trikubelet.core.node_status.amounts import Reserved, allocatable, capacity
+from trikubelet.core.node_status.patch import differs, status_patch
+from trikubelet.core.node_status.registration import Identity, emptied, new_node, reconciliation, self_described
+from trikubelet.core.node_status.report import NodeReport, Pressures
+from trikubelet.core.node_status.status import build, rebooted
+
+__all__ = [
+    "Identity",
+    "NodeReport",
+    "Pressures",
+    "Reserved",
+    "allocatable",
+    "build",
+    "capacity",
+    "differs",
+    "emptied",
+    "new_node",
+    "rebooted",
+    "reconciliation",
+    "self_described",
+    "status_patch",
+]

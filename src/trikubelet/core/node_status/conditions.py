@@ -1,0 +1,99 @@
+"""The conditions of a node that its kubelet owns: three pressures and Ready, in upstream's reasons and messages.
+
+A condition that did not change its status keeps its transition time; conditions of others (network plugins, problem
+detectors) stay as they are. Every time the conditions are computed is a heartbeat.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.model import k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trikubelet.core.node_status.report import Pressures
+
+READY: Final = "Ready"
+OWNED: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", READY)
+
+# Type → (reason and message of False, reason and message of True).
+_PRESSURES: Final = {
+    "MemoryPressure": (
+        ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+    ),
+    "DiskPressure": (
+        ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+    ),
+    "PIDPressure": (
+        ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+    ),
+}
+
+# Type and status → the reason of the node's event about it, where upstream records one.
+_EVENTS: Final = {
+    ("MemoryPressure", "False"): "NodeHasSufficientMemory",
+    ("MemoryPressure", "True"): "NodeHasInsufficientMemory",
+    ("DiskPressure", "False"): "NodeHasNoDiskPressure",
+    ("DiskPressure", "True"): "NodeHasDiskPressure",
+    ("PIDPressure", "False"): "NodeHasSufficientPID",
+    ("PIDPressure", "True"): "NodeHasInsufficientPID",
+    (READY, "True"): "NodeReady",
+    (READY, "False"): "NodeNotReady",
+}
+
+
+def conditions(
+    pressures: Pressures, troubles: Sequence[str], before: Iterable[k8s.NodeCondition], now: str
+) -> tuple[k8s.NodeCondition, ...]:
+    """The conditions of others as they were, then ours; Ready last, as upstream has it."""
+    earlier = {condition.type: condition for condition in before}
+    found = [
+        ("MemoryPressure", pressures.memory, *_PRESSURES["MemoryPressure"][pressures.memory]),
+        ("DiskPressure", pressures.disk, *_PRESSURES["DiskPressure"][pressures.disk]),
+        ("PIDPressure", pressures.pids, *_PRESSURES["PIDPressure"][pressures.pids]),
+        (READY, not troubles, *_ready(troubles)),
+    ]
+    foreign = [condition for type_, condition in earlier.items() if type_ not in OWNED]
+    return (
+        *foreign,
+        *(
+            _condition(type_, holds, reason, message, earlier.get(type_), now)
+            for type_, holds, reason, message in found
+        ),
+    )
+
+
+def _ready(troubles: Sequence[str]) -> tuple[str, str]:
+    if not troubles:
+        return "KubeletReady", "kubelet is posting ready status"
+    return "KubeletNotReady", troubles[0] if len(troubles) == 1 else f"[{', '.join(troubles)}]"
+
+
+def _condition(
+    type_: str, holds: bool, reason: str, message: str, earlier: k8s.NodeCondition | None, now: str
+) -> k8s.NodeCondition:
+    status = "True" if holds else "False"
+    kept = earlier is not None and earlier.status == status
+    return k8s.NodeCondition(
+        type=type_,
+        status=status,
+        reason=reason,
+        message=message,
+        last_heartbeat_time=now,
+        last_transition_time=earlier.last_transition_time if earlier is not None and kept else now,
+    )
+
+
+def event_reasons(before: Iterable[k8s.NodeCondition], after: Iterable[k8s.NodeCondition]) -> tuple[str, ...]:
+    """Reasons of the node events due because a condition of ours has another status than before."""
+    earlier = {condition.type: condition.status for condition in before}
+    return tuple(
+        _EVENTS[condition.type, condition.status]
+        for condition in after
+        if condition.type in OWNED and earlier.get(condition.type) != condition.status
+    )

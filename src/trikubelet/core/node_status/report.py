@@ -1,0 +1,48 @@
+"""Everything a node knows of itself at one moment: what the status is built from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trikubelet.model.node_reading import NodeReading
+    from trikubelet.model.runtime import ImageInfo, RuntimeInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Pressures:
+    """What the node is short of, as eviction sees it."""
+
+    memory: bool = False
+    disk: bool = False
+    pids: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One moment of a node.
+
+    ``hostname`` is the Hostname address; ``addresses`` are IPs, the primary first: all that the node has, or with
+    ``external_cloud`` what its controller may begin with. ``capacity`` and ``allocatable`` are
+    amounts as ``amounts`` has them. ``troubles`` say why the node is not ready, one sentence each; without any it is.
+    ``port`` is where the node's own API listens, 0 where it does not. ``images_max`` bounds the images told, -1 for
+    all.
+    """
+
+    hostname: str
+    addresses: Sequence[str]
+    reading: NodeReading
+    capacity: Mapping[str, int]
+    allocatable: Mapping[str, int]
+    version: str
+    runtime: RuntimeInfo | None = None
+    images: Sequence[ImageInfo] = ()
+    images_max: int = 50
+    volumes_in_use: Sequence[str] = ()
+    port: int = 0
+    pressures: Pressures = field(default_factory=Pressures)
+    troubles: Sequence[str] = ()
+    external_cloud: bool = False

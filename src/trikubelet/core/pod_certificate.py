@@ -1,0 +1,78 @@
+"""What has become of a PodCertificateRequest: nothing yet, a certificate, or a refusal.
+
+``kube.pod_certificates`` makes requests and watches them. Field names are the API's (certificates.k8s.io/v1beta1,
+KEP-4317), texts are upstream's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
+from trikubelet.core.x509 import certificate_blocks, pem_of
+
+_REFUSALS: Final = {"Denied": "denied", "Failed": "failed"}
+_ISSUED: Final = "Issued"
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """One of a request's conditions."""
+
+    type: str
+    reason: str = ""
+    message: str = ""
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """What a signer said. Times are RFC 3339."""
+
+    conditions: tuple[Condition, ...] = ()
+    certificate_chain: str = ""
+    not_before: str = ""
+    begin_refresh_at: str = ""
+    not_after: str = ""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request, as far as it is read here."""
+
+    status: Status = Status()
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A chain of certificates in PEM, for how long after it was made it need not be refreshed, and for how long it is
+    good."""
+
+    chain: bytes
+    fresh_seconds: float
+    life_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The signer will never make a certificate for this. ``reason`` is that of an event."""
+
+    reason: str
+    why: str
+
+
+def outcome(request: Request) -> Issued | Refused | None:
+    """What has become of it; None: nothing yet. Raises ValueError for a time or a certificate that cannot be read."""
+    status = request.status
+    for one in status.conditions:
+        if one.type in _REFUSALS:
+            return Refused(
+                one.type,
+                f"PodCertificateRequest was permanently {_REFUSALS[one.type]}: "
+                f'reason="{one.reason}" message="{one.message}"',
+            )
+        if one.type == _ISSUED:
+            chain = b"".join(map(pem_of, certificate_blocks(status.certificate_chain.encode())))
+            began = parse_rfc3339(status.not_before)
+            fresh, life = (parse_rfc3339(end) - began for end in (status.begin_refresh_at, status.not_after))
+            return Issued(chain, fresh / SECOND_NS, life / SECOND_NS)
+    return None

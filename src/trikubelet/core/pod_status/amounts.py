@@ -1,0 +1,140 @@
+"""What a pod and its containers have of the machine, as the status tells it.
+
+A container that runs has what its runtime says; what no runtime tells (a memory request) is what it was made with, or
+was changed to since. One that does not run has what it is allocated, and would be made with. A pod has what its
+containers have, or what it asks for as a whole (upstream: the gates InPlacePodVerticalScaling and
+InPlacePodLevelResourcesVerticalScaling). Amounts are in the form the API server keeps, or they would seem to differ
+from what it has; one that nobody can read stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from trikubelet.core.containers.amounts import of_containers
+from trikubelet.core.containers.resources import SHARES_PER_CPU, quota_us, shares
+from trikubelet.core.requests import promised
+from trikubelet.core.resize.amounts import Amounts, canonical
+from trikubelet.model import k8s, quantity
+from trikubelet.model.runtime import ContainerState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from trikubelet.model.k8s import Quantity
+    from trikubelet.model.runtime import ContainerStatus, HeldResources
+
+_LIMITED: Final = ("cpu", "memory")
+"""What the cgroup of a whole pod can limit."""
+
+
+def given(
+    container: k8s.Container, newest: ContainerStatus, made: Amounts | None, before: k8s.ContainerStatus | None
+) -> k8s.ResourceRequirements:
+    """What the newest container of that name has; ``container`` is as it is allocated, ``made`` what was noted of what
+    it was made with, ``before`` the status last shown of it, where that was of the very same."""
+    stated, told = canonical(container.resources), newest.resources
+    if newest.state is not ContainerState.RUNNING:
+        return stated
+    if told is None and made is None:
+        return before.resources if before is not None and before.resources is not None else stated
+    limits = {
+        "cpu": _cpu_limit(stated.limits, told, made),
+        "memory": _memory(stated.limits, told.memory_limit_bytes if told else 0, made.memory_limit if made else None),
+    }
+    requests = {
+        "cpu": _cpu_request(stated.requests, told, made),
+        "memory": _memory(stated.requests, 0, made.memory_request if made else None),
+    }
+    return replace(stated, limits=_with(stated.limits, limits), requests=_with(stated.requests, requests))
+
+
+def given_to_all(
+    pod: k8s.Pod, shown: Iterable[k8s.ContainerStatus], own: k8s.ResourceRequirements | None
+) -> tuple[k8s.ResourceRequirements, dict[str, Quantity]]:
+    """What the whole pod has, and what it is allocated of requests, the overhead with them; ``shown`` are its
+    containers' statuses, ``own`` the pod's own resources as its cgroup has them. Of limits there is what containers
+    state, though a container without one leaves the pod unlimited."""
+    made = _as_shown(pod, shown, own)
+    stated = own or k8s.ResourceRequirements()
+    try:
+        limits = {name: amount for name in _LIMITED if (amount := of_containers(made, "limits", name))}
+    except ValueError:
+        limits = {}
+    limits_told = {**_written(limits), **canonical(stated).limits}
+    return replace(stated, requests=_written(promised(made)), limits=limits_told), _written(promised(pod))
+
+
+def _as_shown(pod: k8s.Pod, shown: Iterable[k8s.ContainerStatus], own: k8s.ResourceRequirements | None) -> k8s.Pod:
+    held = {status.name: status.resources for status in shown if status.resources is not None}
+
+    def made(containers: Iterable[k8s.Container]) -> tuple[k8s.Container, ...]:
+        return tuple(replace(one, resources=held.get(one.name, one.resources)) for one in containers)
+
+    spec = pod.spec
+    spec = replace(spec, containers=made(spec.containers), init_containers=made(spec.init_containers), resources=own)
+    return replace(pod, spec=spec)
+
+
+# Each of these: the amount as it is stated where that comes to what is there, so that what cannot be told apart (1m and
+# 2m of a processor are the same shares) is not told to be otherwise; None where there is none.
+
+
+def _cpu_limit(stated: Mapping[str, Quantity], told: HeldResources | None, made: Amounts | None) -> Quantity | None:
+    wanted = _number(stated, "cpu")
+    if told is not None and told.cpu_period_us and told.cpu_quota_us > 0:
+        if quota_us(wanted, told.cpu_period_us) == told.cpu_quota_us:
+            return stated.get("cpu")
+        return _millicores(told.cpu_quota_us * 1000 // told.cpu_period_us)
+    if made is None or made.cpu_limit == wanted:
+        return stated.get("cpu")
+    return _millicores(made.cpu_limit) if made.cpu_limit else None
+
+
+def _cpu_request(stated: Mapping[str, Quantity], told: HeldResources | None, made: Amounts | None) -> Quantity | None:
+    wanted = _number(stated, "cpu")
+    if told is not None and told.cpu_shares:
+        if shares(wanted) == told.cpu_shares:
+            return stated.get("cpu")
+        return _millicores(-(-told.cpu_shares * 1000 // SHARES_PER_CPU))
+    if made is None or made.cpu_request == wanted:
+        return stated.get("cpu")
+    return _millicores(made.cpu_request) if made.cpu_request else None
+
+
+def _memory(stated: Mapping[str, Quantity], told: int, made: int | None) -> Quantity | None:
+    there = told or made
+    if there is None or there == _number(stated, "memory"):
+        return stated.get("memory")
+    return next(iter(_written({"memory": there}).values())) if there else None
+
+
+def _with(stated: Mapping[str, Quantity], found: Mapping[str, Quantity | None]) -> dict[str, Quantity]:
+    """What is stated, with what was found of it; what is not stated is not told, as upstream has it."""
+    merged = {name: found.get(name, amount) for name, amount in stated.items()}
+    return {name: amount for name, amount in merged.items() if amount is not None}
+
+
+def _number(stated: Mapping[str, Quantity], name: str) -> int:
+    try:
+        return quantity.milli(stated.get(name, 0)) if name == "cpu" else quantity.whole(stated.get(name, 0))
+    except ValueError:
+        return 0
+
+
+def _millicores(amount: int) -> str:
+    return quantity.canonical(f"{amount}m")
+
+
+def _written(amounts: Mapping[str, int]) -> dict[str, Quantity]:
+    """Millicores, bytes and pieces as quantities."""
+    return {name: quantity.canonical(_suffixed(name, amount)) for name, amount in sorted(amounts.items())}
+
+
+def _suffixed(name: str, amount: int) -> str:
+    if name == "cpu":
+        return f"{amount}m"
+    counts_bytes = "/" not in name and amount % 1024 == 0
+    return f"{amount // 1024}Ki" if counts_bytes else str(amount)

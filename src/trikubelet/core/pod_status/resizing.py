@@ -1,0 +1,66 @@
+"""A resize as the pod's status tells it: that it waits, that it is under way, and the events between two statuses.
+
+Two conditions, which are there while they are true (KEP-1287). ``PodResizePending`` tells why the node has not granted
+what the spec asks for; ``PodResizeInProgress`` that what it granted is not so yet, and what goes wrong. Each is about
+the generation of the spec that it has seen. ``conditions`` asks for both, ``pods.attempts`` for the events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.resize import words
+from trikubelet.core.resize.progress import is_under_way
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+    from typing import Literal
+
+    from trikubelet.core.resize.allocation import Allocation
+    from trikubelet.core.resize.verdicts import Pending
+    from trikubelet.model import k8s
+    from trikubelet.model.runtime import PodObservation
+
+PENDING: Final = "PodResizePending"
+IN_PROGRESS: Final = "PodResizeInProgress"
+ERROR: Final = "Error"
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeFacts:
+    """What is known of a pod's resizes besides its spec: what it is ``allocated``, None where nobody keeps that; the
+    one that waits; and why the last one could not be carried out, or empty."""
+
+    allocated: Allocation | None = None
+    pending: Pending | None = None
+    error: str = ""
+
+
+def resize_conditions(
+    pod: k8s.Pod, observed: PodObservation, facts: ResizeFacts, before: Container[str] = ()
+) -> Iterator[tuple[str, str, str, int]]:
+    """Type, reason, message and generation of the conditions that are true of the pod, as it is allocated. ``before``:
+    types of those it had."""
+    if facts.pending is not None:
+        yield PENDING, facts.pending.reason, facts.pending.message, facts.pending.generation
+    allocated, had = facts.allocated, IN_PROGRESS in before
+    if allocated is not None and is_under_way(pod, observed, allocated, before=had):
+        yield IN_PROGRESS, ERROR if facts.error else "", facts.error, allocated.generation
+
+
+def happened(
+    pod: k8s.Pod, before: k8s.PodStatus | None, now: k8s.PodStatus
+) -> Iterator[tuple[Literal["Normal", "Warning"], str, str]]:
+    """Type, reason and message of the events of what changed between two statuses of the pod, as it is allocated."""
+    old, new = _in_progress(before), _in_progress(now)
+    if new is None and old is not None:
+        yield "Normal", words.COMPLETED, words.told("completed", pod, old.observed_generation or 0)
+    if new is not None and new.message and (old is None or old.message != new.message):
+        told = words.told("error", pod, new.observed_generation or 0, new.message)
+        yield "Warning", words.ERROR, told
+
+
+def _in_progress(status: k8s.PodStatus | None) -> k8s.PodCondition | None:
+    conditions = status.conditions if status is not None else ()
+    return next((condition for condition in conditions if condition.type == IN_PROGRESS), None)

@@ -1,0 +1,47 @@
+"""What a failed pull means: the reason and words a user reads, and when the next may be tried.
+
+The reasons are upstream's (pkg/kubelet/images), because scripts match them. A runtime that knows more than "it failed"
+begins its message with one of two words, as the CRI has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+BACKOFF_FIRST_SECONDS: Final = 10.0
+BACKOFF_SECONDS_MAX: Final = 300.0
+FORGIVEN_SECONDS: Final = 2 * BACKOFF_SECONDS_MAX
+"""After so long without a failure the next counts as the first."""
+
+_KNOWN: Final = {
+    "RegistryUnavailable": "the registry is unavailable",
+    "SignatureValidationFailed": "the signature validation failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last failed pull of an image for a pod: what was said, the pause it began, and when that ends (seconds of
+    the caller's clock)."""
+
+    message: str
+    seconds: float
+    at: float
+
+
+def reason_and_message(image: str, said: str) -> tuple[str, str]:
+    """A waiting container's reason and message, of what the runtime said."""
+    for word, meaning in _KNOWN.items():
+        if said.startswith(word):
+            return word, f"image pull failed for {image} because {meaning}{said.removeprefix(word)}"
+    return "ErrImagePull", said
+
+
+def failed(before: Failure | None, message: str, now: float) -> Failure:
+    """The failure to remember after one more: each pause is twice the last, up to five minutes."""
+    seconds = BACKOFF_FIRST_SECONDS
+    # ``at`` is the last failure's time and its pause after that.
+    if before is not None and now - (before.at - before.seconds) <= FORGIVEN_SECONDS:
+        seconds = min(before.seconds * 2, BACKOFF_SECONDS_MAX)
+    return Failure(message, seconds, now + seconds)

@@ -1,0 +1,33 @@
+"""Words of a request's query, as what they stand for: both servers of the node ask here, and so do its log queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COUNT_MAX: Final = 10**12 - 1
+"""Enough for every byte and second there is, and far from where numbers overflow."""
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """A boolean, in the spellings Go reads; a name without a value is one that is true. Raises ValueError."""
+    word = query.get(name, "false").lower()
+    if word in ("", "1", "t", "true"):
+        return True
+    if word in ("0", "f", "false"):
+        return False
+    raise ValueError(f"{name}={word}: write true or false")
+
+
+def whole(query: Mapping[str, str], name: str, least: int = 0, most: int = COUNT_MAX) -> int | None:
+    """A number within bounds, both included, or None where there is none. Raises ValueError."""
+    word = query.get(name, "")
+    if not word:
+        return None
+    # Python refuses to read thousands of digits, with words of its own.
+    if word.isascii() and word.isdigit() and len(word) <= len(str(most)) and least <= int(word) <= most:
+        return int(word)
+    bounds = f"a whole number, {least} or more" if most == COUNT_MAX else f"a whole number from {least} to {most}"
+    raise ValueError(f"{name}={word}: write {bounds}")

@@ -1,0 +1,123 @@
+"""What a resize can change of a container, in numbers: processor time and memory, requested and limited.
+
+A limit is the one that holds: the container's own, or the whole pod's where it has none. An amount that nobody can read
+counts as not stated; a pod with one is refused elsewhere.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from trikubelet.core.containers.amounts import amount, limit_of, of_container
+from trikubelet.core.containers.resources import SHARES_PER_CPU, quota_us, shares
+from trikubelet.model import k8s, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from trikubelet.model.k8s import Container, Pod, Quantity
+    from trikubelet.model.runtime import HeldResources
+
+RESIZABLE: Final = ("cpu", "memory")
+_KINDS: Final = tuple((name, kind) for name in RESIZABLE for kind in ("requests", "limits"))
+
+
+class Amounts(NamedTuple):
+    """Millicores and bytes; 0 for what is not stated."""
+
+    cpu_request: int = 0
+    cpu_limit: int = 0
+    memory_request: int = 0
+    memory_limit: int = 0
+
+
+def wanted(pod: Pod, container: Container) -> Amounts:
+    """What the container of the pod is to have."""
+    return Amounts(
+        _read(lambda: of_container(container, "requests", "cpu")),
+        _read(lambda: limit_of(pod, container, "cpu")),
+        _read(lambda: of_container(container, "requests", "memory")),
+        _read(lambda: limit_of(pod, container, "memory")),
+    )
+
+
+def asked_changes(before: Pod, after: Pod) -> Iterator[tuple[str, str, str]]:
+    """What a pod's new spec asks of its containers to be changed, each in upstream's words: the resource, ``requests``
+    or ``limits``, and what becomes of it."""
+    old = {one.name: one for one in (*before.spec.init_containers, *before.spec.containers)}
+    for container in (*after.spec.init_containers, *after.spec.containers):
+        if container.name not in old:
+            continue
+        pairs = zip(_own(old[container.name]), _own(container), strict=True)
+        for (resource, kind), (was, shall_be) in zip(_KINDS, pairs, strict=True):
+            if was != shall_be:
+                yield resource, kind, _operation(was, shall_be)
+
+
+def canonical(stated: k8s.ResourceRequirements | None) -> k8s.ResourceRequirements:
+    """Resources with amounts in the form the API server keeps; one that nobody can read stays as it is."""
+    stated = stated or k8s.ResourceRequirements()
+    return replace(stated, limits=_canonical(stated.limits), requests=_canonical(stated.requests))
+
+
+def is_held_to(amounts: Amounts, told: HeldResources | None) -> bool:
+    """Whether a container is held to these amounts, by what its runtime tells. What it does not tell is taken to be as
+    it should, and nobody tells memory requests."""
+    if told is None:
+        return True
+    if told.cpu_shares and told.cpu_shares != shares(amounts.cpu_request or amounts.cpu_limit):
+        return False
+    period, quota = told.cpu_period_us, told.cpu_quota_us
+    if period and quota > 0:
+        has_quota = quota == quota_us(amounts.cpu_limit, period)
+    else:  # who tells anything of the processor and no quota tells that there is none
+        has_quota = not (amounts.cpu_limit and (period or quota or told.cpu_shares))
+    if not has_quota:
+        return False
+    return told.memory_limit_bytes == amounts.memory_limit
+
+
+def told_amounts(told: HeldResources) -> Amounts:
+    """What a container is held to, by what its runtime tells, rounded up; 0 where it is not limited. Nobody tells
+    memory requests."""
+    period, quota = told.cpu_period_us, told.cpu_quota_us
+    return Amounts(
+        cpu_request=-(-told.cpu_shares * 1000 // SHARES_PER_CPU),
+        cpu_limit=-(-quota * 1000 // period) if period and quota > 0 else 0,
+        memory_limit=max(0, told.memory_limit_bytes),
+    )
+
+
+def _canonical(amounts: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    return {name: _or_itself(amount) for name, amount in amounts.items()}
+
+
+def _or_itself(amount: Quantity) -> Quantity:
+    try:
+        return quantity.canonical(amount)
+    except ValueError:
+        return amount
+
+
+def _own(container: Container) -> tuple[int, ...]:
+    amounts = container.resources or k8s.ResourceRequirements()
+    return tuple(
+        _read(partial(amount, amounts.requests if kind == "requests" else amounts.limits, name))
+        for name, kind in _KINDS
+    )
+
+
+def _operation(was: int, shall_be: int) -> str:
+    if not was or not shall_be:
+        return "remove" if was else "add"
+    return "increase" if shall_be > was else "decrease"
+
+
+def _read(told: Callable[[], int]) -> int:
+    try:
+        return told()
+    except ValueError:
+        return 0

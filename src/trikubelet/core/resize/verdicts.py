@@ -1,0 +1,125 @@
+"""Whether a resize can be had: never, not now, or who goes first.
+
+What the node lacks now it may have later, so nearly everything is *Deferred*, as upstream has it: that a resize asks
+for more than the whole node, the API server refuses. *Infeasible* is what would be wrong at any time: memory of a
+container that may swap, whose share of the swap nobody can change while it runs; and what no resize can change, the
+pod's class and other resources than processor time and memory. The latter the API server refuses; a manifest that gives
+its UID may have been edited so while no agent lived.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from trikubelet.core.containers.memory import swap_bytes
+from trikubelet.core.qos import GUARANTEED, qos_class
+from trikubelet.core.resize.allocation import asks_for_more, same
+from trikubelet.core.resize.amounts import RESIZABLE, wanted
+from trikubelet.core.resize.progress import RESTART
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.model.k8s import Container, Pod, ResourceRequirements
+
+DEFERRED: Final = "Deferred"
+INFEASIBLE: Final = "Infeasible"
+
+
+class Never(NamedTuple):
+    """Why a resize is infeasible: in one word, for counting (upstream's, where it has one), and in a message."""
+
+    detail: str
+    message: str
+
+
+SWAPS: Final = Never("swap_limitation", "In-place resize of containers with swap is not supported.")
+
+
+class Pending(NamedTuple):
+    """A resize that the node has not granted: the condition's reason and message, and the generation of the spec that
+    asks for it."""
+
+    reason: str
+    message: str
+    generation: int
+
+
+class Waiting(NamedTuple):
+    """A pod whose resize waits: as its spec is, as it is allocated, and since when (RFC 3339), empty where it has only
+    come."""
+
+    pod: Pod
+    allocated: Pod
+    since: str = ""
+
+
+def why_never(pod: Pod, allocated: Pod, facts: NodeFacts) -> Never | None:
+    """Why the node will not grant the resize at any time; None where it may."""
+    old, new = qos_class(allocated), qos_class(pod)
+    if old != new:
+        return Never("qos_class", f"A pod that is {old} cannot be made {new} in place: it must be made anew.")
+    if name := _unresizable(pod, allocated):
+        return Never("unresizable_resource", f"Only cpu and memory can be resized in place, and {name} differs.")
+    return SWAPS if facts.memory.swap_controlled and _may_not_for_swap(pod, allocated, facts) else None
+
+
+def _unresizable(pod: Pod, allocated: Pod) -> str:
+    """What has other amounts than it is allocated of something that no resize changes; empty where nothing has."""
+    if not _same_beside(pod.spec.resources, allocated.spec.resources):
+        return "another resource of the pod's own"
+    for one, old in _pairs(pod, allocated):
+        if not _same_beside(one.resources, old.resources):
+            return f'another resource of container "{one.name}"'
+    return ""
+
+
+def _same_beside(one: ResourceRequirements | None, other: ResourceRequirements | None) -> bool:
+    return same(_beside(one), _beside(other))
+
+
+def _beside(stated: ResourceRequirements | None) -> ResourceRequirements | None:
+    """Without what a resize may change."""
+    if stated is None:
+        return None
+    limits, requests = (
+        {name: amount for name, amount in of.items() if name not in RESIZABLE}
+        for of in (stated.limits, stated.requests)
+    )
+    return replace(stated, limits=limits, requests=requests)
+
+
+def _may_not_for_swap(pod: Pod, allocated: Pod, facts: NodeFacts) -> bool:
+    return any(
+        wanted(pod, one).memory_request != wanted(allocated, old).memory_request
+        and not _restarts_for_memory(old)
+        and (swap_bytes(pod, one, facts) or swap_bytes(allocated, old, facts))
+        for one, old in _pairs(pod, allocated)
+    )
+
+
+def _pairs(pod: Pod, allocated: Pod) -> Iterator[tuple[Container, Container]]:
+    """The pod's containers, each with itself as it is allocated."""
+    before = {one.name: one for one in (*allocated.spec.init_containers, *allocated.spec.containers)}
+    for one in (*pod.spec.init_containers, *pod.spec.containers):
+        if one.name in before:
+            yield one, before[one.name]
+
+
+def turn(one: Waiting) -> tuple[bool, int, bool, bool, str]:
+    """By which those that wait are asked about, the least first: what makes room, then the more important pods, then
+    Guaranteed ones, then whoever has waited longest."""
+    return (
+        asks_for_more(one.pod, one.allocated),
+        -(one.pod.spec.priority or 0),
+        qos_class(one.pod) != GUARANTEED,
+        one.since == "",
+        one.since,
+    )
+
+
+def _restarts_for_memory(container: Container) -> bool:
+    return any(one.resource_name == "memory" and one.restart_policy == RESTART for one in container.resize_policy)

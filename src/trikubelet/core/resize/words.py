@@ -1,0 +1,41 @@
+"""What events say of a resize, in upstream's form: what happened, and as JSON what is asked for or allocated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from trikubelet.core.resize.amounts import canonical
+from trikubelet.model import k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STARTED: Final = "ResizeStarted"
+COMPLETED: Final = "ResizeCompleted"
+DEFERRED: Final = "ResizeDeferred"
+INFEASIBLE: Final = "ResizeInfeasible"
+ERROR: Final = "ResizeError"
+
+
+class _Part(msgspec.Struct):
+    name: str
+    resources: k8s.ResourceRequirements
+
+
+class _Summary(msgspec.Struct, omit_defaults=True, rename="camel"):
+    init_containers: tuple[_Part, ...] = ()
+    containers: tuple[_Part, ...] = ()
+    generation: int = -1  # which none is, so that it is always told
+    error: str = ""
+
+
+def told(what: str, pod: k8s.Pod, generation: int, error: str = "") -> str:
+    """The event's message: ``what`` became of the pod's resize of that generation."""
+    summary = _Summary(_parts(pod.spec.init_containers), _parts(pod.spec.containers), generation, error)
+    return f"Pod resize {what}: {msgspec.json.encode(summary, order='deterministic').decode()}"
+
+
+def _parts(containers: Iterable[k8s.Container]) -> tuple[_Part, ...]:
+    return tuple(_Part(one.name, canonical(one.resources)) for one in containers)

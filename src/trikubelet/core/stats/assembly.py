@@ -1,0 +1,155 @@
+"""A look put together of what was found out: pods, the gauges of their cgroups, the runtime's word, disks, rates.
+
+Of a container its cgroup counts, and where that is not ours to read, what the runtime says. A pod's cgroup without any
+container in it is one of which the runtime makes no use, and says nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trikubelet.core.containers.resources import shares
+from trikubelet.core.names import all_containers
+from trikubelet.core.stats.rates import Rate, advanced
+from trikubelet.model import quantity
+from trikubelet.model.look import ContainerUsed, Look, NodeUsed, PodUsed, Used
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trikubelet.model import k8s
+    from trikubelet.model.look import VolumeUsed
+    from trikubelet.model.runtime import ContainerStatus, PodObservation
+    from trikubelet.model.usage import ContainerStats, FsUsage, NodeGauges, PodGauges, Usage
+
+NODE: Final = "node"
+
+
+class Disk(NamedTuple):
+    """How full a pod's directories are: logs by container, and its volumes."""
+
+    logs: Mapping[str, FsUsage]
+    volumes: tuple[VolumeUsed, ...]
+
+
+class PodFound(NamedTuple):
+    """What was found out about one pod. ``cgroup``: its path, or empty where it has none of ours."""
+
+    pod: k8s.Pod
+    seen: PodObservation
+    cgroup: str
+    gauges: PodGauges
+    disk: Disk = Disk({}, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found out about all. ``told``: the runtime's word, by containers' ids; ``parts``: of the node."""
+
+    node_name: str
+    gauges: NodeGauges
+    pods: Sequence[PodFound]
+    parts: Mapping[str, Usage | None]
+    told: Mapping[str, ContainerStats]
+    disk: FsUsage | None = None
+    images: FsUsage | None = None
+    layers: FsUsage | None = None
+    problem: str = ""
+    groups: Mapping[str, Usage] = field(default_factory=dict)
+    device: str = ""
+
+
+class Rates:
+    """Owns, while a look is put together, the rates of everything in it; ``before``: those of the last look. What is
+    not in this one is forgotten with it."""
+
+    def __init__(self, before: Mapping[str, Rate]) -> None:
+        self._before = before
+        self.now: dict[str, Rate] = {}
+
+    def used(self, key: str, usage: Usage | None) -> Used | None:
+        """The usage with its rate."""
+        if usage is None:
+            return None
+        if usage.cpu_ns is None:
+            return Used(usage)
+        self.now[key] = advanced(self._before.get(key), usage.at_ns, usage.cpu_ns)
+        return Used(usage, self.now[key].nanocores)
+
+
+def assembled(found: Found, before: Mapping[str, Rate]) -> tuple[Look, Mapping[str, Rate]]:
+    """The look, and the rates that the next one goes on from."""
+    rates = Rates(before)
+    node = rates.used(NODE, found.gauges.usage)
+    parts = {name: rates.used(f"part {name}", usage) for name, usage in found.parts.items()}
+    look = Look(
+        at_ns=found.gauges.usage.at_ns,
+        node=NodeUsed(
+            name=found.node_name,
+            gauges=found.gauges,
+            nanocores=node.nanocores if node is not None else None,
+            disk=found.disk,
+            images=found.images,
+            layers=found.layers,
+            parts={name: used for name, used in parts.items() if used is not None},
+            groups=found.groups,
+            device=found.device,
+        ),
+        pods=tuple(_pod(one, found.told, rates) for one in found.pods),
+        problem=found.problem,
+    )
+    return look, rates.now
+
+
+def _pod(found: PodFound, told: Mapping[str, ContainerStats], rates: Rates) -> PodUsed:
+    meta, gauges = found.pod.metadata, found.gauges
+    specs = {one.name: one for one in all_containers(found.pod)}
+    return PodUsed(
+        uid=meta.uid,
+        name=meta.name,
+        namespace=meta.namespace,
+        started_ns=min((one.created_at for one in found.seen.sandboxes), default=0),
+        cgroup=found.cgroup,
+        used=rates.used(meta.uid, gauges.pod if gauges.containers else None),
+        interfaces=gauges.interfaces,
+        containers=tuple(
+            _container(
+                one,
+                specs.get(one.name),
+                gauges.containers.get(one.id),
+                told.get(one.id),
+                found.disk.logs.get(one.name),
+                rates,
+            )
+            for one in found.seen.running
+        ),
+        volumes=found.disk.volumes,
+    )
+
+
+def _container(
+    seen: ContainerStatus,
+    spec: k8s.Container | None,
+    usage: Usage | None,
+    told: ContainerStats | None,
+    logs: FsUsage | None,
+    rates: Rates,
+) -> ContainerUsed:
+    if usage is None and told is not None:
+        usage = told.usage
+    resources = spec.resources if spec is not None else None
+    limits = resources.limits if resources is not None else {}
+    wanted = {**limits, **(resources.requests if resources is not None else {})}
+    return ContainerUsed(
+        name=seen.name,
+        id=seen.id,
+        image=seen.image,
+        started_ns=seen.started_at,
+        used=rates.used(seen.id, usage),
+        layer=told.layer if told is not None else None,
+        logs=logs,
+        cpu_shares=shares(quantity.milli(wanted["cpu"]) if "cpu" in wanted else 0),
+        cpu_millis=quantity.milli(limits["cpu"]) if "cpu" in limits else None,
+        memory_limit_bytes=quantity.whole(limits["memory"]) if "memory" in limits else None,
+    )

@@ -1,0 +1,200 @@
+"""The files of one cgroup, of either version, as a ``Usage``.
+
+Which files there are to read depends on how much is wanted; whoever reads them gives their texts by name, and leaves
+out those that could not be read. A cgroup without processor time is none: it went while it was read.
+
+cgroups v1: Documentation/admin-guide/cgroup-v1/{memory,cpuacct}.rst; v2: Documentation/admin-guide/cgroup-v2.rst and
+accounting/psi.rst of the kernel. The working set is cAdvisor's, which eviction and autoscaling go by
+(upstream-behaviour.md §1.15, §1.23).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.model.usage import Depth, DeviceIo, Pressure, Stall, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Texts = dict[str, bytes]
+CONTROLLERS: Final = ("cpu", "cpuacct", "memory", "pids", "blkio")
+"""Those of version 1 whose trees have files that are read."""
+TICK_NS: Final = 10_000_000
+"""Linux shows user time in hundredths of a second, whatever its own clock is."""
+_WATCHERS: Final = "crio-conmon-"
+UNLIMITED: Final = 1 << 62
+"""From here on a limit of version 1 is none: it writes the largest number of pages there could be."""
+
+_V1_LOAD: Final = (("cpuacct", "cpuacct.usage"), ("memory", "memory.usage_in_bytes"), ("memory", "memory.stat"))
+_V1_METRICS: Final = (
+    *_V1_LOAD,
+    ("pids", "pids.current"),
+    ("cpuacct", "cpuacct.stat"),
+    ("cpu", "cpu.stat"),
+    *(("memory", f"memory.{name}") for name in ("max_usage_in_bytes", "kmem.usage_in_bytes", "failcnt", "oom_control")),
+    ("blkio", "blkio.throttle.io_service_bytes_recursive"),
+    ("blkio", "blkio.throttle.io_serviced_recursive"),
+)
+_V2_LOAD: Final = tuple(
+    ("", name) for name in ("cpu.stat", "memory.current", "memory.stat", "memory.max", "memory.swap.current")
+)
+_V2_SUMMARY: Final = (
+    *_V2_LOAD,
+    *(("", name) for name in ("pids.current", "cpu.pressure", "memory.pressure", "io.pressure")),
+)
+_FILES: Final = {
+    (1, Depth.LOAD): _V1_LOAD,
+    (1, Depth.SUMMARY): (*_V1_LOAD, ("pids", "pids.current")),
+    (1, Depth.METRICS): _V1_METRICS,
+    (2, Depth.LOAD): _V2_LOAD,
+    (2, Depth.SUMMARY): _V2_SUMMARY,
+    (2, Depth.METRICS): (
+        *_V2_SUMMARY,
+        *(("", name) for name in ("memory.peak", "memory.swap.max", "memory.events", "io.stat")),
+    ),
+}
+
+
+def files(version: int, depth: Depth) -> tuple[tuple[str, str], ...]:
+    """Controller and name of each file to read; with version 2 there is one tree, and no controller's name."""
+    return _FILES.get((version, depth), ())
+
+
+def usage(version: int, texts: Mapping[str, bytes], at_ns: int) -> Usage | None:
+    """What the files say, None where they are no cgroup's. ``at_ns``: when they were read."""
+    try:
+        return _v1(texts, at_ns) if version == 1 else _v2(texts, at_ns)
+    except (KeyError, ValueError):  # gone, or half gone, while it was read
+        return None
+
+
+def container_cgroup(names: Iterable[str], container_id: str) -> str | None:
+    """Which child of a pod's cgroup is a container's: called by its id, by the runtime and it (``crio-ID``), or a scope
+    of systemd's (``cri-containerd-ID.scope``, ``crio-ID.scope``). That of who watches a container (``crio-conmon-ID``)
+    is none."""
+    ends = (f"-{container_id}", f"-{container_id}.scope")
+    return next(
+        (name for name in names if name == container_id or (name.endswith(ends) and not name.startswith(_WATCHERS))),
+        None,
+    )
+
+
+def _v1(texts: Mapping[str, bytes], at_ns: int) -> Usage:
+    memory, usage_bytes = _pairs(texts["memory.stat"]), int(texts["memory.usage_in_bytes"])
+    cpu, cpuacct = _pairs(texts.get("cpu.stat", b"")), _pairs(texts.get("cpuacct.stat", b""))
+    limit = memory["hierarchical_memory_limit"]
+    swap_limit = memory.get("hierarchical_memsw_limit", UNLIMITED)
+    return Usage(
+        at_ns=at_ns,
+        cpu_ns=int(texts["cpuacct.usage"]),
+        memory_bytes=usage_bytes,
+        working_set_bytes=max(0, usage_bytes - memory["total_inactive_file"]),
+        rss_bytes=memory["total_rss"],
+        faults=memory["total_pgfault"],
+        major_faults=memory["total_pgmajfault"],
+        swap_bytes=memory.get("total_swap"),  # only where swap is accounted for
+        limit_bytes=None if limit >= UNLIMITED else limit,
+        processes=_number(texts, "pids.current"),
+        user_ns=cpuacct["user"] * TICK_NS if cpuacct else None,
+        system_ns=cpuacct["system"] * TICK_NS if cpuacct else None,
+        periods=cpu.get("nr_periods"),
+        throttled_periods=cpu.get("nr_throttled"),
+        throttled_ns=cpu.get("throttled_time"),
+        cache_bytes=memory["total_cache"],
+        mapped_bytes=memory["total_mapped_file"],
+        peak_bytes=_number(texts, "memory.max_usage_in_bytes"),
+        kernel_bytes=_number(texts, "memory.kmem.usage_in_bytes"),
+        swap_limit_bytes=None if swap_limit >= UNLIMITED else swap_limit,
+        limit_hits=_number(texts, "memory.failcnt"),
+        oom_kills=_pairs(texts.get("memory.oom_control", b"")).get("oom_kill"),
+        io=_blkio(
+            texts.get("blkio.throttle.io_service_bytes_recursive", b""),
+            texts.get("blkio.throttle.io_serviced_recursive", b""),
+        ),
+    )
+
+
+def _v2(texts: Mapping[str, bytes], at_ns: int) -> Usage:
+    memory, usage_bytes = _pairs(texts["memory.stat"]), int(texts["memory.current"])
+    cpu = _pairs(texts["cpu.stat"])
+    throttled = cpu.get("throttled_usec")
+    events = _pairs(texts.get("memory.events", b""))
+    found = {
+        name: _pressure(texts[f"{name}.pressure"]) for name in ("cpu", "memory", "io") if f"{name}.pressure" in texts
+    }
+    return Usage(
+        at_ns=at_ns,
+        cpu_ns=cpu["usage_usec"] * 1000,
+        memory_bytes=usage_bytes,
+        working_set_bytes=max(0, usage_bytes - memory["inactive_file"]),
+        rss_bytes=memory["anon"],
+        faults=memory["pgfault"],
+        major_faults=memory["pgmajfault"],
+        swap_bytes=_number(texts, "memory.swap.current"),
+        limit_bytes=_number(texts, "memory.max"),
+        pressure={name: one for name, one in found.items() if one is not None},
+        processes=_number(texts, "pids.current"),
+        user_ns=cpu["user_usec"] * 1000,
+        system_ns=cpu["system_usec"] * 1000,
+        periods=cpu.get("nr_periods"),
+        throttled_periods=cpu.get("nr_throttled"),
+        throttled_ns=None if throttled is None else throttled * 1000,
+        cache_bytes=memory["file"],
+        mapped_bytes=memory["file_mapped"],
+        peak_bytes=_number(texts, "memory.peak"),
+        kernel_bytes=memory.get("kernel"),  # since Linux 5.18
+        swap_limit_bytes=_number(texts, "memory.swap.max"),
+        limit_hits=events.get("max"),
+        oom_kills=events.get("oom_kill"),
+        io=_io_stat(texts.get("io.stat", b"")),
+    )
+
+
+def _pairs(text: bytes) -> dict[str, int]:
+    """Lines of a name and a number."""
+    words = text.decode("ascii").split()
+    return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+
+
+def _number(texts: Mapping[str, bytes], name: str) -> int | None:
+    """A file of one number; None for one that says ``max``, or is not there."""
+    text = texts.get(name, b"max").strip()
+    return None if text == b"max" else int(text)
+
+
+def _blkio(amounts: bytes, operations: bytes) -> tuple[DeviceIo, ...]:
+    """Lines such as ``8:0 Read 4096``; the last, ``Total 8192``, is of all devices."""
+    of: dict[str, dict[str, int]] = {}
+    for text, kind in ((amounts, "bytes"), (operations, "times")):
+        for line in text.decode("ascii").splitlines():
+            fields = line.split()
+            if len(fields) == 3:
+                of.setdefault(fields[0], {})[f"{fields[1]} {kind}"] = int(fields[2])
+    names = ("Read bytes", "Write bytes", "Read times", "Write times")
+    return tuple(DeviceIo(device, *(found.get(name, 0) for name in names)) for device, found in of.items())
+
+
+def _io_stat(text: bytes) -> tuple[DeviceIo, ...]:
+    """Lines such as ``8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0``."""
+    found = []
+    for line in text.decode("ascii").splitlines():
+        device, *fields = line.split()
+        values = {name: int(value) for name, _, value in (one.partition("=") for one in fields)}
+        found.append(DeviceIo(device, *(values.get(name, 0) for name in ("rbytes", "wbytes", "rios", "wios"))))
+    return tuple(found)
+
+
+def _pressure(text: bytes) -> Pressure | None:
+    """Lines such as ``some avg10=0.00 avg60=0.00 avg300=0.00 total=0``. The processor's has had no ``full`` in older
+    kernels: nobody waits for all of it at once."""
+    found: dict[str, Stall] = {}
+    for line in text.decode("ascii").splitlines():
+        kind, *fields = line.split()
+        values = dict(one.split("=", 1) for one in fields)
+        found[kind] = Stall(
+            float(values["avg10"]), float(values["avg60"]), float(values["avg300"]), int(values["total"])
+        )
+    if "some" not in found:
+        return None
+    return Pressure(found["some"], found.get("full", Stall(0.0, 0.0, 0.0, 0)))

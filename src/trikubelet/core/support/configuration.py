@@ -1,0 +1,274 @@
+"""The fields of a KubeletConfiguration that have an effect, each with the test that shows it, and those without.
+
+A field that is given and has none is named in one warning at start, so that nobody trusts in something that does
+nothing. An entry covers everything below it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trikubelet.core.support.field import Row, Table, Works
+
+_BATCH = "tests/live/test_configuration_fields.py::test_"
+_JOIN = "tests/live/test_cluster_join.py::test_"
+_NODE_API = "tests/live/test_cluster_node_api.py::test_"
+_IN_MEMORY = "tests/shell/test_node_api_of_an_agent.py::test_"
+_SERVING = "tests/shell/test_serving_tls.py::test_"
+_ASKED = "tests/shell/test_node_api.py::test_"
+_WORDS = "tests/live/test_cluster_words.py::test_"
+
+HONOURED_GATES: Final = frozenset(
+    {
+        *("AllAlpha", "AllBeta", "ContainerCheckpoint", "KubeletCrashLoopBackOffMax"),
+        *("KubeletEnsureSecretPulledImages", "MemoryQoS", "ReduceDefaultCrashLoopBackOffDecay"),
+    }
+)
+"""Feature gates that have an effect. The groups only speak for others, which are named themselves where it matters."""
+
+_WORKS: Final = (
+    Works(
+        f"{_BATCH}a_node_is_as_its_configuration_says",
+        (
+            *("enableControllerAttachDetach", "enforceNodeAllocatable", "kubeReserved", "nodeStatusMaxImages"),
+            *("podsPerCore", "providerID", "systemReserved"),
+        ),
+    ),
+    Works(
+        "tests/live/test_pod_cgroups.py::test_the_kernel_takes_every_value_and_a_second_time_nothing_changes",
+        ("cgroupRoot",),
+        by=("cgroup_root",),
+    ),
+    Works(
+        "tests/shell/test_cgroups.py::test_the_choice_says_why_pods_have_no_cgroups_of_their_own",
+        ("cgroupsPerQOS",),
+    ),
+    Works(
+        f"{_BATCH}pods_are_as_the_configuration_says",
+        (
+            *("allowedUnsafeSysctls", "cpuCFSQuota", "cpuCFSQuotaPeriod", "crashLoopBackOff.maxContainerRestartPeriod"),
+            *("podLogsDir", "podPidsLimit", "resolvConf", "seccompDefault"),
+        ),
+    ),
+    Works(
+        "tests/live/test_log_rotation.py::test_a_log_stays_small_and_no_line_of_it_is_lost_or_doubled",
+        ("containerLogMaxSize", "containerLogMaxFiles", "containerLogMaxWorkers", "containerLogMonitorInterval"),
+    ),
+    Works(f"{_NODE_API}who_is_not_known_is_told_nothing_in_either_mode", ("authorization.mode",)),
+    Works(
+        f"{_ASKED}reviews_are_remembered_as_long_as_the_configuration_says",
+        ("authentication.webhook.cacheTTL", "authorization.webhook"),
+    ),
+    Works(
+        f"{_NODE_API}each_route_wants_one_of_its_rights_from_certificates_and_tokens_alike",
+        ("authentication.x509", "authentication.webhook"),
+        by=("by_certificate", "by_token"),
+    ),
+    Works(
+        f"{_ASKED}the_anonymous_may_what_the_anonymous_were_given_and_a_bad_proof_makes_nobody_anonymous",
+        ("authentication.anonymous",),
+    ),
+    Works(
+        f"{_IN_MEMORY}a_node_without_a_cluster_serves_whom_its_operator_named",
+        ("address", "port", "readOnlyPort"),
+    ),
+    Works(f"{_IN_MEMORY}in_a_cluster_there_is_one_unless_it_is_not_wanted", ("enableServer",)),
+    Works(
+        f"{_IN_MEMORY}a_member_serves_with_the_certificate_it_was_given_and_knows_nobody_while_its_cluster_is_away",
+        ("tlsCertFile", "tlsPrivateKeyFile"),
+    ),
+    Works(f"{_SERVING}of_curves_the_first_there_is_is_spoken", ("tlsCurvePreferences",), by=("curves",)),
+    Works(f"{_SERVING}of_suites_only_those_asked_for_are_spoken", ("tlsCipherSuites",), by=("suites",)),
+    Works(f"{_SERVING}the_version_is_at_least_the_one_asked_for", ("tlsMinVersion",), by=("TlsRules",)),
+    Works(f"{_JOIN}a_certificate_is_replaced_before_it_ends_and_no_heartbeat_is_missed", ("rotateCertificates",)),
+    Works(
+        f"{_NODE_API}a_certificate_the_cluster_signed_is_shown_as_soon_as_it_is_there",
+        ("serverTLSBootstrap",),
+    ),
+    Works(
+        "tests/shell/test_node_api.py::test_without_debugging_handlers_their_paths_say_so",
+        ("enableDebuggingHandlers",),
+    ),
+    Works(
+        "tests/shell/test_streams.py::test_a_conversation_in_which_nothing_is_said_is_ended",
+        ("streamingConnectionIdleTimeout",),
+        by=("idle",),
+    ),
+    Works(
+        "tests/shell/test_node_pages.py::test_what_is_switched_off_says_so",
+        ("enableProfilingHandler", "enableSystemLogHandler", "enableDebugFlagsHandler"),
+    ),
+    Works(
+        "tests/shell/test_node_logs.py::test_a_query_that_is_wrong_is_refused_and_where_they_are_off_all_are",
+        ("enableSystemLogQuery",),
+        by=("queries",),
+    ),
+    Works(
+        "tests/shell/test_translated_settings.py::test_settings_of_memory_reach_what_version_2_is_told_of_a_container",
+        ("memoryReservationPolicy", "memorySwap", "memoryThrottlingFactor", "singleProcessOOMKill"),
+        "on version 2 of cgroups; in version 1 nobody swaps",
+    ),
+    Works(
+        "tests/shell/test_cgroup_driver.py::test_the_runtimes_word_counts_before_the_configurations",
+        ("cgroupDriver",),
+        "where the runtime does not say which it has",
+        by=("configured",),
+    ),
+    Works(
+        "tests/live/test_pod_identity.py::test_where_a_pod_asks_for_names_is_its_policys_and_its_own_word",
+        ("clusterDNS", "clusterDomain"),
+    ),
+    Works(
+        "tests/live/test_fields.py::test_a_pod_with_users_of_its_own_has_none_of_the_nodes",
+        ("userNamespaces",),
+    ),
+    Works(
+        "tests/live/test_agent_pods.py::test_a_pod_comes_up_and_answers",
+        ("containerRuntimeEndpoint", "staticPodPath"),
+        by=("Agent",),
+    ),
+    Works(
+        "tests/shell/images/test_puller.py::test_only_so_many_pulls_begin_in_a_second_and_the_others_wait",
+        ("registryBurst", "registryPullQPS"),
+        by=("burst", "per_second"),
+    ),
+    Works(
+        "tests/shell/images/test_rights.py::test_the_policy_says_of_which_images_a_right_must_be_shown",
+        ("imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"),
+        by=("VerificationPolicy",),
+    ),
+    Works(
+        "tests/shell/test_settings.py::test_endpoints_locks_and_gates_are_carried",
+        ("imageServiceEndpoint",),
+        by=("--image-service-endpoint",),
+    ),
+    Works(
+        "tests/shell/status/test_event_writer.py::test_requests_keep_to_the_rate",
+        ("eventBurst", "eventRecordQPS"),
+        by=("EventRate", "burst", "per_second"),
+    ),
+    Works(
+        "tests/shell/pods/test_manifest_directory.py::test_a_change_nobody_notices_is_found_by_the_next_regular_look",
+        ("fileCheckFrequency",),
+        by=("file_check_seconds",),
+    ),
+    Works(
+        "tests/shell/pods/test_http_source.py::test_a_url_is_asked_every_twenty_seconds_and_says_something_only_when_it_changed",
+        ("httpCheckFrequency", "staticPodURL"),
+        by=("http_check_seconds",),
+    ),
+    Works(
+        "tests/shell/pods/test_manifest_adapters.py::test_a_url_is_fetched_with_its_headers_each_time",
+        ("staticPodURLHeader",),
+        by=("ManifestUrl",),
+    ),
+    Works(
+        "tests/shell/test_health_server.py::test_it_is_served_over_tcp",
+        ("healthzBindAddress", "healthzPort"),
+        by=("serve_health", "port"),
+    ),
+    Works(
+        "tests/shell/test_logs.py::test_json_is_one_object_per_line_as_component_base_has_it",
+        ("logging.format",),
+        by=("json",),
+    ),
+    Works(
+        "tests/shell/test_logs.py::test_the_first_module_pattern_that_fits_counts",
+        ("logging.verbosity", "logging.vmodule"),
+        by=("Verbosity",),
+    ),
+    Works(
+        "tests/shell/kit/test_open_files.py::test_as_many_files_are_allowed_as_are_wanted_or_as_many_as_ever",
+        ("maxOpenFiles",),
+        by=("allow_open_files",),
+    ),
+    Works(
+        "tests/shell/images/test_puller.py::test_no_more_images_are_pulled_at_a_time_than_the_bound_allows",
+        ("maxParallelImagePulls", "serializeImagePulls"),
+        by=("pulls_max",),
+    ),
+    Works(
+        "tests/shell/test_kernel_defaults.py::test_a_node_that_protects_them_starts_on_no_other_kernel",
+        ("protectKernelDefaults",),
+        "without it the doctor tells of settings that differ, and nobody changes them",
+    ),
+    Works(f"{_WORDS}a_critical_pod_gets_the_place_of_a_lesser_one", ("maxPods",)),
+    Works(
+        "tests/shell/node/test_lease.py::test_a_lease_is_made_and_renewed_every_quarter_of_its_duration",
+        ("nodeLeaseDurationSeconds",),
+        by=("lease_duration_seconds",),
+    ),
+    Works(
+        "tests/shell/node/test_publisher.py::test_a_status_that_stays_is_told_every_five_minutes_and_no_more",
+        ("nodeStatusReportFrequency", "nodeStatusUpdateFrequency"),
+        by=("compute_seconds", "report_seconds"),
+    ),
+    Works(f"{_JOIN}an_agent_that_may_not_register_waits_for_its_operator", ("registerNode",), by=("--register-node",)),
+    Works(
+        "tests/otel/test_collected_traces.py::test_a_pods_life_and_the_lists_are_told_under_upstreams_names",
+        ("tracing",),
+        "OTLP over HTTP, with the extra trikubelet[otel]",
+    ),
+    Works(
+        f"{_JOIN}a_token_makes_a_ready_node_with_its_labels_and_taints",
+        ("registerWithTaints",),
+        by=("--register-with-taints",),
+    ),
+    Works(
+        "tests/shell/images/test_puller.py::test_a_runtime_that_hangs_is_given_up_after_the_time_of_a_call",
+        ("runtimeRequestTimeout",),
+        by=("120s",),
+    ),
+    Works(
+        "tests/shell/pods/test_worker.py::test_how_an_attempt_ended_decides_when_the_next_begins",
+        ("syncFrequency",),
+        by=("resync_seconds",),
+    ),
+    Works(
+        f"{_BATCH}pods_are_as_the_configuration_says",
+        ("featureGates",),
+        f"only {', '.join(sorted(HONOURED_GATES))}; others that differ from their default are warned of",
+    ),
+    Works(
+        "tests/shell/stats/test_disks.py::test_a_measurement_is_believed_for_as_long_as_the_configuration_says",
+        ("volumeStatsAggPeriod",),
+        by=("BELIEVED_SECONDS",),
+    ),
+    Works(
+        "tests/shell/test_settings.py::test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names",
+        ("apiVersion", "kind"),
+    ),
+)
+
+_IDLE: Final = {
+    "evicting pods and collecting images is not built yet": (
+        *("evictionSoft", "evictionSoftGracePeriod", "evictionPressureTransitionPeriod", "evictionMaxPodGracePeriod"),
+        *("evictionMinimumReclaim", "kernelMemcgNotification", "localStorageCapacityIsolation"),
+        *("imageMinimumGCAge", "imageMaximumGCAge", "imageGCHighThresholdPercent", "imageGCLowThresholdPercent"),
+        "mergeDefaultEvictionSettings",
+    ),
+    "nothing is evicted yet; the amounts are kept free of pods": ("evictionHard",),
+    "processors, memory and devices are not managed yet": (
+        *("cpuManagerPolicy", "cpuManagerPolicyOptions", "cpuManagerReconcilePeriod", "memoryManagerPolicy"),
+        *("topologyManagerPolicy", "topologyManagerScope", "topologyManagerPolicyOptions", "reservedSystemCPUs"),
+        *("reservedMemory", "qosReserved", "systemReservedCgroup", "kubeReservedCgroup"),
+    ),
+    "the node is not shut down with its pods yet": (
+        *("shutdownGracePeriod", "shutdownGracePeriodCriticalPods", "shutdownGracePeriodByPodPriority"),
+    ),
+    "not served yet": (*("enableContentionProfiling", "showHiddenMetricsForVersion"),),
+    "the API server is asked in JSON, and by each purpose at its own pace": (
+        *("contentType", "kubeAPIQPS", "kubeAPIBurst", "configMapAndSecretChangeDetectionStrategy"),
+    ),
+    "programs that mount volumes (flexVolume) are not supported": ("volumePluginDir",),
+    "the agent's own process is left as it was started": (*("kubeletCgroups", "systemCgroups", "oomScoreAdj"),),
+    "the agent works with swap and on version 1 of cgroups": ("failCgroupV1", "failSwapOn"),
+    "the runtime's own affair": ("podCIDR", "hairpinMode"),
+    "iptables are left to others": ("makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit"),
+    "the agent does not run once": ("runOnce",),
+    "the log is written at once": ("logging.flushFrequency", "logging.options"),
+}
+"""Fields without an effect, by the reason."""
+
+CONFIGURATION: Final = Table(_WORKS, tuple(Row(path, why) for why, paths in _IDLE.items() for path in paths))
+"""Every field of a KubeletConfiguration."""

@@ -1,0 +1,42 @@
+"""Trust anchors that pods mount: what a projected source picks of a cluster's ClusterTrustBundles.
+
+A source names one bundle, or a signer and labels, and gets a file of every certificate in what it picks, each once.
+Upstream leaves their order open; here it is always the same, so that a file changes only when its certificates do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.admission.affinity import holds
+from trikubelet.core.x509 import certificate_blocks, pem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trikubelet.model import k8s
+
+
+def trust_anchors(source: k8s.ClusterTrustBundleProjection, bundles: Iterable[k8s.ClusterTrustBundle]) -> bytes:
+    """The file, PEM; empty where nothing is picked and the source is optional. Raises ValueError where nothing is and
+    it is not, and for a bundle that nobody can read."""
+    picked = [one for one in bundles if _is_picked(source, one)]
+    if not picked and not source.optional:
+        raise ValueError(
+            f'clustertrustbundles.certificates.k8s.io "{source.name}" not found'
+            if source.name
+            else "combination of signerName and labelSelector matched zero ClusterTrustBundles"
+        )
+    anchors = {block for one in picked for block in certificate_blocks(one.spec.trust_bundle.encode())}
+    return b"".join(map(pem_of, sorted(anchors)))
+
+
+def _is_picked(source: k8s.ClusterTrustBundleProjection, bundle: k8s.ClusterTrustBundle) -> bool:
+    if source.name:
+        return bundle.metadata.name == source.name
+    selector = source.label_selector
+    if selector is None or bundle.spec.signer_name != source.signer_name:
+        return False  # no selector selects nothing, an empty one all
+    labels = bundle.metadata.labels
+    asked = all(labels.get(key) == value for key, value in selector.match_labels.items())
+    return asked and all(holds(requirement, labels) for requirement in selector.match_expressions)

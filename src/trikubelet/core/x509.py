@@ -1,0 +1,112 @@
+"""What a certificate says of itself, read from its DER: names and dates, of a node's own certificate.
+
+Nothing is verified here: that a certificate is whole and belongs to its key is OpenSSL's to say, which shows it
+(``kube/certificate_files.py``). A library that knows everything about certificates is there too, for making keys and
+requests; loading it for four fields would cost every node 11 MB for good.
+
+    Certificate ─► to be signed ─► [0] version, serial, algorithm, issuer, validity, subject, key, … [3] extensions
+
+X.690 (DER), RFC 5280.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import re
+import textwrap
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.timestamps import SECOND_NS
+from trikubelet.model.certificates import Certificate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+_COMMON_NAME: Final = bytes.fromhex("550403")
+_ORGANIZATION: Final = bytes.fromhex("55040a")
+_ALTERNATIVES: Final = bytes.fromhex("551d11")
+_UTC_TIME: Final = 0x17
+_VERSION, _EXTENSIONS = 0xA0, 0xA3
+_DNS, _ADDRESS = 0x82, 0x87
+
+
+def read_certificate(pem: bytes) -> Certificate:
+    """The first certificate in a PEM text. Raises ValueError where there is none."""
+    der = next(certificate_blocks(pem), None)
+    if der is None:
+        raise ValueError("no PEM block of a certificate")
+    try:
+        return _certificate(der)
+    except IndexError as error:
+        raise ValueError("the certificate is cut off") from error
+
+
+def certificate_blocks(pem: bytes) -> Iterator[bytes]:
+    """The DER of every certificate in a PEM text, in its order. Raises ValueError for one that is torn."""
+    for block in _BLOCK.finditer(pem):
+        yield base64.b64decode(b"".join(block[1].split()), validate=True)
+
+
+def pem_of(der: bytes) -> bytes:
+    """A certificate's DER as a PEM block and nothing around it."""
+    lines = "\n".join(textwrap.wrap(base64.b64encode(der).decode(), 64))
+    return f"-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n".encode()
+
+
+def _certificate(der: bytes) -> Certificate:
+    (_, whole) = _parts(der)[0]
+    (_, signed) = _parts(whole)[0]
+    fields = _parts(signed)
+    if fields[0][0] == _VERSION:
+        del fields[0]
+    _, _, _, (_, validity), (_, subject), _, *rest = fields
+    begins, ends = (_time_ns(*time) for time in _parts(validity))
+    named = [(oid, text.decode(errors="replace")) for _, names in _parts(subject) for oid, text in _pairs(names)]
+    extensions = [pair for tag, value in rest if tag == _EXTENSIONS for pair in _pairs(_parts(value)[0][1])]
+    return Certificate(
+        common_name=next((text for oid, text in named if oid == _COMMON_NAME), ""),
+        organizations=tuple(text for oid, text in named if oid == _ORGANIZATION),
+        not_before_ns=begins,
+        not_after_ns=ends,
+        names=frozenset(name for oid, value in extensions if oid == _ALTERNATIVES for name in _alternatives(value)),
+    )
+
+
+def _parts(data: bytes) -> list[tuple[int, bytes]]:
+    """Values that follow one another: their tags and contents. Raises IndexError and ValueError for what is cut off."""
+    found, at = [], 0
+    while at < len(data):
+        tag, length, at = data[at], data[at + 1], at + 2
+        if length & 0x80:
+            size = length & 0x7F
+            length, at = int.from_bytes(data[at : at + size]), at + size
+        if at + length > len(data):
+            raise ValueError("a value is longer than what it is in")
+        found.append((tag, data[at : at + length]))
+        at += length
+    return found
+
+
+def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Of sequences that begin with an identifier: that, and what they end with."""
+    for _, pair in _parts(data):
+        parts = _parts(pair)
+        yield parts[0][1], parts[-1][1]
+
+
+def _alternatives(value: bytes) -> Iterator[str]:
+    for tag, name in _parts(_parts(value)[0][1]):
+        if tag == _DNS:
+            yield name.decode("ascii")
+        elif tag == _ADDRESS:
+            yield str(ipaddress.ip_address(name))
+
+
+def _time_ns(tag: int, text: bytes) -> int:
+    told = text.decode("ascii")
+    if tag == _UTC_TIME:  # two digits of a year between 1950 and 2049
+        told = ("20" if told < "50" else "19") + told
+    return int(datetime.strptime(told, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()) * SECOND_NS

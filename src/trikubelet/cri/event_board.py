@@ -1,0 +1,91 @@
+"""Who listens to a runtime's events, and what they are told. The runtimes of our own have one each.
+
+An event is a hint to look. A listener that does not keep up loses the oldest ones, never the newest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+import trio
+
+from trikubelet.cri.v1 import api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+EVENTS_WAITING_MAX: Final = 1000
+
+
+class ShownSandbox(Protocol):
+    """What a board needs of a runtime's sandboxes."""
+
+    def status(self) -> pb.PodSandboxStatus:
+        """As ``PodSandboxStatus`` shows it."""
+
+
+class ShownContainer(Protocol):
+    """What a board needs of a runtime's containers."""
+
+    def status(self) -> pb.ContainerStatus:
+        """As ``ContainerStatus`` shows it."""
+
+
+class Listener:
+    """Owns the events one listener has not taken yet."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[pb.ContainerEventResponse] = deque(maxlen=EVENTS_WAITING_MAX)
+        self._news = trio.lowlevel.ParkingLot()
+
+    def put(self, event: pb.ContainerEventResponse) -> None:
+        """Add one."""
+        self._waiting.append(event)
+        self._news.unpark()
+
+    async def take(self) -> pb.ContainerEventResponse:
+        """Wait for the oldest."""
+        await trio.lowlevel.checkpoint()
+        while not self._waiting:
+            await self._news.park()
+        return self._waiting.popleft()
+
+
+class EventBoard:
+    """Owns the listeners."""
+
+    def __init__(self) -> None:
+        self._listeners: set[Listener] = set()
+
+    @contextmanager
+    def listen(self) -> Generator[Listener]:
+        """Hear every event for the length of the block."""
+        listener = Listener()
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)
+
+    def tell(
+        self,
+        id_: str,
+        kind: pb.ContainerEventType,
+        sandbox: ShownSandbox,
+        containers: Iterable[ShownContainer],
+        now_ns: int,
+    ) -> None:
+        """Something happened to container or sandbox ``id_``."""
+        if not self._listeners:
+            return
+        event = pb.ContainerEventResponse(
+            container_id=id_,
+            container_event_type=kind,
+            created_at=now_ns,
+            pod_sandbox_status=sandbox.status(),
+            containers_statuses=[container.status() for container in containers],
+        )
+        for listener in self._listeners:
+            listener.put(event)

@@ -1,0 +1,125 @@
+"""What the two lists of the CRI are made of, and how a part of one is asked for.
+
+Requests are made of a ``Part``. Replies stay undecoded: ``core.parts`` reads of their bytes what it takes to split and
+to join them. A chunk takes milliseconds, so others run between one and the next.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from trikubelet.core import parts
+from trikubelet.core.names import POD_NAMESPACE, POD_UID
+from trikubelet.core.relist import DecodeError
+from trikubelet.cri.v1 import api_pb2 as pb
+from trikubelet.model.runtime_errors import RuntimeFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class ListKind:
+    """What the two lists differ in. ``states`` by number, in the order in which a life passes through them."""
+
+    noun: str
+    request: Any
+    stream_request: Any
+    filter: Any
+    state: Any
+    states: Mapping[int, str]
+
+
+SANDBOXES: Final = ListKind(
+    noun="sandboxes",
+    request=pb.ListPodSandboxRequest,
+    stream_request=pb.StreamPodSandboxesRequest,
+    filter=pb.PodSandboxFilter,
+    state=pb.PodSandboxStateValue,
+    states={pb.SANDBOX_READY: "ready", pb.SANDBOX_NOTREADY: "not ready"},
+)
+CONTAINERS: Final = ListKind(
+    noun="containers",
+    request=pb.ListContainersRequest,
+    stream_request=pb.StreamContainersRequest,
+    filter=pb.ContainerFilter,
+    state=pb.ContainerStateValue,
+    states={  # one that its runtime lost track of is unknown, and exited once the runtime has found out
+        pb.CONTAINER_CREATED: "created",
+        pb.CONTAINER_RUNNING: "running",
+        pb.CONTAINER_UNKNOWN: "unknown",
+        pb.CONTAINER_EXITED: "exited",
+    },
+)
+
+Pods = dict[str, frozenset[str]]
+"""The UIDs of pods, by namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is asked for: everything, or what each field that is set narrows it down to. ``pods`` are those to split by,
+    once they are known."""
+
+    state: int | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    pods: Pods = field(default_factory=dict, compare=False)
+
+    def filter(self, kind: ListKind) -> Any:
+        """As a filter of the CRI; None for everything."""
+        wanted = {POD_NAMESPACE: self.namespace, POD_UID: self.uid}
+        labels = {name: value for name, value in wanted.items() if value is not None}
+        if self.state is not None:
+            return kind.filter(state=kind.state(state=self.state), label_selector=labels)
+        return kind.filter(label_selector=labels) if labels else None
+
+    def is_narrower(self, other: Part) -> bool:
+        """Whether it is a part of ``other``, and not the same."""
+        pairs = ((self.state, other.state), (self.namespace, other.namespace), (self.uid, other.uid))
+        return self != other and all(theirs in (None, mine) for mine, theirs in pairs)
+
+    def is_dead(self, kind: ListKind) -> bool:
+        """Whether what is in it has ended."""
+        return self.state == list(kind.states)[-1]
+
+    def words(self, kind: ListKind) -> str:
+        """For an operator: ``exited containers of namespace default``."""
+        state = "" if self.state is None else f"{kind.states[self.state]} "
+        of = f" of pod {self.uid}" if self.uid else f" of namespace {self.namespace}" if self.namespace else ""
+        return f"{state}{kind.noun}{of}"
+
+
+async def pods_of(chunks: Iterable[bytes]) -> Pods:
+    """The pods that have a sandbox in the list. Raises RuntimeFailure for a reply that cannot be read."""
+    found: dict[str, set[str]] = {}
+    for chunk in chunks:
+        with _readable(SANDBOXES):
+            pods = parts.pods_of(chunk)
+        for namespace, uids in pods.items():
+            found.setdefault(namespace, set()).update(uids)
+        await trio.lowlevel.checkpoint()
+    return {namespace: frozenset(uids) for namespace, uids in found.items()}
+
+
+async def joined(kind: ListKind, lists: Sequence[Sequence[bytes]]) -> list[bytes]:
+    """The chunks of several parts as those of one list, see ``core.parts``. Raises RuntimeFailure for a reply that
+    cannot be read."""
+    last_first = []
+    with _readable(kind):
+        for chunk in parts.joined(lists, is_sandbox=kind is SANDBOXES):
+            last_first.append(chunk)
+            await trio.lowlevel.checkpoint()
+    return last_first[::-1]
+
+
+@contextmanager
+def _readable(kind: ListKind) -> Iterator[None]:
+    try:
+        yield
+    except DecodeError as error:
+        raise RuntimeFailure(f"a list of {kind.noun} cannot be read: {error}", "INTERNAL") from error

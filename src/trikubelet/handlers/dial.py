@@ -1,0 +1,113 @@
+"""A connection to a container, made and used with as little as can be.
+
+Nearly always the address is numeric and the container on this machine. There the handshake is over before the call that
+begins it returns, though that does not say so. A thousand questions a second are asked this way, so what is done is a
+few calls of the kernel; who needs more than to send and receive once makes a stream of the socket. Names are looked up
+by Trio, in the threads of ``kit.lookups``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from functools import lru_cache
+from ipaddress import ip_address
+
+import trio
+
+from trikubelet.kit.causes import first_cause
+from trikubelet.model.handlers import Unreachable, authority
+
+RECEIVE_BYTES = 16 * 1024
+
+
+async def dial(host: str, port: int) -> socket.socket:
+    """A socket that is connected and does not block; a checkpoint only where that takes time. Raises Unreachable; not
+    for what takes too long, which is for the caller's cancel scope to say."""
+    family = _family(host)
+    if family is None:
+        return await _dial_by_name(host, port)
+    connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        code = connection.connect_ex((host, port))
+        if code == errno.EINPROGRESS and _is_connected(connection):
+            code = 0
+        elif code == errno.EINPROGRESS:
+            await trio.lowlevel.wait_writable(connection)
+            code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            why = words(OSError(code, os.strerror(code)))
+            raise Unreachable(f"dial tcp {authority(host, port)}: connect: {why}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_connected(connection: socket.socket) -> bool:
+    """Whether the handshake is over already. To ask costs a tenth of what it costs to be woken."""
+    try:
+        connection.getpeername()
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _family(host: str) -> socket.AddressFamily | None:
+    """Of a numeric address; None for a name."""
+    try:
+        return socket.AF_INET if ip_address(host).version == 4 else socket.AF_INET6
+    except ValueError:
+        return None
+
+
+async def _dial_by_name(host: str, port: int) -> socket.socket:
+    try:
+        stream = await trio.open_tcp_stream(host, port)
+    except (OSError, UnicodeError) as error:  # the latter for what can be no name
+        raise Unreachable(f"dial tcp {authority(host, port)}: {words(error)}") from error
+    # Trio's wrapper gives its socket up, so that there is one kind of connection from here on.
+    connection = socket.socket(fileno=stream.socket.detach())
+    connection.setblocking(False)
+    return connection
+
+
+async def send(connection: socket.socket, data: bytes) -> None:
+    """Send all of it; a checkpoint only where the kernel does not take it at once. Raises OSError."""
+    while data:
+        try:
+            data = data[connection.send(data) :]
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(connection)
+
+
+async def receive(connection: socket.socket) -> bytes:
+    """What comes next, b"" at the end. Always a checkpoint. Raises OSError."""
+    while True:
+        await trio.lowlevel.wait_readable(connection)
+        try:
+            return connection.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            continue  # woken for nothing
+
+
+def stream_of(connection: socket.socket) -> trio.SocketStream:
+    """The connection as Trio has them."""
+    return trio.SocketStream(trio.socket.from_stdlib_socket(connection))
+
+
+def words(error: BaseException) -> str:
+    """What the system says of an error, as it is read in the middle of a sentence."""
+    error = first_cause(error)
+    if isinstance(error, BaseExceptionGroup):  # of a name with several addresses: the first says enough
+        return words(error.exceptions[0])
+    if isinstance(error, OSError) and error.strerror:
+        # Where Trio adds words of its own, the system's are in the number. What a name's lookup says has none, and of
+        # TLS it is a number of OpenSSL's.
+        number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
+        said = os.strerror(number) if number > 0 else error.strerror
+        return said if said[1:2].isupper() else said[0].lower() + said[1:]
+    return str(error) or type(error).__name__

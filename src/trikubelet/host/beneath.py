@@ -1,0 +1,92 @@
+"""What a path leads to below a directory, whoever changes that directory meanwhile.
+
+A volume belongs to containers, who may put a symbolic link anywhere in it at any moment; the agent may go anywhere. So
+a path into a volume is never handed to the kernel as a whole. It is walked one name at a time, from the descriptor of
+each directory to the next, and links are read and followed here: up to the volume's root and never above it. One to an
+absolute path leads out, as the links of /proc and a container's view of its own root do, unless that path begins with
+the root's own: then the walk begins again at the root's descriptor, with what is left of it. What was reached is a
+descriptor, to which no later renaming can give another meaning.
+
+openat2(2) with RESOLVE_BENEATH does the same in one call since Linux 5.6. The walk is needed besides, to make what is
+missing and on older kernels, and one way is easier to trust than two.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Final
+
+LINKS_MAX: Final = 40
+"""The kernel's own limit."""
+LEVELS_MAX: Final = 256
+"""Each holds a descriptor while the walk lasts."""
+_PATH_FLAGS: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_beneath(root: str, path: str, *, make: bool) -> int:
+    """A descriptor (O_PATH) of what ``path`` leads to below the directory ``root``, for the caller to close. With
+    ``make``, directories that are missing are made, with the mode that the root has. Raises OSError: EXDEV for a path
+    that leads out, ENOENT, ELOOP, and what else the kernel says; FileNotFoundError names the part that is missing."""
+    # The root itself may be reached by links: its path is the node's, not the containers'.
+    reached = [os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
+    mode = stat.S_IMODE(os.fstat(reached[0]).st_mode)
+    todo, links = path.split("/")[::-1], 0
+    try:
+        while todo:
+            name = todo.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                os.close(reached.pop())
+                if not reached:
+                    raise OSError(errno.EXDEV, "leads out of the volume", path)
+                continue
+            if len(reached) > LEVELS_MAX:
+                raise OSError(errno.ENAMETOOLONG, "too many directories below one another", path)
+            found = _step(reached[-1], name, mode if make else None)
+            reached.append(found)
+            if stat.S_ISLNK(os.fstat(found).st_mode):
+                links += 1
+                target = os.readlink("", dir_fd=found)
+                os.close(reached.pop())
+                if links > LINKS_MAX:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                if target.startswith("/"):
+                    target = _below(target, root, reached[0])
+                    while len(reached) > 1:
+                        os.close(reached.pop())
+                todo += target.split("/")[::-1]
+        return reached.pop()
+    finally:
+        for fd in reached:
+            os.close(fd)
+
+
+def _below(target: str, root: str, root_fd: int) -> str:
+    """What is left of an absolute path that begins with the root's, by either of its names. Raises OSError: EXDEV."""
+    for name in (os.readlink(f"/proc/self/fd/{root_fd}"), root):
+        if f"{target}/".startswith(f"{name.rstrip('/')}/"):
+            return target[len(name.rstrip("/")) :]
+    raise OSError(errno.EXDEV, "a link to an absolute path leads out of the volume", target)
+
+
+def _step(directory: int, name: str, mode: int | None) -> int:
+    """A descriptor of one name in a directory, be it a link; made with ``mode``, as a directory, if it is missing."""
+    try:
+        return os.open(name, _PATH_FLAGS, dir_fd=directory)
+    except FileNotFoundError:
+        if mode is None:
+            raise
+    try:
+        os.mkdir(name, mode, dir_fd=directory)
+    except FileExistsError:  # somebody was quicker; it is what he made of it
+        return os.open(name, _PATH_FLAGS, dir_fd=directory)
+    # Not the umask's but the volume's mode, and not by name: it may be another directory by now.
+    made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        os.fchmod(made, mode)
+        return os.open(".", _PATH_FLAGS, dir_fd=made)
+    finally:
+        os.close(made)

@@ -1,0 +1,123 @@
+"""The files of containers' logs on the real disk, while they are written (``ports.ContainerLogs``).
+
+The path of a log is the runtime's word, and this process may rename and remove anything: so what is not below the pods'
+logs, once the links on the way are followed, is not touched, and neither is what is no plain file. Looking and renaming
+is done at once, for the disk is local; compressing takes seconds, in a thread out of a share of its own, a block at a
+time. A compressed part gets its name when all of it is on the disk, so a power cut costs no lines.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import shutil
+import stat
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.log_rotation import PACKED, UNFINISHED, is_part
+from trikubelet.host.plain_file import open_plain
+
+if TYPE_CHECKING:
+    from trikubelet.kit.threads import ThreadPool
+
+BLOCK_BYTES: Final = 64 * 1024
+LEVEL: Final = 6
+"""Of compression: zlib's default, and that of upstream."""
+
+
+class DiskContainerLogs:
+    """Owns nothing: the files are the truth."""
+
+    def __init__(self, logs: Path, threads: ThreadPool) -> None:
+        """``logs``: the directory of the pods' logs."""
+        self._logs = logs
+        self._threads = threads
+
+    def size_bytes(self, path: str) -> int | None:
+        """How long the file being written is; None where there is none. Raises OSError for what is no file."""
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:
+            return None if os.path.isdir(os.path.dirname(path)) else 0
+        except ValueError as error:  # a name that no file can have
+            raise OSError(errno.EINVAL, str(error), path) from error
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "no plain file", path)
+        return found.st_size
+
+    def parts(self, path: str) -> frozenset[str]:
+        """What was rotated away, and what was left half done."""
+        directory, name = os.path.split(self._inside(path))
+        start = f"{name}."
+        with os.scandir(directory) as entries:
+            return frozenset(
+                entry.name.removeprefix(start)
+                for entry in entries
+                if entry.name.startswith(start)
+                and is_part(entry.name.removeprefix(start))
+                and entry.is_file(follow_symlinks=False)
+            )
+
+    def remove(self, path: str, part: str) -> None:
+        """Remove a part."""
+        Path(f"{self._inside(path)}.{part}").unlink(missing_ok=True)
+
+    def set_aside(self, path: str, part: str) -> None:
+        """Rename the file being written to a part that is not there."""
+        inside = self._inside(path)
+        os.rename(inside, f"{inside}.{part}")
+
+    def put_back(self, path: str, part: str) -> None:
+        """Undo that, unless the runtime has opened a new file meanwhile, which a rename would lose."""
+        inside = self._inside(path)
+        with suppress(FileExistsError, FileNotFoundError):
+            os.link(f"{inside}.{part}", inside)
+            os.unlink(f"{inside}.{part}")
+
+    async def compress(self, path: str, part: str) -> None:
+        """Put a compressed part in place of a plain one, in a thread."""
+        await self._threads.run(partial(_compress, f"{self._inside(path)}.{part}"))
+
+    def _inside(self, path: str) -> str:
+        """The path without links on the way to the file. Raises PermissionError outside the pods' logs."""
+        given = Path(path)
+        directory = Path(os.path.realpath(given.parent))
+        if not given.is_absolute() or Path(os.path.realpath(self._logs)) not in directory.parents or given.name == "..":
+            raise PermissionError(errno.EPERM, f"the runtime names it, but it is not below {self._logs}", path)
+        return str(directory / given.name)
+
+
+def _compress(plain: str) -> None:
+    unfinished, packed = plain + UNFINISHED, plain + PACKED
+    try:
+        _pack(plain, unfinished)
+        os.rename(unfinished, packed)
+    except FileNotFoundError:
+        return  # the container and its logs were removed meanwhile
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+    try:
+        os.unlink(plain)
+    except FileNotFoundError:
+        Path(packed).unlink(missing_ok=True)  # whoever removed the log has not seen this
+
+
+def _pack(plain: str, unfinished: str) -> None:
+    """Write what is in ``plain`` to ``unfinished``, compressed, down to the disk. It keeps its mode, and its time,
+    which says when the last line was written. The format has room for a time, too, but not for every time that a file
+    may have; it is left out."""
+    with open_plain(plain, follows_links=False) as source:
+        found = os.fstat(source.fileno())
+        number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(number, "wb") as target:
+            os.fchmod(number, stat.S_IMODE(found.st_mode))
+            with gzip.GzipFile("", "wb", LEVEL, target, mtime=0) as packer:
+                shutil.copyfileobj(source, packer, BLOCK_BYTES)
+            target.flush()
+            os.fsync(number)
+            os.utime(number, ns=(found.st_atime_ns, found.st_mtime_ns))

@@ -1,0 +1,117 @@
+"""This machine as the doctor looks at it: sysctls, disks, ports, the kernel's clock, network configurations.
+
+All of it is read and nothing changed; a port is tried by listening on it for a moment. Disks may hang, so whoever asks
+does it in a thread. A test points ``root`` at a directory of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.doctor import SYSCTLS, Disk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_TIMEX_BYTES: Final = 256
+"""More than the kernel's struct timex has (208)."""
+_TIME_ERROR: Final = 5
+_CNI_ENDINGS: Final = (".conf", ".conflist", ".json")
+
+
+def read_sysctls(names: Iterable[str] = SYSCTLS, root: Path = Path("/")) -> dict[str, int | None]:
+    """What the kernel has of these; None where it has no such thing, or it is no number."""
+    found: dict[str, int | None] = {}
+    for name in names:
+        found[name] = None
+        with suppress(OSError, ValueError):
+            found[name] = int((root / "proc/sys" / name.replace(".", "/")).read_text())
+    return found
+
+
+def read_disk(place: Path) -> Disk:
+    """The file system a path lies on, or will lie on once it is made. Raises OSError."""
+    there = next(path for path in (place, *place.parents) if path.exists())
+    told = os.statvfs(there)
+    return Disk(
+        place=str(place),
+        bytes_=told.f_blocks * told.f_frsize,
+        bytes_free=told.f_bavail * told.f_frsize,
+        inodes=told.f_files,
+        inodes_free=told.f_favail,
+        read_only=bool(told.f_flag & os.ST_RDONLY),
+    )
+
+
+def read_networks(root: Path = Path("/")) -> Sequence[str]:
+    """The names of the CNI configurations in the usual directory, the one that counts first."""
+    try:
+        return sorted(name for name in os.listdir(root / "etc/cni/net.d") if name.endswith(_CNI_ENDINGS))
+    except OSError:
+        return []
+
+
+def is_by_systemd(root: Path = Path("/")) -> bool:
+    """Whether systemd runs this machine (sd_booted(3))."""
+    return (root / "run/systemd/system").is_dir()
+
+
+def is_synchronised() -> bool | None:
+    """Whether the kernel believes its clock is kept right (adjtimex(2), reading only); None where it does not say."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    state = libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
+    return None if state < 0 else state != _TIME_ERROR
+
+
+def newest_change_ns(places: Iterable[Path]) -> int:
+    """When the newest of some files was changed; 0 where none is there."""
+    newest = 0
+    for place in places:
+        with suppress(OSError):
+            newest = max(newest, place.stat().st_mtime_ns)
+    return newest
+
+
+def is_taken(address: str, port: int) -> bool:
+    """Whether somebody else listens on a TCP port. What cannot be tried counts as free: the agent will say why."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((address, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
+def holders_of(name: str, root: Path = Path("/")) -> dict[int, Path]:
+    """Which other processes have a file of this name open, and how it is reached from here, be it in a container's file
+    system (proc_pid_root(5)). Root alone sees other users' processes; of several such files of one process one is told.
+    """
+    found = {}
+    for entry in (root / "proc").glob("[0-9]*"):
+        opened: list[str] = []
+        with suppress(OSError):  # it has ended meanwhile, or is another user's
+            opened = os.listdir(entry / "fd")
+        for number in opened:
+            with suppress(OSError):  # it is closed meanwhile
+                file = (entry / "fd" / number).readlink()
+                if file.name == name and int(entry.name) != os.getpid():
+                    found[int(entry.name)] = entry / "root" / file.relative_to("/")
+    return found
+
+
+def processes_named(name: str, root: Path = Path("/")) -> Sequence[int]:
+    """The ids of the processes whose program is called so (proc_pid_comm(5)), the lowest first."""
+    found = []
+    for entry in (root / "proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if (entry / "comm").read_text().strip() == name:
+                found.append(int(entry.name))
+    return sorted(found)

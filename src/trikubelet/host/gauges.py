@@ -1,0 +1,217 @@
+"""What the kernel has measured, read when somebody asks: cgroups of either version, /proc, file systems, directories.
+
+    pods(places)   <tree>/kubepods/…/pod<uid>/{cpu.stat, memory.stat, …}   and the same of each container in it
+                   /proc/<a process of the pod>/net/dev                     the pod's network
+    node()         /proc/{stat, meminfo, vmstat, loadavg, net/dev}
+    disk(path)     statvfs          directory(path)   statvfs of a mount of its own, else every file below it
+
+All of it blocks, and file systems may hang: called in threads (``ports.Gauges``). Nearly every file is read in one
+system call, because what a scrape costs is the number of files times that.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.stats import cgroup_files, proc_files
+from trikubelet.host.cgroups import MOUNTINFO, read_hierarchies
+from trikubelet.model.usage import Depth, FsUsage, Interface, NodeGauges, PodGauges, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trikubelet.model.usage import PodPlace
+    from trikubelet.ports import Clock
+
+PROC: Final = Path("/proc")
+CPUS: Final = Path("/sys/devices/system/cpu")
+_FILE_BYTES_MAX: Final = 1 << 18
+_STEP_BYTES: Final = 1 << 14
+"""Of one reading. Python takes memory for as much as is asked for, and malloc has the kernel map 256 KiB each time,
+which cost more than all the rest of reading a file of a hundred bytes. Nearly all are shorter than this."""
+_BLOCK_BYTES: Final = 512
+"""Of ``st_blocks``, whatever the file system's own blocks are (stat(2))."""
+ROOT_CGROUP: Final = "/"
+
+
+class HostGauges:
+    """Reads this machine (``ports.Gauges``). Owns nothing."""
+
+    def __init__(self, clock: Clock, mountinfo: Path = MOUNTINFO, proc: Path = PROC, cpus: Path = CPUS) -> None:
+        self._clock = clock
+        self._proc = str(proc)
+        self._mountinfo = str(mountinfo)
+        self._kernel = _read(f"{proc}/sys/kernel/osrelease").decode(errors="replace").strip()
+        self._cores, self._sockets = _topology(cpus)
+        found = read_hierarchies(mountinfo, cgroup_files.CONTROLLERS)
+        self._version = found.version
+        self._trees = {name: str(path) for name, path in found.of.items()}
+        if found.version == 2:
+            self._trees[""] = str(found.trees[0])
+
+    def pods(self, places: Sequence[PodPlace], depth: Depth) -> Sequence[PodGauges]:
+        """Each pod, in the order of the places."""
+        return [self._pod(place, depth) for place in places]
+
+    def _pod(self, place: PodPlace, depth: Depth) -> PodGauges:
+        own = "/".join(place.cgroup)
+        children = self._children(own)
+        groups = {
+            id_: f"{own}/{name}"
+            for id_ in (place.sandbox, *place.containers)
+            if (name := cgroup_files.container_cgroup(children, id_)) is not None
+        }
+        network = () if depth is Depth.LOAD else self._network(groups.values())
+        groups.pop(place.sandbox, None)
+        read = ((id_, self._usage(group, depth)) for id_, group in groups.items())
+        return PodGauges(self._usage(own, depth), {id_: used for id_, used in read if used is not None}, network)
+
+    def cgroup(self, path: str, depth: Depth) -> Usage | None:
+        """One cgroup by its path below the root of the trees; None where there is none."""
+        return self._usage(path.strip("/"), depth)
+
+    def own_cgroup(self) -> str:
+        """The path of the cgroup this process is in; ``/`` where it has none of its own."""
+        for line in _read(f"{self._proc}/self/cgroup").decode(errors="surrogateescape").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if (not controllers) if self._version == 2 else ("cpuacct" in controllers.split(",")):
+                return path
+        return ROOT_CGROUP
+
+    def node(self, depth: Depth) -> NodeGauges:
+        """The machine. Raises OSError where /proc cannot be read."""
+        at_ns = self._clock.now_ns()
+        texts = {name: _read(f"{self._proc}/{name}") for name in proc_files.FILES}
+        found: tuple[Interface, ...] = ()
+        if depth is not Depth.LOAD:
+            # The agent lives in the node's network. The first process may be somebody else's, and not to be looked at.
+            found = proc_files.of_machine(proc_files.interfaces(_read(f"{self._proc}/self/net/dev")))
+        try:
+            machine = proc_files.machine(texts, at_ns, found)
+        except (KeyError, ValueError, IndexError) as error:
+            raise OSError(f"{self._proc} cannot be understood: {error!r}") from error
+        return machine._replace(kernel=self._kernel, cores=self._cores, sockets=self._sockets)
+
+    def disk(self, path: str) -> FsUsage:
+        """The file system a path is on. Raises OSError."""
+        found = os.statvfs(path)
+        return FsUsage(
+            at_ns=self._clock.now_ns(),
+            used_bytes=(found.f_blocks - found.f_bfree) * found.f_frsize,
+            inodes_used=found.f_files - found.f_ffree,
+            available_bytes=found.f_bavail * found.f_frsize,
+            capacity_bytes=found.f_blocks * found.f_frsize,
+            inodes_free=found.f_ffree,
+            inodes=found.f_files,
+        )
+
+    def device(self, path: str) -> str:
+        """What the file system that a path is on was mounted from; empty where no mount says. Raises OSError."""
+        number = os.stat(path).st_dev
+        sign = f" {os.major(number)}:{os.minor(number)} ".encode()
+        mounts = _read(self._mountinfo).splitlines()
+        told = next((line for line in mounts if sign in line.partition(b" - ")[0]), b"")
+        return next(iter(told.partition(b" - ")[2].split()[1:2]), b"").decode(errors="replace")
+
+    def directory(self, path: str) -> FsUsage:
+        """A directory with all below it on the same file system; of one that is a mount of its own, the file system.
+        Raises OSError when it cannot be read itself, NotADirectoryError for anything else, as a device that was mounted
+        from /dev: its file system is /dev's own. What goes while it is counted does not count."""
+        found = os.lstat(path)
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "only directories are measured", path)
+        device = found.st_dev
+        disk = self.disk(path)
+        if device != os.lstat(os.path.dirname(path)).st_dev:
+            return disk
+        used, inodes = _walk(path, device)
+        return FsUsage(
+            disk.at_ns, used, inodes, disk.available_bytes, disk.capacity_bytes, disk.inodes_free, disk.inodes
+        )
+
+    # ---- cgroups ----
+
+    def _usage(self, path: str, depth: Depth) -> Usage | None:
+        at_ns = self._clock.now_ns()
+        texts = {}
+        for controller, file in cgroup_files.files(self._version, depth):
+            if (tree := self._trees.get(controller)) is not None and (text := _read(f"{tree}/{path}/{file}")):
+                texts[file] = text
+        return cgroup_files.usage(self._version, texts, at_ns)
+
+    def _children(self, path: str) -> list[str]:
+        # Of version 1 the tree of pids has the fewest files of its own, and so the shortest list.
+        tree = self._trees.get("") or self._trees.get("pids") or self._trees.get("memory")
+        try:
+            return [] if tree is None else os.listdir(f"{tree}/{path}")
+        except OSError:
+            return []
+
+    def _network(self, groups: Iterable[str]) -> tuple[Interface, ...]:
+        """The network of a pod, by the first process in its cgroups: the sandbox's, or a container's where that has
+        none, as with CRI-O. Nothing where that is the machine's own."""
+        tree = self._trees["" if self._version == 2 else "memory"]
+        pids = next(filter(None, (_read(f"{tree}/{group}/cgroup.procs").split() for group in groups)), None)
+        if pids is None:
+            return ()
+        pid = pids[0].decode()
+        try:
+            if os.readlink(f"{self._proc}/{pid}/ns/net") == os.readlink(f"{self._proc}/self/ns/net"):
+                return ()
+        except OSError:  # it has just ended
+            return ()
+        return proc_files.interfaces(_read(f"{self._proc}/{pid}/net/dev"))
+
+
+def _topology(cpus: Path) -> tuple[int, int]:
+    """How many cores there are in how many sockets; nothing where the machine does not tell."""
+    names = ("physical_package_id", "core_id")
+    told = {tuple(_read(f"{one}/{name}") for name in names) for one in cpus.glob("cpu[0-9]*/topology")}
+    return len(told), len({socket for socket, _ in told})
+
+
+def _read(path: str) -> bytes:
+    """A small file of the kernel's; nothing where it is not, or cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        text = some = os.read(fd, _STEP_BYTES)
+        while len(some) == _STEP_BYTES and len(text) < _FILE_BYTES_MAX:
+            text += (some := os.read(fd, _STEP_BYTES))
+        return text
+    except OSError:  # a cgroup that has just gone, pressure that the kernel does not count
+        return b""
+    finally:
+        os.close(fd)
+
+
+def _walk(path: str, device: int) -> tuple[int, int]:
+    """Bytes and inodes below a directory, itself included. A file of several names counts once, and links lead nowhere:
+    a container may have put them there."""
+    used, inodes, seen = 0, 0, set()
+    waiting = [path]
+    while waiting:
+        directory = waiting.pop()
+        try:
+            found = os.lstat(directory)
+            with os.scandir(directory) as entries:
+                stats = [(entry.path, entry.stat(follow_symlinks=False)) for entry in entries]
+        except OSError:
+            continue
+        used, inodes = used + found.st_blocks * _BLOCK_BYTES, inodes + 1
+        for name, one in stats:
+            if one.st_dev != device:
+                continue
+            if stat.S_ISDIR(one.st_mode):
+                waiting.append(name)
+            elif one.st_nlink == 1 or one.st_ino not in seen:
+                used, inodes = used + one.st_blocks * _BLOCK_BYTES, inodes + 1
+                if one.st_nlink > 1:
+                    seen.add(one.st_ino)
+    return used, inodes

@@ -1,0 +1,75 @@
+"""Runs mount(8) and umount(8): for so long, and then they are left behind.
+
+    run ─► ended ─► what it said, where it failed
+        └► not within its time ─► killed ─► dead, or left behind ─► TimeoutError
+
+What waits for a device or a server that is gone may sleep where no signal reaches it. To wait for its end would be to
+hang with it: its thread, and what was to be tried after it. So it is left behind until it ends by itself; until then
+the same is not begun again, and a mount that is tried for days costs one process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RUN_SECONDS_MAX: Final = 50.0
+"""Twice that, and twice the time to die, is less than the two minutes a pod waits for its volumes."""
+DIE_SECONDS_MAX: Final = 1.0
+
+_left: Final[dict[tuple[str, ...], subprocess.Popen[str]]] = {}
+"""What did not die of being killed, by its words. Of this process, as its children are."""
+_leaving: Final = threading.Lock()
+
+
+def run(command: Sequence[str], *fds: int) -> None:
+    """Run a program to its end; it has the descriptors ``fds``, too. Blocks: call it in a thread. Raises TimeoutError
+    where it does not end, and OSError with its words where it fails."""
+    words, said = tuple(command), " ".join(command)
+    if _is_left(words):
+        raise TimeoutError(f"{said}: it was killed a while ago and has not ended yet")
+    process = subprocess.Popen(  # noqa: S603 - the callers' own words
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        pass_fds=fds,
+        start_new_session=True,
+    )
+    try:
+        _, complaint = process.communicate(timeout=RUN_SECONDS_MAX)
+    except subprocess.TimeoutExpired as error:
+        _put_down(words, process)
+        raise TimeoutError(f"{said}: did not end within {RUN_SECONDS_MAX:g}s") from error
+    if process.returncode != 0:
+        raise OSError(f"{said}: {complaint.strip() or f'exit status {process.returncode}'}")
+
+
+def _put_down(words: tuple[str, ...], process: subprocess.Popen[str]) -> None:
+    """Kill it with the helpers it has started, and have done with it, dead or not."""
+    with suppress(ProcessLookupError, PermissionError):  # it has ended, or is another user's
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        process.wait(DIE_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        with _leaving:
+            _left[words] = process
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def _is_left(words: tuple[str, ...]) -> bool:
+    """Whether one of these words is still there. Those that have ended meanwhile are forgotten."""
+    with _leaving:
+        for one in [one for one, process in _left.items() if process.poll() is not None]:
+            del _left[one]
+        return words in _left

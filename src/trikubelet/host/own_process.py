@@ -1,0 +1,46 @@
+"""What the kernel says of this process: its memory, its time, its files. (proc_pid_stat(5), proc_pid_statm(5))"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trikubelet.kit.open_files import open_files_max
+
+_PROC: Final = Path("/proc")
+_START_FIELD: Final = 19
+"""``starttime``, counted from the field behind the command."""
+
+
+class OwnProcess(NamedTuple):
+    """This process at one moment. ``started_seconds``: since the Unix epoch."""
+
+    virtual_bytes: int
+    resident_bytes: int
+    cpu_seconds: float
+    started_seconds: float
+    open_files: int
+    open_files_max: int
+
+
+def own_process(proc: Path = _PROC) -> OwnProcess:
+    """Look. The kernel answers at once. Raises OSError where /proc cannot be read."""
+    virtual, resident = (proc / "self/statm").read_text().split()[:2]
+    page, used = os.sysconf("SC_PAGE_SIZE"), os.times()
+    return OwnProcess(
+        int(virtual) * page,
+        int(resident) * page,
+        used.user + used.system,
+        _started_seconds(proc),
+        len(os.listdir(proc / "self/fd")) - 1,  # but for the one that is read here
+        open_files_max(),
+    )
+
+
+@cache
+def _started_seconds(proc: Path) -> float:
+    ticks = int((proc / "self/stat").read_text().rpartition(")")[2].split()[_START_FIELD])
+    booted = next(line for line in (proc / "stat").read_text().splitlines() if line.startswith("btime "))
+    return int(booted.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")

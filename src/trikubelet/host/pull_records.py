@@ -1,0 +1,115 @@
+"""The records of pulled images on the real disk (``ports.PullRecords``), at upstream's places and in its form.
+
+    <root>/image_manager/pulling/sha256-<of the image's name>   an ImagePullIntent
+    <root>/image_manager/pulled/sha256-<of the runtime's id>    an ImagePulledRecord
+
+A file is there whole or not at all, after a power cut too: an image whose record is lost would be anybody's. So each is
+flushed, in threads (``kit.disk``); where the disk hangs no image is given out, and its pod tries again.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from trikubelet.kit.disk import on_disk
+from trikubelet.kit.private_file import write_privately
+from trikubelet.model.decoding import decode_object
+from trikubelet.model.pull_records import API_VERSIONS, PulledRecord, PullIntent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from trikubelet.kit.threads import ThreadPool
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", PulledRecord, PullIntent)
+R = TypeVar("R")
+
+MODE: Final = 0o700
+
+
+class DiskPullRecords:
+    """Owns the files. Those that cannot be read are told of once at each look, in the log."""
+
+    def __init__(self, root: Path, threads: ThreadPool) -> None:
+        self._pulling = root / "image_manager" / "pulling"
+        self._pulled = root / "image_manager" / "pulled"
+        self._threads = threads
+        for directory in (self._pulling, self._pulled):
+            directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+
+    async def pulled(self, image_ref: str) -> PulledRecord | None:
+        """See ``ports.PullRecords``; so for all below."""
+        return await self._run(partial(_read, self._pulled / _name(image_ref), PulledRecord))
+
+    async def all_pulled(self) -> Sequence[PulledRecord]:
+        return await self._run(partial(_read_all, self._pulled, PulledRecord))
+
+    async def keep(self, record: PulledRecord) -> None:
+        await self._write(self._pulled / _name(record.image_ref), record)
+
+    async def forget(self, image_ref: str) -> None:
+        await self._remove(self._pulled / _name(image_ref))
+
+    async def intend(self, image: str) -> None:
+        await self._write(self._pulling / _name(image), PullIntent(image=image))
+
+    async def is_intended(self, image: str) -> bool:
+        return await self._run((self._pulling / _name(image)).exists)
+
+    async def intents(self) -> Sequence[str]:
+        return [intent.image for intent in await self._run(partial(_read_all, self._pulling, PullIntent))]
+
+    async def settle(self, image: str) -> None:
+        await self._remove(self._pulling / _name(image))
+
+    async def _write(self, path: Path, record: PulledRecord | PullIntent) -> None:
+        await self._run(partial(write_privately, path, msgspec.json.encode(record)), str(path))
+
+    async def _remove(self, path: Path) -> None:
+        await self._run(partial(path.unlink, missing_ok=True), str(path))
+
+    async def _run(self, work: Callable[[], R], changes: str = "") -> R:
+        try:
+            return await on_disk(self._threads, work, changes)
+        except OSError as error:
+            if error.filename is None:  # a full disk is told of where one writes, which has no name any more
+                error.filename = changes or str(self._pulled.parent)
+            raise
+
+
+def _name(of: str) -> str:
+    return f"sha256-{sha256(of.encode()).hexdigest()}"
+
+
+def _read(path: Path, type_: type[T]) -> T | None:
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        record = decode_object(text, type_)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if record.kind != type_.KIND or record.api_version not in API_VERSIONS:
+        raise ValueError(f"{path}: it is a {record.api_version} {record.kind}")
+    return record
+
+
+def _read_all(directory: Path, type_: type[T]) -> list[T]:
+    found = []
+    for path in sorted(directory.iterdir()):
+        if path.name.startswith("sha256-") and not path.suffix:  # else it was being written
+            try:
+                if (record := _read(path, type_)) is not None:
+                    found.append(record)
+            except ValueError as error:
+                log.warning("A record of pulled images cannot be read: %s", error)
+    return found

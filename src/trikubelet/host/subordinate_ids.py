@@ -1,0 +1,63 @@
+"""Which ids the administrator has set aside for pods that have users of their own.
+
+As upstream, they are the subordinate ids (subuid(5), subgid(5)) of a user called ``kubelet``, and ``getsubids`` tells
+them, wherever they are kept. Where there is no such user or no such program, none are set aside. The composition root
+asks once, at start, and ``core.user_namespaces`` reads the answer. A directory service that is away ends no start: that
+is no administrator's word that will not do, and only pods that want users of their own have a part in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import pwd
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.user_namespaces import Unsaid
+from trikubelet.kit.program import ProgramFailed, run_program
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.core.user_namespaces import SubordinateIds
+
+log = logging.getLogger(__name__)
+
+USER: Final = "kubelet"
+PROGRAM: Final = "getsubids"
+ANSWER_SECONDS_MAX: Final = 10.0
+"""A directory service may be asked, and may be away."""
+
+
+async def read_subordinate_ids(environment: Mapping[str, str]) -> SubordinateIds:
+    """What ``getsubids`` prints of the user's users and groups; Unsaid where nobody says in time whether there is such
+    a user. ``environment`` has the PATH it is looked for in. Raises StartFailed where the program fails."""
+    try:
+        with trio.fail_after(ANSWER_SECONDS_MAX):
+            await ThreadPool("user database", 1).run(partial(pwd.getpwnam, USER))
+    except KeyError:
+        return None
+    except trio.TooSlowError:
+        why = f"nobody said within {ANSWER_SECONDS_MAX:g} s, when the agent started, whether there is a user {USER}"
+        log.warning("Pods get no users of their own: %s; start it again when the node's user database answers", why)
+        return Unsaid(why)
+    program = shutil.which(PROGRAM, path=environment.get("PATH"))
+    if program is None:
+        log.info("There is a user %s, and no %s to tell its subordinate ids: pods may have any", USER, PROGRAM)
+        return None
+    users = await _asked([program, USER], environment)
+    return users, await _asked([program, "-g", USER], environment)
+
+
+async def _asked(command: list[str], environment: Mapping[str, str]) -> str:
+    try:
+        told = await run_program(command, environment, run_seconds_max=ANSWER_SECONDS_MAX)
+    except ProgramFailed as error:
+        why = "is the user kubelet in /etc/subuid and /etc/subgid?"
+        raise StartFailed(f"{' '.join(command)}: {error} ({why})") from error
+    return told.decode(errors="replace")

@@ -1,0 +1,40 @@
+"""How much of requests a server holds at a time, for all its connections together.
+
+    bytes that came ─► Share.hold ─► up to what each may: always
+                          ├─ beyond it, out of the Store that all share ─► until the request is answered
+                          └─ nothing left there ─► refused; who asks for little never notices
+
+A thousand clients who have proved nothing yet may each send nearly a megabyte of headers and stop. Nearly every request
+is smaller than what its connection may always hold, so whoever fills the store keeps only large ones from being read.
+"""
+
+from __future__ import annotations
+
+
+class Store:
+    """Owns how many bytes connections may still hold beyond what each may by itself."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.left = bytes_max
+
+
+class Share:
+    """Owns how many bytes one connection holds."""
+
+    def __init__(self, store: Store, own_bytes_max: int) -> None:
+        """``own_bytes_max``: so many need nothing of the store."""
+        self._store = store
+        self._own_bytes_max = own_bytes_max
+        self._borrowed = 0
+        self.held = 0
+
+    def hold(self, size: int) -> bool:
+        """Hold ``size`` bytes in place of what was held. Whether there is room for them, as for fewer there always is;
+        without room all stays as it was."""
+        borrowed = max(0, size - self._own_bytes_max)
+        more = borrowed - self._borrowed
+        if more > self._store.left:
+            return False
+        self._store.left -= more
+        self._borrowed, self.held = borrowed, size
+        return True

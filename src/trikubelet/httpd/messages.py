@@ -1,0 +1,113 @@
+"""What a handler is given and gives back, and the limits it is served under. See ``httpd.server``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from trikubelet.model.certificates import Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. ``path`` is decoded and has no query; of a ``query`` key given twice the first counts, as in Go, and
+    ``repeated`` has all its values; ``headers`` have lower-case names, and the values of a repeated one are joined by
+    commas. ``certificate`` is the client's, as far as TLS has found it good when the connection began; None where there
+    was none. ``gone`` waits until the client has ended its side: whose answer takes long may give it up then. One task
+    may wait, and only until the answer begins."""
+
+    method: str
+    path: str
+    query: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    certificate: Certificate | None = None
+    repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gone: Callable[[], Awaitable[None]] = field(default=trio.sleep_forever, compare=False, repr=False)
+
+    @property
+    def upgrade(self) -> str:
+        """The protocol the client would go on with, in lower case; "" where it wants none."""
+        options = [option.strip() for option in self.headers.get("connection", "").lower().split(",")]
+        return self.headers.get("upgrade", "").lower() if "upgrade" in options else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One response. A ``body`` of bytes is sent with its length, an iterator's chunks as they come; the iterator is
+    closed, if it can be, whether or not it was read to its end. The answer to HEAD leaves the body out by itself."""
+
+    status: int = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | AsyncIterator[bytes] = b""
+
+
+Accept = Callable[["Mapping[str, str]"], Awaitable[trio.abc.Stream]]
+"""Sends ``101 Switching Protocols`` with those headers; what the client's connection is from there on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The answer to a request that wants another protocol, from its own beginning to the connection's end.
+
+    ``converse`` is called with the way to accept. It returns None once it is done with the connection, which is closed
+    then; or, without having accepted, a response, after which all goes on in HTTP."""
+
+    converse: Callable[[Accept], Awaitable[Response | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """What one client may take."""
+
+    connections_max: int = 64
+    """Where nobody makes room (``httpd.crowd``), further ones are told 503 and closed; over TLS, and beyond twice as
+    many, they are closed without a word."""
+    header_bytes_max: int = 64 * 1024
+    """Request line and headers together (431 when exceeded)."""
+    body_bytes_max: int = 1024 * 1024
+    """A request's body (413 when exceeded)."""
+    held_bytes_max: int = 16 * 1024
+    """Of what a connection sends and nobody has answered yet, it may always hold so much."""
+    shared_bytes_max: int = 16 * 1024 * 1024
+    """What all connections together may hold beyond that (503 for who finds no room)."""
+    handshake_seconds_max: float = 10.0
+    """From a connection's beginning to the end of its TLS handshake."""
+    idle_seconds_max: float = 90.0
+    """From the end of a response (or the connection's beginning) to the whole of the next request."""
+    stranger_seconds_max: float = 10.0
+    """The same, if less, on a connection that was told nothing yet but refusals (``httpd.crowd``)."""
+    send_seconds_max: float = 30.0
+    """One write to a client that does not read."""
+    stream_seconds_max: float = 4 * 3600.0
+    """One write of a body that comes bit by bit, as a log: its reader may be somebody at a pager, who would take a cut
+    for the end (upstream: 4 h)."""
+
+
+def text(body: str, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
+    """Plain text; a final newline is added."""
+    typed = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff", **(headers or {})}
+    return Response(status, typed, f"{body.rstrip()}\n".encode())
+
+
+def bare(body: str, status: int) -> Response:
+    """Plain text as it is, for whoever hands it on."""
+    return Response(
+        status, {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}, body.encode()
+    )
+
+
+def json(value: object, status: int = HTTPStatus.OK) -> Response:
+    """A value msgspec can encode, as JSON."""
+    return Response(status, {"content-type": "application/json"}, msgspec.json.encode(value))
+
+
+Handler = Callable[[Request], Awaitable[Response | Upgrade]]

@@ -1,0 +1,56 @@
+"""What having images on the node has measured, as plain data. (upstream-behaviour.md §1.22)"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple
+
+from trikubelet.kit.distribution import Distributions
+
+SECONDS: Final = (
+    *(1.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0),
+    *(600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0),
+)
+"""Upper bounds of how long pulls take: upstream's."""
+_MIB: Final = 1 << 20
+_GIB: Final = 1 << 30
+_SIZES: Final = (
+    (100 * _GIB, "GT100GB"),
+    (60 * _GIB, "60GB-100GB"),
+    (40 * _GIB, "40GB-60GB"),
+    (30 * _GIB, "30GB-40GB"),
+    (20 * _GIB, "20GB-30GB"),
+    (10 * _GIB, "10GB-20GB"),
+    (5 * _GIB, "5GB-10GB"),
+    (_GIB, "1GB-5GB"),
+    (500 * _MIB, "500MB-1GB"),
+    (100 * _MIB, "100MB-500MB"),
+    (10 * _MIB, "10MB-100MB"),
+    (0, "0-10MB"),
+)
+"""Upstream's words for sizes, each with what an image must be larger than."""
+
+
+class Ensured(NamedTuple):
+    """How somebody was given an image: whether it was there (``present_locally``), the policy in lower case, and
+    whether it had to be pulled, ``unknown`` where that was not asked because it must not be."""
+
+    present: str
+    policy: str
+    pulled: str
+
+
+@dataclass(slots=True)
+class PullFigures:
+    """Owns what was measured. ``durations``: of pulls that succeeded, with waiting for a turn, by the image's size;
+    ``ensured``: how often an image was asked for, by how that went."""
+
+    durations: Distributions[str] = field(default_factory=partial(Distributions, SECONDS))
+    ensured: Counter[Ensured] = field(default_factory=Counter)
+
+
+def size_word(size_bytes: int) -> str:
+    """Upstream's word for an image's size."""
+    return next((word for more_than, word in _SIZES if size_bytes > more_than), "N/A")

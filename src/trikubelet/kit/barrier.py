@@ -1,0 +1,73 @@
+"""The fault barrier: what goes wrong in one pod, probe, volume or connection is told, and stays its own.
+
+    error raised in the block ─┬─ a broken invariant, alone or among others ─► goes on, with all that came with it
+                               ├─ beside a cancellation ─► told; the cancellation alone goes on
+                               └─ any other ─► told, kept in ``fault``; the block is over
+
+A nursery that is cancelled while one of its tasks fails raises both together, which ``except Exception`` does not
+match: the group leaves by the next cancel scope, which keeps the cancellation to itself and lets the error go on, past
+whoever meant to catch it. That is why a barrier is more than an ``except``, and why there is one for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+
+class InvariantBroken(Exception):
+    """Something that must never be is so. Nobody catches it: the process ends and starts again from the facts."""
+
+
+def is_invariant(error: BaseException) -> bool:
+    """Whether an invariant was broken, alone or among others: who keeps errors from others lets it through."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(InvariantBroken) is not None
+    return isinstance(error, InvariantBroken)
+
+
+class Barrier:
+    """Keeps what its block raises from whoever is around it. ``fault``: what that was, as ``say`` was told; None where
+    there was nothing. Used once, with ``with``."""
+
+    def __init__(self, say: Callable[[Exception], object]) -> None:
+        """``say`` is told the fault at once, also where a cancellation goes on after it. It must not block or fail."""
+        self._say = say
+        self.fault: Exception | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None or is_invariant(error):
+            return False
+        fault, rest = _parted(error)
+        if fault is None:
+            return False
+        self.fault = fault
+        self._say(fault)
+        if rest is not None:
+            raise rest from None
+        return True
+
+
+def words(fault: Exception | None) -> str:
+    """What to say of it in one line: its message, or its kind where it has none. Empty where there was nothing."""
+    return "" if fault is None else str(fault) or type(fault).__name__
+
+
+def _parted(error: BaseException) -> tuple[Exception | None, BaseException | None]:
+    """What is a fault in it, and what is none: a cancellation, or an order to the process to end."""
+    if not isinstance(error, BaseExceptionGroup):
+        return (error, None) if isinstance(error, Exception) else (None, error)
+    faults, rest = error.split(Exception)
+    alone: Exception | None = faults
+    while isinstance(alone, ExceptionGroup) and len(alone.exceptions) == 1:
+        alone = alone.exceptions[0]  # a group of one would say no more than that there is one
+    return alone, rest

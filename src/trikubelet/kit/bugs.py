@@ -1,0 +1,47 @@
+"""Barriers for the tasks that serve many: what goes wrong about one object is told by its name, and the others go on.
+
+Such a task meets an object again and again, at each change and each comparison, and a bug that it provokes each time.
+So that is said once, and then once an hour as long as it lasts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.complaints import Complaints
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable
+
+SILENCE_SECONDS: Final = 3600.0
+REMEMBERED_MAX: Final = 1000
+"""Of others nothing is said until there is room (``kit.complaints``)."""
+
+
+class Bugs:
+    """Owns which bugs were told of one task, and how many were met (``count``)."""
+
+    def __init__(self, log: logging.Logger, said: str) -> None:
+        """``said``: the line for the log, with ``%s`` for whom it is about: what could not be done, and what comes of
+        that."""
+        self._log = log
+        self._said = said
+        self._complaints = Complaints(SILENCE_SECONDS, REMEMBERED_MAX)
+        self.count = 0
+
+    def of(self, who: str, tell: Callable[[str], object] | None = None) -> Barrier:
+        """A barrier round what is done about one object. ``tell`` is told as well, in one line, when the log is."""
+        return Barrier(partial(self._met, who, tell))
+
+    def _met(self, who: str, tell: Callable[[str], object] | None, fault: Exception) -> None:
+        self.count += 1
+        if self._complaints.may_say(f"{who}: {type(fault).__name__}"):
+            self._log.error(self._said, who, exc_info=fault)
+            if tell is not None:
+                tell(f"a bug in the node's agent: {type(fault).__name__}: {words(fault)}")
+
+    def __repr__(self) -> str:
+        return f"<Bugs: {self.count} met>"

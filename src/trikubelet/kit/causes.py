@@ -1,0 +1,10 @@
+"""What is at the bottom of an error: libraries wrap the system's word in words of their own."""
+
+from __future__ import annotations
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The error from which, one raised out of another, this one came; itself where it came from none."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -1,0 +1,62 @@
+"""Complaints: what fails again and again for many is said once for each, and once an hour while it goes on.
+
+Whoever has something to complain of asks first, by the name of what he tries to do and not by the words of the error:
+these carry numbers and times that are others at each try. What works again is told here too, so that its next failure
+is said at once. What nobody meets any more is forgotten when its hour is over. And nothing is forgotten before: of
+more than are remembered it is said once that there are others. Whoever looks at all of them in turn would otherwise
+find each just forgotten, and complain of every one at every look.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import trio
+
+from trikubelet.kit.seldom import Seldom
+
+log = logging.getLogger(__name__)
+
+HOUR: Final = 3600.0
+KEPT_MAX: Final = 1000
+
+
+class Complaints:
+    """Owns what was complained of within the hour, oldest first, at most ``kept_max``: of others nothing is said until
+    there is room, but for one line an hour, which this logs."""
+
+    def __init__(self, silence_seconds: float = HOUR, kept_max: int = KEPT_MAX) -> None:
+        """``silence_seconds``: so long a complaint is not made again."""
+        self._silence_seconds = silence_seconds
+        self._kept_max = kept_max
+        self._silent_until: dict[str, float] = {}
+        self._others = Seldom(silence_seconds)
+
+    def may_say(self, what: str) -> bool:
+        """Whether this may be complained of now; then its silence begins."""
+        now = trio.current_time()
+        while self._silent_until and next(iter(self._silent_until.values())) <= now:
+            self._forget_oldest()
+        if what in self._silent_until:
+            return False
+        if len(self._silent_until) >= self._kept_max:
+            if self._others.may_say():
+                told = "More than %d things fail of which each is said once an hour; %s and others are not said for now"
+                log.warning(told, self._kept_max, what)
+            return False
+        self._silent_until[what] = now + self._silence_seconds
+        return True
+
+    def mended(self, what: str) -> None:
+        """It works."""
+        self._silent_until.pop(what, None)
+
+    def _forget_oldest(self) -> None:
+        del self._silent_until[next(iter(self._silent_until))]
+
+    def __len__(self) -> int:
+        return len(self._silent_until)
+
+    def __repr__(self) -> str:
+        return f"<Complaints: {len(self)} within the last {self._silence_seconds:g} s>"

@@ -1,0 +1,37 @@
+"""Work on the local disk, in threads: a flush may take long on a busy disk, and for ever on one that hangs.
+
+What the event loop waited for, everything would wait for: probes, streams, the lease. So whoever writes something that
+is to be there after a power cut does it here, and is told within a bound.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+
+from trikubelet.kit.threads import StillRunning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.kit.threads import ThreadPool
+
+T = TypeVar("T")
+
+DISK_SECONDS_MAX: Final = 10.0
+"""For one file, or the few that belong together. Only a disk that hangs takes longer."""
+
+
+async def on_disk(threads: ThreadPool, work: Callable[[], T], changes: str = "") -> T:
+    """Do ``work`` in a thread. ``changes`` says what it changes, if anything: what was given up there and may still
+    happen must not undo what comes next, so nothing else changes it before. Raises what the work does, and OSError
+    (ETIMEDOUT, EBUSY) where the disk does not answer and where it has not done what it was asked before."""
+    try:
+        with trio.fail_after(DISK_SECONDS_MAX):
+            return await threads.run(work, changes)
+    except trio.TooSlowError as error:
+        raise OSError(errno.ETIMEDOUT, f"the disk does not answer within {DISK_SECONDS_MAX:g} s") from error
+    except StillRunning as error:
+        raise OSError(errno.EBUSY, str(error)) from error

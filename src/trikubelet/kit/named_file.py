@@ -1,0 +1,34 @@
+"""A file that somebody names by hand, and that may therefore be anything: a pipe, a device, another file's size.
+
+What a shell makes of ``<(command)`` is a pipe and read to its end, as any program would. One that nobody writes to
+would be waited for without a word, and a device without end be read until no memory is left: both are errors here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""More than any configuration has; what manifests may have, too."""
+
+
+def read_named(path: Path | str, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+    """All of a file. Raises OSError; EFBIG for what is larger, ENXIO for a pipe that nobody writes to."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        os.set_blocking(file.fileno(), True)  # only the opening was not to wait
+        octets = file.read(bytes_max + 1)
+        if not octets and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.ENXIO, "it is a pipe that nobody writes to", str(path))
+    if len(octets) > bytes_max:
+        raise OSError(errno.EFBIG, f"it is larger than {bytes_max} bytes", str(path))
+    return octets
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)

@@ -1,0 +1,83 @@
+"""Says in the log that something is away, and that it is back, without filling the log meanwhile.
+
+Several parts may notice the same outage; they share one of these and tell it every failure and every success. The
+first failure is said at once, then one a minute, and the first success after it with how long it took. What comes back
+and goes away again within the minute is said when the minute is over: one part may succeed where another fails. Who is
+waiting before it tries again can be told when another has succeeded.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.kit.own_trouble import OwnTrouble
+from trikubelet.kit.seldom import Seldom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+log = logging.getLogger(__name__)
+
+
+class Outage:
+    """Owns since when one thing is away, and whether that was said."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._since: float | None = None
+        self._told, self._told_own = Seldom(), Seldom()
+        self._said = False
+        self._failures = 0
+        self._listeners: dict[object, Callable[[], None]] = {}
+
+    @contextmanager
+    def telling(self, listener: Callable[[], None]) -> Iterator[None]:
+        """For the length of the block, call a listener, which must not block, whenever something worked after something
+        failed."""
+        self._listeners[mine := object()] = listener
+        try:
+            yield
+        finally:
+            del self._listeners[mine]
+
+    def failed(self, doing: str, error: BaseException) -> None:
+        """It did not answer, or not well, when it was asked for something; or, with OwnTrouble, could not be asked,
+        which is said as that and is no outage."""
+        if isinstance(error, OwnTrouble):
+            if self._told_own.may_say():
+                log.warning("%s cannot be asked, which is not its fault: %s: %s", self._what, doing, error)
+            return
+        now = trio.current_time()
+        self._failures += 1
+        if self._since is None:
+            self._since = now
+        if not self._told.may_say():
+            return
+        self._said = True
+        why = "no answer in time" if isinstance(error, trio.TooSlowError) else error  # which says nothing of itself
+        if self._failures == 1:
+            log.warning("%s is away: %s: %s", self._what, doing, why)
+        else:
+            away = now - self._since
+            log.warning(
+                "%s is away for %.0f s, %d failures; the last: %s: %s", self._what, away, self._failures, doing, why
+            )
+
+    def worked(self) -> None:
+        """It answered."""
+        if self._since is not None and self._said:
+            away = trio.current_time() - self._since
+            log.info("%s is back after %.0f s and %d failures", self._what, away, self._failures)
+        was_away, self._since, self._said, self._failures = self._since is not None, None, False, 0
+        if was_away:
+            for listener in list(self._listeners.values()):
+                listener()
+
+    @property
+    def since(self) -> float | None:
+        """When it went away (Trio's clock, seconds), or None."""
+        return self._since

@@ -1,0 +1,48 @@
+"""Files with secrets in them: whole or not there, and for nobody else's eyes.
+
+What was put in place is there after a power cut, too: its directory is on the disk before anybody goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_privately(path: Path, content: bytes) -> None:
+    """Put a file in place whole, for its owner alone. Raises OSError; then there is what was there before."""
+    beside = lay_beside(path, content)
+    try:
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+    sync_names(path.parent)
+
+
+def lay_beside(path: Path, content: bytes) -> Path:
+    """The first half of it: all is on the disk, beside where it is to be. Raises OSError, and leaves nothing then."""
+    beside = path.with_name(f".{path.name}.new")  # hidden, so that nobody takes it for what it will be
+    beside.unlink(missing_ok=True)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+    return beside
+
+
+def sync_names(directory: Path) -> None:
+    """Have the directory on the disk as it is now: its names, not what is in its files. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

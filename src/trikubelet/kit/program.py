@@ -1,0 +1,99 @@
+"""Runs a program that answers on its standard output: for so long, keeping so much of what it says, and to its end.
+
+Plugins that make credentials are such programs. What hangs is killed; a child that a program leaves behind and that
+holds its pipes open is not waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+LEFT_OVER_SECONDS_MAX: Final = 2.0
+"""For what is still in its pipes when it has ended, and for it to be dead once it is killed."""
+OUTPUT_BYTES_MAX: Final = 1024 * 1024
+_SAID_CHARS_MAX: Final = 1000
+
+
+class ProgramFailed(Exception):
+    """What the program did wrong, as the end of a sentence that begins with its name."""
+
+
+class NotStarted(ProgramFailed):
+    """The program could not be started: it is not there, or cannot be run."""
+
+
+async def run_program(
+    command: Sequence[str], environment: Mapping[str, str], told: bytes = b"", *, run_seconds_max: float
+) -> bytes:
+    """What it prints, having been told ``told`` on its standard input. Raises ProgramFailed, also where it does not
+    end with 0, and NotStarted."""
+    said, complained = bytearray(), bytearray()
+    process = await _begun(command, environment)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_tell, process.stdin, told)
+            nursery.start_soon(_read, process.stdout, said)
+            nursery.start_soon(_read, process.stderr, complained)
+            with trio.move_on_after(run_seconds_max) as run:
+                await process.wait()
+            left_over_seconds = 0 if run.cancelled_caught else LEFT_OVER_SECONDS_MAX
+            nursery.cancel_scope.deadline = trio.current_time() + left_over_seconds
+    finally:
+        with trio.move_on_after(LEFT_OVER_SECONDS_MAX, shield=True):
+            if process.returncode is None:
+                # And what it has started. It may have ended by now, or be another user's, as by sudo.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+            await process.stdin.aclose()
+            await process.stdout.aclose()
+            await process.stderr.aclose()
+    lines = complained.decode("utf-8", "replace")[-_SAID_CHARS_MAX:].split("\n")
+    words = " | ".join(filter(None, map(str.strip, lines)))
+    if run.cancelled_caught:
+        raise ProgramFailed(f"has not ended within {run_seconds_max:g} s{f', and says: {words}' if words else ''}")
+    if process.returncode != 0:
+        raise ProgramFailed(f"ended with {process.returncode}: {words or 'it says nothing on stderr'}")
+    return bytes(said)
+
+
+async def _begun(command: Sequence[str], environment: Mapping[str, str]) -> trio.Process:
+    try:
+        return await trio.lowlevel.open_process(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise NotStarted(f"cannot be started: {why}") from error
+
+
+async def _tell(stream: trio.abc.SendStream, told: bytes) -> None:
+    """All of it, if the program cares to read it."""
+    try:
+        async with stream:
+            await stream.send_all(told)
+    except trio.BrokenResourceError:
+        return
+
+
+async def _read(stream: trio.abc.ReceiveStream, into: bytearray) -> None:
+    """All of it, of which only so much is kept."""
+    async for chunk in stream:
+        into += chunk[: OUTPUT_BYTES_MAX - len(into)]

@@ -1,0 +1,314 @@
+"""Who this agent is to the API server, and how it knows the server: for all its clients together.
+
+    files, data, plugin ─► TLS (certificate, authority)     ─► every new connection
+                        └► headers (token, password, act-as) ─► every request
+
+Files are looked at again before a request, at most once a second, in a thread: one that hangs leaves in force what was
+read before, and is taken when it comes. Whoever asks waits for the look that is under way, but not long. When a
+certificate or the authority has become another one, there is a new TLS context and every client is told to give up its
+connections, which show the old. A pair that does not fit together, as while one of two files is replaced already,
+changes nothing; the next look will. What a plugin made waits for no file, and is in force before a request goes out.
+
+That the server does not know us by what is shown is told by ``Standing``.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import trio
+
+from trikubelet.core.timestamps import rfc3339
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.kube.exec_plugin import Plugin
+from trikubelet.kube.file_content import LOOK_SECONDS, FileContent
+from trikubelet.kube.materials import Materials, MaterialUnusable, Texts, Tls
+from trikubelet.kube.standing import Standing
+from trikubelet.model.api_errors import NothingToShow
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.faults import Fault
+from trikubelet.model.kubeconfig import ExecPlugin, Impersonation, Password, Token, TokenFile
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Mapping
+
+    from trikubelet.model.api_errors import Unauthorized
+    from trikubelet.model.certificates import Certificate
+    from trikubelet.model.kubeconfig import ClusterAccess, Server
+    from trikubelet.ports import Clock
+
+log = logging.getLogger(__name__)
+
+Headers = list[tuple[bytes, bytes]]
+
+LOOKING_SECONDS_MAX: Final = 1.0
+"""A request does not wait longer for files; what was read of them before is shown instead."""
+_HEADER_KEYS: Final = "!#$&'*+.^`|"
+"""What may stand in a header's name as it is, beside letters, digits and ``-_~``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a look at the files found; ``texts`` is None where ``trouble`` says why they cannot be used. Of a token's
+    file: what is in it, or why that cannot be read."""
+
+    texts: Texts | None
+    trouble: str
+    token: bytes | None
+    token_trouble: str
+
+
+class Credentials:
+    """Owns the TLS context for new connections, and what requests show. Raises StartFailed when what the kubeconfig
+    names cannot be used at all, with its place there."""
+
+    def __init__(
+        self,
+        access: ClusterAccess,
+        clock: Clock,
+        environment: Mapping[str, str],
+        *,
+        is_read_again: bool = False,
+        is_trial: bool = False,
+        standing: Standing | None = None,
+    ) -> None:
+        """``is_read_again``: whoever makes these makes others of what the kubeconfig says later, so that a change in it
+        needs no restart. ``is_trial``: he tells himself whether the server knows them. ``standing`` is
+        shared by those that are made one after another, so that what holds for all is said once."""
+        self.access = access
+        self.server: Server = access.server
+        self._is_read_again = is_read_again
+        self._is_trial = is_trial
+        self._clock = clock
+        self._materials = Materials(access)
+        proof = access.proof
+        self._token_file = FileContent(proof.path) if isinstance(proof, TokenFile) else None
+        self._token, self._token_trouble = b"", ""
+        self._plugin: Plugin | None = None
+        if isinstance(proof, ExecPlugin):
+            self._plugin = Plugin(proof, access, self._materials.last_ca, environment, clock)
+        self._last_headers: Headers = []
+        self._acting = _acting_as(access.impersonation) if access.impersonation is not None else []
+        self._on_change: list[Callable[[], None]] = []
+        self._standing = standing if standing is not None else Standing()
+        self._threads = ThreadPool("credentials", 1)
+        self._looked_at = self._began_at = -math.inf
+        self._looking: trio.Event | None = None
+        self._trouble = ""
+        self._tls = self._begin()
+
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """For the next connection."""
+        return self._tls.context
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` whenever connections made before show what does not count any more."""
+        self._on_change.append(tell)
+
+    def refresh(self) -> None:
+        """The files have just been renewed: look at them before the next request, however young the last look is."""
+        self._materials.forget()
+        self._looked_at = -math.inf
+
+    async def headers(self) -> Headers:
+        """What a request shows. Raises NothingToShow."""
+        self._last_headers = await self._headers_now()
+        return self._last_headers
+
+    def refused(self, showing: Headers, error: Unauthorized) -> None:
+        """The server does not know us by these headers: make or read anew what is shown before the next request. A late
+        answer about what is not shown any more says nothing."""
+        if showing != self._last_headers:
+            return
+        if not self._is_trial:
+            self._standing.lost(error, self._described())
+        if self._token_file is not None:
+            self._token_file.forget()
+            self._looked_at = -math.inf
+        if self._plugin is not None:
+            self._plugin.forget()
+
+    def accepted(self) -> None:
+        """The server knows us."""
+        self._standing.known()
+
+    # ---- what there is to show ----
+
+    async def _headers_now(self) -> Headers:
+        if self._plugin is not None:
+            await self._look()
+            made = await self._plugin.credential()
+            self._show_made(made.pem)
+            return [*_bearer(made.token.encode()), *self._acting]
+        await self._look()
+        match self.access.proof:
+            case Token(text):
+                return [*_bearer(text.encode()), *self._acting]
+            case Password(user, password):
+                both = b64encode(f"{user}:{password}".encode())
+                return [(b"authorization", b"Basic " + both), *self._acting]
+            case TokenFile(fallback=fallback):
+                token = self._token or fallback.encode()
+                if not token:
+                    raise NothingToShow(self._token_fault(self._token_trouble or "the file is empty"))
+                return [*_bearer(token), *self._acting]
+        return self._acting
+
+    async def _look(self) -> None:
+        """Whether what is shown has changed. Bounded, however the files' disk is."""
+        for _ in range(2):  # a look that is under way may have begun before it became due again
+            if self._looking is None and self._has_files and trio.current_time() >= self._looked_at + LOOK_SECONDS:
+                self._looked_at = self._began_at = trio.current_time()
+                self._looking = trio.Event()
+                # A look is nobody's who asks: it is waited for by all, and taken though it come late.
+                trio.lowlevel.spawn_system_task(self._look_apart, self._looking)
+            if (looking := self._looking) is None:
+                return
+            with trio.move_on_at(self._began_at + LOOKING_SECONDS_MAX):
+                await looking.wait()
+            if not looking.is_set():
+                self._say("its files lie where nobody answers, as on a server for files that is away")
+                return
+
+    async def _look_apart(self, ended: trio.Event) -> None:
+        now = trio.current_time()
+        try:
+            self._take(await self._threads.run(lambda: self._seen(now)))
+        except Exception:  # what leaves a system task ends the agent
+            log.exception("The files that the API server is shown cannot be looked at")
+        finally:
+            self._looking = None
+            ended.set()
+
+    @property
+    def _has_files(self) -> bool:
+        return self._materials.are_files or self._token_file is not None
+
+    def _seen(self, now: float) -> _Seen:
+        """Look, in a thread, and change nothing."""
+        texts, trouble, token, token_trouble = None, "", None, ""
+        try:
+            texts = self._materials.read(now)
+        except MaterialUnusable as error:
+            trouble = str(error)
+        if self._token_file is not None:
+            try:
+                token = self._token_file.look(now).strip()
+            except OSError as error:
+                token_trouble = error.strerror or str(error)
+        return _Seen(texts, trouble, token, token_trouble)
+
+    def _begin(self) -> Tls:
+        """The first look, for which a start may wait."""
+        seen = self._seen(self._looked_at)
+        if seen.texts is None:
+            raise StartFailed(seen.trouble)
+        if seen.token_trouble and isinstance(self.access.proof, TokenFile) and not self.access.proof.fallback:
+            raise StartFailed(self._token_fault(seen.token_trouble))
+        self._token, self._token_trouble = seen.token or b"", seen.token_trouble
+        try:
+            return self._materials.made(seen.texts, None)
+        except MaterialUnusable as error:
+            raise StartFailed(str(error)) from error
+
+    def _take(self, seen: _Seen) -> None:
+        """Have in force what was seen, and tell whom it concerns."""
+        self._token_trouble = seen.token_trouble
+        if seen.token is not None:
+            self._token = seen.token
+        if seen.texts is None:
+            self._say(seen.trouble)
+            return
+        try:
+            tls = self._materials.made(seen.texts, self._tls, self._tls.made_pem)
+        except MaterialUnusable as error:
+            self._say(str(error))
+            return
+        self._trouble = ""
+        self._put_in_force(tls)
+
+    def _show_made(self, pem: bytes) -> None:
+        """Have a plugin's certificate in force, whatever becomes of the files meanwhile. Raises NothingToShow, as a
+        request without it would not be ours."""
+        try:
+            tls = self._materials.made(self._tls.texts, self._tls, pem)
+        except MaterialUnusable as error:
+            raise NothingToShow(str(error)) from error
+        self._put_in_force(tls)
+
+    def _put_in_force(self, tls: Tls) -> None:
+        if tls is self._tls:
+            return
+        is_first = self._plugin is not None and self._tls.certificate is None
+        self._tls = tls
+        if not is_first:  # what a plugin has made for the first time takes no other's place
+            log.info("The API client's certificates have changed: new connections show the new ones")
+        for tell in self._on_change:
+            tell()
+
+    def _say(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            log.warning("What the API server is shown cannot be renewed, what was there stays in use: %s", trouble)
+        self._trouble = trouble
+
+    # ---- in words ----
+
+    def _described(self) -> str:
+        """What is shown, where it is, and what to do."""
+        source, user = self.access.origin.source, self.access.origin.user
+        told, lies_apart = [], True
+        if (held := self._tls.certificate) is not None and self._materials.certificate.is_given:
+            place, validity = self._materials.certificate.place, _validity(held, self._clock.now_ns())
+            told.append(f"the client certificate of {held.common_name} ({place}), {validity}")
+            lies_apart = self._materials.certificate.is_file
+        match self.access.proof:
+            case Token():
+                told.append(f"the token of {user}.token in {source}")
+                lies_apart = False
+            case TokenFile(path):
+                trouble = f", which cannot be read any more: {self._token_trouble}" if self._token_trouble else ""
+                told.append(f"the token in {path}, of {user}.tokenFile in {source}{trouble}")
+            case Password(name):
+                told.append(f"the password of {name}, of {user}.password in {source}")
+                lies_apart = False
+            case ExecPlugin():
+                return f"It was shown what {self._plugin} makes. Look into where that takes it from"
+        again = "" if lies_apart or self._is_read_again else " and start the agent again"
+        if not told:
+            return f"It was shown nothing: name a user with credentials in {source} and start the agent again"
+        return f"It was shown {' and '.join(told)}. Put another one there{again}"
+
+    def _token_fault(self, why: str) -> str:
+        assert isinstance(self.access.proof, TokenFile)
+        origin, path = self.access.origin, self.access.proof.path
+        problem = f'Invalid value: "{path}": {why}'
+        return str(Fault(origin.source, None, f"{origin.user}.tokenFile", problem, "put a token there"))
+
+
+def _validity(certificate: Certificate, now_ns: int) -> str:
+    if now_ns < certificate.not_before_ns:
+        return f"valid only from {rfc3339(certificate.not_before_ns)} (is this machine's clock right?)"
+    word = "valid" if now_ns < certificate.not_after_ns else "which was valid"
+    return f"{word} until {rfc3339(certificate.not_after_ns)}"
+
+
+def _bearer(token: bytes) -> Headers:
+    return [(b"authorization", b"Bearer " + token)] if token else []
+
+
+def _acting_as(who: Impersonation) -> Headers:
+    headers = [("impersonate-user", who.user)]
+    if who.uid:
+        headers.append(("impersonate-uid", who.uid))
+    headers += [("impersonate-group", group) for group in who.groups]
+    headers += [
+        (f"impersonate-extra-{quote(key, safe=_HEADER_KEYS)}", value) for key, values in who.extra for value in values
+    ]
+    return [(name.encode(), value.encode()) for name, value in headers]

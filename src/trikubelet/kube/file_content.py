@@ -1,0 +1,55 @@
+"""A file that somebody else renews: a certificate, a key, a token. Read again when it changed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Final
+
+import trio
+
+LOOK_SECONDS: Final = 1.0
+"""Between two looks at what the file's metadata say."""
+KEPT_SECONDS_MAX: Final = 60.0
+"""Read again after this even when they say nothing: not every file system keeps them."""
+FILE_BYTES_MAX: Final = 1024 * 1024
+
+
+class FileContent:
+    """Owns what a small local file was last seen to hold."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._content = b""
+        self._stamp: tuple[int, int, int] | None = None
+        self._looked_at = self._read_at = -float("inf")
+
+    def get(self) -> bytes:
+        """What is in it, at most a second old. Raises OSError; what was read before is in ``last`` then."""
+        now = trio.current_time()
+        if self._stamp is not None and now < self._looked_at + LOOK_SECONDS:
+            return self._content
+        return self.look(now)
+
+    def look(self, now: float) -> bytes:
+        """What is in it at this time (Trio's clock, seconds, which a thread cannot ask for). Raises as ``get``."""
+        found = os.stat(self.path)
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        self._looked_at = now
+        if stamp != self._stamp or now >= self._read_at + KEPT_SECONDS_MAX:
+            with open(self.path, "rb") as file:
+                content = file.read(FILE_BYTES_MAX + 1)
+            if len(content) > FILE_BYTES_MAX:
+                raise OSError(errno.EFBIG, f"it has more than {FILE_BYTES_MAX} bytes", self.path)
+            self._content = content
+            self._stamp, self._read_at = stamp, now
+        return self._content
+
+    @property
+    def last(self) -> bytes:
+        """What was in it when it could last be read; b"" when it never could."""
+        return self._content
+
+    def forget(self) -> None:
+        """What it held is no good: read it again when it is next asked for."""
+        self._stamp = None

@@ -1,0 +1,96 @@
+"""Cuts what an API server sends into items without decoding them: objects, pages of lists, words of a watch.
+
+Whatever it sends, nothing but an ``ApiError`` comes of it: msgspec's errors are ValueErrors, as is Python's for bytes
+that are no UTF-8, and nesting without end is a RecursionError.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from trikubelet.kube.errors import Status, error_of_status
+from trikubelet.model.api import Change, ChangeKind, Item, Page
+from trikubelet.model.api_errors import ApiFailure
+
+_INITIAL_END: Final = "k8s.io/initial-events-end"
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
+class _BookmarkMetadata(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct, frozen=True):
+    metadata: _BookmarkMetadata
+
+
+class _ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct, frozen=True):
+    metadata: _ListMetadata
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+_OBJECTS: Final = msgspec.json.Decoder(_Object)
+_BOOKMARKS: Final = msgspec.json.Decoder(_Bookmark)
+_LISTS: Final = msgspec.json.Decoder(_List)
+_EVENTS: Final = msgspec.json.Decoder(_Event)
+_STATUSES: Final = msgspec.json.Decoder(Status)
+
+
+def item_of(text: bytes | bytearray | msgspec.Raw) -> Item:
+    """One object. Raises ApiFailure for anything else."""
+    try:
+        metadata = _OBJECTS.decode(text).metadata
+    except (ValueError, RecursionError) as error:
+        raise ApiFailure(f"the server's answer is not an object: {error}") from error
+    return Item(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version, bytes(text))
+
+
+def page_of(text: bytes | bytearray) -> Page:
+    """Part of a list, whose items are copied out one at a time: a node's pods are one page of many megabytes. Raises
+    ApiFailure for anything else."""
+    try:
+        page = _LISTS.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise ApiFailure(f"the server's answer is not a list: {error}") from error
+    return Page(map(item_of, page.items or ()), page.metadata.resource_version, page.metadata.continue_token)
+
+
+def change_of(line: bytes) -> Change:
+    """One word of a watch. Raises what the server says instead of a change, as Expired, and ApiFailure for what is
+    none."""
+    try:
+        event = _EVENTS.decode(line)
+        if event.type == "ERROR":
+            raise error_of_status(_STATUSES.decode(event.object))
+        kind = ChangeKind(event.type)
+        initial_end = False
+        if kind is ChangeKind.BOOKMARK:
+            initial_end = (_BOOKMARKS.decode(event.object).metadata.annotations or {}).get(_INITIAL_END) == "true"
+    except (ValueError, RecursionError) as error:
+        raise ApiFailure(f"the server's watch says what is no change: {error}") from error
+    item = item_of(event.object)
+    if not item.resource_version:
+        raise ApiFailure("the server's watch says what has no version")
+    return Change(kind, item, initial_end)

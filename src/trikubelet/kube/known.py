@@ -1,0 +1,144 @@
+"""What is known of a server's objects: the state an informer keeps, without its connections.
+
+A list is gathered in a ``Listing`` and adopted when it is whole; a change is taken at once. Both say which objects are
+other than before. Nothing is decoded that is known in the same version, so after a list that says nothing new nothing
+has been decoded and nobody is told.
+
+A change no newer than the version up to which everything is known is old news: a repeated one, or one that came late.
+Versions of one server can be compared as numbers (the API promises it since 1.35, and etcd always did).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from trikubelet.core.resource_version import is_news
+from trikubelet.model.api import ChangeKind, Unread
+from trikubelet.model.api_errors import ApiFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from trikubelet.model.api import Change, Item
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+OBJECTS_MAX: Final = 100_000
+"""Ten times what the largest clusters have of what a node follows; a list that goes on has no end."""
+
+Key = tuple[str, str]
+"""Namespace ("" where there is none) and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Which version of which object is known; ``fault``: that it could not be read, and why."""
+
+    uid: str
+    version: str
+    fault: Unread | None = None
+
+
+class Listing(Generic[T]):
+    """Owns a list under way: what the server has told of it. Objects that are known already are the known ones."""
+
+    def __init__(self, known: Known[T]) -> None:
+        self.marks: dict[Key, _Mark] = {}
+        self.objects: dict[Key, T] = {}
+        self._known = known
+        self._gone_at = ""
+
+    def add(self, items: Iterable[Item]) -> None:
+        """More of the list. Raises ApiFailure for one without end."""
+        for item in items:
+            key = (item.namespace, item.name)
+            mark, objects = self._known.read(key, item)
+            self.marks[key] = mark
+            self.objects.update(objects)
+        if len(self.marks) > OBJECTS_MAX:
+            raise ApiFailure(f"the server's list has more than {OBJECTS_MAX} objects")
+
+    def take(self, change: Change) -> None:
+        """A change from a watch that began with all objects. They come first and in no order; then what happened
+        meanwhile in the order of versions, so that nothing older than a deletion is still to be believed after it.
+        Raises ApiFailure as ``add`` does."""
+        key = (change.item.namespace, change.item.name)
+        if not is_news(change.item.resource_version, self._gone_at):
+            return
+        if change.kind is ChangeKind.DELETED:
+            self._gone_at = change.item.resource_version
+            self.marks.pop(key, None)
+            self.objects.pop(key, None)
+        elif key not in self.marks or is_news(change.item.resource_version, self.marks[key].version):
+            self.add([change.item])
+
+
+class Known(Generic[T]):
+    """Owns which objects a server has, as far as it told, and the version up to which that is everything ("" before the
+    first list). Its only writer is its informer."""
+
+    def __init__(self, what: str, decode: Callable[[bytes], T]) -> None:
+        self.version = ""
+        self._what = what
+        self._decode = decode
+        self._marks: dict[Key, _Mark] = {}
+        self._objects: dict[Key, T] = {}
+
+    @property
+    def objects(self) -> Mapping[Key, T]:
+        """Every object that could be read, as it was read last."""
+        return self._objects
+
+    def faults(self) -> dict[Key, Unread]:
+        """What is there but cannot be read in its newest version, and why."""
+        return {key: mark.fault for key, mark in self._marks.items() if mark.fault is not None}
+
+    def adopt(self, listing: Listing[T], version: str) -> tuple[Key, ...]:
+        """Believe a list that is whole, as of a version; whose objects are other than before."""
+        before, self._marks, self._objects = self._marks, listing.marks, listing.objects
+        self.version = version
+        return tuple(key for key in before | self._marks if before.get(key) != self._marks.get(key))
+
+    def take(self, change: Change) -> tuple[Key, ...]:
+        """Believe a change; whose object is other than before: one or none."""
+        item = change.item
+        if not is_news(item.resource_version, self.version):
+            return ()
+        self.version = item.resource_version
+        key = (item.namespace, item.name)
+        if change.kind is ChangeKind.BOOKMARK:
+            return ()
+        if change.kind is ChangeKind.DELETED:
+            self._objects.pop(key, None)
+            return (key,) if self._marks.pop(key, None) else ()
+        self._marks[key], objects = self.read(key, item)
+        self._objects.pop(key, None)
+        self._objects.update(objects)
+        return (key,)
+
+    def read(self, key: Key, item: Item) -> tuple[_Mark, Mapping[Key, T]]:
+        """What to keep of an item: its mark and, by its key, the object. An object that cannot be read is what it last
+        was; one that never could be read is not there, as is one whose name belonged to another before."""
+        mark = self._marks.get(key)
+        if mark is not None and mark.uid != item.uid:
+            mark = None
+        kept = {key: self._objects[key]} if mark is not None and key in self._objects else {}
+        if mark is not None and mark.version == item.resource_version:
+            return mark, kept
+        try:
+            return _Mark(item.uid, item.resource_version), {key: self._decode(item.raw)}
+        except (ValueError, RecursionError) as error:
+            name = f"{item.namespace}/{item.name}" if item.namespace else item.name
+            log.warning(
+                'Cannot read "%s" of %s in version %s: %s; what is known of it counts on',
+                name,
+                self._what,
+                item.resource_version,
+                error,
+            )
+            fault = Unread(item.uid, str(error) or type(error).__name__)
+            return _Mark(item.uid, item.resource_version, fault), kept

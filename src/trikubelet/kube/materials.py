@@ -1,0 +1,191 @@
+"""The certificates a kubeconfig names, wherever they are, made into what TLS is spoken with.
+
+    authority · certificate · key ─► read ─► fit together? ─► TLS context, for every connection from then on
+                   what a plugin made ──────────┘
+
+``kube.credentials`` has them read in a thread, as files may lie on a disk that hangs; what TLS is made of them needs no
+disk, so that what a plugin made can be shown while they do. What cannot be used is named by its field in the
+kubeconfig, for an operator who is told nothing else.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trikubelet.core.document.record import member_path
+from trikubelet.kube.file_content import FileContent
+from trikubelet.kube.key_pair import joined, read_pair, show
+from trikubelet.model.certificates import CertificateUnusable, KeyUnusable
+from trikubelet.model.faults import Fault
+from trikubelet.model.kubeconfig import File
+
+if TYPE_CHECKING:
+    from trikubelet.model.certificates import Certificate
+    from trikubelet.model.kubeconfig import ClusterAccess, Material
+
+
+class MaterialUnusable(Exception):
+    """A certificate, key or authority cannot be used now; the message is a fault, with its place in the kubeconfig."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What the kubeconfig names, in PEM; b"" for what it does not."""
+
+    ca: bytes
+    certificate: bytes
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What connections are made with: what it came of (the kubeconfig's texts, a plugin's), and our certificate, None
+    where none is shown."""
+
+    texts: Texts
+    made_pem: bytes
+    context: ssl.SSLContext
+    certificate: Certificate | None
+
+
+class Materials:
+    """Owns what was last read of the files that a kubeconfig names for TLS."""
+
+    def __init__(self, access: ClusterAccess) -> None:
+        self._server = access.server
+        origin, pair = access.origin, access.key_pair
+        source, user = origin.source, origin.user
+        self._ca = Source(access.server.ca, source, origin.cluster, "certificate-authority")
+        self.certificate = Source(pair.certificate if pair else None, source, user, "client-certificate")
+        self._key = Source(pair.key if pair else None, source, user, "client-key")
+        self._made = Source(None, source, user, "exec")
+
+    @property
+    def are_files(self) -> bool:
+        """Whether somebody else may renew any of it."""
+        return any(one.is_file for one in self._sources)
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        return self._ca, self.certificate, self._key
+
+    @property
+    def _shown(self) -> Source:
+        """Where the certificate is from that is shown."""
+        return self.certificate if self.certificate.is_given else self._made
+
+    def read(self, now: float) -> Texts:
+        """What holds at this time (Trio's clock, seconds). May hang as a file system does. Raises MaterialUnusable."""
+        return Texts(*(one.read(now) for one in self._sources))
+
+    def made(self, texts: Texts, before: Tls | None, made_pem: bytes = b"") -> Tls:
+        """TLS of these texts: ``before``, where nothing has changed since. ``made_pem`` is a certificate with its key
+        that a plugin made. Raises MaterialUnusable."""
+        made_pem = b"" if texts.certificate else made_pem
+        if before is not None and (before.texts, before.made_pem) == (texts, made_pem):
+            return before
+        ours = joined(texts.certificate or made_pem, texts.key or made_pem)
+        try:
+            found = self._checked(texts.certificate or made_pem, texts.key or made_pem) if ours else None
+            return Tls(texts, made_pem, self._context(texts.ca, ours), found)
+        except OSError as error:  # TLS takes a certificate from a file only: one more than may be open, say
+            why = f"it cannot be given to TLS: {error.strerror or error}"
+            raise self._shown.unusable(why, "see how many files this agent has open, and may have") from error
+
+    def last_ca(self) -> bytes:
+        """The authority's text when it was last read."""
+        return self._ca.last()
+
+    def forget(self) -> None:
+        """Read every file anew, whatever its metadata say."""
+        for one in self._sources:
+            one.forget()
+
+    def _checked(self, certificate: bytes, key: bytes) -> Certificate:
+        key_source = self._key if self._key.is_given else self._made
+        try:
+            return read_pair(certificate, key)
+        except KeyUnusable as error:
+            raise key_source.unusable(str(error), "give the key that the certificate was made with") from error
+        except CertificateUnusable as error:
+            raise self._shown.unusable(str(error), "give a certificate in PEM") from error
+
+    def _context(self, ca: bytes, ours: bytes) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        # As Go: whatever the authority's file names is trusted, be it a root or not.
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        if self._server.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif ca:
+            try:
+                context.load_verify_locations(cadata=ca.decode("ascii", "replace"))
+            except ssl.SSLError as error:
+                why = f"there is no certificate in it: {error.reason or error}"
+                raise self._ca.unusable(why, "give the certificate of the cluster's authority in PEM") from error
+        else:
+            context.load_default_certs()
+        if ours:
+            show(context, ours)
+        return context
+
+
+class Source:
+    """Owns what was last read of one text, in PEM, from wherever the kubeconfig ``source`` has it: in the field
+    ``name`` at ``path``, or that for data."""
+
+    def __init__(self, material: Material | None, source: str, path: str, name: str) -> None:
+        self._data = material if isinstance(material, bytes) else b""
+        self._file = FileContent(material.path) if isinstance(material, File) else None
+        self._source = source
+        self._path = member_path(path, f"{name}-data" if self._data else name)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it lies in a file."""
+        return self._file is not None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is one at all."""
+        return self.is_file or bool(self._data)
+
+    @property
+    def place(self) -> str:
+        """Where it is, for an operator to find it."""
+        return (f"{self._file.path}, of " if self._file else "") + f"{self._path} in {self._source}"
+
+    def read(self, now: float) -> bytes:
+        """The text; b"" when none is named. Raises MaterialUnusable, for an empty file too: to show nobody's
+        certificate, or to trust this machine's authorities, would not be what was meant."""
+        if self._file is None:
+            return self._data
+        try:
+            text = self._file.look(now)
+        except OSError as error:
+            is_gone = isinstance(error, FileNotFoundError)
+            remedy = (
+                "put the file there, or correct the path" if is_gone else "have a file there that this agent can read"
+            )
+            raise self.unusable(error.strerror or str(error), remedy) from error
+        if not text.strip():
+            raise self.unusable("the file is empty", "put there what belongs there")
+        return text
+
+    def last(self) -> bytes:
+        """The text when it was last read."""
+        return self._data if self._file is None else self._file.last
+
+    def forget(self) -> None:
+        """Read it anew, whatever its metadata say."""
+        if self._file is not None:
+            self._file.forget()
+
+    def unusable(self, why: str, remedy: str) -> MaterialUnusable:
+        """The error that says so of this text."""
+        value = f'"{self._file.path}": {why}' if self._file else f"{why} (what it is is not shown)"
+        return MaterialUnusable(str(Fault(self._source, None, self._path, f"Invalid value: {value}", remedy)))

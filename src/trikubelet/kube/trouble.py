@@ -1,0 +1,52 @@
+"""What to make of an API server that did not do what it was asked: one rule for everybody who asks.
+
+it was away, or in trouble ────► the outage that all share (``kit.outage``), which tells own trouble apart
+it answered with a no ─────────► no outage: somebody has to mend a right or a rule. Said once a minute
+somebody else was faster ──────► no outage, and not said the first time in a row: the next try reads what is there now
+it does not know who asks ─────► no outage, and not said here: whoever holds the credentials does, once for all who
+                                 ask (``kube.standing``)
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.kit.seldom import Seldom
+from trikubelet.model.api_errors import OVERTAKEN, PASSING, NothingToShow, Unauthorized
+
+if TYPE_CHECKING:
+    from trikubelet.kit.outage import Outage
+    from trikubelet.model.api_errors import ApiError
+
+log = logging.getLogger(__name__)
+
+
+class Trouble:
+    """Owns how often in a row somebody else was faster than who asks for one thing, which is what ``doing`` says."""
+
+    def __init__(self, doing: str, outage: Outage) -> None:
+        self._doing = doing
+        self._outage = outage
+        self._told = Seldom()
+        self._overtaken = 0
+
+    def worked(self) -> None:
+        """It was asked, and did it."""
+        self._overtaken = 0
+        self._outage.worked()
+
+    def note(self, error: ApiError | trio.TooSlowError) -> bool:
+        """It was asked, and this came of it. Whether only time mends that; what else there is somebody has to mend."""
+        self._overtaken = self._overtaken + 1 if isinstance(error, OVERTAKEN) else 0
+        if isinstance(error, (*PASSING, NothingToShow, trio.TooSlowError)):
+            self._outage.failed(self._doing, error)
+            return True
+        self._outage.worked()  # it is there
+        if self._overtaken == 1 or isinstance(error, Unauthorized):
+            return False
+        if self._told.may_say():
+            log.warning("The API server refuses %s: %s; asking again until it does not", self._doing, error)
+        return False

@@ -1,0 +1,97 @@
+"""A cluster's bundles of trust anchors: one watch of all, for as long as a pod of this node mounts some.
+
+Clusters need not serve them (certificates.k8s.io/v1beta1), so nobody asks before a pod does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.kube.informer import Informer
+from trikubelet.model import k8s
+from trikubelet.model.api import CLUSTER_TRUST_BUNDLES, Selection
+from trikubelet.model.decoding import decode_object
+from trikubelet.model.errors import ObjectUnavailable
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Collection
+
+    from trikubelet.kit.outage import Outage
+    from trikubelet.kube.known import Key
+    from trikubelet.ports import Api
+
+ANSWER_SECONDS_MAX: Final = 10.0
+"""A pod waits this long for the first list; then its user is told, and it is looked at again when there is one."""
+
+
+class TrustBundles:
+    """Owns which pods need trust anchors. ``wake`` is told their UIDs when bundles change."""
+
+    def __init__(
+        self, api: Api, wake: Callable[[Collection[str]], None], outage: Outage, chance: random.Random
+    ) -> None:
+        self._api = api
+        self._wake = wake
+        self._outage = outage
+        self._chance = chance
+        self._uids: set[str] = set()
+        self._asking: set[str] = set()
+        self._informer: Informer[k8s.ClusterTrustBundle] | None = None
+        self._scope = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the watch's nursery open until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    async def get(self, uid: str) -> Collection[k8s.ClusterTrustBundle]:
+        """All there are, needed by the pod of that UID from now on. Raises ObjectUnavailable where the server does not
+        say."""
+        informer = self._informer or self._begin()
+        self._uids.add(uid)
+        self._asking.add(uid)
+        try:
+            with trio.move_on_after(ANSWER_SECONDS_MAX):
+                await informer.synced()
+        finally:
+            self._asking.discard(uid)
+        if not informer.has_synced:
+            raise ObjectUnavailable(
+                "ClusterTrustBundles cannot be read; does this cluster serve "
+                f"{CLUSTER_TRUST_BUNDLES.api_version} {CLUSTER_TRUST_BUNDLES.plural}?"
+            )
+        return informer.objects.values()
+
+    def release(self, uid: str) -> None:
+        """The pod needs none any more."""
+        self._uids.discard(uid)
+        if not self._uids and self._informer is not None:
+            self._scope.cancel()
+            self._informer = None
+
+    def _begin(self) -> Informer[k8s.ClusterTrustBundle]:
+        assert self._nursery is not None, "trust anchors are asked for before the watch runs"
+        made = Informer(self._api, CLUSTER_TRUST_BUNDLES, Selection(), _decode, self._outage, self._chance)
+        made.tell(self._changed)
+        self._informer, self._scope = made, trio.CancelScope()
+        self._nursery.start_soon(self._follow, made, self._scope)
+        return made
+
+    async def _follow(self, informer: Informer[k8s.ClusterTrustBundle], scope: trio.CancelScope) -> None:
+        with scope:
+            await informer.run()
+
+    def _changed(self, _: Collection[Key]) -> None:
+        self._wake(self._uids - self._asking)
+
+    def __repr__(self) -> str:
+        return f"<TrustBundles for {len(self._uids)} pods>"
+
+
+def _decode(raw: bytes) -> k8s.ClusterTrustBundle:
+    return decode_object(raw, k8s.ClusterTrustBundle)

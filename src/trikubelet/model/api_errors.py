@@ -1,0 +1,110 @@
+"""What can go wrong when an API server is asked, one class per decision of the caller.
+
+The adapter maps HTTP answers and their Status objects to these at the seam and nowhere else; the memory API server
+raises them directly. Ask again later: ApiUnreachable, ApiLost, ApiBusy, ApiFailure. Ask who is right: Conflict,
+ObjectExists. It is gone: ObjectMissing. List again: Expired. Tell the user: Forbidden, Invalid, Refused. Wait: whoever
+holds the credentials tells of Unauthorized, once for all who ask, and NothingToShow is this node's own trouble.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trikubelet.kit.own_trouble import OwnTrouble
+
+WISH_SECONDS_MAX: Final = 30.0
+"""A server, or a proxy before it, may name hours (``Retry-After: 3600`` on a maintenance page). Who waits them out says
+nothing for an hour after the server is back, so a longer wish counts as this."""
+
+
+class ApiError(Exception):
+    """A request to the API server failed. The message is the server's own where it had one, for a user to read;
+    ``reason`` is the Status' reason ("" where nobody answered with one)."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ApiUnreachable(ApiError):
+    """No connection could be made: nothing has been asked."""
+
+
+class OutOfFiles(ApiUnreachable, OwnTrouble):
+    """No connection could be made because this process, or this machine, may open no more files."""
+
+
+class ApiLost(ApiError):
+    """The connection was lost, or nothing came for too long (504): what was asked may be done or not; look first."""
+
+
+class ApiBusy(ApiError):
+    """The server asks to come back later (429, or 503 with a time: the ``code``); nothing has been done. ``after`` is
+    its wish in seconds, None when it named none."""
+
+    def __init__(self, message: str, reason: str = "", after: float | None = None, code: int = 429) -> None:
+        super().__init__(message, reason)
+        self.after = after
+        self.code = code
+
+
+def wished_seconds(error: BaseException) -> float:
+    """The pause that the server asked for with this error, in seconds, at most ``WISH_SECONDS_MAX``; 0 where it asked
+    for none."""
+    after = error.after if isinstance(error, ApiBusy) else None
+    return min(after or 0.0, WISH_SECONDS_MAX)
+
+
+class ApiFailure(ApiError):
+    """The server met trouble of its own (any other 5xx), or answered what nobody understands."""
+
+
+PASSING: Final = (ApiUnreachable, ApiLost, ApiBusy, ApiFailure)
+"""What only time mends: the server is away, or in trouble. Everything else somebody has to mend."""
+
+
+class Unauthorized(ApiError):
+    """The server does not know who asks (401): the credentials are expired, revoked or of another cluster. It is there,
+    and has answered."""
+
+
+class NothingToShow(ApiError, OwnTrouble):
+    """The server was not asked: there is nothing to show it, because no token can be read or made on this node."""
+
+
+class Forbidden(ApiError):
+    """The server knows who asks and says no (403)."""
+
+
+class ObjectMissing(ApiError):
+    """There is no such object, or no such resource (404)."""
+
+
+class ObjectExists(ApiError):
+    """The name is taken (409)."""
+
+
+class Conflict(ApiError):
+    """A precondition on UID or resource version does not hold: somebody else was first (409)."""
+
+
+OVERTAKEN: Final = (Conflict, ObjectExists, ObjectMissing)
+"""Somebody else wrote the object, made it or deleted it first: whoever looks again may do better."""
+
+
+class Expired(ApiError):
+    """The resource version or continue token is too old to go on from (410), or newer than all this server has (504
+    with the cause ResourceVersionTooLarge): list again."""
+
+
+class Invalid(ApiError):
+    """The object would break a rule of the API (422); sending it again will not help. ``fields`` are the paths the
+    server named."""
+
+    def __init__(self, message: str, reason: str = "Invalid", fields: tuple[str, ...] = ()) -> None:
+        super().__init__(message, reason)
+        self.fields = fields
+
+
+class Refused(ApiError):
+    """Any other 4xx: the request itself is wrong for this server, and asking again will not help."""

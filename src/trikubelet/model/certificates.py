@@ -1,0 +1,70 @@
+"""A certificate as far as its owner decides by it, and the request for one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client-kubelet"
+SERVING_SIGNER: Final = "kubernetes.io/kubelet-serving"
+SELF_SIGNED_NAMES: Final = ("kubelet.crt", "kubelet.key")
+"""The files of a certificate that vouches for itself, and of its key, as upstream has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """One certificate with its key. Times are nanoseconds since the epoch; ``names`` are DNS names and addresses."""
+
+    common_name: str
+    organizations: tuple[str, ...]
+    not_before_ns: int
+    not_after_ns: int
+    names: frozenset[str] = frozenset()
+
+    def valid_at(self, now_ns: int) -> bool:
+        """Whether a peer whose clock is right accepts its dates."""
+        return self.not_before_ns <= now_ns < self.not_after_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a certificate is asked for. ``dns_names`` and ``addresses`` are what a serving certificate is valid for."""
+
+    common_name: str
+    organizations: tuple[str, ...] = ()
+    dns_names: Sequence[str] = field(default=())
+    addresses: Sequence[str] = field(default=())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names and addresses."""
+        return frozenset((*self.dns_names, *self.addresses))
+
+
+def node_subject(node_name: str, dns_names: Sequence[str] = (), addresses: Sequence[str] = ()) -> Subject:
+    """A node as the API server knows it: user ``system:node:<name>`` of the group ``system:nodes``."""
+    return Subject(f"system:node:{node_name}", ("system:nodes",), tuple(dns_names), tuple(addresses))
+
+
+@dataclass(frozen=True, slots=True)
+class SigningRequest:
+    """A request for a certificate: PKCS #10 in PEM, and a name that is the same whenever the key is."""
+
+    name: str
+    pem: bytes
+
+
+class CertificateRefused(Exception):
+    """No certificate came of a request: it was denied, failed, or nobody decided in time. The message says which, and
+    what an operator can do."""
+
+
+class CertificateUnusable(Exception):
+    """A certificate that was issued, or lies on the disk, is none or does not belong to its key."""
+
+
+class KeyUnusable(CertificateUnusable):
+    """The certificate is one, but the key is none, or another certificate's."""

@@ -1,0 +1,144 @@
+"""What is said to and heard from a driver of the Container Storage Interface, without how.
+
+``ports.CsiDriver`` takes and gives these; ``cri.plugin_sockets`` turns them into gRPC. Numbers are the interface's own
+(github.com/container-storage-interface/spec, csi.proto v1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CSI_PLUGIN: Final = "CSIPlugin"
+
+
+class Capability(IntEnum):
+    """What a driver can do on a node besides publishing."""
+
+    STAGE_UNSTAGE_VOLUME = 1
+    GET_VOLUME_STATS = 2
+    EXPAND_VOLUME = 3
+    VOLUME_CONDITION = 4
+    SINGLE_NODE_MULTI_WRITER = 5
+    VOLUME_MOUNT_GROUP = 6
+
+
+class AccessMode(IntEnum):
+    """Who may use a volume at the same time."""
+
+    SINGLE_NODE_WRITER = 1
+    SINGLE_NODE_READER_ONLY = 2
+    MULTI_NODE_READER_ONLY = 3
+    MULTI_NODE_SINGLE_WRITER = 4
+    MULTI_NODE_MULTI_WRITER = 5
+    SINGLE_NODE_SINGLE_WRITER = 6
+    SINGLE_NODE_MULTI_WRITER = 7
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """How a plugin introduces itself. ``endpoint``: where its own services listen, never empty."""
+
+    type: str
+    name: str
+    endpoint: str
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DriverInfo:
+    """What this node is to a driver. ``volumes_max``: how many of its volumes fit, 0 for no limit; ``topology``: where
+    the node is, as labels."""
+
+    node_id: str
+    volumes_max: int = 0
+    topology: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How a volume is to be used. ``group``: whom its files are to belong to, where the driver sees to that, as a
+    number in words."""
+
+    access_mode: AccessMode
+    is_block: bool = False
+    fs_type: str = ""
+    mount_flags: tuple[str, ...] = ()
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A volume to be made ready on this node, for all pods that will use it. ``attached``: what was learnt when it was
+    attached to the node; ``context``: what is known of it. Secrets show in no log."""
+
+    volume_id: str
+    staging_path: str
+    use: Use
+    attached: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    context: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """A volume to be made visible to one pod at ``target_path``; ``staging_path`` is "" for a driver that does not
+    stage. What may hold a token shows in no log."""
+
+    volume_id: str
+    target_path: str
+    use: Use
+    staging_path: str = ""
+    read_only: bool = False
+    attached: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    context: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """A volume that is larger than it is known to be on this node, where it is published at ``path``. Secrets show in
+    no log."""
+
+    volume_id: str
+    path: str
+    required_bytes: int
+    use: Use
+    staging_path: str = ""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a driver says of a volume, None where it says nothing. ``is_abnormal``: something is wrong with it;
+    ``condition``: how it is, in the driver's words."""
+
+    available_bytes: int | None = None
+    capacity_bytes: int | None = None
+    used_bytes: int | None = None
+    inodes_free: int | None = None
+    inodes: int | None = None
+    inodes_used: int | None = None
+    is_abnormal: bool | None = None
+    condition: str = ""
+
+
+_UNCERTAIN: Final = frozenset({"Canceled", "DeadlineExceeded", "Unavailable", "ResourceExhausted", "Aborted"})
+_INFEASIBLE: Final = frozenset({"InvalidArgument", "OutOfRange", "NotFound"})
+
+
+class DriverFailed(Exception):
+    """A driver could not be asked, or said no. ``code`` is gRPC's status by its Go name, as upstream's texts have it.
+    ``is_final``: the driver certainly has not done it and does not go on trying; ``is_infeasible``: it never will;
+    ``is_for_in_use``: not while it is in use (upstream's lists of codes)."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"rpc error: code = {code} desc = {message}")
+        self.code = code
+        self.is_final = code not in _UNCERTAIN
+        self.is_infeasible = code in _INFEASIBLE
+        self.is_for_in_use = code == "FailedPrecondition"

@@ -1,0 +1,96 @@
+"""One look at the node: everything that was found out about what it, its pods and their containers use.
+
+``stats`` takes it, ``core.stats.summary`` and the metrics endpoints show it. ``nanocores`` are billionths of a
+processor, between this look and the one before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.model.usage import FsUsage, Interface, NodeGauges, Usage
+
+
+class Used(NamedTuple):
+    """A usage and the rate that goes with it."""
+
+    usage: Usage
+    nanocores: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUsed:
+    """A container that runs. ``layer``: what it wrote outside of volumes. ``cpu_shares`` is what it
+    asks for, in the kernel's measure; ``cpu_millis`` and ``memory_limit_bytes`` are its limits, None without."""
+
+    name: str
+    id: str
+    image: str
+    started_ns: int
+    used: Used | None = None
+    layer: FsUsage | None = None
+    logs: FsUsage | None = None
+    cpu_millis: int | None = None
+    memory_limit_bytes: int | None = None
+    cpu_shares: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeUsed:
+    """A volume of a pod. ``claim``: the name of what it was claimed by, or empty. ``is_local``: it is of the node's own
+    disk and made for the pod, so that it counts as the pod's ephemeral storage. ``is_abnormal``: its driver says that
+    something is wrong with it, None where it does not say."""
+
+    name: str
+    usage: FsUsage
+    claim: str = ""
+    is_local: bool = False
+    is_abnormal: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsed:
+    """A pod of which something runs. ``cgroup``: its cgroup's path, or empty; ``used``: all of it together.
+    Without interfaces it is on the node's own network, or they could not be read."""
+
+    uid: str
+    name: str
+    namespace: str
+    started_ns: int
+    cgroup: str = ""
+    used: Used | None = None
+    interfaces: tuple[Interface, ...] = ()
+    containers: tuple[ContainerUsed, ...] = ()
+    volumes: tuple[VolumeUsed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsed:
+    """The node. ``disk`` is that of the root directory, ``images`` and ``layers`` the runtime's stores, None where it
+    does not tell. ``parts``: by upstream's names, ``pods`` and ``kubelet`` and more, what has a cgroup of its own;
+    ``groups``: by their paths, the cgroups of all pods and of those of a class, with Depth.METRICS;
+    ``device``: what the disk is called, likewise."""
+
+    name: str
+    gauges: NodeGauges
+    nanocores: int | None = None
+    disk: FsUsage | None = None
+    images: FsUsage | None = None
+    layers: FsUsage | None = None
+    parts: Mapping[str, Used] | None = None
+    groups: Mapping[str, Usage] = field(default_factory=dict)
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All of it. ``problem``: why something is missing that should be there, or empty."""
+
+    at_ns: int
+    node: NodeUsed
+    pods: tuple[PodUsed, ...]
+    problem: str = ""

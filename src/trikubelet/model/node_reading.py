@@ -1,0 +1,31 @@
+"""One reading of the machine a node is: what ``host.node`` found, as plain data for whoever decides on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReading:
+    """One reading of the machine. ``architecture`` is Go's name for it, as Kubernetes writes it; ``huge_pages`` maps a
+    page size in bytes to the number of pages reserved; ``disk_bytes`` is the size of the file system the root directory
+    lies on; ``apparmor``: the kernel enforces it; ``throttle_paths``: what tells of each processor's heat."""
+
+    hostname: str
+    memory_bytes: int
+    cpus: int
+    swap_bytes: int = 0
+    kernel: str = ""
+    os_image: str = ""
+    architecture: str = ""
+    machine_id: str = ""
+    system_uuid: str = ""
+    boot_id: str = ""
+    disk_bytes: int = 0
+    apparmor: bool = False
+    throttle_paths: tuple[str, ...] = ()
+    huge_pages: Mapping[int, int] = field(default_factory=dict)

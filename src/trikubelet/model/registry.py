@@ -1,0 +1,43 @@
+"""Logins to image registries: who would pull an image, and whose right that is.
+
+A login comes from a Secret that the pod names, was made for the pod's service account, or is the node's own: then every
+pod on it may use what it pulled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A name and a password, which no ``repr`` shows."""
+
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretOwner:
+    """The Secret that holds a login. ``uid`` is empty for one that stands in a manifest."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccountOwner:
+    """The service account that a credential plugin made a login for."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A login for an image, and whose it is: a Secret's, a service account's, or, with None, the node's own."""
+
+    login: Login
+    owner: SecretOwner | AccountOwner | None = None

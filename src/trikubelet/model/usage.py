@@ -1,0 +1,170 @@
+"""What things use, as it was read: processor, memory, disks, networks. Plain data between whoever reads it (``host``, a
+container runtime) and whoever shows it (``core.stats``, the metrics endpoints).
+
+Amounts are bytes unless they say otherwise, times of processors nanoseconds, moments nanoseconds since the Unix epoch.
+None is "not told", which is not zero: of two runtimes one tells page faults and the other does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Depth(Enum):
+    """How much is looked at: ``LOAD`` is processor and memory, which autoscalers ask for all the time; ``SUMMARY``
+    adds networks, disks and pressure; ``METRICS`` what Prometheus keeps of each cgroup, and of disks the node's."""
+
+    LOAD = "load"
+    SUMMARY = "summary"
+    METRICS = "metrics"
+
+
+class Stall(NamedTuple):
+    """How long tasks waited for something: shares of the last 10, 60 and 300 seconds in percent, and microseconds in
+    all (the kernel's PSI)."""
+
+    avg10: float
+    avg60: float
+    avg300: float
+    total_us: int
+
+
+class Pressure(NamedTuple):
+    """``some``: at least one task waited; ``full``: all did at once."""
+
+    some: Stall
+    full: Stall
+
+
+class DeviceIo(NamedTuple):
+    """What was read from and written to one block device, which has a number such as ``8:0``."""
+
+    device: str
+    read_bytes: int
+    written_bytes: int
+    reads: int
+    writes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One cgroup, container or machine at one moment. The working set is what memory cannot be had back from without
+    swapping: usage less the files nobody has looked at lately. From ``user_ns`` on only with Depth.METRICS:
+    ``kernel_bytes`` of the usage are the kernel's for it, ``limit_hits`` counts how often it wanted more than its limit
+    of memory, ``oom_kills`` the processes that were killed for it, and memory and swap (v2: swap) have one limit more;
+    ``pressure`` (by ``cpu``, ``memory``, ``io``) is not told with Depth.LOAD, nor by machines with cgroups v1."""
+
+    at_ns: int
+    cpu_ns: int | None = None
+    memory_bytes: int | None = None
+    working_set_bytes: int | None = None
+    rss_bytes: int | None = None
+    faults: int | None = None
+    major_faults: int | None = None
+    swap_bytes: int | None = None
+    limit_bytes: int | None = None
+    pressure: Mapping[str, Pressure] = field(default_factory=dict)
+    processes: int | None = None
+    user_ns: int | None = None
+    system_ns: int | None = None
+    periods: int | None = None
+    throttled_periods: int | None = None
+    throttled_ns: int | None = None
+    cache_bytes: int | None = None
+    mapped_bytes: int | None = None
+    peak_bytes: int | None = None
+    kernel_bytes: int | None = None
+    swap_limit_bytes: int | None = None
+    limit_hits: int | None = None
+    oom_kills: int | None = None
+    io: tuple[DeviceIo, ...] = ()
+
+
+class Interface(NamedTuple):
+    """One network interface since it came up, as seen from inside."""
+
+    name: str
+    received_bytes: int
+    received_packets: int
+    received_errors: int
+    received_dropped: int
+    sent_bytes: int
+    sent_packets: int
+    sent_errors: int
+    sent_dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class FsUsage:
+    """A file system, or a directory on one: then ``used_bytes`` and ``inodes_used`` are the directory's, and the rest
+    its file system's."""
+
+    at_ns: int
+    used_bytes: int | None = None
+    inodes_used: int | None = None
+    available_bytes: int | None = None
+    capacity_bytes: int | None = None
+    inodes_free: int | None = None
+    inodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStats:
+    """What a runtime tells of a container it runs. ``layer``: the files it wrote outside of its volumes."""
+
+    id: str
+    usage: Usage
+    layer: FsUsage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStore:
+    """A place where a runtime keeps something, and how much of it."""
+
+    mount_point: str
+    usage: FsUsage
+
+
+class ImageStores(NamedTuple):
+    """Where a runtime keeps images, and where the files that containers write; often one place."""
+
+    images: tuple[ImageStore, ...]
+    layers: tuple[ImageStore, ...]
+
+
+class PodPlace(NamedTuple):
+    """Where a pod's cgroups are: the pod's own, as path components, and ids of its sandbox and containers, whose
+    cgroups lie in it."""
+
+    cgroup: tuple[str, ...]
+    sandbox: str
+    containers: tuple[str, ...]
+
+
+class PodGauges(NamedTuple):
+    """What was found at a pod's place. What has no cgroup there is left out."""
+
+    pod: Usage | None
+    containers: Mapping[str, Usage]
+    interfaces: tuple[Interface, ...] = ()
+
+
+class NodeGauges(NamedTuple):
+    """The machine. ``booted_ns``: when it started; ``processes_max``: of the kernel; swap: what there is in all;
+    ``kernel``: its release; ``cores`` in ``sockets`` run the processors, 0 where nobody tells."""
+
+    usage: Usage
+    memory_total_bytes: int
+    swap_total_bytes: int
+    processors: int
+    booted_ns: int
+    processes_max: int
+    interfaces: tuple[Interface, ...] = ()
+    kernel: str = ""
+    cores: int = 0
+    sockets: int = 0

@@ -1,0 +1,120 @@
+"""The cluster is told which CSI drivers this node has: in the CSINode object, and in the node's annotation and labels.
+
+    a driver came or went, the node changed, or five minutes ─► CSINode read, compared, written ─► node patched
+
+Nothing waits for it here; schedulers and attachers elsewhere do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import trio
+
+from trikubelet.core.node_status.csi_node import csi_node, node_patch
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.slot import Slot
+from trikubelet.kube.trouble import Trouble
+from trikubelet.model import k8s
+from trikubelet.model.api import CSI_NODES, NODES, PatchKind
+from trikubelet.model.api_errors import ApiError, ObjectMissing, wished_seconds
+from trikubelet.model.decoding import read_item
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping
+
+    from trikubelet.kit.outage import Outage
+    from trikubelet.model.csi import DriverInfo
+    from trikubelet.ports import Api
+
+DOING: Final = "telling the node's CSI drivers"
+REQUEST_SECONDS_MAX: Final = 10.0
+LOOK_SECONDS: Final = 300.0
+"""After which it is looked whether what was told is still there."""
+
+
+class CsiNode:
+    """Owns which drivers were registered in this life of the agent, and so which are gone, and what was told."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: Callable[[], k8s.Node | None],
+        drivers: Callable[[], Mapping[str, DriverInfo]],
+        outage: Outage,
+        chance: random.Random,
+    ) -> None:
+        """``node``: this one, as the API server has it; ``drivers``: those that are registered now."""
+        self._api = api
+        self._node = node
+        self._drivers = drivers
+        self._trouble = Trouble(DOING, outage)
+        self._chance = chance
+        self._seen: set[str] = set()
+        self._uid = ""
+        self._told: Mapping[str, DriverInfo] = {}
+        self._wishes: Slot[None] = Slot()
+
+    def wake(self) -> None:
+        """A driver may have come or gone. Never blocks."""
+        drivers = self._drivers()
+        self._seen |= drivers.keys()
+        if drivers != self._told:
+            self._wishes.put(None)
+
+    def node_changed(self) -> None:
+        """The node was registered, again, or changed. Never blocks."""
+        node = self._node()
+        if node is not None and node.metadata.uid != self._uid:
+            self._wishes.put(None)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep it told until cancelled."""
+        task_status.started()
+        backoff = Backoff(0.5, 60.0, jitter=0.2, chance=self._chance)
+        while True:
+            try:
+                with trio.fail_after(REQUEST_SECONDS_MAX):
+                    was_asked = await self._tell()
+            except (ApiError, trio.TooSlowError) as error:
+                self._trouble.note(error)
+                await trio.sleep(max(backoff.next_seconds(), wished_seconds(error)))
+                continue  # a wake-up meanwhile is not to cut a pause that the server needs
+            backoff.reset()
+            if was_asked:  # else nobody knows how the server is
+                self._trouble.worked()
+            with trio.move_on_after(LOOK_SECONDS):
+                await self._wishes.take()
+
+    async def _tell(self) -> bool:
+        """Tell what is new; whether the server was asked for anything. Raises ApiError."""
+        node = self._node()
+        if node is None:
+            return False  # it is told when it is registered
+        drivers = self._drivers()
+        gone = self._seen - drivers.keys()
+        there = await self._find(node.metadata.name)
+        for wanted in csi_node(there, node, drivers, gone):
+            if there is None:
+                item = await self._api.create(CSI_NODES, wanted)
+            else:
+                wanted_now = msgspec.structs.replace(wanted, metadata=_at(wanted.metadata, there))
+                item = await self._api.replace(CSI_NODES, node.metadata.name, wanted_now)
+            there = read_item(item, k8s.CSINode)
+        if (patch := node_patch(node, drivers, gone)) is not None:
+            await self._api.patch(NODES, node.metadata.name, patch, kind=PatchKind.MERGE)
+        self._uid, self._told = node.metadata.uid, drivers
+        return True
+
+    async def _find(self, name: str) -> k8s.CSINode | None:
+        try:
+            return read_item(await self._api.get(CSI_NODES, name), k8s.CSINode)
+        except ObjectMissing:
+            return None
+
+
+def _at(metadata: k8s.ObjectMeta, there: k8s.CSINode) -> k8s.ObjectMeta:
+    """For a second writing after the first."""
+    return msgspec.structs.replace(metadata, resource_version=there.metadata.resource_version)

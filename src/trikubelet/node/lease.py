@@ -1,0 +1,178 @@
+"""The node's lease: the heartbeat the cluster judges this node by.
+
+    renew ─► wait a quarter of the lease ─► renew …       failed ─► 0.2 s, 0.4 s, … 7 s ─► again
+
+The lease is renewed from what this task last read of it, without asking first; somebody else's write shows as a
+conflict, and the newest is read and renewed at once. It has an API of its own, so nothing else the node has to say
+delays it.
+
+A renewal is nobody else's business: a time that is not one of this agent's own after a conflict was written by another
+agent that uses the node's name, which is said as such. It is no outage, and both go on, since only a person can tell
+which of the two should end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import trio
+
+from trikubelet.core.timestamps import parse_rfc3339, rfc3339_micro
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.seldom import Seldom
+from trikubelet.kube.trouble import Trouble
+from trikubelet.model import k8s
+from trikubelet.model.api import LEASES
+from trikubelet.model.api_errors import OVERTAKEN, ApiError, ObjectMissing, wished_seconds
+from trikubelet.model.decoding import read_item
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from trikubelet.kit.outage import Outage
+    from trikubelet.ports import Api, Clock
+
+log = logging.getLogger(__name__)
+
+DOING: Final = "renewing the node's lease"
+NAMESPACE: Final = "kube-node-lease"
+RENEWALS_PER_LEASE: Final = 4
+JITTER: Final = 0.04
+MICROSECOND_NS: Final = 1000
+"""The finest a lease can tell."""
+FAILURES_BEFORE_RESET: Final = 3
+"""So many failures in a row and the connections are made anew: one that is half open may be the reason."""
+RENEWALS_REMEMBERED: Final = 8
+"""Of this agent's last renewals: a lost answer leaves one on the server that it did not hear of."""
+RIVAL_SILENCE_SECONDS: Final = 600.0
+"""So long nothing is said of another agent after it was said."""
+
+
+class NodeLease:
+    """Owns this node's lease."""
+
+    def __init__(
+        self,
+        api: Api,
+        node_name: str,
+        node_uid: Callable[[], str],
+        duration_seconds: int,
+        clock: Clock,
+        outage: Outage,
+        reset: Callable[[], None],
+        chance: random.Random,
+    ) -> None:
+        """``node_uid``: the UID of the node object, "" while it is unknown. ``reset`` closes the API's connections."""
+        self._api = api
+        self._node_name = node_name
+        self._node_uid = node_uid
+        self._duration_seconds = duration_seconds
+        self._period_seconds = duration_seconds / RENEWALS_PER_LEASE
+        self._clock = clock
+        self._trouble = Trouble(DOING, outage)
+        self._reset = reset
+        self._chance = chance
+        self._held: k8s.Lease | None = None
+        self._sent: deque[str] = deque(maxlen=RENEWALS_REMEMBERED)
+        self._accepted = ""
+        self._conflicts = 0
+        self._told_of_rival = Seldom(RIVAL_SILENCE_SECONDS)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the lease young until cancelled."""
+        task_status.started()
+        backoff = Backoff(0.2, 7.0, jitter=JITTER, chance=self._chance)
+        failures = 0
+        while True:
+            begun = trio.current_time()
+            try:
+                with trio.fail_after(self._period_seconds):
+                    await self._renew()
+            except (ApiError, trio.TooSlowError) as error:
+                self._held = None
+                self._conflicts = self._conflicts + 1 if isinstance(error, OVERTAKEN) else 0
+                if self._trouble.note(error):
+                    failures += 1
+                    if failures % FAILURES_BEFORE_RESET == 0:
+                        self._reset()
+                if self._conflicts == 1:
+                    continue  # what is read next shows who wrote it
+                wished = min(wished_seconds(error), self._period_seconds)
+                await trio.sleep(max(backoff.next_seconds(), wished))
+                continue
+            failures = self._conflicts = 0
+            backoff.reset()
+            self._trouble.worked()
+            await trio.sleep_until(begun + self._period_seconds * (1 + JITTER * self._chance.random()))
+
+    async def _renew(self) -> None:
+        """One renewal. Raises ApiError."""
+        held = self._held or await self._find()
+        if held is not None and self._conflicts:
+            self._look_for_rival(held)
+        renewed = self._renewed(held)
+        if held is None:
+            item = await self._api.create(LEASES, renewed, NAMESPACE)
+        else:
+            item = await self._api.replace(LEASES, self._node_name, renewed, NAMESPACE)
+        self._held = read_item(item, k8s.Lease)
+        self._accepted = self._sent[-1]
+
+    def _look_for_rival(self, found: k8s.Lease) -> None:
+        """Say, now and then, that another agent renews this lease, when what was found after a conflict shows it."""
+        spec = found.spec or k8s.LeaseSpec()
+        ours = spec.renew_time in ("", self._accepted, *self._sent)
+        if ours or not self._told_of_rival.may_say():
+            return
+        log.warning(
+            "Another agent seems to use this node's name, %s: %s renewed its lease at %s, and this agent did not. Both "
+            "run the node's pods and undo what the other writes; stop one, or give it a name of its own with "
+            "--hostname-override",
+            self._node_name,
+            spec.holder_identity or "somebody",
+            spec.renew_time,
+        )
+
+    async def _find(self) -> k8s.Lease | None:
+        try:
+            item = await self._api.get(LEASES, self._node_name, NAMESPACE)
+        except ObjectMissing:
+            return None
+        return read_item(item, k8s.Lease)
+
+    def _renewed(self, held: k8s.Lease | None) -> k8s.Lease:
+        """What to send now: a lease that has no owner yet gets the node, so that it goes when the node goes."""
+        lease = held or k8s.Lease(
+            api_version=LEASES.api_version,
+            kind=LEASES.kind,
+            metadata=k8s.ObjectMeta(name=self._node_name, namespace=NAMESPACE),
+        )
+        metadata = lease.metadata
+        uid = self._node_uid()
+        if uid and not metadata.owner_references:
+            owner = k8s.OwnerReference(api_version="v1", kind="Node", name=self._node_name, uid=uid)
+            metadata = msgspec.structs.replace(metadata, owner_references=(owner,))
+        renew_time = self._next_time(lease)
+        self._sent.append(renew_time)
+        spec = msgspec.structs.replace(
+            lease.spec or k8s.LeaseSpec(),
+            holder_identity=self._node_name,
+            lease_duration_seconds=self._duration_seconds,
+            renew_time=renew_time,
+        )
+        return msgspec.structs.replace(lease, metadata=metadata, spec=spec)
+
+    def _next_time(self, lease: k8s.Lease) -> str:
+        """Now, but later than the last renewal whatever the clock says: the cluster counts only a later time as a
+        renewal, so a node whose clock was set back would be marked as lost though it renews. A time that nobody can
+        read is replaced; so is the last one that can be written, which has none after it."""
+        now_ns = self._clock.now_ns()
+        try:
+            found_ns = parse_rfc3339(lease.spec.renew_time if lease.spec is not None else "")
+            return rfc3339_micro(max(now_ns, found_ns + MICROSECOND_NS))
+        except ValueError:
+            return rfc3339_micro(now_ns)

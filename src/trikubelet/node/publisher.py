@@ -1,0 +1,259 @@
+"""The node's object in the cluster: registered, reported, and registered again when somebody deleted it.
+
+    every 10 s, or woken ─► report ─► not registered: create it, or take up the one that is there
+                                 └──► registered: build the status; changed, or 5 minutes old ─► PATCH its status
+
+A wake-up (the runtime became ready, say) is not made to wait for a tick, but for the pause after a failure. What the
+server last answered, or the informer last saw, is the base of the next patch; conditions keep the transition times of
+an earlier life, so a restart of the agent shows in none of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.node_status import build, differs, emptied, new_node, rebooted, reconciliation, status_patch
+from trikubelet.core.node_status.conditions import READY, event_reasons
+from trikubelet.core.resource_version import is_older
+from trikubelet.core.timestamps import rfc3339
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.slot import Slot
+from trikubelet.kube.trouble import Trouble
+from trikubelet.model import k8s
+from trikubelet.model.api import NODES, PatchKind
+from trikubelet.model.api_errors import ApiError, ObjectMissing, wished_seconds
+from trikubelet.model.decoding import read_item
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable
+
+    from trikubelet.core.node_status import Identity, NodeReport
+    from trikubelet.kit.outage import Outage
+    from trikubelet.model.api import Item
+    from trikubelet.model.objects import ObjectRef
+    from trikubelet.ports import Api, Clock, Events
+
+log = logging.getLogger(__name__)
+
+DOING: Final = "telling the node's status"
+JITTER: Final = 0.04
+REQUEST_SECONDS_MAX: Final = 10.0
+FAILURES_BEFORE_RESET: Final = 5
+"""As upstream's tries of one node status; then the connections are made anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often the status is computed, how old the told one may become, and whether a missing node is registered."""
+
+    compute_seconds: float = 10.0
+    report_seconds: float = 300.0
+    registers: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The status that the server was told last, and what it made of it."""
+
+    said: k8s.NodeStatus
+    answered: k8s.NodeStatus
+
+
+class NodePublisher:
+    """Owns what the cluster was last told of this node."""
+
+    def __init__(
+        self,
+        api: Api,
+        identity: Identity,
+        report: Callable[[], Awaitable[NodeReport]],
+        pace: Pace,
+        clock: Clock,
+        events: Events,
+        this_node: ObjectRef,
+        outage: Outage,
+        reset: Callable[[], None],
+        chance: random.Random,
+    ) -> None:
+        """``reset`` closes the API's connections."""
+        self._api = api
+        self._identity = identity
+        self._report = report
+        self._pace = pace
+        self._clock = clock
+        self._events = events
+        self._this_node = this_node
+        self._trouble = Trouble(DOING, outage)
+        self._reset = reset
+        self._chance = chance
+        self._known: k8s.Node | None = None
+        self._watched: k8s.Node | None = None
+        self._missing_said = False
+        self._was_unschedulable = False
+        self._told_at = float("-inf")
+        self._told: _Told | None = None
+        self._wishes: Slot[None] = Slot()
+        self.registered = trio.Event()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the node told until cancelled."""
+        task_status.started()
+        self._events.record(self._this_node, "Normal", "Starting", "Starting kubelet.")
+        backoff = Backoff(0.1, 7.0, jitter=JITTER, chance=self._chance)
+        failures = 0
+        while True:
+            report = await self._report()  # has bounds of its own: a runtime that hangs is no server that is away
+            try:
+                with trio.fail_after(REQUEST_SECONDS_MAX):
+                    was_asked = await self._publish(report)
+            except (ApiError, trio.TooSlowError) as error:
+                if self._trouble.note(error):
+                    failures += 1
+                    if failures % FAILURES_BEFORE_RESET == 0:
+                        self._reset()
+                await trio.sleep(max(backoff.next_seconds(), wished_seconds(error)))
+                continue  # a wake-up meanwhile is not to cut a pause that the server needs
+            if was_asked:  # else nobody knows how the server is
+                failures = 0
+                backoff.reset()
+                self._trouble.worked()
+            with trio.move_on_after(self._pace.compute_seconds * (1 + JITTER * self._chance.random())):
+                await self._wishes.take()
+
+    def wake(self) -> None:
+        """Something the status tells of has changed. Never blocks."""
+        self._wishes.put(None)
+
+    def seen(self, node: k8s.Node | None) -> None:
+        """The informer's word on the node; None when it is not there."""
+        self._watched = node
+        if node is None:
+            if self._known is not None:
+                log.warning("Node %s was deleted from the cluster", self._identity.name)
+                self._known = None
+                self.wake()
+        elif self._known is not None:
+            self._know(node)
+
+    @property
+    def node(self) -> k8s.Node | None:
+        """The node as the cluster has it, or None while it is not registered."""
+        return self._known
+
+    def uid(self) -> str:
+        """The UID of the node object, "" while it is not registered."""
+        return self._known.metadata.uid if self._known else ""
+
+    async def _publish(self, report: NodeReport) -> bool:
+        """Tell the server, where there is news; whether it was asked for anything. Raises ApiError."""
+        was_known = self._known is not None
+        known = self._known or await self._take_up(report)
+        if known is None:
+            return True
+        self._look_whether_schedulable(known)
+        before = known.status or k8s.NodeStatus()
+        after = build(report, before, rfc3339(self._clock.now_ns()))
+        now = trio.current_time()
+        # An informer that never saw this node cannot see it go either: until it has, the server is asked each time.
+        is_watched = self._watched is not None and self._watched.metadata.uid == known.metadata.uid
+        if is_watched and not self._is_news(before, after) and now - self._told_at < self._pace.report_seconds:
+            return not was_known
+        try:
+            item = await self._api.patch(
+                NODES, known.metadata.name, status_patch(before, after), kind=PatchKind.STRATEGIC, subresource="status"
+            )
+        except ObjectMissing:
+            self._known = None  # it is looked for, or made, in the next pass, which is soon but never at once
+            raise
+        answered = _decode(item)
+        self._note_told(after, answered)
+        self._know(answered)
+        # Told with what they tell of: an agent that ends before that tells of it in its next life.
+        if (boot_id := rebooted(before, after)) is not None:
+            message = f"Node {self._identity.name} has been rebooted, boot id: {boot_id}"
+            self._events.record(self._this_node, "Warning", "Rebooted", message)
+        self._say_turned(*event_reasons(before.conditions, after.conditions))
+        return True
+
+    def _say_turned(self, *reasons: str) -> None:
+        for reason in reasons:
+            message = f"Node {self._identity.name} status is now: {reason}"
+            self._events.record(self._this_node, "Normal", reason, message)
+
+    def _look_whether_schedulable(self, node: k8s.Node) -> None:
+        """Somebody cordoned the node, or uncordoned it; one that was cordoned before this agent began is told, too."""
+        is_unschedulable = node.spec is not None and bool(node.spec.unschedulable)
+        if is_unschedulable != self._was_unschedulable:
+            self._was_unschedulable = is_unschedulable
+            self._say_turned("NodeNotSchedulable" if is_unschedulable else "NodeSchedulable")
+
+    def _note_told(self, said: k8s.NodeStatus, answer: k8s.Node) -> None:
+        self._told_at = trio.current_time()
+        self._told = _Told(said, answer.status or k8s.NodeStatus())
+
+    def _is_news(self, before: k8s.NodeStatus, after: k8s.NodeStatus) -> bool:
+        """Whether the server has to be told: what we would say, or what it has, is not as it was when it was told last.
+        The two may well differ from each other: a server fills fields in, and drops those whose feature is off, and
+        would be told of them again at every look."""
+        if self._told is None:
+            return differs(before, after)
+        return differs(self._told.said, after) or differs(self._told.answered, before)
+
+    def _know(self, node: k8s.Node) -> None:
+        """The newer one counts: an answer may come after the informer's news of what happened later, and the other way
+        round."""
+        held = self._known
+        is_same = held is not None and held.metadata.uid == node.metadata.uid
+        if held is None or not (is_same and is_older(node.metadata.resource_version, held.metadata.resource_version)):
+            self._known = node
+
+    async def _take_up(self, report: NodeReport) -> k8s.Node | None:
+        """The node object, made if it is not there and may be; None where it is not and may not."""
+        try:
+            there = _decode(await self._api.get(NODES, self._identity.name))
+        except ObjectMissing:
+            if not self._pace.registers:
+                self._say_missing()
+                return None
+            return await self._register(report)
+        if self._pace.registers and (patch := reconciliation(self._identity, there)) is not None:
+            there = _decode(await self._api.patch(NODES, self._identity.name, patch, kind=PatchKind.STRATEGIC))
+        if self._pace.registers and (patch := emptied(there.status or k8s.NodeStatus())) is not None:
+            there = _decode(
+                await self._api.patch(NODES, self._identity.name, patch, kind=PatchKind.STRATEGIC, subresource="status")
+            )
+        log.info("Node %s was registered before", self._identity.name)
+        return self._taken_up(there)
+
+    def _say_missing(self) -> None:
+        if not self._missing_said:
+            log.warning("Node %s is not there, and this agent does not register it (registerNode)", self._identity.name)
+        self._missing_said = True
+
+    async def _register(self, report: NodeReport) -> k8s.Node:
+        status = build(report, k8s.NodeStatus(), rfc3339(self._clock.now_ns()))
+        # Where somebody was faster the next pass takes up what is there.
+        item = await self._api.create(NODES, new_node(self._identity, status))
+        log.info("Node %s is registered", self._identity.name)
+        node = _decode(item)
+        self._note_told(status, node)
+        # Of a new node upstream tells how it is off for everything, but not that it is ready.
+        self._say_turned(*event_reasons((), (one for one in status.conditions if one.type != READY)))
+        return self._taken_up(node)
+
+    def _taken_up(self, node: k8s.Node) -> k8s.Node:
+        self._known = node
+        if self._watched is not None and self._watched.metadata.uid == node.metadata.uid:
+            self._know(self._watched)  # which may have become newer while the answer was on its way
+        self._missing_said = False
+        self.registered.set()
+        return self._known
+
+
+def _decode(item: Item) -> k8s.Node:
+    return read_item(item, k8s.Node)

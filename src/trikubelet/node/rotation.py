@@ -1,0 +1,161 @@
+"""Keeps a certificate of this node young: a new one is asked for between 70 and 90 percent of the old one's life.
+
+    held ─► sleep to the drawn moment ─► request ─► keep ─► tell who uses it ─► held …
+                                             ├ refused ─► drop the key, back off ─► again
+                                             └ server away, disk full ─► back off ─► again, with the same key
+    client certificate over for five minutes ─► as at the first start, by the bootstrap kubeconfig ─► held …
+
+The moment is drawn anew for each certificate, so that nodes bootstrapped together do not come back together. Wall time
+decides, and is looked at again at least every minute: a clock that jumps must not sleep through a certificate's end.
+
+A client certificate that ended, in an outage longer than its life, cannot ask for the next one. Upstream ends its
+process five minutes later and bootstraps when it is started again (upstream-behaviour.md §1.18); here that is done
+while everything else runs on. Where there is nothing to bootstrap with, that is said once, and the server asked on,
+slowly: it may be this node's clock that is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.disk import on_disk
+from trikubelet.kit.every import Every
+from trikubelet.model.api_errors import ApiError
+from trikubelet.model.certificates import CLIENT_SIGNER, CertificateRefused, CertificateUnusable
+from trikubelet.model.errors import StartFailed
+from trikubelet.node.figures import RotationFigures
+from trikubelet.node.signing import sign
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable
+
+    from trikubelet.kit.threads import ThreadPool
+    from trikubelet.model.certificates import Certificate, Subject
+    from trikubelet.ports import Api, CertificateStore, Clock
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 60.0
+EARLIEST: Final = 0.7
+LATEST: Final = 0.9
+OVER_SECONDS: Final = 300.0
+"""So long after its end, by this node's clock, a client certificate is given up: as upstream has it."""
+
+
+class Rotation:
+    """Owns when the certificate of one store is replaced; ``figures``: what was measured of that."""
+
+    def __init__(
+        self,
+        api: Api,
+        store: CertificateStore,
+        subject: Callable[[], Subject],
+        signer: str,
+        clock: Clock,
+        changed: Callable[[], None],
+        chance: random.Random,
+        threads: ThreadPool,
+        afresh: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        """``subject`` is asked before each request: addresses change. ``changed`` is called after each new one.
+        ``threads`` are for keys and files, one at a time for each signer.
+        ``afresh`` puts a client certificate in force as for a node that has none, or raises StartFailed; None where
+        there is no such way."""
+        self._api = api
+        self._store = store
+        self._subject = subject
+        self._signer = signer
+        self._clock = clock
+        self._changed = changed
+        self._chance = chance
+        self._threads = threads
+        self._afresh = afresh
+        self._given_up = False
+        self.figures: Final = RotationFigures(signer)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Rotate until cancelled."""
+        task_status.started()
+        backoff = Backoff(2.0, 300.0, jitter=0.1, chance=self._chance)
+        while True:
+            try:
+                held = self._held()
+                await self._until_due(held)
+                await self._replace(held)
+            except (ApiError, OSError, StartFailed, CertificateRefused, CertificateUnusable) as error:
+                self.figures.failures += 1
+                if isinstance(error, CertificateRefused | CertificateUnusable):
+                    self._store.drop_request()
+                level = logging.DEBUG if self._given_up else logging.WARNING
+                log.log(level, "No new certificate from signer %s: %s", self._signer, error)
+                await trio.sleep(backoff.next_seconds())
+                continue
+            backoff.reset()
+            if held is not None:
+                self.figures.lived.add((self._clock.now_ns() - held.not_before_ns) / SECOND_NS)
+            self._changed()
+
+    async def _replace(self, held: Certificate | None) -> None:
+        """Put a new certificate in force. Raises what ``renew`` and ``afresh`` do."""
+        if held is None or not self._is_over(held):
+            self._given_up = False
+            await self.renew()
+            return
+        ended = rfc3339(held.not_after_ns)
+        if self._afresh is not None:
+            log.warning("This node's client certificate was valid until %s: bootstrapping anew", ended)
+            await self._afresh()
+            return
+        if not self._given_up:
+            log.error(
+                "This node's client certificate was valid until %s, and it cannot ask for another without one: "
+                "start the agent with --bootstrap-kubeconfig, or with another --kubeconfig",
+                ended,
+            )
+        self._given_up = True
+        await self.renew()
+
+    def _is_over(self, held: Certificate) -> bool:
+        """Whether it is of no use for asking for the next. A serving certificate never was."""
+        return self._signer == CLIENT_SIGNER and self._clock.now_ns() > held.not_after_ns + OVER_SECONDS * SECOND_NS
+
+    async def renew(self) -> Certificate:
+        """Ask for a new certificate now and put it in force. Raises ApiError, CertificateRefused, CertificateUnusable
+        and OSError."""
+        asking = partial(self._store.request, self._subject(), self._signer)
+        request = await on_disk(self._threads, asking, self._signer)
+        keeping = partial(self._store.keep, await sign(self._api, request, self._signer))
+        found = await on_disk(self._threads, keeping, self._signer)
+        log.info("New certificate from signer %s, valid until %s", self._signer, rfc3339(found.not_after_ns))
+        return found
+
+    def _held(self) -> Certificate | None:
+        """The certificate in force, None for one that is of no use. Raises OSError."""
+        try:
+            held = self._store.current()
+        except CertificateUnusable as error:
+            log.warning("%s", error)
+            held = None
+        self.figures.not_after_ns = 0 if held is None else held.not_after_ns
+        return held
+
+    async def _until_due(self, held: Certificate | None) -> None:
+        """Sleep until the certificate must be replaced: not at all without one, or when it names other addresses."""
+        if held is None:
+            return
+        share = EARLIEST + (LATEST - EARLIEST) * self._chance.random()
+        due_ns = held.not_before_ns + round((held.not_after_ns - held.not_before_ns) * share)
+        async for _ in Every(LOOK_SECONDS):
+            left_ns = due_ns - self._clock.now_ns()
+            if not self._subject().names <= held.names:
+                return
+            if left_ns < LOOK_SECONDS * SECOND_NS:
+                await trio.sleep(max(0, left_ns) / SECOND_NS)
+                return

@@ -1,0 +1,124 @@
+"""Asks the cluster to sign a certificate, and waits until somebody has decided.
+
+    create the request, or find the one of this key ─► watch it ─► approved and signed: the certificate
+                                                              └──► denied, failed, gone, 15 minutes: CertificateRefused
+
+Nothing is remembered between two calls but the key on the disk: whoever asks again with the same key finds the same
+request.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.kit.backoff import Backoff
+from trikubelet.model import k8s
+from trikubelet.model.api import SIGNING_REQUESTS, ChangeKind, Selection
+from trikubelet.model.api_errors import Expired, ObjectExists, ObjectMissing
+from trikubelet.model.certificates import CertificateRefused
+from trikubelet.model.decoding import read_item
+
+if TYPE_CHECKING:
+    from trikubelet.model.api import Item
+    from trikubelet.model.certificates import SigningRequest
+    from trikubelet.ports import Api
+
+log = logging.getLogger(__name__)
+
+DECISION_SECONDS_MAX: Final = 15 * 60.0
+"""As upstream has it; then the request is given up and made anew."""
+
+USAGES: Final = {
+    "kubernetes.io/kube-apiserver-client-kubelet": ("digital signature", "client auth"),
+    "kubernetes.io/kubelet-serving": ("digital signature", "server auth"),
+}
+"""What a key of an elliptic curve is asked to be good for, by signer."""
+
+_ADVICE: Final = {
+    "Denied": "whoever decides over requests does not want this node as it is: see kubectl describe csr {0}, mend "
+    "what was said there, and approve the next request; this agent makes one ever more rarely",
+    "Failed": "the signer could not sign it: see kubectl describe csr {0} and the log of kube-controller-manager; "
+    "this agent asks again ever more rarely",
+}
+"""What to do about the conditions that end a request without a certificate."""
+
+
+async def sign(api: Api, request: SigningRequest, signer: str) -> bytes:
+    """The signed certificate in PEM. Raises CertificateRefused, and ApiError when the server cannot be asked."""
+    name = await _ask(api, request, signer)
+    log.info(
+        "Certificate request %s for signer %s waits for a decision; unless the cluster decides by itself, "
+        "give it with: kubectl certificate approve %s",
+        name,
+        signer,
+        name,
+    )
+    with trio.move_on_after(DECISION_SECONDS_MAX):
+        return await _await_decision(api, name)
+    raise CertificateRefused(
+        f"certificate request {name}: nobody decided within {DECISION_SECONDS_MAX / 60:g} minutes; "
+        f"look at it with: kubectl describe csr {name}"
+    )
+
+
+async def _ask(api: Api, request: SigningRequest, signer: str) -> str:
+    body = k8s.CertificateSigningRequest(
+        api_version=SIGNING_REQUESTS.api_version,
+        kind=SIGNING_REQUESTS.kind,
+        metadata=k8s.ObjectMeta(name=request.name),
+        spec=k8s.CertificateSigningRequestSpec(
+            request=base64.b64encode(request.pem).decode(), signer_name=signer, usages=USAGES[signer]
+        ),
+    )
+    try:
+        await api.create(SIGNING_REQUESTS, body)
+    except ObjectExists:
+        log.info("Certificate request %s was made in an earlier life of this agent", request.name)
+    return request.name
+
+
+async def _await_decision(api: Api, name: str) -> bytes:
+    selection = Selection(fields=f"metadata.name={name}")
+    backoff = Backoff(1.0, 30.0)
+    while True:
+        try:
+            item = await api.get(SIGNING_REQUESTS, name)
+        except ObjectMissing as error:
+            raise _gone(name) from error
+        if (certificate := _decision(item)) is not None:
+            return certificate
+        try:
+            async with api.watch(SIGNING_REQUESTS, selection, resource_version=item.resource_version) as changes:
+                async for change in changes:
+                    if change.kind is ChangeKind.DELETED:
+                        raise _gone(name)
+                    if change.kind is not ChangeKind.BOOKMARK and (found := _decision(change.item)) is not None:
+                        return found
+        except Expired:
+            pass  # what is there now is read again
+        # Something between here and the server may end every watch at once.
+        await trio.sleep(backoff.next_seconds())
+
+
+def _decision(item: Item) -> bytes | None:
+    """The certificate, or None while nobody has decided or signed. Raises CertificateRefused, and ApiFailure for what
+    is no request."""
+    request = read_item(item, k8s.CertificateSigningRequest)
+    status = request.status or k8s.CertificateSigningRequestStatus()
+    for condition in status.conditions:
+        if condition.type in _ADVICE:
+            words = ": ".join(filter(None, (condition.reason, condition.message))) or "no reason given"
+            said = f"certificate request {item.name} was {condition.type.lower()}: {words}"
+            raise CertificateRefused(f"{said}; {_ADVICE[condition.type].format(item.name)}")
+    try:
+        return base64.b64decode(status.certificate, validate=True) or None
+    except ValueError as error:
+        raise CertificateRefused(f"certificate request {item.name} was answered with no base64: {error}") from error
+
+
+def _gone(name: str) -> CertificateRefused:
+    return CertificateRefused(f"certificate request {name} was deleted before anybody decided")

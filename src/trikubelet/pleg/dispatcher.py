@@ -1,0 +1,123 @@
+"""The dispatcher: one task that begins every list of the node, the right one first.
+
+    a full list, when it is due       one at a time
+    a pod that was asked for          ``looks_max`` at a time, who has waited longest first
+
+A full list that is due goes first. Who was asked for before it began is answered by it and waits, but for a period at
+most: a list in many parts may take a minute, and one that hangs longer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.kit.instant import instant
+from trikubelet.pleg import pace
+from trikubelet.pleg.agenda import Agenda
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.pleg.agenda import Look
+
+
+@dataclass(frozen=True, slots=True)
+class Lister:
+    """Who makes the lists that the dispatcher begins, and is asked before.
+
+    ``everything`` lists the whole node in a list that begins at the instant it is given; ``one`` lists the pod that was
+    asked for. ``may_rest``: whether, at that time, a full list that is due may be left out; ``is_busy``: whether a pod
+    is not to be listed by itself now.
+    """
+
+    everything: Callable[[float], Awaitable[None]]
+    one: Callable[[Look, float], Awaitable[None]]
+    may_rest: Callable[[float], bool]
+    is_busy: Callable[[str], bool]
+
+
+class Dispatcher:
+    """Owns which lists are under way, and when the next full one is due."""
+
+    def __init__(self, lister: Lister, bounds: Bounds) -> None:
+        self._lister = lister
+        self._bounds = bounds
+        self._due = -math.inf  # as the pace has it
+        self._rests_until = -math.inf  # ... and not before this, while there is a reason to rest
+        self._looking: set[str] = set()  # listed one by one now
+        self._stirred = trio.Event()
+        self.agenda = Agenda(bounds.looks_waiting_max)
+        """Who was asked for."""
+        self.listing_since: float | None = None
+        """The instant at which the full list under way began."""
+
+    def stir(self) -> None:
+        """Something happened that may let a list begin. Never blocks."""
+        self._stirred.set()
+
+    def end_rest(self) -> None:
+        """A reason to rest is gone: ask again now whether there is one, and list if not. Never blocks."""
+        self._rests_until = -math.inf
+        self.stir()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Begin lists until cancelled. Started: the first has succeeded or failed."""
+        async with trio.open_nursery() as nursery:
+            self.listing_since = instant()
+            await self._list_all(self.listing_since)
+            task_status.started()
+            while True:
+                self._begin(nursery, trio.current_time())
+                with trio.move_on_at(self._next_pass(trio.current_time())):
+                    await self._stirred.wait()
+                self._stirred = trio.Event()
+
+    def _begin(self, nursery: trio.Nursery, now: float) -> None:
+        if self.listing_since is None and now >= max(self._due, self._rests_until):
+            if self._lister.may_rest(now):
+                self._rests_until = now + self._bounds.relist_period_seconds
+            else:
+                self.listing_since = instant()
+                nursery.start_soon(self._list_all, self.listing_since)
+        while len(self._looking) < self._bounds.looks_max:
+            look = self.agenda.take(self._is_busy, self._held_until(now))
+            if look is None:
+                break
+            self._looking.add(look.uid)
+            nursery.start_soon(self._list_one, look)
+
+    def _next_pass(self, now: float) -> float:
+        """When there may be something to begin though nobody stirs."""
+        if self.listing_since is None:
+            return max(self._due, self._rests_until)
+        release = self.listing_since + self._bounds.relist_period_seconds
+        return release if release > now else math.inf
+
+    def _held_until(self, now: float) -> float:
+        """Who was asked for before this instant waits for the full list under way."""
+        if self.listing_since is None or now - self.listing_since >= self._bounds.relist_period_seconds:
+            return -math.inf
+        return self.listing_since
+
+    def _is_busy(self, uid: str) -> bool:
+        return uid in self._looking or self._lister.is_busy(uid)
+
+    async def _list_all(self, began: float) -> None:
+        await self._lister.everything(began)
+        self._due = pace.due_at(began, trio.current_time(), self._bounds)
+        self.listing_since = None
+        self.stir()
+
+    async def _list_one(self, look: Look) -> None:
+        await self._lister.one(look, instant())
+        self._looking.discard(look.uid)
+        self.stir()
+
+    def __repr__(self) -> str:
+        full = "a full list" if self.listing_since is not None else "no full list"
+        return f"<Dispatcher: {full} and {len(self._looking)} of one pod under way, {self.agenda!r}>"

@@ -1,0 +1,117 @@
+"""What each pod of this node is allocated, and what its containers were made with: kept, and found again.
+
+    taken as its spec is ──► a resize is granted: allocated anew ──► its containers are made, or changed: noted
+
+It stands in a note of the pod's directory from before the first container is made, so a killed agent's successor knows
+what a pod had and can tell a resize that was asked for meanwhile. A pod without a note (an older agent's, or one of
+which nothing was made) is allocated what its spec says. ``core.resize.allocation`` has the rules.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from trikubelet.core.names import object_ref
+from trikubelet.core.resize.allocation import Made, allocation_of, as_allocated, read, same, written
+from trikubelet.core.resize.amounts import wanted
+from trikubelet.core.resize.progress import unnoted
+from trikubelet.model.pod_notes import Note
+
+if TYPE_CHECKING:
+    from trikubelet.core.resize.allocation import Allocation
+    from trikubelet.core.resize.amounts import Amounts
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.runtime import PodObservation
+    from trikubelet.ports import PodFiles
+
+log = logging.getLogger(__name__)
+
+
+class Allocations:
+    """Owns what each pod is allocated and what its containers were made with: the file ``resources`` of the pod's
+    directory, and a copy in memory of what this agent asked for."""
+
+    def __init__(self, files: PodFiles) -> None:
+        self._files = files
+        self._held: dict[str, Allocation] = {}
+        self._noted: set[str] = set()
+
+    def of(self, pod: Pod) -> Allocation:
+        """What the pod is allocated. Never raises: what cannot be read is taken from the spec, and said."""
+        uid = pod.metadata.uid
+        held = self._held.get(uid)
+        if held is None:
+            held = self._held[uid] = self._found(pod) or allocation_of(pod)
+        return held
+
+    def as_allocated(self, pod: Pod) -> Pod:
+        """The pod with what it is allocated in place of what its spec says; the same one where both say the same."""
+        return as_allocated(pod, self.of(pod))
+
+    def allocate(self, pod: Pod) -> None:
+        """The node has granted what the pod's spec asks for. Raises OSError, and nothing is granted."""
+        self._keep(pod.metadata.uid, allocation_of(pod, self.of(pod)))
+
+    def making(self, pod: Pod, container: Container, attempt: int) -> None:
+        """The container of that attempt is about to be made, or was changed, as the pod, which is as it is allocated,
+        has it. Raises OSError."""
+        self.changed(pod, container.name, attempt, wanted(pod, container))
+
+    def changed(self, pod: Pod, name: str, attempt: int, amounts: Amounts) -> None:
+        """The container of that attempt has these amounts from now on. Raises OSError."""
+        held = self.of(pod)
+        made = Made(attempt, amounts)
+        if held.made.get(name) != made:
+            self._noted.add(pod.metadata.uid)
+            self._keep(pod.metadata.uid, replace(held, made={**held.made, name: made}))
+
+    def learned(self, pod: Pod, observed: PodObservation) -> Allocation:
+        """What the pod is allocated, with what its containers seem to have been made with that nobody noted it of (an
+        older agent's): as far as the runtime tells, with what the pod, which is as it is allocated, gives them."""
+        held = self.of(pod)
+        for status, amounts in unnoted(pod, observed, held):
+            try:
+                self.changed(pod, status.name, status.attempt, amounts)
+            except OSError as error:
+                log.warning("Pod %s: what its containers have cannot be written down: %s", object_ref(pod), error)
+        return self.of(pod)
+
+    def pods_own_changed(self, pod: Pod) -> None:
+        """The pod's cgroup has what the pod, which is as it is allocated, has of its own. Raises OSError."""
+        held = self.of(pod)
+        if not same(held.pod_made, pod.spec.resources):
+            self._keep(pod.metadata.uid, replace(held, pod_made=pod.spec.resources))
+
+    def forget(self, uid: str) -> None:
+        """This life of the pod is over, and a new one is allocated anew."""
+        self._held.pop(uid, None)
+        self._noted.discard(uid)
+        try:
+            self._files.forget_note(uid, Note.RESOURCES)
+        except OSError as error:
+            log.warning("Pod %s: what it was allocated is still noted: %s", uid, error)
+
+    def _keep(self, uid: str, allocation: Allocation) -> None:
+        # Before its first container there may be no directory, and there is nothing to be found again.
+        if uid in self._noted:
+            self._files.note(uid, Note.RESOURCES, written(allocation))
+        self._held[uid] = allocation
+
+    def _found(self, pod: Pod) -> Allocation | None:
+        uid = pod.metadata.uid
+        try:
+            content = self._files.noted(uid, Note.RESOURCES)
+            if not content:
+                return None
+            found = read(content)
+        except (OSError, ValueError) as error:
+            log.warning("Pod %s: what it was allocated cannot be read, its spec counts: %s", object_ref(pod), error)
+            return None
+        self._noted.add(uid)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<Allocations of {len(self._held)} pods>"

@@ -1,0 +1,62 @@
+"""The back-offs of containers that crash: asked by whoever is about to start one (``pods.start``).
+
+How long one waits is ``core.restarts``'s decision; here is what was decided last, until the pod is gone. A container
+that is edited begins anew, so a pod may leave any number of them behind: those that were not used for the longest time
+go first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.restarts import backoff_key, backoff_next, backoff_remaining
+
+if TYPE_CHECKING:
+    from trikubelet.core.restarts import BackoffEntry, BackoffLimits
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.ports import Clock
+
+KEPT_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A back-off that runs: how long it is from the container's end on, and how much of it is left, in seconds."""
+
+    seconds: float
+    left_seconds: float
+
+
+class CrashBackoffs:
+    """Owns the crash back-offs, at most ``kept_max``. They may be lost, as with the process: the worst is one early
+    restart."""
+
+    def __init__(self, limits: BackoffLimits, clock: Clock, kept_max: int = KEPT_MAX) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._kept_max = kept_max
+        self._entries: OrderedDict[tuple[str, str], BackoffEntry] = OrderedDict()
+
+    def begin(self, pod: Pod, container: Container, finished_at: int) -> Wait | None:
+        """The container that ended then (nanoseconds since the epoch) is to be started. None: so be it, and the next
+        time it waits longer."""
+        key, now = (pod.metadata.uid, backoff_key(pod, container)), self._clock.now_ns()
+        entry = self._entries.get(key)
+        left = backoff_remaining(entry, finished_at, now, self._limits)
+        if entry is not None and left > 0:
+            return Wait(entry.seconds, left)
+        self._entries[key] = backoff_next(entry, finished_at, now, self._limits)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._kept_max:
+            self._entries.popitem(last=False)
+        return None
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        for key in [key for key in self._entries if key[0] == uid]:
+            del self._entries[key]
+
+    def __repr__(self) -> str:
+        return f"<CrashBackoffs {len(self._entries)} of at most {self._kept_max}>"

@@ -1,0 +1,183 @@
+"""Rotating the logs of containers, so that one that writes without end does not fill the disk.
+
+    every 10 s: each container that runs ─► its log is large, or gone ─► one of the workers' turns:
+        remove what is too much ─► rename the log ─► the runtime opens a new one ─► compress, out of turn,
+                                          ▲                    │ fails              what was renamed before
+                                          └── rename it back ◄─┘
+
+Which containers run and where their logs are is what PLEG saw last, so a pass asks the runtime nothing. What to do with
+the files is decided in ``core.log_rotation``. A log that is gone has lost its name to a process that ended between the
+renaming and the opening, or to a person: the runtime is asked to open it. Renaming comes first and compressing last,
+so that a disk too full to compress on still has no more than its number of files.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core import log_rotation
+from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.every import Every
+from trikubelet.kit.settle import settle
+from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trikubelet.core.log_rotation import RotationRules
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.runtime import ContainerStatus, PodObservation
+    from trikubelet.ports import Clock, ContainerLogs, Runtime
+
+log = logging.getLogger(__name__)
+
+
+class LogRotation:
+    """Owns which containers' logs are looked after now, of which a part is being compressed, and which could not be
+    rotated the last time. Waits for nobody and is waited for by nobody: a log that cannot be rotated is told once, and
+    met again at the next look. So is one that provokes a bug."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        observed: Iterable[PodObservation],
+        logs: ContainerLogs,
+        clock: Clock,
+        rules: RotationRules,
+        bounds: Bounds,
+    ) -> None:
+        """``observed``: each time it is gone through, all pods as they were seen last."""
+        self._runtime = runtime
+        self._observed = observed
+        self._logs = logs
+        self._clock = clock
+        self._rules = rules
+        self._bounds = bounds
+        self._turns = trio.CapacityLimiter(rules.workers_max)
+        self._under_way: set[str] = set()
+        self._compressing: dict[str, str] = {}
+        self._failed: dict[str, bool] = {}
+        self._bugs = Bugs(log, "%s: a bug in rotating it; it is tried again at the next look")
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Rotate until cancelled."""
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            async for _ in Every(self._rules.period_seconds):
+                await self._look(nursery)
+
+    async def _look(self, nursery: trio.Nursery) -> None:
+        """Begin with each log that is due and not begun with: as many tasks wait for their turn as containers run, at
+        most."""
+        running: set[str] = set()
+        for pod in self._observed:
+            await trio.lowlevel.checkpoint()
+            for container in pod.running:
+                running.add(container.id)
+                with self._bugs.of(f"The log of {_named(pod, container)}"):
+                    if container.id not in self._under_way and self._is_due(pod, container):
+                        self._under_way.add(container.id)
+                        nursery.start_soon(self._in_turn, pod, container)
+        self._failed = {id_: told for id_, told in self._failed.items() if id_ in running}
+
+    def _is_due(self, pod: PodObservation, container: ContainerStatus) -> bool:
+        try:
+            size = self._logs.size_bytes(container.log_path)  # 0 of a path that is empty: nobody wants that log
+        except OSError as error:
+            self._tell(pod, container, error)
+            return False
+        return size is None or size >= self._rules.size_bytes
+
+    async def _in_turn(self, pod: PodObservation, container: ContainerStatus) -> None:
+        with self._bugs.of(f"The log of {_named(pod, container)}"):
+            try:
+                plain = await self._rotate(container)
+                if container.id in self._compressing:
+                    return  # the next rotation finds these parts again
+                await self._compress(container, plain)
+                self._failed.pop(container.id, None)
+            except (OSError, RuntimeCallError, trio.TooSlowError) as error:
+                self._tell(pod, container, error)
+
+    async def _rotate(self, container: ContainerStatus) -> Sequence[str]:
+        try:
+            async with self._turns:
+                return await self._keep_small(container)
+        finally:
+            self._under_way.discard(container.id)
+
+    async def _compress(self, container: ContainerStatus, plain: Sequence[str]) -> None:
+        """Nobody waits for this, but who compresses, too: the log goes on to be rotated."""
+        try:
+            for part in plain:
+                self._compressing[container.id] = part
+                await self._logs.compress(container.log_path, part)
+        finally:
+            self._compressing.pop(container.id, None)
+
+    async def _keep_small(self, container: ContainerStatus) -> Sequence[str]:
+        """One container's log, as it is when its turn comes; the parts that are to be compressed then."""
+        path = container.log_path
+        size = self._logs.size_bytes(path)
+        if size is None:
+            size = await self._written_anew(container)
+        if size < self._rules.size_bytes:
+            return ()
+        busy = self._compressing.get(container.id, "")
+        rotation = log_rotation.plan(self._logs.parts(path), self._rules.files_max, self._clock.now_ns(), busy)
+        for part in rotation.remove:
+            self._logs.remove(path, part)
+        await settle(self._bounds.settle_seconds_max, partial(self._begin_anew, container, rotation.part))
+        log.debug("Rotated %s to %s", path, rotation.part)
+        return rotation.compress
+
+    async def _written_anew(self, container: ContainerStatus) -> int:
+        """The runtime writes into a file that has no name any more; how long the new one is."""
+        await self._reopen(container)
+        size = self._logs.size_bytes(container.log_path)
+        if size is None:
+            told = "gone, and not there after the runtime was asked to reopen it"
+            raise FileNotFoundError(errno.ENOENT, told, container.log_path)
+        return size
+
+    async def _begin_anew(self, container: ContainerStatus, part: str) -> None:
+        """Rename the log and have a new one opened; or leave all as it was."""
+        self._logs.set_aside(container.log_path, part)
+        try:
+            await self._reopen(container)
+        except BaseException:
+            try:
+                self._logs.put_back(container.log_path, part)
+            except OSError as error:
+                log.warning("The log %s stays %s: %s", container.log_path, part, error)
+            raise
+
+    async def _reopen(self, container: ContainerStatus) -> None:
+        with trio.fail_after(self._bounds.runtime_call_seconds_max):
+            await self._runtime.reopen_log(container.id)
+
+    def _tell(self, pod: PodObservation, container: ContainerStatus, error: Exception) -> None:
+        """Once, until it works. What the runtime says is told when it says it a second time: a container that has just
+        ended cannot have a new log, and PLEG will have noticed by then."""
+        is_news = False
+        if not isinstance(error, RuntimeUnavailable):  # which is told elsewhere
+            before = self._failed.get(container.id)
+            is_news = not before and (before is not None or isinstance(error, OSError))
+            self._failed[container.id] = is_news or bool(before)
+        log.log(
+            logging.WARNING if is_news else logging.DEBUG,
+            "Cannot rotate the log of %s, will try again: %s (%s)",
+            _named(pod, container),
+            str(error) or "the runtime gave no answer in time",
+            os.path.basename(container.log_path),
+        )
+
+
+def _named(pod: PodObservation, container: ContainerStatus) -> str:
+    return f"container {container.name} of pod {pod.namespace}/{pod.name}"

@@ -1,0 +1,112 @@
+"""Asking for what a container's variables come from, right before the container is configured, and for the class of a
+pod's runtime before its sandbox is.
+
+    core: references ─► ConfigMaps, Secrets, services (ports.PodObjects), files (ports.Volumes) ─► EnvSources ─► core
+
+All are asked side by side. What is not there is told as such: whether that matters is decided where the variables are
+made. Whoever asked for an object is woken when it comes, so a pod that waits for one need not ask again by the clock.
+"""
+
+from __future__ import annotations
+
+import errno
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.containers.env_file import BYTES_MAX
+from trikubelet.core.containers.environment import EnvSources, references
+from trikubelet.core.containers.errors import ConfigError, SandboxConfigError
+from trikubelet.core.containers.service_links import service_variables
+from trikubelet.model.errors import ObjectUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from trikubelet.model.k8s import ConfigMap, Container, Pod, Secret
+    from trikubelet.ports import PodObjects, Volumes
+
+READ_SECONDS_MAX: Final = 10.0
+"""For one file of variables. Only a disk that hangs takes longer."""
+
+
+class References:
+    """Follows a pod's and its containers' references. Owns no state."""
+
+    def __init__(self, objects: PodObjects, volumes: Volumes) -> None:
+        self._objects = objects
+        self._volumes = volumes
+
+    async def follow(self, pod: Pod, container: Container, volume_paths: Mapping[str, str]) -> EnvSources:
+        """Everything the container's variables come from, as it is now; ``volume_paths``: host paths of the pod's
+        volumes. Raises ConfigError where somebody who must be asked does not say."""
+        needed = references(container)
+        config_maps: dict[str, ConfigMap | None] = {}
+        secrets: dict[str, Secret | None] = {}
+        files: dict[tuple[str, str], bytes | OSError | None] = {}
+        services: dict[str, str] = {}
+
+        async def addresses() -> None:
+            services.update(service_variables(pod, await self._objects.services(pod)))
+
+        async def config_map(name: str) -> None:
+            config_maps[name] = await self._objects.config_map(pod, name)
+
+        async def secret(name: str) -> None:
+            secrets[name] = await self._objects.secret(pod, name)
+
+        async def file(volume: str, path: str) -> None:
+            if volume in volume_paths:
+                files[volume, path] = await self._file(volume_paths[volume], path)
+
+        trouble = await _side_by_side(
+            addresses,
+            *(partial(config_map, name) for name in needed.config_maps),
+            *(partial(secret, name) for name in needed.secrets),
+            *(partial(file, *place) for place in needed.files),
+        )
+        if trouble:
+            raise ConfigError(trouble, container.name)
+        return EnvSources(config_maps, secrets, files, services)
+
+    async def runtime_handler(self, pod: Pod) -> str:
+        """The runtime handler of the pod's class, "" for the default one (upstream: LookupRuntimeHandler). Raises
+        SandboxConfigError where there is no such class, or nobody says whether."""
+        name = pod.spec.runtime_class_name
+        if not name:
+            return ""
+        try:
+            found = await self._objects.runtime_class(pod, name)
+        except ObjectUnavailable as error:
+            raise SandboxConfigError(f"failed to lookup RuntimeClass {name}: {error}") from error
+        if found is None:
+            raise SandboxConfigError(f'runtimeclass.node.k8s.io "{name}" not found')
+        return found.handler
+
+    async def _file(self, volume_path: str, path: str) -> bytes | OSError | None:
+        try:
+            with trio.fail_after(READ_SECONDS_MAX):
+                return await self._volumes.read_file(volume_path, path, BYTES_MAX)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return error
+        except trio.TooSlowError:
+            return OSError(errno.ETIMEDOUT, f"it cannot be read within {READ_SECONDS_MAX:g} s")
+
+
+async def _side_by_side(*asks: Callable[[], Awaitable[None]]) -> str:
+    """Ask all; what the first of those said, in their order, who could not answer."""
+    troubles = ["" for _ in asks]
+
+    async def one(place: int, ask: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await ask()
+        except ObjectUnavailable as error:
+            troubles[place] = str(error)
+
+    async with trio.open_nursery() as nursery:
+        for place, ask in enumerate(asks):
+            nursery.start_soon(one, place, ask)
+    return next(filter(None, troubles), "")

@@ -1,0 +1,142 @@
+"""Taking down what pods that are gone left on the disk and in the kernel.
+
+    look ─► who left something that nobody needs ─► one of a few places ─► volumes ─► cgroup ─► directory ─► removed
+                                                                             └────────┴─────────┴► told; the next look
+                                                                                                   meets it again
+
+Whoever is met here has no worker: this agent is younger than the pod's end. So nobody else takes it down, and it gets
+the time that its worker would have given it: a driver that needs three seconds to give a volume back has them. Looks
+come with housekeeping's comparisons and wait for nothing that they begin. A removal under way is given up when a look
+finds that the pod has come back, as a static one may: what is there then is the new life's. A thread that unmounts or
+removes by then goes on, and the new life gets no directory and no volumes until it has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.chores import Chores
+from trikubelet.kit.complaints import Complaints
+from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
+
+if TYPE_CHECKING:
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.workers import PodWorkers
+    from trikubelet.ports import PodCgroups, PodFiles, RuntimePods, Volumes
+
+log = logging.getLogger(__name__)
+
+_LOOKING: Final = "look for what pods left behind"
+_KINDS: Final = (VolumeFailed, CgroupFailed, StillMounted, OSError, trio.TooSlowError, Exception)
+"""What stands in the way of a removal; the last is a bug."""
+
+
+class Remains:
+    """Owns which pods' remains are being removed and which could not be when that was last tried, the complaints about
+    them, and how many were ``removed`` between the last two looks."""
+
+    def __init__(
+        self,
+        workers: PodWorkers,
+        runtime_pods: RuntimePods,
+        files: PodFiles,
+        volumes: Volumes,
+        cgroups: PodCgroups,
+        bounds: Bounds,
+        figures: PodFigures,
+    ) -> None:
+        self._workers = workers
+        self._runtime_pods = runtime_pods
+        self._files = files
+        self._volumes = volumes
+        self._cgroups = cgroups
+        self._bounds = bounds
+        self._figures = figures
+        self._chores = Chores(bounds.removals_max, bounds.removal_hung_seconds)
+        self._complaints = Complaints()
+        self._under_way: dict[str, trio.CancelScope] = {}
+        self._stuck: set[str] = set()
+        self._removed_since = 0
+        self.removed = 0
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Remove what looks have found, until cancelled. Started: there may be looks."""
+        await self._chores.run(task_status=task_status)
+
+    def look(self) -> None:
+        """Begin to remove what is there and nobody needs. Only once it is known what is wanted and what runs."""
+        try:
+            found = self._files.pods_on_disk() | self._cgroups.leftovers()
+        except OSError as error:
+            if self._complaints.may_say(_LOOKING):
+                log.warning("Cannot %s, will try again: %s", _LOOKING, error)
+            return
+        self._complaints.mended(_LOOKING)
+        self.removed, self._removed_since = self._removed_since, 0
+        gone = {uid for uid in found if self._may_go(uid)}
+        self._stuck &= gone
+        for uid, removal in self._under_way.items():
+            if not self._may_go(uid):
+                removal.cancel()
+        for uid in sorted(gone):
+            if uid not in self._chores:
+                self._chores.begin(uid, partial(self._remove, uid))
+
+    @property
+    def stuck(self) -> int:
+        """How many pods' remains were there at the last look and could not be removed when that was last tried."""
+        return len(self._stuck)
+
+    def _may_go(self, uid: str) -> bool:
+        """Whether nobody needs what is left of the pod. To be asked after each checkpoint: a static pod may come back
+        under its UID meanwhile, and its directory and cgroup are the new life's."""
+        return not self._runtime_pods.is_running(uid) and self._workers.should_content_be_removed(uid)
+
+    async def _remove(self, uid: str) -> None:
+        self._under_way[uid] = removal = trio.CancelScope()
+        try:
+            with Barrier(partial(self._failed, uid)), removal:
+                with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                    if self._may_go(uid):
+                        await self._take_down(uid)
+        finally:
+            del self._under_way[uid]
+
+    async def _take_down(self, uid: str) -> None:
+        await self._volumes.tear_down(uid)
+        if not self._may_go(uid):
+            return
+        with self._figures.timed_cgroup("destroy"):
+            await self._cgroups.remove(uid)
+        if not self._may_go(uid):
+            return
+        await self._files.remove_pod(uid)
+        self._removed_since += 1
+        self._stuck.discard(uid)
+        for kind in _KINDS:
+            self._complaints.mended(_what(uid, kind))
+        log.debug("Removed what was left of pod %s", uid)
+
+    def _failed(self, uid: str, error: Exception) -> None:
+        self._stuck.add(uid)
+        kind = next(kind for kind in _KINDS if isinstance(error, kind))
+        if not self._complaints.may_say(_what(uid, kind)):
+            return
+        late = f"not done within {self._bounds.runtime_call_seconds_max:g} s"
+        why = late if kind is trio.TooSlowError else words(error)
+        bug = error if kind is Exception else None
+        log.warning("Cannot remove what is left of pod %s, will try again: %s", uid, why, exc_info=bug)
+
+    def __repr__(self) -> str:
+        return f"<Remains: {self._chores}, {self.stuck} stuck>"
+
+
+def _what(uid: str, kind: type[Exception]) -> str:
+    """The name of a complaint: what stands in the way is worth another, how it says so is not."""
+    return f"{uid} {kind.__name__}"

@@ -1,0 +1,91 @@
+"""Users of the node for pods that have a user namespace of their own: found, given, written down, given back.
+
+Nothing is remembered. What a pod has stands in its directory before its sandbox is made, so a killed agent's successor
+finds it, and a directory that is gone has given back what it held. No checkpoint lies between reading what all pods
+have and writing what one more gets. ``core.user_namespaces`` decides; ``pods.configs`` asks, ``pods.attempts`` gives
+back.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from trikubelet.core.containers.errors import SandboxConfigError
+from trikubelet.core.names import object_ref
+from trikubelet.core.user_namespaces import ids_of, read_of, troubles, written
+from trikubelet.model.pod_notes import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.core.user_namespaces import IdPool
+    from trikubelet.model.k8s import Pod
+    from trikubelet.model.runtime_config import IdRange
+    from trikubelet.ports import PodFiles
+
+log = logging.getLogger(__name__)
+
+
+class UserIds:
+    """Owns which users of the node a pod's own users are: the file ``userns`` of the pod's directory."""
+
+    def __init__(self, files: PodFiles, pool: IdPool, maps_users: Callable[[str], bool]) -> None:
+        """``maps_users``: whether a runtime handler can give a pod users of its own."""
+        self._files = files
+        self._pool = pool
+        self._maps_users = maps_users
+
+    def tell(self) -> None:
+        """Log what is wrong with what was written down before: the pods in question get no new sandbox, but run on."""
+        try:
+            found = list(troubles(self._all()))
+        except OSError as error:
+            found = [str(error)]
+        for trouble in found:
+            log.warning("Users of pods: %s", trouble)
+
+    def of_new(self, pod: Pod, handler: str) -> IdRange | None:
+        """What a sandbox that is about to be made by a runtime handler shall have, chosen and written down if need be;
+        None where the pod's users are the node's. Raises SandboxConfigError."""
+        if pod.spec.host_users is not False:
+            return None
+        if not self._maps_users(handler):
+            who = f'RuntimeClass handler "{handler}"' if handler else "runtime"
+            raise SandboxConfigError(f"can't set `spec.hostUsers: false`, {who} does not support user namespaces")
+        uid = pod.metadata.uid
+        try:
+            files = self._all()
+            ids = ids_of(uid, files, self._pool)
+            if uid not in files:
+                self._files.note(uid, Note.USER_IDS, written(ids))
+                last = ids.first + ids.length - 1
+                log.info("Pod %s: its users are the node's %d to %d", object_ref(pod), ids.first, last)
+        except (OSError, ValueError) as error:
+            raise SandboxConfigError(f"user namespace: {error}") from error
+        return ids
+
+    def of_standing(self, pod: Pod) -> IdRange | None:
+        """What the pod's sandbox, which stands, was made with; None where the pod's users are the node's. Raises
+        SandboxConfigError where nobody knows: another choice would be one the runtime has not made."""
+        if pod.spec.host_users is not False:
+            return None
+        uid = pod.metadata.uid
+        try:
+            return read_of(uid, self._files.noted(uid, Note.USER_IDS))
+        except (OSError, ValueError) as error:
+            raise SandboxConfigError(f"user namespace: {error}") from error
+
+    def release(self, uid: str) -> None:
+        """None of the pod's containers will run again: others may have its users. A disk that cannot be written keeps
+        them until the pod's directory is gone."""
+        try:
+            self._files.forget_note(uid, Note.USER_IDS)
+        except OSError as error:
+            log.warning("Pod %s keeps its users: %s", uid, error)
+
+    def _all(self) -> dict[str, bytes]:
+        """What is written down of all pods, by UID; an empty file, which a power cut can leave, says nothing. Raises
+        OSError."""
+        found = ((uid, self._files.noted(uid, Note.USER_IDS)) for uid in self._files.pods_on_disk())
+        return {uid: content for uid, content in found if content}

@@ -1,0 +1,39 @@
+"""Which containers an operator wants restarted (``trikubelet restart``): a wish is told here, and a pod's next attempt
+plans by it.
+
+So a container is stopped by its own pod's worker, with its hook and its grace, and by nobody beside it. A wish is about
+one run of a container: with the end of that run, whatever ended it, it is fulfilled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trikubelet.model.runtime import PodObservation
+
+WISHES_MAX: Final = 10_000
+
+
+class RestartWishes:
+    """Owns the ids of the containers that are to be restarted. Of too many the oldest wishes are forgotten: those of
+    pods that went before they could be fulfilled."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, None] = {}
+
+    def add(self, container_ids: Iterable[str]) -> None:
+        """Wish for the end of these runs. The pod's worker has to be woken besides."""
+        self._ids.update(dict.fromkeys(container_ids))
+        while len(self._ids) > WISHES_MAX:
+            del self._ids[next(iter(self._ids))]
+
+    def about(self, observed: PodObservation) -> frozenset[str]:
+        """The containers of a pod, by id, that run and should not; those that have ended are wished for no more."""
+        running = {status.id for status in observed.running}
+        for status in observed.containers:
+            if status.id not in running:
+                self._ids.pop(status.id, None)
+        return frozenset(running & self._ids.keys())

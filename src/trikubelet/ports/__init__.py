@@ -1,0 +1,56 @@
+"""The ports: what the agent's own packages ask of each other and of the world, as Protocols.
+
+The packages of layer 5 (pods, pleg, images, volumes, status, …) do not import one another; they meet here and are
+joined in ``app/compose.py``. Adapters (``cri``, ``kube``, ``host``) implement the lower half against the real world,
+``testing`` implements it in memory, and one contract suite per port holds both to the same behaviour.
+
+No method takes a timeout: the caller holds the cancel scope. Every method that talks to a runtime raises the errors
+of ``model.runtime_errors``; every one that talks to an API server those of ``model.api_errors``.
+"""
+
+from trikubelet.ports.beside import Events, ImagePuller, Probes, Statuses
+from trikubelet.ports.cluster import Api, ApiPods, CertificateStore, Claims, PodObjects
+from trikubelet.ports.machine import (
+    Clock,
+    ContainerLogs,
+    Gauges,
+    NodeLogins,
+    PodCgroups,
+    PodFiles,
+    PullRecords,
+    Volumes,
+    Watcher,
+)
+from trikubelet.ports.observed import PodCache, PodLives, Relister, RuntimePods
+from trikubelet.ports.plugins import CsiDriver, PluginSockets
+from trikubelet.ports.runtime import Handlers, Images, Runtime
+
+__all__ = [
+    "Api",
+    "ApiPods",
+    "CertificateStore",
+    "Claims",
+    "Clock",
+    "ContainerLogs",
+    "CsiDriver",
+    "Events",
+    "Gauges",
+    "Handlers",
+    "ImagePuller",
+    "Images",
+    "NodeLogins",
+    "PluginSockets",
+    "PodCache",
+    "PodCgroups",
+    "PodFiles",
+    "PodLives",
+    "PodObjects",
+    "Probes",
+    "PullRecords",
+    "Relister",
+    "Runtime",
+    "RuntimePods",
+    "Statuses",
+    "Volumes",
+    "Watcher",
+]

@@ -1,0 +1,337 @@
+"""What is asked of the machine (``host``, ``volumes``): its clock, and what a pod has there besides its containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from trikubelet.model import k8s
+    from trikubelet.model.credential_plugin import CredentialPlugin
+    from trikubelet.model.csi import DriverInfo, Told
+    from trikubelet.model.pod_notes import Note
+    from trikubelet.model.pull_records import PulledRecord
+    from trikubelet.model.registry import Login
+    from trikubelet.model.runtime_config import Mount
+    from trikubelet.model.usage import Depth, FsUsage, NodeGauges, PodGauges, PodPlace, Usage
+    from trikubelet.model.volume_figures import VolumeFigures
+    from trikubelet.ports.beside import Events
+    from trikubelet.ports.cluster import Claims, PodObjects
+
+
+class Clock(Protocol):
+    """Wall time. Monotonic time is ``trio.current_time()``; in tests both follow the same virtual clock."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+        ...
+
+
+class Watcher(Protocol):
+    """Notices of changes."""
+
+    def watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[None]]:
+        """An item for each time something changed at the path. Raises OSError and nothing else: on entry when it cannot
+        be watched, or not yet again since an earlier beginning hangs, and later when it cannot be watched any more."""
+        ...
+
+
+class Volumes(Protocol):
+    """Sets up and takes down what a pod's ``spec.volumes`` name."""
+
+    def draw_on(self, objects: PodObjects) -> None:
+        """Where the objects are that volumes are filled from. Called before any volume is set up."""
+        ...
+
+    def claim_from(
+        self, claims: Claims, node: Callable[[], k8s.Node | None], changed: Callable[[], None], events: Events
+    ) -> None:
+        """The node has joined a cluster: from now on there are claims. ``node``: this one, as the API server has it;
+        ``changed`` is called when ``in_use`` or ``drivers`` may say something else; ``events``: what is to be told of
+        claims and volumes while they are used."""
+        ...
+
+    def node_changed(self) -> None:
+        """This node's object is not what it was: something may have been attached to it."""
+        ...
+
+    def in_use(self) -> Collection[str]:
+        """Unique names of the volumes that a controller has to attach to this node, or must not detach."""
+        ...
+
+    def drivers(self) -> Mapping[str, DriverInfo]:
+        """The CSI drivers that are registered now, by name."""
+        ...
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Whatever of volumes no pod waits for, until cancelled."""
+        ...
+
+    async def set_up(self, pod: k8s.Pod) -> Mapping[str, str]:
+        """Make every volume ready and its files up to date, as many as can be; volume name → host path, of a block
+        volume the device's, "" for an image, which the runtime mounts. Idempotent. Has an end of its own. Raises
+        ``model.errors.VolumeFailed`` with a message for each that is not ready."""
+        ...
+
+    async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
+        """A file in a volume that is set up: the volume's host path, and the file's below it. What a container put
+        there is not trusted: nothing leads out of the volume, and nothing but a plain file is read. Raises OSError
+        (EFBIG for one that is larger)."""
+        ...
+
+    async def resolve(self, pod: k8s.Pod, container: k8s.Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
+        """The container's mounts, of which those of ``volumeMounts`` come first, with host paths in place of sub-paths;
+        what is missing of these is made. Before a container is made; idempotent. Raises ``model.errors.PodSyncError``
+        with the reason CreateContainerConfigError."""
+        ...
+
+    async def tear_down(self, uid: str) -> None:
+        """Unmount and remove every volume of the pod. Idempotent. Raises ``model.errors.VolumeFailed``."""
+        ...
+
+    def figures(self) -> VolumeFigures:
+        """Which volumes are ready and how long that took; whoever asks only looks."""
+        ...
+
+    def places(self, uid: str) -> Mapping[str, str]:
+        """Where each of the pod's volumes is that lies below the agent's root directory and is ready, by its name."""
+        ...
+
+    async def tell(self, uid: str, path: str) -> Told | None:
+        """What its driver says of the pod's volume at this place; None where no driver does, so that it is to be
+        measured. Has an end of its own. Raises ``model.csi.DriverFailed``."""
+        ...
+
+    def groups(self, uid: str) -> tuple[int, ...]:
+        """The groups that volumes which are set up want the pod's containers to be in, beside those of its spec."""
+        ...
+
+    def told(self, uid: str) -> Mapping[str, str]:
+        """How each of the pod's volumes was left, in words for operators, by the volumes' names; nothing for a pod that
+        has none, or none yet."""
+        ...
+
+
+class PodCgroups(Protocol):
+    """The cgroups of this node's pods: one per pod below its class's, so that its limits hold for all its containers
+    together. The kernel answers at once, unless it must free memory first; systemd, whose they may be, does not."""
+
+    async def ensure(self, pod: k8s.Pod, *, beside: k8s.Pod | None = None) -> None:
+        """Make the pod's cgroup and bring its values up to date; ``beside``: the pod as it was, for which they must
+        suffice as well. Idempotent; before the sandbox is made, and whenever the pod changed. Raises
+        ``model.errors.CgroupFailed``."""
+        ...
+
+    async def remove(self, uid: str) -> None:
+        """Remove the pod's cgroup, killing what is left in it: only once none of its containers should run. Idempotent.
+        Raises ``model.errors.CgroupFailed`` while something in it has not ended yet; try again."""
+        ...
+
+    def leftovers(self) -> frozenset[str]:
+        """UIDs of pods that have a cgroup, wanted or not."""
+        ...
+
+
+class Gauges(Protocol):
+    """What the kernel of this machine has measured. Every call blocks, ``disk`` and ``directory`` perhaps for ever
+    where a server is away: all are called in threads."""
+
+    def pods(self, places: Sequence[PodPlace], depth: Depth) -> Sequence[PodGauges]:
+        """Each pod and what it has of containers, in the order of the places."""
+        ...
+
+    def cgroup(self, path: str, depth: Depth) -> Usage | None:
+        """One cgroup by its path below the root of the trees; None where there is none."""
+        ...
+
+    def own_cgroup(self) -> str:
+        """The path of the cgroup this process is in; ``/`` where it has none of its own."""
+        ...
+
+    def device(self, path: str) -> str:
+        """What the file system that a path is on was mounted from, as ``/dev/sda1``; empty where the kernel does not
+        say. Raises OSError."""
+        ...
+
+    def node(self, depth: Depth) -> NodeGauges:
+        """The machine. Raises OSError."""
+        ...
+
+    def disk(self, path: str) -> FsUsage:
+        """The file system a path is on. Raises OSError."""
+        ...
+
+    def directory(self, path: str) -> FsUsage:
+        """A directory with all below it; of one that is a mount of its own, the file system. Raises OSError, also
+        for what is no directory."""
+        ...
+
+
+class PodFiles(Protocol):
+    """The pod directories and log files of this node: upstream's layout under the root directory and the log
+    directory. Local disk only, so these calls are synchronous; what can hang belongs to ``Volumes``. But removing takes
+    as long as containers have left much: those calls wait, each may be given up, and then goes on by itself."""
+
+    def make_pod(self, uid: str) -> None:
+        """The pod's directory (0750) with its parts. Idempotent. Raises OSError, with EBUSY while one of that name is
+        being removed."""
+        ...
+
+    async def remove_pod(self, uid: str) -> None:
+        """The pod's directory, when nothing is mounted below it. Idempotent. Raises ``model.errors.StillMounted``, or
+        OSError, with EBUSY while an earlier removal of it has not ended."""
+        ...
+
+    def pods_on_disk(self) -> frozenset[str]:
+        """UIDs that have a pod directory. Raises OSError."""
+        ...
+
+    def write_hosts(self, uid: str, content: str) -> str:
+        """Write the managed hosts file; its host path."""
+        ...
+
+    def noted(self, uid: str, note: Note) -> bytes:
+        """What was noted of the pod, empty where nothing was. Raises OSError."""
+        ...
+
+    def note(self, uid: str, note: Note, content: bytes) -> None:
+        """Note something of the pod, whole or not at all, until it is forgotten or the pod's directory is removed.
+        Raises OSError, with EFBIG for more than is ever read (``NOTE_BYTES_MAX``)."""
+        ...
+
+    def forget_note(self, uid: str, note: Note) -> None:
+        """Note nothing of that any more. Idempotent. Raises OSError."""
+        ...
+
+    def termination_log(self, uid: str, container: str, attempt: int) -> str:
+        """Create the file behind ``terminationMessagePath`` of that attempt; its host path."""
+        ...
+
+    def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
+        """What the container wrote there, of a longer text the last ``bytes_max``; empty when there is none."""
+        ...
+
+    def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
+        """The last lines of a CRI log file, without the CRI's prefixes, and of what was rotated away last where it has
+        too few; empty when there is none."""
+        ...
+
+    def make_log_directory(self, directory: str, container: str) -> None:
+        """The container's directory below the pod's log directory. Idempotent. Raises OSError, with EBUSY while that
+        is being removed."""
+        ...
+
+    def log_attempts(self, directory: str, container: str) -> Sequence[int]:
+        """The runs of a container that left something of their logs, newest first: each N of which there is ``N.log``,
+        or a part that was rotated away from it. ``directory``: of the pod's logs."""
+        ...
+
+    def link_log(self, link_name: str, log_path: str) -> None:
+        """The legacy link under /var/log/containers. Idempotent."""
+        ...
+
+    def log_directories(self) -> frozenset[str]:
+        """Names of the pod log directories that exist. Raises OSError."""
+        ...
+
+    async def remove_log_directory(self, name: str) -> None:
+        """One pod's log directory, when nothing is mounted below it, and the legacy links that point into it.
+        Idempotent. Raises ``model.errors.StillMounted``, or OSError, with EBUSY while an earlier removal of it has not
+        ended."""
+        ...
+
+    def remove_dead_links(self, container_ids: Collection[str]) -> None:
+        """The legacy links whose log is gone, but for those of ``container_ids``, whose log may be under rotation.
+        Raises OSError."""
+        ...
+
+    async def remove_container_logs(self, log_path: str) -> None:
+        """The log file of one container with its rotated parts, and the legacy links to it. The path is the runtime's
+        word: one that does not lie below a pod's log directory is left alone, and that is said. Idempotent. Raises
+        OSError."""
+        ...
+
+
+class ContainerLogs(Protocol):
+    """The files of containers' logs, while they are written: a log by its path, as the runtime says it, and what was
+    rotated away as its parts (``core.log_rotation``). Nothing is renamed or removed that is not below the pods' logs.
+    All raise OSError; local disk only, and what takes long has threads of its own."""
+
+    def size_bytes(self, path: str) -> int | None:
+        """How long the file being written is; None where there is none, and 0 where there is not even a directory, so
+        that nobody could open one, or no path. Raises OSError for what is no file."""
+        ...
+
+    def parts(self, path: str) -> Collection[str]:
+        """What was rotated away, and what was left half done."""
+        ...
+
+    def remove(self, path: str, part: str) -> None:
+        """Remove a part. Idempotent."""
+        ...
+
+    def set_aside(self, path: str, part: str) -> None:
+        """Rename the file being written to a part that is not there."""
+        ...
+
+    def put_back(self, path: str, part: str) -> None:
+        """Undo ``set_aside``, unless the runtime has opened a new file meanwhile, or both are gone."""
+        ...
+
+    async def compress(self, path: str, part: str) -> None:
+        """Put a compressed part in place of a plain one, whole or not at all. One that is gone, or goes meanwhile,
+        stays gone."""
+        ...
+
+
+class PullRecords(Protocol):
+    """What is written down of images that were pulled, over restarts. All raise OSError."""
+
+    async def pulled(self, image_ref: str) -> PulledRecord | None:
+        """The record of an image, by the runtime's id; None where there is none. Raises ValueError for one that cannot
+        be read."""
+        ...
+
+    async def all_pulled(self) -> Sequence[PulledRecord]:
+        """Every record that can be read."""
+        ...
+
+    async def keep(self, record: PulledRecord) -> None:
+        """Put a record in place of the image's last one."""
+        ...
+
+    async def forget(self, image_ref: str) -> None:
+        """Remove an image's record. Idempotent."""
+        ...
+
+    async def intend(self, image: str) -> None:
+        """Note, by its name, that an image is about to be pulled. Idempotent."""
+        ...
+
+    async def is_intended(self, image: str) -> bool:
+        """Whether that is noted and not settled yet."""
+        ...
+
+    async def intents(self) -> Sequence[str]:
+        """Every image that is."""
+        ...
+
+    async def settle(self, image: str) -> None:
+        """What was intended has happened, or has not and will not. Idempotent."""
+        ...
+
+
+class NodeLogins(Protocol):
+    """The logins to image registries that the node has of its own, for every pod on it."""
+
+    async def configured(self) -> Mapping[str, Login]:
+        """Those in docker's configuration files, by the places they are for (``core.keyring``)."""
+        ...
+
+    async def ask(self, plugin: CredentialPlugin, request: bytes) -> bytes:
+        """What a credential plugin answers. Raises ``model.errors.LoginUnavailable``."""
+        ...

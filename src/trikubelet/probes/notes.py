@@ -1,0 +1,53 @@
+"""What probes concluded about a static pod, kept for the agent's next life.
+
+    an answer changed something ─► noted ─► the agent ends ─► the next one reads it: ready and started until asked anew
+
+Of other pods the API server remembers that, in their status. Without it a restart of the agent would ask a container
+that runs well whether it has started yet, and kill it where that can be answered once only.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trikubelet.core.names import is_static, object_ref
+from trikubelet.core.probes import Standing
+from trikubelet.model.pod_notes import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.model.k8s import Pod
+    from trikubelet.ports import PodFiles
+
+log = logging.getLogger(__name__)
+
+
+class ProbeNotes:
+    """Owns no state: what is noted is in the pods' directories, and changes with the containers' readiness."""
+
+    def __init__(self, files: PodFiles) -> None:
+        self._files = files
+
+    def of(self, pod: Pod) -> Mapping[str, Standing]:
+        """What was noted, by containers' names. Never raises: what cannot be read is concluded anew."""
+        if not is_static(pod):
+            return {}
+        try:
+            content = self._files.noted(pod.metadata.uid, Note.PROBES)
+            return msgspec.json.decode(content, type=dict[str, Standing]) if content else {}
+        except (OSError, msgspec.MsgspecError) as error:
+            log.warning("Pod %s: what its probes had found cannot be read: %s", object_ref(pod), error)
+            return {}
+
+    def keep(self, pod: Pod, standing: Mapping[str, Standing]) -> None:
+        """Note what is concluded now. A disk that takes nothing costs the next life a question."""
+        if not is_static(pod):
+            return
+        try:
+            self._files.note(pod.metadata.uid, Note.PROBES, msgspec.json.encode(standing))
+        except OSError as error:
+            log.warning("Pod %s: what its probes have found cannot be written down: %s", object_ref(pod), error)

@@ -1,0 +1,67 @@
+"""Who asks the node's API: the first proof that holds counts.
+
+    client certificate, checked by TLS ─► still valid ─► CN is the user, O are the groups
+    Authorization: Bearer … ─► TokenReview, remembered ─► the user the API server names
+    the same token as a WebSocket's protocol, as browsers must ─► the same
+    no proof at all ─► system:anonymous, where that is allowed
+    anything else ─► nobody: 401
+
+A proof that does not hold never makes its bearer anonymous. TLS has refused a certificate of a foreign authority before
+a request could come. Of tokens only a digest is remembered. (upstream-behaviour.md §1.21)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.kit.remembered import Remembered
+from trikubelet.model.callers import ANONYMOUS, Caller, recognised
+from trikubelet.server.web_socket import bearer_token
+
+if TYPE_CHECKING:
+    from trikubelet.httpd.messages import Request
+    from trikubelet.model.kubelet_configuration import Authentication as Rules
+    from trikubelet.ports import Clock
+    from trikubelet.server.reviews import Reviews
+
+HOLDERS_KEPT_MAX: Final = 2048
+TOKEN_BYTES_MAX: Final = 64 * 1024
+"""A longer one is nobody's. A service account's has some thousand bytes."""
+
+
+class Authenticator:
+    """Owns whose token is whose, as far as that is remembered."""
+
+    def __init__(self, rules: Rules, reviews: Reviews, clock: Clock) -> None:
+        self._rules = rules
+        self._reviews = reviews
+        self._clock = clock
+        self._holders = Remembered[Caller | None](HOLDERS_KEPT_MAX, lambda _: rules.webhook.cache_ttl)
+
+    async def caller(self, request: Request) -> Caller | None:
+        """Who asks, or None when nobody can be told from the request. Raises ApiError when a token cannot be
+        reviewed."""
+        shown = request.certificate
+        if shown is not None and shown.common_name and shown.valid_at(self._clock.now_ns()):
+            return recognised(shown.common_name, shown.organizations)
+        if self._rules.webhook.enabled:
+            try:
+                token = bearer(request) or bearer_token(request)
+            except ValueError:
+                return None
+            if token:
+                return await self._holder(token)
+        return ANONYMOUS if shown is None and self._rules.anonymous.enabled else None
+
+    async def _holder(self, token: str) -> Caller | None:
+        raw = token.encode()
+        if len(raw) > TOKEN_BYTES_MAX:
+            return None
+        return await self._holders.get(hashlib.sha256(raw).digest(), lambda: self._reviews.holder(token))
+
+
+def bearer(request: Request) -> str:
+    """The token a request shows; "" where it shows none."""
+    scheme, _, rest = request.headers.get("authorization", "").strip().partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" else ""

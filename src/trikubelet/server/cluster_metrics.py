@@ -1,0 +1,80 @@
+"""The part of ``/metrics`` that tells of the API server: how it was asked, what it was told, and certificates.
+
+(upstream-behaviour.md §1.22)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.timestamps import SECOND_NS
+from trikubelet.model.certificates import CLIENT_SIGNER
+from trikubelet.server.exposition import counter, gauge, histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trikubelet.kube.figures import ApiFigures
+    from trikubelet.node.figures import RotationFigures
+    from trikubelet.server.exposition import Family
+    from trikubelet.server.node_figures import NodeFigures
+    from trikubelet.status.figures import Told
+
+
+def of_cluster(figures: NodeFigures, told: Told | None, now_ns: int) -> Iterator[Family]:
+    """What there is of a cluster; nothing on a node that has none."""
+    if told is not None:
+        yield from _of_telling(told)
+    if figures.api is not None:
+        yield from _of_asking(figures.api)
+    for rotation in figures.rotations:
+        yield from _of_certificate(rotation, now_ns)
+
+
+def _of_telling(told: Told) -> Iterator[Family]:
+    statuses, events = told.statuses, told.events
+    help_ = "From the first sign of a change of a pod's status until the API server had it."
+    yield histogram("kubelet_pod_status_sync_duration_seconds", help_, statuses.durations)
+    for name, help_, value in (
+        ("status_patches", "Statuses of pods that were patched.", statuses.patches),
+        ("status_removals", "Pods that had ended and were removed from the API server.", statuses.removals),
+        ("status_failures", "Writes about pods that the API server did not answer.", statuses.failures),
+        ("status_bugs", "Times that a pod's status could not be told for a bug in the agent.", statuses.bugs),
+        ("events_written", "Requests that told of an event.", events.written),
+        ("events_lost", "Events the API server was never told of for want of room.", events.lost),
+        ("events_filtered", "Events that were not told because their object had too many.", events.filtered),
+        ("events_refused", "Events that the API server refused.", events.refused),
+        ("event_bugs", "Events that were not told for a bug in the agent.", events.bugs),
+    ):
+        yield counter(f"trikubelet_{name}_total", help_, value)
+    yield gauge("trikubelet_status_waiting", "Pods whose status waits to be written.", statuses.waiting)
+    yield gauge("trikubelet_events_waiting", "Events that wait to be told.", events.waiting)
+
+
+def _of_asking(api: ApiFigures) -> Iterator[Family]:
+    by_verb = ("verb", "host")
+    help_ = "Requests to the API server, by the code of the answer."
+    yield counter("rest_client_requests_total", help_, api.answers, "code", "method", "host")
+    help_ = "From a request until its answer began."
+    yield histogram("rest_client_request_duration_seconds", help_, api.durations, *by_verb)
+    yield histogram("rest_client_request_size_bytes", "What was sent with requests.", api.sent, *by_verb)
+    yield histogram("rest_client_response_size_bytes", "What whole answers brought.", api.received, *by_verb)
+    help_ = "Requests asked again because the server had put them off."
+    yield counter("rest_client_request_retries_total", help_, api.retries, "code", *by_verb)
+    help_ = "Requests that named a pod while the API server had it, of those that are gone."
+    yield histogram("trikubelet_pod_api_requests", help_, api.of_pods, "verb")
+
+
+def _of_certificate(rotation: RotationFigures, now_ns: int) -> Iterator[Family]:
+    left = (rotation.not_after_ns - now_ns) / SECOND_NS if rotation.not_after_ns else float("inf")
+    is_client = rotation.signer == CLIENT_SIGNER
+    word, what = ("client", "client") if is_client else ("server", "serving")
+    help_ = f"Until the {what} certificate ends, in seconds; infinite while there is none."
+    yield gauge(f"kubelet_certificate_manager_{word}_ttl_seconds", help_, left)
+    help_ = f"Tries to replace the {what} certificate that failed."
+    if is_client:
+        yield counter("kubelet_certificate_manager_client_expiration_renew_errors", help_, rotation.failures)
+        return
+    yield counter("kubelet_server_expiration_renew_errors", help_, rotation.failures)
+    help_ = "How old serving certificates were when they were replaced."
+    yield histogram("kubelet_certificate_manager_server_rotation_seconds", help_, rotation.lived)

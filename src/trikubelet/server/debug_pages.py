@@ -1,0 +1,112 @@
+"""Pages for somebody who looks into a running agent: /statusz, /flagz, /debug/pprof and /debug/flags/v.
+
+    /statusz                        what it is and since when it runs
+    /flagz                          every flag and its value
+    /debug/pprof/goroutine          its tasks, by upstream's name for the like
+    /debug/pprof/profile?seconds=N  where the processor's time goes (``kit.profiles``), 30 seconds unless told
+    /debug/pprof/heap?seconds=N     where memory goes that is allocated meanwhile, 5 seconds unless told
+    /debug/flags/v                  PUT: how much the log says from then on, in upstream's words
+
+Text for people; upstream says of its own that nobody is to parse it, and that holds here. (upstream-behaviour.md §1.21)
+"""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.query import whole
+from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.httpd.messages import Response, bare, text
+from trikubelet.kit import klog
+from trikubelet.kit.profiles import Profiler
+from trikubelet.kit.task_tree import task_tree
+from trikubelet.kit.threads import StillRunning
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from trikubelet.httpd.messages import Request
+
+log = logging.getLogger(__name__)
+
+PROFILE_SECONDS, HEAP_SECONDS = 30, 5
+SECONDS_MAX: Final = 60
+_DIGITS_MAX: Final = 3
+_WORD_SHOWN_MAX: Final = 40
+INDEX: Final = "goroutine: the tasks\nprofile: where the processor's time goes\nheap: where new memory goes\n"
+_WARNING: Final = "For people who look for a fault: the form may change with any version."
+
+
+def statusz(version: str, started_ns: int, now_ns: int, paths: Iterable[str]) -> Response:
+    """What the agent is. Times are nanoseconds since the epoch."""
+    minutes, seconds = divmod((now_ns - started_ns) // SECOND_NS, 60)
+    hours, minutes = divmod(minutes, 60)
+    lines = [
+        "kubelet statusz",
+        _WARNING,
+        "",
+        f"Started: {rfc3339(started_ns)}",
+        f"Up: {hours} hr {minutes:02} min {seconds:02} sec",
+        f"Binary version: {version}",
+        f"Paths: {' '.join(sorted({'/' + path.split('/')[1] for path in paths}))}",
+    ]
+    return text("\n".join(lines))
+
+
+def flagz(flags: Mapping[str, str]) -> Response:
+    """Every flag, by name."""
+    lines = [f"{name}={value}" for name, value in sorted(flags.items())]
+    return text("\n".join(["kubelet flagz", _WARNING, "", *lines]))
+
+
+async def set_verbosity(request: Request) -> Response:
+    """Turn the process's log to the verbosity that stands in the body."""
+    await trio.lowlevel.checkpoint()
+    word = request.body.decode(errors="replace").strip()
+    if not (word.isascii() and word.isdigit() and len(word) <= _DIGITS_MAX):
+        told = f"failed set klog.logging.verbosity {word[:_WORD_SHOWN_MAX]}: write a whole number, 0 or more"
+        return bare(told, HTTPStatus.BAD_REQUEST)
+    klog.turn_to(int(word))
+    log.info("The log's verbosity is %s from here on: somebody asked for it", word)
+    return bare(f"successfully set klog.logging.verbosity to {word}", HTTPStatus.OK)
+
+
+class DebugPages:
+    """/debug/pprof. Owns the profiler."""
+
+    def __init__(self) -> None:
+        self._profiler = Profiler()
+        self._pages: dict[str, Callable[[Request], Awaitable[Response]]] = {
+            "goroutine": self._tasks,
+            "profile": lambda request: _profiled(request, PROFILE_SECONDS, self._profiler.processor),
+            "heap": lambda request: _profiled(request, HEAP_SECONDS, self._profiler.memory),
+        }
+
+    async def index(self, _: Request) -> Response:
+        """What there is."""
+        await trio.lowlevel.checkpoint()
+        return text(INDEX)
+
+    async def page(self, request: Request, name: str) -> Response:
+        """One of them."""
+        page = self._pages.get(name)
+        if page is None:
+            return text(f"no profile is called {name}; there are {', '.join(self._pages)}", HTTPStatus.NOT_FOUND)
+        return await page(request)
+
+    async def _tasks(self, _: Request) -> Response:
+        await trio.lowlevel.checkpoint()
+        return text(task_tree())
+
+
+async def _profiled(request: Request, usual: int, profile: Callable[[float], Awaitable[str]]) -> Response:
+    try:
+        return text(await profile(whole(request.query, "seconds", 1, SECONDS_MAX) or usual))
+    except ValueError as error:
+        return bare(str(error), HTTPStatus.BAD_REQUEST)
+    except StillRunning as error:
+        return bare(str(error), HTTPStatus.CONFLICT)

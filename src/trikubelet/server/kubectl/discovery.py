@@ -1,0 +1,74 @@
+"""What kubectl asks before it asks anything: which groups, resources and version there are.
+
+Of OpenAPI there is as much as ``kubectl apply`` and ``create`` want to see before they send an object: that the server
+looks at its fields by itself. So they come as far as the answer that nothing is written here, which says what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trikubelet.server.kubectl.resources import Resource
+
+_READING: Final = ["get", "list", "watch"]
+_OPENAPI: Final = "/openapi/v3/api/v1"
+
+
+def documents(resources: Sequence[Resource], version: str) -> Mapping[str, Mapping[str, Any]]:
+    """The documents by their paths. ``version`` is the node's, which begins with Kubernetes' own: ``v1.36.3+…``."""
+    return {
+        "/version": _version(version),
+        "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
+        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+        "/api/v1": {
+            "kind": "APIResourceList",
+            "groupVersion": "v1",
+            "resources": [one for resource in resources for one in _of(resource)],
+        },
+        "/openapi/v3": {"paths": {"api/v1": {"serverRelativeURL": _OPENAPI}}},
+        _OPENAPI: {
+            "openapi": "3.0.0",
+            "info": {"title": "trikubelet", "version": version},
+            "paths": {_object_path(resource): _patch(resource) for resource in resources},
+        },
+    }
+
+
+def _version(version: str) -> dict[str, str]:
+    found = re.match(r"v(\d+)\.(\d+)", version)
+    assert found is not None
+    return {"major": found[1], "minor": found[2], "gitVersion": version, "platform": "linux"}
+
+
+def _of(resource: Resource) -> list[dict[str, Any]]:
+    shared = {"namespaced": resource.namespaced}
+    whole = {
+        "name": resource.name,
+        "singularName": resource.singular,
+        "kind": resource.kind,
+        "shortNames": list(resource.short),
+        "categories": list(resource.categories),
+        "verbs": _READING,
+        **shared,
+    }
+    parts = [
+        {"name": f"{resource.name}/{part}", "singularName": "", "kind": resource.kind, "verbs": ["get"], **shared}
+        for part in resource.parts
+    ]
+    return [whole, *parts]
+
+
+def _object_path(resource: Resource) -> str:
+    between = "namespaces/{namespace}/" if resource.namespaced else ""
+    return f"/api/v1/{between}{resource.name}/{{name}}"
+
+
+def _patch(resource: Resource) -> dict[str, Any]:
+    """That fields are looked at by the server is a parameter of its PATCH."""
+    kind = {"group": "", "version": "v1", "kind": resource.kind}
+    parameter = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
+    return {"patch": {"x-kubernetes-group-version-kind": kind, "parameters": [parameter], "responses": {}}}

@@ -1,0 +1,105 @@
+"""The versions a list and a watch speak of: what one resource had, and what became of it since.
+
+    things there are ─► look: compared with those of the last look ─► versions, and changes in their order
+                                                                         └ since(version) ─► a watch goes on from there
+
+A node has no such versions by itself: its pods and events are what they are now. So they are looked at when somebody
+asks, and while somebody watches, and what differs is a change. What came and went between two looks nobody sees, as
+with every watch that begins late. Versions begin with the time the agent began at, in milliseconds: those of an earlier
+life are older than everything that is kept, so who comes with one is told to list again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.server.kubectl.resources import Resource, Thing
+
+CHANGES_KEPT_MAX: Final = 1000
+"""Of one resource. A watch is at most one look behind, a client between list and watch a moment."""
+
+
+class Expired(Exception):
+    """The changes since a version are not kept, or never were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one thing: how it was ``before``, None where it was not there; how it is now or was last, with the
+    version of this change; and whether it is ``gone``."""
+
+    version: int
+    before: Thing | None
+    thing: Thing
+    gone: bool = False
+
+
+class History:
+    """Owns the versions of one resource's things and its newest changes."""
+
+    def __init__(self, resource: Resource, version: int) -> None:
+        """``version``: the one everything begins after."""
+        self.resource = resource
+        self.version = version
+        self._raw: dict[str, Thing] = {}
+        self._shown: dict[str, Thing] = {}
+        self._changes: deque[Change] = deque(maxlen=CHANGES_KEPT_MAX)
+        self._forgotten = version
+        self._looked = float("-inf")
+        self._looking = trio.Lock()
+
+    async def look(self, *, fresh: bool) -> None:
+        """See what there is now; where that need not be ``fresh``, only if the last look is old enough."""
+        async with self._looking:
+            if fresh or trio.current_time() - self._looked >= self.resource.look_seconds:
+                self._take(await self.resource.things())
+                self._looked = trio.current_time()
+
+    @property
+    def things(self) -> Sequence[Thing]:
+        """Everything there was at the last look, with its version."""
+        return list(self._shown.values())
+
+    def since(self, version: int) -> Sequence[Change]:
+        """The changes after a version, oldest first. Raises Expired."""
+        if not self._forgotten <= version <= self.version:
+            raise Expired(f"too old resource version: {version} ({self._forgotten})")
+        return [change for change in self._changes if change.version > version]
+
+    def _take(self, things: Sequence[Thing]) -> None:
+        now = {_key(thing): thing for thing in things}
+        for key in self._raw.keys() - now.keys():
+            before = self._shown.pop(key)
+            self._note(before, before, gone=True)
+        for key, thing in now.items():
+            was = self._raw.get(key)
+            if was is None or (was is not thing and was != thing):
+                self._shown[key] = self._note(self._shown.get(key), thing)
+        self._raw = now
+
+    def _note(self, before: Thing | None, thing: Thing, *, gone: bool = False) -> Thing:
+        """Note one change; the thing as it is shown from now on, or for the last time."""
+        self.version += 1
+        meta = msgspec.structs.replace(thing.metadata, resource_version=str(self.version))
+        shown = msgspec.structs.replace(thing, api_version="v1", kind=self.resource.kind, metadata=meta)
+        if len(self._changes) == CHANGES_KEPT_MAX:
+            self._forgotten = self._changes[0].version
+        self._changes.append(Change(self.version, before, shown, gone))
+        return shown
+
+    def __repr__(self) -> str:
+        return f"<History of {self.resource.name}: {len(self._shown)} at {self.version}>"
+
+
+def _key(thing: Thing) -> str:
+    """What stays the same of a thing: two lives of one name are two things."""
+    meta = thing.metadata
+    return meta.uid or f"{meta.namespace}/{meta.name}"

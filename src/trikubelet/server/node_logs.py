@@ -1,0 +1,221 @@
+"""GET /logs/…: the node's own logs, as files below /var/log, and by query the journals of its services.
+
+    /logs/            what there is                   /logs/?query=kubelet   the journal of a service
+    /logs/syslog      a file                          /logs/?query=/syslog   a file, with tailLines and pattern
+
+Whatever is asked, nothing leads out of /var/log: pods may have it mounted and put links there (``host.beneath``). A
+service without a journal is looked for as a file. Programs that filter run for at most ``SECONDS_MAX``, and are killed
+when the client has gone; nothing is held but what is being sent. (upstream-behaviour.md §1.21, §1.25)
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import subprocess
+from contextlib import suppress
+from html import escape
+from http import HTTPStatus
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import trio
+
+from trikubelet.core.node_logs import OPTIONS, filter_command, journal_command, node_log_query, service_files
+from trikubelet.host.beneath import open_beneath
+from trikubelet.httpd.messages import Response, bare
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.core.node_logs import NodeLogQuery
+    from trikubelet.httpd.messages import Request
+
+ROOT: Final = Path("/var/log")
+SECONDS_MAX: Final = 30.0
+"""As upstream's. timeout(1) sees to it, which ends a whole pipeline."""
+END_SECONDS_MAX: Final = 2.0
+"""For a program to end that was told to."""
+RUNNING_MAX: Final = 8
+"""Programs that run at the same time; further ones wait for their turn."""
+BLOCK_BYTES: Final = 64 * 1024
+ENTRIES_MAX: Final = 10_000
+NOTHING: Final = b"-- No entries --"
+
+
+class NodeLogs:
+    """Owns how many programs run. ``queries``: whether they are allowed at all (``enableSystemLogQuery``)."""
+
+    def __init__(self, *, queries: bool, root: Path = ROOT) -> None:
+        self._queries = queries
+        self._root = str(root)
+        self._running = trio.CapacityLimiter(RUNNING_MAX)
+
+    async def answer(self, request: Request, path: str = "") -> Response:
+        """A file, a directory, or what a query finds."""
+        await trio.lowlevel.checkpoint()
+        try:
+            if not any(option in request.query for option in OPTIONS):
+                return self._plain(path)
+            if not self._queries:
+                return bare("queries are off on this node; enableSystemLogQuery allows them", HTTPStatus.FORBIDDEN)
+            query = node_log_query(request.query, request.repeated.get("query", ()))
+            return await self._file(query, query.file) if query.file else await self._of_services(query)
+        except ValueError as error:
+            return bare(str(error), HTTPStatus.BAD_REQUEST)
+        except FileNotFoundError:
+            return bare("404 page not found", HTTPStatus.NOT_FOUND)
+        except OSError as error:
+            return bare(error.strerror or str(error), HTTPStatus.FORBIDDEN)
+
+    def _plain(self, path: str) -> Response:
+        found = open_beneath(self._root, path, make=False)
+        try:
+            if not stat.S_ISDIR(os.fstat(found).st_mode):
+                return _poured(FileText(_readable(found)))
+            return Response(headers={"content-type": "text/html; charset=utf-8"}, body=_listing(found))
+        finally:
+            os.close(found)
+
+    async def _file(self, query: NodeLogQuery, path: str) -> Response:
+        """A file through what filters it. Raises OSError."""
+        found = open_beneath(self._root, path, make=False)
+        try:
+            fd = _readable(found)
+        finally:
+            os.close(found)
+        command = filter_command(query)
+        if not command:
+            return _poured(FileText(fd))
+        try:
+            return _poured(await self._program(command, fd))
+        finally:
+            os.close(fd)
+
+    async def _of_services(self, query: NodeLogQuery) -> Response:
+        """The journal where there is one, else the first file that is there. Raises FileNotFoundError."""
+        with suppress(FileNotFoundError):  # a machine without journalctl
+            text = await self._program(journal_command(query))
+            try:
+                begun = await text.first()
+            except BaseException:  # who asked has gone, and nobody else has it
+                await text.aclose()
+                raise
+            if begun and not begun.startswith(NOTHING):
+                return _poured(text)
+            await text.aclose()
+        for path in chain.from_iterable(map(service_files, query.services)):
+            with suppress(FileNotFoundError, IsADirectoryError):
+                return await self._file(query, path)
+        raise FileNotFoundError
+
+    async def _program(self, command: Sequence[str], source: int = subprocess.DEVNULL) -> ProgramText:
+        """Start a program, once there is room. Raises FileNotFoundError where there is none of that name."""
+        if shutil.which(command[0]) is None:
+            raise FileNotFoundError(command[0])
+        text = ProgramText(self._running)
+        await text.start(command, source)
+        return text
+
+
+class FileText:
+    """The text of an open file, as a response's body. Owns the descriptor. No async generator: one that was never begun
+    would not close it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __aiter__(self) -> FileText:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        block = os.read(self._fd, BLOCK_BYTES)  # /var/log is a local disk
+        if not block:
+            raise StopAsyncIteration
+        return block
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+
+class ProgramText:
+    """What a program says, as a response's body. Owns its process, and a place in the line of those that run."""
+
+    def __init__(self, running: trio.CapacityLimiter) -> None:
+        self._running = running
+        self._process: trio.Process | None = None
+        self._read = b""
+
+    async def start(self, command: Sequence[str], source: int) -> None:
+        """Wait for a place and run the program on ``source``, for so long at most as it may."""
+        await self._running.acquire_on_behalf_of(self)
+        limited = ["timeout", f"{SECONDS_MAX:g}", *command]
+        try:
+            self._process = await trio.lowlevel.open_process(
+                limited, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        except BaseException:
+            self._running.release_on_behalf_of(self)
+            raise
+
+    async def first(self) -> bytes:
+        """The beginning, which stays to be read; nothing where nothing is said."""
+        self._read = await self._receive()
+        return self._read
+
+    def __aiter__(self) -> ProgramText:
+        return self
+
+    async def __anext__(self) -> bytes:
+        block, self._read = self._read or await self._receive(), b""
+        if not block:
+            raise StopAsyncIteration
+        return block
+
+    async def _receive(self) -> bytes:
+        assert self._process is not None, "it was not started"
+        assert self._process.stdout is not None, "it has a pipe"
+        return bytes(await self._process.stdout.receive_some(BLOCK_BYTES))
+
+    async def aclose(self) -> None:
+        """End the program, which ends those it has started itself; whoever is cancelled waits for that all the same."""
+        process = self._process
+        try:
+            if process is not None and process.stdout is not None:
+                process.terminate()
+                with trio.move_on_after(END_SECONDS_MAX, shield=True):
+                    await process.stdout.aclose()
+                    await process.wait()
+        finally:
+            self._running.release_on_behalf_of(self)
+
+
+def _poured(body: FileText | ProgramText) -> Response:
+    return Response(headers={"content-type": "text/plain; charset=utf-8"}, body=body)
+
+
+def _readable(found: int) -> int:
+    """What was reached, opened for reading. Raises OSError: EISDIR, or EINVAL for what is no plain file."""
+    mode = os.fstat(found).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "not a plain file")
+    return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _listing(directory: int) -> bytes:
+    """The names in a directory as links, as upstream shows them."""
+    with os.scandir(f"/proc/self/fd/{directory}") as entries:
+        names = sorted(
+            f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+            for entry in islice(entries, ENTRIES_MAX)
+        )
+    links = "".join(f'<a href="{quote(os.fsencode(name))}">{escape(name)}</a>\n' for name in names)
+    return f"<pre>\n{links}</pre>\n".encode(errors="surrogateescape")

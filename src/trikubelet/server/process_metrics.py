@@ -1,0 +1,69 @@
+"""The part of ``/metrics`` that tells of the agent itself: its release, its features, its process.
+
+``process_…`` and ``python_…`` are what Prometheus' own library for Python has; there is no Go runtime of which there
+could be ``go_…``. What the event loop has to do stands in for goroutines.
+"""
+
+from __future__ import annotations
+
+import gc
+import platform
+import threading
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.host.own_process import own_process
+from trikubelet.server.exposition import counter, gauge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trikubelet.server.exposition import Family
+    from trikubelet.server.node_figures import Setup
+
+
+def of_process(setup: Setup) -> Iterator[Family]:
+    """What the agent is and uses. Raises RuntimeError outside Trio."""
+    yield from _of_setup(setup)
+    now = own_process()
+    for name, help_, value in (
+        ("virtual_memory_bytes", "Address space, in bytes.", now.virtual_bytes),
+        ("resident_memory_bytes", "Memory that is held, in bytes.", now.resident_bytes),
+        ("start_time_seconds", "When the process began, since the epoch.", now.started_seconds),
+        ("open_fds", "Files that are open.", now.open_files),
+        ("max_fds", "Files that may be open.", now.open_files_max),
+    ):
+        yield gauge(f"process_{name}", help_, value)
+    yield counter("process_cpu_seconds_total", "Time of processors that was used.", now.cpu_seconds)
+    version = platform.python_version_tuple()
+    info = (platform.python_implementation(), *version, platform.python_version())
+    names = ("implementation", "major", "minor", "patchlevel", "version")
+    yield gauge("python_info", "What runs the agent; the value is always 1.", {info: 1}, *names)
+    looks = {str(number): one for number, one in enumerate(gc.get_stats())}
+    for name, help_, word in (
+        ("collections", "How often garbage was looked for.", "collections"),
+        ("objects_collected", "Objects that were found.", "collected"),
+        ("objects_uncollectable", "Those of them that could not be freed.", "uncollectable"),
+    ):
+        counts = {number: one[word] for number, one in looks.items()}
+        yield counter(f"python_gc_{name}_total", help_, counts, "generation")
+    yield gauge("trikubelet_tasks", "Tasks of the event loop.", trio.lowlevel.current_statistics().tasks_living)
+    yield gauge("trikubelet_threads", "Threads of the process.", threading.active_count())
+
+
+def _of_setup(setup: Setup) -> Iterator[Family]:
+    major, _, minor = setup.version.removeprefix("v").rpartition(".")[0].partition(".")
+    build = {
+        "major": major,
+        "minor": minor.partition(".")[0],
+        "git_version": setup.version,
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+    help_ = "The release; what tells of Go and of git is left empty. The value is always 1."
+    names = ("build_date", "compiler", "git_commit", "git_tree_state", "go_version")
+    key = (*build.values(), *("" for _ in names))
+    yield gauge("kubernetes_build_info", help_, {key: 1}, *build, *names)
+    gates = {key: int(value) for key, value in setup.gates.items()}
+    yield gauge("kubernetes_feature_enabled", "Whether a feature is on.", gates, "name", "stage")
+    yield gauge("kubelet_cgroup_version", "Which cgroups the machine has; 0 for none.", setup.cgroup_version)

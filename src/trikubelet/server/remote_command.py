@@ -1,0 +1,132 @@
+"""A process' streams for a client that speaks WebSocket, from a runtime that speaks SPDY: one is told in the other.
+
+    client ── message: channel, bytes ──► DATA of the channel's stream ──► runtime
+           ── 255, channel ─────────────► its last DATA, with FIN
+           ◄─ message: channel, bytes ─── DATA of the channel's stream ──
+           ◄─ 3, the whole status; close ─ DATA of the error stream, its end
+
+Runtimes speak version 4 over WebSocket, which cannot end stdin, but everything over SPDY; so SPDY it is for versions 4
+and 5. The runtime tells the status after all output, and its bytes are passed on in the order they come in: so the
+client has all when it is told the end. Nothing is kept but the status. (core.remote_command, upstream's translator)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core import spdy
+from trikubelet.core.remote_command import CLOSE_CHANNEL, STREAM_TYPE, Channel, channels
+from trikubelet.core.websocket import CloseCode
+from trikubelet.kit.wide_socket import STEP_BYTES
+from trikubelet.server.relay import UNSAID, either, hand_on
+
+if TYPE_CHECKING:
+    from trikubelet.core.websocket import Piece
+    from trikubelet.model.runtime import StandardStreams
+    from trikubelet.server.relay import Silence
+    from trikubelet.server.web_socket import WebSocket
+
+STATUS_BYTES_MAX: Final = 64 * 1024
+
+
+class RemoteCommand:
+    """Owns which stream is which channel, the status so far, and whether the client may still say something."""
+
+    def __init__(self, client: WebSocket, runtime: trio.abc.Stream, streams: StandardStreams) -> None:
+        self._client = client
+        self._runtime = runtime
+        self._ids = {channel: 2 * number + 1 for number, channel in enumerate(channels(streams))}
+        self._channels = {stream_id: channel for channel, stream_id in self._ids.items()}
+        self._to_runtime = trio.Lock()
+        self._from_client = {Channel.STDIN, Channel.RESIZE} & self._ids.keys()
+        self._channel: int | None = None  # of the message under way
+        self._status = bytearray()
+        self._is_over = False  # the runtime has told the status
+
+    async def translate(self, idle_seconds_max: float) -> None:
+        """Tell each what the other says until the process has ended, either has gone, or nothing was said for too long.
+        The client will be told which of these it was when it is closed."""
+        await self._open()
+        parts = self._inwards, self._outwards, self._client.telling.finishes
+        if not await either(*parts, idle_seconds_max=idle_seconds_max):
+            self._client.ends_by_silence(idle_seconds_max)
+
+    async def _open(self) -> None:
+        writer = spdy.FrameWriter()
+        await self._runtime.send_all(
+            b"".join(writer.syn_stream(id_, {STREAM_TYPE: channel.stream_type}) for channel, id_ in self._ids.items())
+        )
+        # By upstream's custom an empty message on the first channel it may read says to a client that it is connected.
+        told = (Channel.STDOUT, Channel.STDERR, Channel.ERROR)
+        await self._client.send_all(bytes((next(one for one in told if one in self._ids),)))
+
+    # ---- from the client ----
+
+    async def _inwards(self, silence: Silence) -> None:
+        while pieces := await self._client.pieces():
+            silence.broken()
+            if said := b"".join(map(self._told, pieces)):
+                async with self._to_runtime:
+                    await hand_on(said, self._runtime)
+
+    def _told(self, piece: Piece) -> bytes:
+        """What a piece of a message is to the runtime. A channel that the client cannot write says nothing."""
+        data = piece.data
+        if piece.begins:
+            self._channel = None
+        if self._channel is None and data:
+            self._channel, data = data[0], data[1:]
+        if not data:
+            return b""
+        if self._channel in self._from_client:
+            return spdy.data(self._ids[Channel(self._channel)], data)
+        if self._channel == CLOSE_CHANNEL and data[0] in self._from_client:
+            closed = Channel(data[0])
+            self._from_client.remove(closed)
+            return spdy.data(self._ids[closed], b"", ends=True)
+        return b""
+
+    # ---- from the runtime ----
+
+    async def _outwards(self, silence: Silence) -> None:
+        reader = spdy.FrameReader()
+        why = UNSAID
+        try:
+            while not self._is_over and (data := await self._runtime.receive_some(STEP_BYTES)):
+                for frame in reader.feed(data):
+                    if not isinstance(frame, spdy.Ping):
+                        silence.broken()
+                    await self._hear(frame)
+        except spdy.NotSpdy as error:
+            self._status.clear()
+            why = f"the runtime does not speak SPDY/3.1: {error}"
+        if self._status:
+            await self._client.send_all(bytes((Channel.ERROR,)) + self._status)
+            self._client.ends_because(CloseCode.NORMAL, "")
+        else:
+            self._client.ends_because(CloseCode.INTERNAL_ERROR, why)
+
+    async def _hear(self, frame: spdy.Frame) -> None:
+        """Tell the client what the runtime says, all but the status."""
+        match frame:
+            case spdy.Data(stream_id, data, ends):
+                channel = self._channels.get(stream_id)
+                if channel is Channel.ERROR:
+                    self._add_status(data)
+                    self._is_over |= ends
+                elif channel in (Channel.STDOUT, Channel.STDERR) and data:
+                    await self._client.send_all(bytes((channel,)) + data)
+            case spdy.Rst(stream_id) if self._channels.get(stream_id) is Channel.ERROR:
+                self._is_over = True  # Go's servers end so, when they have said all
+            case spdy.Ping(number) if not self._to_runtime.locked():
+                # Who is being sent something knows that we live, and to wait here for the runtime to take it could be
+                # to wait for ourselves: it may wait for us to take the output.
+                async with self._to_runtime:
+                    await self._runtime.send_all(spdy.ping(number))
+
+    def _add_status(self, data: bytes) -> None:
+        if len(self._status) + len(data) > STATUS_BYTES_MAX:
+            raise spdy.NotSpdy(f"a status of more than {STATUS_BYTES_MAX} bytes")
+        self._status += data

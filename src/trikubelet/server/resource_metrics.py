@@ -1,0 +1,75 @@
+"""GET /metrics/resource: processor and memory of node, pods and containers, as metrics-server wants them.
+
+Names, labels and types are upstream's (upstream-behaviour.md §1.22). Each sample bears the moment it was measured at,
+for whoever makes rates of two of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trikubelet.core.stats.summary import pod_used
+from trikubelet.core.timestamps import SECOND_NS
+from trikubelet.server.exposition import Family, exposed, labels, sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.model.look import Look
+    from trikubelet.model.usage import Usage
+
+
+class _Amount(NamedTuple):
+    """A metric that node, pods and containers have."""
+
+    name: str
+    kind: str
+    help: str
+    of: Callable[[Usage], float | None]
+
+
+_AMOUNTS: Final = (
+    _Amount(
+        "cpu_usage_seconds_total",
+        "counter",
+        "Time of processors that was used in all, in seconds.",
+        lambda usage: None if usage.cpu_ns is None else usage.cpu_ns / SECOND_NS,
+    ),
+    _Amount(
+        "memory_working_set_bytes",
+        "gauge",
+        "Memory that cannot be had back without swapping, in bytes.",
+        lambda usage: usage.working_set_bytes,
+    ),
+    _Amount("swap_usage_bytes", "gauge", "Swap that is used, in bytes.", lambda usage: usage.swap_bytes),
+)
+
+
+def resource_metrics(look: Look) -> bytes:
+    """The look as text."""
+    subjects: list[tuple[str, str, Usage]] = [("node", "", look.node.gauges.usage)]
+    starts = Family("container_start_time_seconds", "gauge", "When the container started, since the epoch.", [])
+    for pod in look.pods:
+        used = pod_used(pod)
+        if used is not None:
+            subjects.append(("pod", labels(namespace=pod.namespace, pod=pod.name), used.usage))
+        for one in pod.containers:
+            if one.used is None:
+                continue
+            named = labels(container=one.name, namespace=pod.namespace, pod=pod.name)
+            subjects.append(("container", named, one.used.usage))
+            starts.samples.append(sample(starts.name, named, one.started_ns / SECOND_NS, one.used.usage.at_ns))
+    families = [
+        _family(f"{kind}_{amount.name}", amount, [one for one in subjects if one[0] == kind])
+        for kind in ("container", "node", "pod")
+        for amount in _AMOUNTS
+    ]
+    failed = Family("resource_scrape_error", "gauge", "1 if something could not be measured, else 0.", [])
+    failed.samples.append(sample(failed.name, "", float(bool(look.problem))))
+    return exposed([*families, starts, failed])
+
+
+def _family(name: str, amount: _Amount, subjects: list[tuple[str, str, Usage]]) -> Family:
+    told = ((named, amount.of(usage), usage.at_ns) for _, named, usage in subjects)
+    samples = [sample(name, named, value, at_ns) for named, value, at_ns in told if value is not None]
+    return Family(name, "counter" if amount.kind == "counter" else "gauge", amount.help, samples)

@@ -1,0 +1,84 @@
+"""Asks the API server who somebody is and what they may: TokenReview and SubjectAccessReview.
+
+Both are objects that are created and answered in the same breath, and never stored. The node asks over connections of
+their own, so that callers with made-up tokens delay no heartbeat. What cannot be asked raises: whoever asks fails
+closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+import trio
+
+from trikubelet.kube.trouble import Trouble
+from trikubelet.model import k8s
+from trikubelet.model.api import ACCESS_REVIEWS, TOKEN_REVIEWS
+from trikubelet.model.api_errors import ApiError, ApiFailure, ApiLost, ApiUnreachable
+from trikubelet.model.callers import Caller, recognised
+from trikubelet.model.decoding import decode_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.kit.outage import Outage
+    from trikubelet.model.api import Resource
+    from trikubelet.ports import Api
+
+T = TypeVar("T")
+
+ANSWER_SECONDS_MAX: Final = 10.0
+"""A caller is told no sooner than a client gives up, and the API server's own client waits for longer."""
+
+
+class Reviews:
+    """Asks for one node. ``api`` is the API server once there is one; ``outage`` is told how it answers."""
+
+    def __init__(self, node_name: str, api: Callable[[], Api | None], outage: Outage) -> None:
+        self._node_name = node_name
+        self._api = api
+        self._trouble = Trouble("reviewing who asks this node", outage)
+
+    async def holder(self, token: str) -> Caller | None:
+        """Whose token it is; None when it is nobody's. Raises ApiError when nobody can tell."""
+        body = k8s.TokenReview(spec=k8s.TokenReviewSpec(token=token))
+        told = (await self._reviewed(TOKEN_REVIEWS, body, k8s.TokenReview)).status
+        if told is None or not told.authenticated or told.user is None:
+            return None
+        user = told.user
+        extra = {key: tuple(values) for key, values in user.extra.items()}
+        return recognised(user.username, user.groups, user.uid, extra)
+
+    async def allows(self, caller: Caller, verb: str, subresource: str) -> bool:
+        """Whether the caller may do that to this node's subresource. Raises ApiError when nobody can tell."""
+        wanted = k8s.ResourceAttributes(
+            verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node_name
+        )
+        spec = k8s.SubjectAccessReviewSpec(
+            user=caller.name, uid=caller.uid, groups=caller.groups, extra=dict(caller.extra), resource_attributes=wanted
+        )
+        review = k8s.SubjectAccessReview(spec=spec)
+        told = (await self._reviewed(ACCESS_REVIEWS, review, k8s.SubjectAccessReview)).status
+        return told is not None and told.allowed and told.denied is not True
+
+    async def _reviewed(self, resource: Resource, review: T, type_: type[T]) -> T:
+        """The review with its answer."""
+        try:
+            found = await self._create(resource, review)
+        except ApiError as error:
+            self._trouble.note(error)
+            raise
+        self._trouble.worked()
+        try:
+            return decode_object(found, type_)
+        except msgspec.DecodeError as error:
+            raise ApiFailure(f"the server's answer is no {resource.kind}: {error}") from error
+
+    async def _create(self, resource: Resource, review: object) -> bytes:
+        api = self._api()
+        if api is None:
+            raise ApiUnreachable("this node has not joined its cluster yet")
+        with trio.move_on_after(ANSWER_SECONDS_MAX):
+            return (await api.create(resource, review)).raw
+        raise ApiLost(f"nothing was heard of a {resource.kind} for {ANSWER_SECONDS_MAX:g} s")

@@ -1,0 +1,172 @@
+"""A WebSocket of which we are the server: ``core.websocket`` over a stream.
+
+    check_handshake(request) ─► agreement ─► accept ─► WebSocket: receive … send … ─► close, which says why
+
+A browser cannot say who it is in a header, so it may name its token as one more protocol (``bearer_token``). Nobody
+behind us is told that one. Pings are answered here, and a conversation that ends for any reason ends with a close
+frame, if the client takes one within a second.
+"""
+
+from __future__ import annotations
+
+import base64
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.websocket import (
+    CloseCode,
+    FrameReader,
+    NotWebSocket,
+    Opcode,
+    Piece,
+    Ping,
+    accept_key,
+    close_frame,
+    frame,
+)
+from trikubelet.server.relay import GOING_DOWN, silent
+from trikubelet.server.telling import Telling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.httpd.messages import Request
+
+VERSION: Final = "13"
+READ_BYTES: Final = 16 * 1024
+"""Of one reading, and so of one turn: a client's frames may be as short as six bytes, and each costs what a long one
+does."""
+_KEY_BYTES: Final = 16
+_BEARER: Final = "base64url.bearer.authorization.k8s.io."
+"""Before a token as a protocol (upstream's ProtocolAuthenticator)."""
+
+
+class NoHandshake(ValueError):
+    """A client wants to speak WebSocket and begins in no way that can be answered; the message says why."""
+
+
+def is_web_socket(request: Request) -> bool:
+    """Whether the client wants to speak WebSocket."""
+    return request.upgrade == "websocket"
+
+
+def check_handshake(request: Request) -> None:
+    """See whether a WebSocket can begin so (RFC 6455, 4.2.1). Raises NoHandshake."""
+    if request.method != "GET":
+        raise NoHandshake("a WebSocket begins with a GET")
+    if request.headers.get("sec-websocket-version") != VERSION:
+        raise NoHandshake(f"only version {VERSION} of WebSocket is spoken here")
+    try:
+        key = base64.b64decode(request.headers.get("sec-websocket-key", ""), validate=True)
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise NoHandshake(f"Sec-WebSocket-Key is not {_KEY_BYTES} bytes in base64")
+
+
+def offered(request: Request) -> list[str]:
+    """The protocols a client would speak over its WebSocket."""
+    return [name for name in _named(request) if not name.startswith(_BEARER)]
+
+
+def bearer_token(request: Request) -> str:
+    """The token that a WebSocket's client names as a protocol; "" where there is none. Raises ValueError for one that
+    cannot be read, or cannot count: a second one, or one with no other protocol that could be agreed on."""
+    if not is_web_socket(request):
+        return ""
+    tokens = [name.removeprefix(_BEARER) for name in _named(request) if name.startswith(_BEARER)]
+    if len(tokens) > 1 or (tokens and not offered(request)):
+        raise ValueError("one token and another protocol are wanted")
+    padding = "=" * (-len(tokens[0]) % 4) if tokens else ""
+    return base64.b64decode("".join(tokens) + padding, altchars=b"-_", validate=True).decode()
+
+
+def _named(request: Request) -> list[str]:
+    names = [name.strip() for name in request.headers.get("sec-websocket-protocol", "").split(",")]
+    return [name for name in names if name]
+
+
+def agreement(request: Request, protocol: str) -> Mapping[str, str]:
+    """The headers that accept a WebSocket, whose handshake was checked, for a protocol."""
+    return {
+        "upgrade": "websocket",
+        "connection": "Upgrade",
+        "sec-websocket-accept": accept_key(request.headers["sec-websocket-key"]),
+        "sec-websocket-protocol": protocol,
+    }
+
+
+class WebSocket(trio.abc.Stream):
+    """Owns a client's frames. As a stream it is the bytes of the binary messages, wherever those begin and end."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._reader = FrameReader()
+        self.telling = Telling(stream)
+        """What the client is told; its ``finishes`` belongs beside every conversation."""
+        self._sending = trio.Lock()
+        self._is_over = False
+        self._farewell: tuple[CloseCode, str] | None = None
+
+    async def pieces(self) -> list[Piece]:
+        """What comes next of the client's messages, one piece at least; none once it has no more, or says what is no
+        WebSocket. Raises what the stream below raises."""
+        while not self._is_over:
+            data = await self._stream.receive_some(READ_BYTES)
+            if not data:
+                self._is_over = True
+            elif pieces := await self._taken(data):
+                return pieces
+        return []
+
+    async def _taken(self, data: bytes | bytearray) -> list[Piece]:
+        pieces = []
+        try:
+            for event in self._reader.feed(data):
+                if isinstance(event, Piece):
+                    pieces.append(event)
+                elif isinstance(event, Ping):
+                    await self._send(frame(Opcode.PONG, event.data))
+                else:
+                    self._is_over = True
+                    self.ends_because(CloseCode.NORMAL, "")
+        except NotWebSocket as error:
+            self._is_over = True
+            self.ends_because(CloseCode.PROTOCOL_ERROR, str(error))
+        return pieces
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """The bytes of the next pieces, ``max_bytes`` or not; b"" at the end."""
+        while pieces := await self.pieces():
+            if data := b"".join(piece.data for piece in pieces):
+                return data
+        return b""
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """One binary message."""
+        await self._send(frame(Opcode.BINARY, bytes(data)))
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """As the stream below."""
+        await self._stream.wait_send_all_might_not_block()
+
+    def ends_because(self, code: CloseCode, reason: str) -> None:
+        """What ``aclose`` will say. The first reason is the one; without any, it is that the agent is going down."""
+        if self._farewell is None:
+            self._farewell = code, reason
+
+    def ends_by_silence(self, seconds: float) -> None:
+        """That it will, because nothing was said for so long."""
+        self.ends_because(CloseCode.GOING_AWAY, silent(seconds))
+
+    async def aclose(self) -> None:
+        """Say why it ends, if somebody listens, and close the stream below."""
+        self.ends_because(CloseCode.GOING_AWAY, GOING_DOWN)
+        assert self._farewell is not None
+        await self.telling.end(partial(self._send, close_frame(*self._farewell)))
+
+    async def _send(self, data: bytes) -> None:
+        async with self._sending:
+            await self.telling.send_all(data)

@@ -1,0 +1,262 @@
+"""What takes long to measure: how full volumes and logs are. Looked at when somebody asks, and believed for a while, by
+default a minute.
+
+    measure(pods) ─► those never measured, or too long ago ─► threads ─► known
+                     └ waited for at most two seconds; what takes longer is there for the next who asks
+
+The directories of some pods on the node's disk and in memory are one piece of work; each volume of a server is one by
+itself, since it may hang for ever: then nothing is told of it, and its thread is the only one it gets. Of a volume
+whose driver tells how full it is the driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23:
+every minute, and not all pods at once)
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
+
+import trio
+
+from trikubelet.core.claims import claim_of
+from trikubelet.core.names import all_containers, log_directory_name
+from trikubelet.core.stats.assembly import Disk
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.csi import DriverFailed
+from trikubelet.model.look import VolumeUsed
+from trikubelet.model.usage import FsUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trikubelet.model import k8s
+    from trikubelet.model.csi import Told
+    from trikubelet.model.usage import ImageStore
+    from trikubelet.ports import Clock, Gauges, Volumes
+
+log = logging.getLogger(__name__)
+
+SPREAD: Final = 0.5
+"""By up to so much of that time a pod's first measurement counts as older than it is, so that they are not all due at
+once."""
+LOGS_BELIEVED_SECONDS: Final = 60.0
+"""Where volumes are never measured."""
+WAIT_SECONDS_MAX: Final = 2.0
+LOCAL_THREADS_MAX: Final = 2
+REMOTE_THREADS_MAX: Final = 8
+TOGETHER_MAX: Final = 16
+"""Pods whose own directories one thread measures in one go: most are done in less than handing them over takes."""
+LOGS, VOLUMES = "logs/", "volumes/"
+
+
+class _Piece(NamedTuple):
+    """What is measured in one go: directories by what they are, ``logs/CONTAINER`` or ``volumes/NAME``."""
+
+    key: str
+    paths: Mapping[str, str]
+    is_remote: bool
+
+
+class _Known(NamedTuple):
+    """What a piece came to, and since when that counts (Trio's clock). ``is_abnormal``: what a driver says of its
+    volume."""
+
+    at: float
+    found: Mapping[str, FsUsage]
+    is_abnormal: bool | None = None
+
+
+class Disks:
+    """Owns how full the pods' volumes and logs were found to be. What is not asked for any more is forgotten."""
+
+    def __init__(
+        self, gauges: Gauges, volumes: Volumes, root: Path, pod_logs: Path, clock: Clock, believed_seconds: float
+    ) -> None:
+        """``believed_seconds``: how long a measurement is believed; negative where volumes are never to be measured,
+        which is upstream's way to say that."""
+        self._clock = clock
+        self._with_volumes = believed_seconds >= 0
+        self._believed_seconds = believed_seconds if self._with_volumes else LOGS_BELIEVED_SECONDS
+        self._gauges = gauges
+        self._volumes = volumes
+        self._root = root
+        self._pod_logs = pod_logs
+        self._local = ThreadPool("disks", LOCAL_THREADS_MAX)
+        self._remote = ThreadPool("disks of servers", REMOTE_THREADS_MAX)
+        self._known: dict[str, _Known] = {}
+        self._pods: dict[str, k8s.Pod] = {}
+        self._busy: set[str] = set()
+        self._news = trio.lowlevel.ParkingLot()
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the measurements under way, until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    async def measure(self, pods: Sequence[k8s.Pod]) -> None:
+        """Bring what is known of these pods up to date, as far as that is quickly done. Others are forgotten."""
+        assert self._nursery is not None, "run was not started"
+        now = trio.current_time()
+        self._pods = {pod.metadata.uid: pod for pod in pods}
+        pieces = {piece.key: piece for pod in pods for piece in self._pieces(pod)}
+        self._known = {key: known for key, known in self._known.items() if key in pieces}
+        new = pieces.keys() - self._known.keys() - self._busy
+        due = [piece for key, piece in pieces.items() if self._is_due(key, now)]
+        self._busy |= {piece.key for piece in due}
+        for remote in (piece for piece in due if piece.is_remote):
+            self._nursery.start_soon(self._ask, remote)
+        local = [piece for piece in due if not piece.is_remote]
+        for at in range(0, len(local), TOGETHER_MAX):
+            self._nursery.start_soon(self._measure, self._local, local[at : at + TOGETHER_MAX])
+        with trio.move_on_after(WAIT_SECONDS_MAX):
+            while new & self._busy:
+                await self._news.park()
+
+    def _is_due(self, key: str, now: float) -> bool:
+        known = self._known.get(key)
+        return key not in self._busy and (known is None or now - known.at > self._believed_seconds)
+
+    def _pieces(self, pod: k8s.Pod) -> Iterator[_Piece]:
+        meta = pod.metadata
+        logs = self._pod_logs / log_directory_name(meta.namespace, meta.name, meta.uid)
+        local = {LOGS + one.name: str(logs / one.name) for one in all_containers(pod)}
+        places = self._volumes.places(meta.uid) if self._with_volumes else {}
+        for volume in pod.spec.volumes:
+            if volume.name not in places:
+                continue
+            path = {VOLUMES + volume.name: places[volume.name]}
+            if _is_foreign(volume):
+                yield _Piece(f"{meta.uid}/{volume.name}", path, is_remote=True)
+            else:
+                local |= path
+        yield _Piece(meta.uid, local, is_remote=False)
+
+    async def _ask(self, piece: _Piece) -> None:
+        """Somebody else's volume: its driver tells, or a thread measures it, as long as that may take."""
+        [(name, path)] = piece.paths.items()
+        try:
+            told = await self._volumes.tell(piece.key.partition("/")[0], path)
+        except DriverFailed as error:
+            log.debug("The driver of %s does not tell how full it is: %s", path, error)
+            self._know(piece, {})
+            return
+        if told is None:
+            await self._measure(self._remote, [piece])
+        else:
+            self._know(piece, {name: _of_driver(told, self._clock.now_ns())}, is_abnormal=told.is_abnormal)
+
+    async def _measure(self, threads: ThreadPool, pieces: Sequence[_Piece]) -> None:
+        sizes = await threads.run(partial(_sizes, self._gauges, [piece.paths for piece in pieces]))
+        for piece, found in zip(pieces, sizes, strict=True):
+            self._know(piece, found)
+
+    def _know(self, piece: _Piece, found: Mapping[str, FsUsage], *, is_abnormal: bool | None = None) -> None:
+        share = 0.0 if piece.key in self._known else SPREAD * crc32(piece.key.encode()) / 2**32
+        spread = share * self._believed_seconds
+        self._known[piece.key] = _Known(trio.current_time() - spread, found, is_abnormal)
+        self._busy.discard(piece.key)
+        self._news.unpark_all()
+
+    def of(self, uid: str) -> Disk:
+        """What is known of a pod's directories."""
+        pod, known = self._pods.get(uid), self._known.get(uid)
+        found = known.found.items() if known is not None else ()
+        logs = {name.removeprefix(LOGS): usage for name, usage in found if name.startswith(LOGS)}
+        return Disk(logs, tuple(self._volumes_of(pod)) if pod is not None else ())
+
+    def claimed(self) -> Iterator[tuple[str, VolumeUsed]]:
+        """Of all pods the volumes behind claims, with the namespace the claim is in."""
+        for pod in self._pods.values():
+            for volume in self._volumes_of(pod):
+                if volume.claim:
+                    yield pod.metadata.namespace, volume
+
+    def _volumes_of(self, pod: k8s.Pod) -> Iterator[VolumeUsed]:
+        uid = pod.metadata.uid
+        for volume in pod.spec.volumes:
+            key = f"{uid}/{volume.name}" if _is_foreign(volume) else uid
+            known = self._known.get(key)
+            usage = known.found.get(VOLUMES + volume.name) if known is not None else None
+            if known is not None and usage is not None:
+                claim, is_local = claim_of(pod, volume), _is_ephemeral(volume)
+                yield VolumeUsed(volume.name, usage, claim.name if claim else "", is_local, known.is_abnormal)
+
+    async def root(self) -> FsUsage | None:
+        """The disk of the root directory."""
+        return await self._disk(str(self._root))
+
+    async def device(self) -> str:
+        """What that is called; empty where nobody tells."""
+        try:
+            with trio.fail_after(WAIT_SECONDS_MAX):
+                return await self._local.run(partial(self._gauges.device, str(self._root)))
+        except (OSError, trio.TooSlowError) as error:
+            log.debug("What the disk of %s is called cannot be found out: %r", self._root, error)
+            return ""
+
+    async def store(self, stores: Sequence[ImageStore]) -> FsUsage | None:
+        """What the first of a runtime's stores takes, and its disk."""
+        if not stores:
+            return None
+        used, disk = stores[0].usage, await self._disk(stores[0].mount_point)
+        if disk is None:
+            return used
+        return FsUsage(
+            used.at_ns,
+            used.used_bytes,
+            used.inodes_used,
+            disk.available_bytes,
+            disk.capacity_bytes,
+            disk.inodes_free,
+            disk.inodes,
+        )
+
+    async def _disk(self, path: str) -> FsUsage | None:
+        try:
+            with trio.fail_after(WAIT_SECONDS_MAX):
+                return await self._local.run(partial(self._gauges.disk, path))
+        except (OSError, trio.TooSlowError) as error:
+            log.debug("The disk of %s cannot be measured: %r", path, error)
+            return None
+
+    def __repr__(self) -> str:
+        return f"<Disks: {len(self._known)} known, {len(self._busy)} being measured>"
+
+
+def _sizes(gauges: Gauges, pieces: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, FsUsage]]:
+    """Of each piece every directory that is there."""
+    return [dict(_found(gauges, paths)) for paths in pieces]
+
+
+def _found(gauges: Gauges, paths: Mapping[str, str]) -> Iterator[tuple[str, FsUsage]]:
+    for name, path in paths.items():
+        with suppress(OSError):  # a container without logs, a volume that has just gone
+            yield name, gauges.directory(path)
+
+
+def _of_driver(told: Told, at_ns: int) -> FsUsage:
+    return FsUsage(
+        at_ns,
+        told.used_bytes,
+        told.inodes_used,
+        told.available_bytes,
+        told.capacity_bytes,
+        told.inodes_free,
+        told.inodes,
+    )
+
+
+def _is_foreign(volume: k8s.Volume) -> bool:
+    """Whether somebody else's disk may be behind it."""
+    return bool(volume.nfs or volume.persistent_volume_claim or volume.ephemeral or volume.csi)
+
+
+def _is_ephemeral(volume: k8s.Volume) -> bool:
+    """Whether its files count as the pod's ephemeral storage; those of secrets and tokens are in memory."""
+    on_disk = volume.empty_dir is not None and volume.empty_dir.medium == ""
+    return bool(on_disk or volume.config_map or volume.downward_api)

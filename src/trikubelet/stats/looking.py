@@ -1,0 +1,183 @@
+"""A look at what the node and its pods use: cgroups and /proc in a thread, the runtime's word for the rest.
+
+    somebody asks ─► a look of that depth, younger than a second? ─► that one
+                     └ no ─► pods that run ─► their cgroups (thread) ─┬─► rates, since the look before ─► Look
+                             the runtime's stats, where needed ───────┤
+                             disks at most a minute old, if summed up ┘
+
+Containers whose cgroups are not ours to name, as those of the runtimes inside the agent, are what the runtime says of
+them. A runtime that does not answer, or cannot tell, costs its part of the look and at most ``RUNTIME_SECONDS_MAX``.
+Two who ask at once get one look, and no look is taken twice within a second: that bounds what askers can cost.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+
+from trikubelet.core.containers.cgroups import class_cgroup, pod_cgroup, spell
+from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
+from trikubelet.core.stats.assembly import Found, PodFound, assembled
+from trikubelet.kit.remembered import Remembered
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.look import Look
+from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.model.usage import Depth, ImageStores, PodGauges, PodPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.stats.rates import Rate
+    from trikubelet.model import k8s
+    from trikubelet.model.look import VolumeUsed
+    from trikubelet.model.runtime import PodObservation
+    from trikubelet.model.usage import ContainerStats, NodeGauges, Usage
+    from trikubelet.ports import Gauges, Images, PodCache, Runtime
+    from trikubelet.stats.disks import Disks
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOOKED_SECONDS: Final = 1.0
+"""For so long a look is as good as another: no scraper comes more often."""
+RUNTIME_SECONDS_MAX: Final = 5.0
+THREADS_MAX: Final = 2
+PODS_PART, AGENT_PART = "pods", "kubelet"
+"""What upstream calls all pods together, and the agent, among the node's parts."""
+
+
+class Looking:
+    """Owns what each cgroup and container had used of processors when it was last looked at, and the newest looks. Of
+    pods that have gone nothing is kept."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        images: Images,
+        gauges: Gauges,
+        disks: Disks,
+        cache: PodCache,
+        pods: Callable[[], Sequence[k8s.Pod]],
+        facts: NodeFacts,
+    ) -> None:
+        """``pods``: those of the node, whether or not they run."""
+        self._runtime = runtime
+        self._images = images
+        self._gauges = gauges
+        self._disks = disks
+        self._cache = cache
+        self._pods = pods
+        self._facts = facts
+        self._parts = {AGENT_PART: own} if (own := gauges.own_cgroup()) != "/" else {}
+        if facts.cgroups_managed:
+            self._parts[PODS_PART] = spell(class_cgroup(GUARANTEED, facts.cgroup_root), facts.cgroup_driver)
+        classes = (GUARANTEED, BURSTABLE, BEST_EFFORT) if facts.cgroups_managed else ()
+        self._groups = [spell(class_cgroup(one, facts.cgroup_root), facts.cgroup_driver) for one in classes]
+        self._threads = ThreadPool("stats", THREADS_MAX)
+        self._rates: Mapping[str, Rate] = {}
+        self._looks = Remembered[Look](len(Depth), lambda _: LOOKED_SECONDS)
+
+    async def look(self, depth: Depth) -> Look:
+        """What is used now. Raises OSError where the machine cannot be read."""
+        return await self._looks.get(depth, partial(self._look, depth))
+
+    async def shown(self, depth: Depth, spell: Callable[[Look], T]) -> T:
+        """A look, spelled out in a thread. Raises OSError where the machine cannot be read."""
+        return await self._threads.run(partial(spell, await self.look(depth)))
+
+    async def claimed(self) -> Sequence[tuple[str, VolumeUsed]]:
+        """The volumes behind claims as far as they are known, each with its claim's namespace."""
+        await self._disks.measure([pod for pod, _ in self._running()])
+        return list(self._disks.claimed())
+
+    async def _look(self, depth: Depth) -> Look:
+        found = await self._find(depth, list(self._running()))
+        look, self._rates = assembled(found, self._rates)
+        return look
+
+    async def _find(self, depth: Depth, running: Sequence[tuple[k8s.Pod, PodObservation]]) -> Found:
+        managed = self._facts.cgroups_managed
+        places = [self._place(pod, seen) for pod, seen in running]
+        groups = {path: path for path in self._groups} if depth is Depth.METRICS else {}
+        node, gauges, parts = await self._threads.run(
+            partial(_read, self._gauges, places if managed else [], {**self._parts, **groups}, depth)
+        )
+        told_groups = {path: usage for path in groups if (usage := parts.pop(path)) is not None}
+        gauges = gauges if managed else [PodGauges(None, {})] * len(running)
+        pods = [
+            PodFound(pod, seen, "/" + "/".join(place.cgroup) if managed else "", gauge)
+            for (pod, seen), place, gauge in zip(running, places, gauges, strict=True)
+        ]
+        is_whole = all(len(one.gauges.containers) == len(one.seen.running) for one in pods)
+        if depth is Depth.LOAD and is_whole:
+            return Found(self._facts.node_name, node, pods, parts, {})
+        stores = ImageStores((), ())
+
+        async def ask_for_stores() -> None:
+            nonlocal stores
+            stores = await self._stores()
+
+        async with trio.open_nursery() as nursery:  # a runtime that hangs is waited for once
+            if depth is Depth.SUMMARY:
+                nursery.start_soon(ask_for_stores)
+            told, problem = await self._told()
+        found = Found(self._facts.node_name, node, pods, parts, told, problem=problem, groups=told_groups)
+        if depth is Depth.METRICS:
+            return replace(found, disk=await self._disks.root(), device=await self._disks.device())
+        return await self._with_disks(found, stores) if depth is Depth.SUMMARY else found
+
+    async def _with_disks(self, found: Found, stores: ImageStores) -> Found:
+        disks = self._disks
+        await disks.measure([one.pod for one in found.pods])
+        return replace(
+            found,
+            pods=[one._replace(disk=disks.of(one.pod.metadata.uid)) for one in found.pods],
+            disk=await disks.root(),
+            images=await disks.store(stores.images),
+            layers=await disks.store(stores.layers or stores.images),
+        )
+
+    def _running(self) -> Iterator[tuple[k8s.Pod, PodObservation]]:
+        for pod in self._pods():
+            seen = self._cache.get(pod.metadata.uid)
+            if seen.running or seen.ready_sandbox is not None:
+                yield pod, seen
+
+    def _place(self, pod: k8s.Pod, seen: PodObservation) -> PodPlace:
+        path = spell(pod_cgroup(pod, self._facts.cgroup_root), self._facts.cgroup_driver)
+        sandbox = "" if seen.ready_sandbox is None else seen.ready_sandbox.id
+        return PodPlace(tuple(path.strip("/").split("/")), sandbox, tuple(one.id for one in seen.running))
+
+    async def _told(self) -> tuple[dict[str, ContainerStats], str]:
+        """What the runtime says of containers, by their ids; and why it says nothing."""
+        try:
+            with trio.fail_after(RUNTIME_SECONDS_MAX):
+                return {one.id: one for one in await self._runtime.container_stats()}, ""
+        except (RuntimeCallError, trio.TooSlowError) as error:
+            log.debug("The runtime does not tell what containers use: %r", error)
+            return {}, f"the runtime does not tell what containers use: {error!r}"
+
+    async def _stores(self) -> ImageStores:
+        try:
+            with trio.fail_after(RUNTIME_SECONDS_MAX):
+                return await self._images.stores()
+        except (RuntimeCallError, trio.TooSlowError) as error:
+            log.debug("The runtime does not tell where its images are: %r", error)
+            return ImageStores((), ())
+
+    def __repr__(self) -> str:
+        return f"<Looking: {len(self._rates)} rates>"
+
+
+def _read(
+    gauges: Gauges, places: Sequence[PodPlace], parts: Mapping[str, str], depth: Depth
+) -> tuple[NodeGauges, Sequence[PodGauges], dict[str, Usage | None]]:
+    """All that is read of the kernel in one look."""
+    found = {name: gauges.cgroup(path, depth) for name, path in parts.items()}
+    return gauges.node(depth), gauges.pods(places, depth), found

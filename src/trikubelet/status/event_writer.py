@@ -1,0 +1,162 @@
+"""The event writer: what happened on this node, told to the API server.
+
+    record(…) ─ synchronous ─► core.events.Correlator ─► Turns: which series, never what
+    run():  whose turn it is, at the configured rate ─► create the event, or patch its count
+
+It never blocks who records. A series that recurs while it waits is told once with the count it has then. So many series
+may wait and no more: what comes while the queue is full is lost and counted, since an event is worth neither memory nor
+a pod's time. What the server refuses is given up as well; what it did not answer is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import trio
+
+from trikubelet.core.events import Correlator, namespace_of, new_event, recurrence
+from trikubelet.core.token_bucket import TokenBucket
+from trikubelet.kit.bugs import Bugs
+from trikubelet.model import api_errors
+from trikubelet.model.api import EVENTS, PatchKind
+from trikubelet.status.figures import EventFigures
+from trikubelet.status.turns import Turns, answer_within
+
+if TYPE_CHECKING:
+    import random
+
+    from trikubelet.core.events import Key, Series
+    from trikubelet.kit.outage import Outage
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.objects import ObjectRef
+    from trikubelet.ports import Api, Clock
+    from trikubelet.status.turns import Turn
+
+log = logging.getLogger(__name__)
+
+_REFUSALS = (
+    api_errors.ObjectMissing,  # its namespace
+    api_errors.Conflict,
+    api_errors.Forbidden,  # among others: its namespace is on its way out
+    api_errors.Invalid,
+    api_errors.Refused,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EventRate:
+    """How many requests at once and a second (``eventBurst``, ``eventRecordQPS``). ``per_second`` 0: no limit."""
+
+    burst: int
+    per_second: int
+
+
+class EventWriter:
+    """Owns which events wait to be told to the API server and how many were lost (``ports.Events``)."""
+
+    def __init__(
+        self,
+        api: Api,
+        host: str,
+        rate: EventRate,
+        clock: Clock,
+        outage: Outage,
+        bounds: Bounds,
+        chance: random.Random,
+    ) -> None:
+        self._api = api
+        self._host = host
+        self._rate = rate
+        self._clock = clock
+        self._bounds = bounds
+        self._correlator = Correlator()
+        self._turns: Turns[Key] = Turns("telling of an event", bounds.event_writes_max, outage, bounds, chance)
+        self._bugs = Bugs(log, "%s: a bug in telling the API server what happened to it; that event is lost")
+        self._written = self._lost = self._filtered = self._refused = 0
+
+    def record(self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        """Tell of what happened, soon. Never blocks, never fails."""
+        with self._bugs.of(f"{about.kind} {about}"):
+            self._record(about, type_, reason, message)
+
+    def _record(self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        key = self._correlator.observe(about, type_, reason, message, self._clock.now_ns())
+        if key is None:
+            self._filtered += 1
+        elif self._turns.waiting >= self._bounds.events_waiting_max and not self._turns.is_waiting(key):
+            self._lost += 1
+        else:
+            self._turns.want(key)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Tell until cancelled. What waits then is lost."""
+        rate = self._rate
+        bucket = TokenBucket(max(1, rate.burst), rate.per_second, trio.current_time()) if rate.per_second else None
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            while True:
+                turn = await self._turns.take()
+                if bucket is not None:
+                    await trio.sleep(bucket.take_in_advance(trio.current_time()))
+                nursery.start_soon(self._serve, turn)
+
+    def figures(self) -> EventFigures:
+        """How many events were told and were not."""
+        return EventFigures(
+            written=self._written,
+            waiting=self._turns.waiting,
+            lost=self._lost,
+            filtered=self._filtered,
+            refused=self._refused,
+            bugs=self._bugs.count,
+        )
+
+    async def _serve(self, turn: Turn[Key]) -> None:
+        key = turn.name
+        try:
+            with self._bugs.of(f"{key[0].kind} {key[0]}") as barrier:
+                await self._serve_one(key)
+            if barrier.fault is not None:
+                self._turns.forget(key)
+        finally:
+            self._turns.done(key)
+
+    async def _serve_one(self, key: Key) -> None:
+        series = self._correlator.series(key)
+        try:
+            if series is None:
+                self._lost += 1
+                self._turns.forget(key)
+                return
+            with answer_within(self._bounds.api_call_seconds_max):
+                await self._tell(series)
+            self._correlator.note_told(key)
+            self._written += 1
+            self._turns.answered(key)
+        except _REFUSALS as error:
+            self._refused += 1
+            self._turns.answered(key)
+            log.debug("The API server does not take an event about %s: %s", key[0], error)
+        except api_errors.ApiError as error:
+            self._turns.failed(key, error)
+            self._turns.want(key)
+
+    async def _tell(self, series: Series) -> None:
+        namespace = namespace_of(series)
+        if series.is_told:
+            with suppress(api_errors.ObjectMissing):  # the server keeps events for an hour or so: begin anew
+                await self._say_again(series, namespace)
+                return
+        try:
+            await self._api.create(EVENTS, new_event(series, self._host), namespace)
+        except api_errors.ObjectExists:
+            await self._say_again(series, namespace)  # it was created, and the answer was lost
+
+    async def _say_again(self, series: Series, namespace: str) -> None:
+        await self._api.patch(EVENTS, series.name, recurrence(series), namespace, kind=PatchKind.STRATEGIC)
+
+    def __repr__(self) -> str:
+        return f"<EventWriter {self._turns!r}, {self._written} written, {self._lost} lost>"

@@ -1,0 +1,204 @@
+"""The mirror pods of this node: made, made again, and taken away when what they mirrored is gone.
+
+    look_at(names) ─ synchronous ─► Turns ─► one task: core.mirror.mirror_due ─► create or delete
+
+Nothing waits for a mirror: a static pod starts, runs and ends whether or not an API server is there to be shown it.
+Level-triggered: woken by the informer and by statuses, and everything is compared every few seconds besides, since
+nobody tells when a manifest is gone. One that is gone from the server is neither deleted nor made again before the
+informer has seen it go; one that somebody keeps undoing is written ever more rarely (``status.rewrites``).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.mirror import Create, Delete, mirror_due
+from trikubelet.core.names import is_mirror, namespaced_name
+from trikubelet.core.resource_version import is_news
+from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.every import Every
+from trikubelet.kit.seldom import Seldom
+from trikubelet.model import api_errors
+from trikubelet.model.api import PODS
+from trikubelet.status.rewrites import Rewrites
+from trikubelet.status.turns import Turns, answer_within
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterable, Mapping
+
+    from trikubelet.kit.barrier import Barrier
+    from trikubelet.kit.outage import Outage
+    from trikubelet.model import k8s
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.ports import Api, ApiPods, PodLives, Statuses
+    from trikubelet.status.turns import Turn
+
+log = logging.getLogger(__name__)
+
+LAGGING_REFUSALS_MAX: Final = 6
+"""As many take half a minute: after that it is somebody else's pod on another node."""
+
+UNDONE_SILENCE_SECONDS: Final = 600.0
+"""So long nothing is said of mirrors that are undone after it was said of one."""
+
+Name = tuple[str, str]
+"""Namespace and name."""
+
+_REFUSALS = (
+    api_errors.ObjectExists,
+    api_errors.ObjectMissing,  # its namespace
+    api_errors.Forbidden,
+    api_errors.Invalid,
+    api_errors.Refused,
+)
+
+
+class MirrorPods:
+    """Owns whose mirror is being made or removed, and which is gone though the informer still sees it.
+
+    ``static``: the static pods that are wanted now; ``node``: this node's object as last heard of, None as long as
+    there is none, without which no mirror can be made."""
+
+    def __init__(
+        self,
+        api: Api,
+        static: Callable[[], Iterable[k8s.Pod]],
+        pods: ApiPods,
+        node: Callable[[], k8s.Node | None],
+        lives: PodLives,
+        statuses: Statuses,
+        outage: Outage,
+        bounds: Bounds,
+        chance: random.Random,
+    ) -> None:
+        self._api = api
+        self._static = static
+        self._pods = pods
+        self._node = node
+        self._lives = lives
+        self._statuses = statuses
+        self._bounds = bounds
+        self._turns: Turns[Name] = Turns("keeping mirror pods", bounds.mirror_writes_max, outage, bounds, chance)
+        self._rewrites: Rewrites[Name] = Rewrites(chance)
+        self._bugs = Bugs(log, "%s: a bug in keeping its mirror; it is tried again, ever more rarely")
+        self._gone_at: dict[Name, str] = {}
+        self._told_of_undone = Seldom(UNDONE_SILENCE_SECONDS)
+
+    def look_at(self, names: Iterable[Name]) -> None:
+        """Something about the pods of these names changed: the static pod, or its mirror. Never blocks."""
+        self._compare(names, self._static_pods())
+
+    def look_at_all(self) -> None:
+        """Something all mirrors depend on changed, as the node's object does. Never blocks."""
+        mirrors = (name for name, pod in self._pods.objects.items() if is_mirror(pod))
+        static = self._static_pods()
+        names = list(dict.fromkeys([*static, *mirrors]))
+        self._turns.keep(names)
+        self._gone_at = {name: version for name, version in self._gone_at.items() if name in self._pods.objects}
+        self._compare(names, static)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the mirrors until cancelled. Cancelling it removes none."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._compare_always)
+            task_status.started()
+            while True:
+                nursery.start_soon(self._serve, await self._turns.take())
+
+    async def _compare_always(self) -> None:
+        async for _ in Every(self._bounds.housekeeping_period_seconds):
+            self.look_at_all()
+
+    def _compare(self, names: Iterable[Name], static: Mapping[Name, k8s.Pod]) -> None:
+        for name in names:
+            with self._barrier(name):
+                if self._due(name, static) is not None:
+                    self._turns.want(name)
+
+    def _barrier(self, name: Name) -> Barrier:
+        return self._bugs.of(f"Static pod {name[0]}/{name[1]}")
+
+    def _static_pods(self) -> dict[Name, k8s.Pod]:
+        """By name; of two manifests' pods of one name the first counts."""
+        pods: dict[Name, k8s.Pod] = {}
+        for pod in self._static():
+            pods.setdefault(namespaced_name(pod), pod)
+        return pods
+
+    def _due(self, name: Name, static: Mapping[Name, k8s.Pod]) -> Create | Delete | None:
+        node = self._node()
+        if node is None or not self._pods.has_synced:
+            return None
+        seen = self._pods.objects.get(name)
+        if seen is not None and self._is_gone(name, seen):
+            return None
+        return mirror_due(static.get(name), seen, node, self._lives.could_have_running_containers, self._phase)
+
+    def _is_gone(self, name: Name, seen: k8s.Pod) -> bool:
+        """Whether the server has no more what the informer still sees."""
+        return name in self._gone_at and not is_news(seen.metadata.resource_version, self._gone_at[name])
+
+    def _phase(self, uid: str) -> str:
+        status = self._statuses.get(uid)
+        return status.phase if status is not None else ""
+
+    async def _serve(self, turn: Turn[Name]) -> None:
+        try:
+            with self._barrier(turn.name) as barrier:
+                due = self._due(turn.name, self._static_pods())
+                if due is not None:
+                    await self._ask(turn.name, due)
+            if barrier.fault is not None:
+                self._turns.put_off(turn.name)
+        finally:
+            self._turns.done(turn.name)
+
+    async def _ask(self, name: Name, due: Create | Delete) -> None:
+        try:
+            with answer_within(self._bounds.api_call_seconds_max):
+                was_written = await self._carry_out(due)
+        except _REFUSALS as error:
+            # One that exists is mostly our own, which the informer has yet to see.
+            news = LAGGING_REFUSALS_MAX if isinstance(error, api_errors.ObjectExists) else 1
+            if self._turns.refused(name) == news:
+                log.warning("The mirror of static pod %s/%s is not taken: %s", *name, error)
+        except api_errors.ApiError as error:
+            self._turns.failed(name, error)  # the next comparison asks for another turn
+        else:
+            rest_seconds = self._rewrites.written(name) if was_written else 0.0
+            self._turns.answered(name, rest_seconds)
+            if rest_seconds:
+                self._say_undone(name)
+
+    def _say_undone(self, name: Name) -> None:
+        if self._told_of_undone.may_say():
+            log.warning(
+                "The mirror of static pod %s/%s is undone by somebody as often as it is written: writing it more "
+                "rarely. Does another agent use this node's name? Stop it, or give it another with --hostname-override",
+                *name,
+            )
+
+    async def _carry_out(self, due: Create | Delete) -> bool:
+        """Whether that changed anything. Raises ApiError."""
+        match due:
+            case Create(pod=pod):
+                await self._api.create(PODS, pod, pod.metadata.namespace)
+                log.info("Static pod %s/%s has a mirror", *namespaced_name(pod))
+                return True
+            case Delete(pod=pod):
+                meta, was_there = pod.metadata, True
+                try:
+                    await self._api.delete(PODS, meta.name, meta.namespace, grace_seconds=0, uid=meta.uid)
+                except (api_errors.ObjectMissing, api_errors.Conflict):
+                    was_there = False  # it is gone, or another, and the informer will say so too
+                self._gone_at[namespaced_name(pod)] = meta.resource_version
+                if was_there:
+                    log.info("The mirror of static pod %s/%s is removed", *namespaced_name(pod))
+                return was_there
+
+    def __repr__(self) -> str:
+        return f"<MirrorPods {self._turns!r}>"

@@ -1,0 +1,197 @@
+"""Turns: who is served next, of many who wait for one server.
+
+Names wait, what they wait for is looked up when their turn comes. One that is asked for again while it waits keeps its
+place; one that is being served waits until that is over, so that what is done for one name is done in order. Urgent
+ones go first, then whoever has waited longest.
+
+Whoever serves a name says how it went. A server in trouble is everybody's (``kit.gate``): a pause for all, then one
+tries. It may also be that the server has trouble with just this name, so unless it is plain that nothing was asked the
+name waits a back-off of its own, and the others have their turns before it. A no concerns its name alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import trio
+
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.gate import Gate
+from trikubelet.kube.trouble import Trouble
+from trikubelet.model.api_errors import (
+    ApiBusy,
+    ApiError,
+    ApiLost,
+    ApiUnreachable,
+    NothingToShow,
+    Unauthorized,
+    wished_seconds,
+)
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Collection, Hashable, Iterator
+
+    from trikubelet.kit.outage import Outage
+    from trikubelet.model.bounds import Bounds
+
+FIRST_PAUSE_SECONDS: Final = 0.2
+FIRST_RETRY_SECONDS: Final = 1.0
+
+K = TypeVar("K", bound="Hashable")
+
+
+@contextmanager
+def answer_within(seconds: float) -> Iterator[None]:
+    """Ask the server something. Raises ApiLost when no answer has come in time, as when the connection is lost."""
+    try:
+        with trio.fail_after(seconds):
+            yield
+    except trio.TooSlowError as error:
+        raise ApiLost(f"no answer within {seconds:g}s") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Generic[K]):
+    """It is this one's turn. ``since``: when it was first asked for (Trio's clock, seconds)."""
+
+    name: K
+    since: float
+
+
+class Turns(Generic[K]):
+    """Owns who waits, who is being served, and who may not be served before when.
+
+    ``doing`` says in the log what the server is asked for; ``served_max``: how many are served at the same time."""
+
+    def __init__(self, doing: str, served_max: int, outage: Outage, bounds: Bounds, chance: random.Random) -> None:
+        self._trouble = Trouble(doing, outage)
+        self._bounds = bounds
+        self._chance = chance
+        self._gate = Gate(self._new_backoff(FIRST_PAUSE_SECONDS, bounds.api_pause_seconds_max), served_max)
+        self._urgent: dict[K, float] = {}
+        self._rest: dict[K, float] = {}
+        self._served: set[K] = set()
+        self._not_before: dict[K, float] = {}
+        self._backoffs: dict[K, Backoff] = {}
+        self._refusals: Counter[K] = Counter()
+        self._changed = trio.Event()
+
+    def want(self, name: K, *, urgent: bool = False) -> None:
+        """Ask for a turn. Never blocks; asking twice is asking once, and what is urgent by now goes first from now."""
+        if name in self._rest and urgent:
+            self._urgent[name] = self._rest.pop(name)
+        elif name not in self._urgent:
+            (self._urgent if urgent else self._rest).setdefault(name, trio.current_time())
+        self._changed.set()
+
+    async def take(self) -> Turn[K]:
+        """Wait for the next turn; whoever takes it ends it with ``done``. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        while True:
+            self._changed = trio.Event()
+            found = self._next()
+            if isinstance(found, Turn):
+                return found
+            with trio.move_on_at(found):
+                await self._changed.wait()
+
+    def done(self, name: K) -> None:
+        """The turn is over."""
+        self._served.discard(name)
+        self._changed.set()
+
+    def forget(self, name: K) -> None:
+        """There is nothing of that name any more."""
+        self._backoffs.pop(name, None)
+        self._refusals.pop(name, None)
+        self._not_before.pop(name, None)
+
+    def keep(self, names: Collection[K]) -> None:
+        """These are all the names there are: what is remembered of others is forgotten."""
+        for name in (self._backoffs.keys() | self._not_before.keys()) - set(names):
+            self.forget(name)
+
+    def hurry(self, name: K) -> None:
+        """What it waits for is another by now: it need not wait its back-off, which goes on to grow if that fails."""
+        if self._not_before.pop(name, None) is not None:
+            self._changed.set()
+
+    # ---- how it went ----
+
+    def answered(self, name: K, rest_seconds: float = 0.0) -> None:
+        """The server answered, and there is nothing to wait for, unless the name is to rest before its next turn."""
+        self.forget(name)
+        if rest_seconds:
+            self._not_before[name] = trio.current_time() + rest_seconds
+        self._hear()
+
+    def refused(self, name: K) -> int:
+        """The server said no; this name waits, ever longer. How many times in a row it did."""
+        self._refusals[name] += 1
+        self._delay(name, self._bounds.api_retry_seconds_max)
+        self._hear()
+        return self._refusals[name]
+
+    def put_off(self, name: K) -> None:
+        """The server was not asked, for a fault of our own; this name waits, ever longer."""
+        self._delay(name, self._bounds.api_retry_seconds_max)
+
+    def failed(self, name: K, error: ApiError) -> None:
+        """The server did not answer, or not now, or has nobody who asks it."""
+        self._trouble.note(error)
+        self._gate.trouble(wished_seconds(error))
+        if not isinstance(error, ApiBusy | ApiUnreachable | Unauthorized | NothingToShow):
+            self._delay(name, self._bounds.api_pause_seconds_max)
+
+    def _hear(self) -> None:
+        self._gate.answered()
+        self._trouble.worked()
+
+    def _delay(self, name: K, seconds_max: float) -> None:
+        backoff = self._backoffs.setdefault(name, self._new_backoff(FIRST_RETRY_SECONDS, seconds_max))
+        self._not_before[name] = trio.current_time() + backoff.next_seconds()
+
+    def _new_backoff(self, first_seconds: float, seconds_max: float) -> Backoff:
+        return Backoff(first_seconds, seconds_max, jitter=0.5, chance=self._chance)
+
+    # ---- whose turn ----
+
+    def _next(self) -> Turn[K] | float:
+        """Begin the next turn, or the time at which to look again."""
+        now = trio.current_time()
+        if len(self._served) >= self._gate.asks_max:
+            return math.inf
+        if now < self._gate.shut_until:
+            return self._gate.shut_until
+        soonest = math.inf
+        for waiting in (self._urgent, self._rest):
+            for name in waiting:
+                allowed = self._not_before.get(name, now)
+                if name not in self._served and allowed <= now:
+                    self._not_before.pop(name, None)
+                    self._served.add(name)
+                    return Turn(name, waiting.pop(name))
+                soonest = min(soonest, max(allowed, now) if name not in self._served else math.inf)
+        return soonest
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._urgent) + len(self._rest)
+
+    def is_waiting(self, name: K) -> bool:
+        """Whether this one waits."""
+        return name in self._urgent or name in self._rest
+
+    @property
+    def served(self) -> frozenset[K]:
+        """Who is being served."""
+        return frozenset(self._served)
+
+    def __repr__(self) -> str:
+        return f"<Turns: {len(self._urgent)} urgent, {len(self._rest)} waiting, {len(self._served)} being served>"

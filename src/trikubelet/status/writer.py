@@ -1,0 +1,342 @@
+"""The status writer: what we computed of each pod, told to the API server.
+
+    look_at(names) ─ synchronous ─► Turns: who, never what       (urgent ones first: an end, the first time ready)
+    run():  whose turn it is ─► one task: core.pod_status.due ─► PATCH or DELETE ─► look again
+            ─ an answer ─► remembered beside the informer's picture until that has caught up
+            ─ no answer ─► everybody pauses, then one tries (status/turns.py)
+
+Level-triggered: a status that changes while it waits, or while it is being written, is told once, as it is when its
+turn comes. Objects are written side by side, one object never twice at the same time, and nothing is read before it is
+written: the base of a patch is what the informer last saw or what we wrote after that, whichever is newer. Woken by
+published statuses, by the informer's news and by workers that finish; and every ten seconds everything is compared,
+which costs no request where nothing differs.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import trio
+
+from trikubelet.core.names import namespaced_name, status_uid
+from trikubelet.core.pod_status import Life, Patch, Remove, due, is_to_go, is_urgent
+from trikubelet.core.resource_version import is_older
+from trikubelet.core.timestamps import rfc3339
+from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.distribution import Distribution
+from trikubelet.kit.every import Every
+from trikubelet.model import api_errors, k8s
+from trikubelet.model.api import PODS, PatchKind
+from trikubelet.status.figures import WriterFigures
+from trikubelet.status.turns import Turn, Turns, answer_within
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Mapping
+
+    from trikubelet.kit.barrier import Barrier
+    from trikubelet.kit.outage import Outage
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.ports import Api, ApiPods, Clock, PodLives
+    from trikubelet.status.memory import PodStatuses
+
+log = logging.getLogger(__name__)
+
+DURATIONS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0)
+"""Buckets of how long a status took, in seconds: upstream's."""
+
+REFUSALS_BEFORE_REMOVAL: Final = 5
+"""How often the last status of a pod that is to go is offered to a server that calls it invalid, which takes up to a
+minute. Then it goes without: an admission policy is not to keep what no longer exists. What was said of it before it
+was to go does not count: only from then on is no better status to come."""
+
+Name = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(slots=True)
+class _Object:
+    """What is known of one object beyond what the informer says of it. Our last write, a patch of ``told_digest``, made
+    it version ``told_version`` with the status ``told``, which is forgotten once the informer has seen it.
+    ``in_doubt``: nobody knows whether the last write arrived. ``missing_at``: the newest version known, by the informer
+    or by our writes, when the server said there was none such any more. ``refused``: the version of our status that the
+    server called invalid last. ``is_to_go``: only its last status keeps it, which the server called invalid
+    ``refusals`` times in a row. ``remove_after``: when its removal may be asked for again (Trio's clock, seconds)."""
+
+    uid: str
+    is_to_go: bool = False
+    told: k8s.PodStatus | None = None
+    told_digest: int = 0
+    told_version: str = ""
+    in_doubt: bool = False
+    missing_at: str | None = None
+    refused: int = 0
+    refusals: int = 0
+    remove_after: float = float("-inf")
+
+    def is_missing(self, seen: k8s.Pod) -> bool:
+        """Whether the server has said so of what the informer sees. It may still see older ones come by."""
+        at, now = self.missing_at, seen.metadata.resource_version
+        return at is not None and (now == at or is_older(now, at))
+
+    def miss(self, seen: k8s.Pod) -> None:
+        """The server has none such."""
+        version = seen.metadata.resource_version
+        self.missing_at = self.told_version if is_older(version, self.told_version) else version
+
+
+class StatusWriter:
+    """Owns what of each pod's status the API server was last told."""
+
+    def __init__(
+        self,
+        api: Api,
+        statuses: PodStatuses,
+        pods: ApiPods,
+        lives: PodLives,
+        clock: Clock,
+        outage: Outage,
+        bounds: Bounds,
+        chance: random.Random,
+    ) -> None:
+        self._api = api
+        self._statuses = statuses
+        self._pods = pods
+        self._lives = lives
+        self._clock = clock
+        self._bounds = bounds
+        self._turns: Turns[Name] = Turns(
+            "writing the status of a pod", bounds.status_writes_max, outage, bounds, chance
+        )
+        self._objects: dict[Name, _Object] = {}
+        self._bugs = Bugs(log, "%s: a bug in telling its status; it is tried again, ever more rarely")
+        self._patches = self._removals = self._failures = 0
+        self._durations = Distribution(DURATIONS)
+
+    def look_at(self, names: Iterable[Name]) -> None:
+        """Something about the pods of these names may be due: their status, object or life changed. Never blocks."""
+        for name in names:
+            seen = self._pods.objects.get(name)
+            if seen is not None:
+                urgent = False
+                with self._barrier(name):
+                    urgent = self._is_urgent(name, seen)
+                self._turns.want(name, urgent=urgent)
+
+    def _barrier(self, name: Name) -> Barrier:
+        return self._bugs.of(f"Pod {name[0]}/{name[1]}")
+
+    def _is_urgent(self, name: Name, seen: k8s.Pod) -> bool:
+        uid = status_uid(seen)
+        life = self._life(uid)
+        self._look_at_refusals(name, self._statuses.version(uid), is_last=is_to_go(seen, life))
+        return is_urgent(seen, self._reported(seen), self._statuses.get(uid), life)
+
+    def _look_at_refusals(self, name: Name, version: int, *, is_last: bool) -> None:
+        known = self._objects.get(name)
+        if known is None:
+            return
+        if is_last and not known.is_to_go:
+            known.is_to_go = True
+            self._turns.forget(name)  # what was said of earlier statuses is not to delay or count against the last
+        elif known.refused not in (0, version):
+            known.refused = 0
+            self._turns.hurry(name)  # it was the one before that the server would not have
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Write until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._reconcile)
+            task_status.started()
+            while True:
+                nursery.start_soon(self._serve, await self._turns.take())
+
+    def figures(self) -> WriterFigures:
+        """How far the writer is."""
+        return WriterFigures(
+            waiting=self._turns.waiting,
+            busy=len(self._turns.served),
+            patches=self._patches,
+            removals=self._removals,
+            failures=self._failures,
+            bugs=self._bugs.count,
+            durations=self._durations,
+        )
+
+    async def _reconcile(self) -> None:
+        async for _ in Every(self._bounds.status_reconcile_seconds):
+            names = list(self._pods.objects)  # in order: a simulated node is to do the same each time
+            self.look_at(names)
+            self._turns.keep(names)
+            for name in self._objects.keys() - set(names) - self._turns.served:
+                del self._objects[name]
+
+    def _life(self, uid: str) -> Life:
+        return Life(self._lives.could_have_running_containers(uid), self._lives.is_finished(uid))
+
+    def _reported(self, seen: k8s.Pod) -> k8s.PodStatus:
+        """The status the server has, as far as we know."""
+        known = self._objects.get(namespaced_name(seen))
+        if known is None or known.uid != seen.metadata.uid or known.told is None:
+            return seen.status or k8s.PodStatus()
+        # Once the informer has seen our write its word counts: others may have written what is ours, as the node
+        # controller does when it thinks that the node is lost.
+        if is_older(seen.metadata.resource_version, known.told_version):
+            return known.told
+        return seen.status or k8s.PodStatus()
+
+    def _known(self, seen: k8s.Pod) -> _Object:
+        known = self._objects.get(namespaced_name(seen))
+        if known is None or known.uid != seen.metadata.uid:
+            known = self._objects[namespaced_name(seen)] = _Object(
+                seen.metadata.uid, is_to_go=is_to_go(seen, self._life(status_uid(seen)))
+            )
+        if not is_older(seen.metadata.resource_version, known.told_version):
+            known.told = None
+        return known
+
+    # ---- one turn ----
+
+    async def _serve(self, turn: Turn[Name]) -> None:
+        try:
+            with self._barrier(turn.name) as barrier:
+                await self._serve_one(turn)
+            if barrier.fault is not None:
+                self._turns.put_off(turn.name)
+                if (known := self._objects.get(turn.name)) is not None:
+                    known.in_doubt = True  # it may have been written before
+        finally:
+            self._turns.done(turn.name)
+
+    async def _serve_one(self, turn: Turn[Name]) -> None:
+        seen = self._pods.objects.get(turn.name)
+        if seen is None:
+            return
+        known = self._known(seen)
+        step = self._step(seen, known)
+        if step is not None and await self._done(step, seen, known):
+            self._durations.add(trio.current_time() - turn.since)
+            self.look_at([namespaced_name(seen)])
+
+    def _step(self, seen: k8s.Pod, known: _Object) -> Patch | Remove | None:
+        """What is due about the object."""
+        uid = status_uid(seen)
+        computed = self._statuses.get(uid)
+        if known.is_missing(seen):
+            return None
+        now = rfc3339(self._clock.now_ns())
+        life = self._life(uid)
+        step = due(
+            seen,
+            self._reported(seen),
+            computed,
+            life,
+            now,
+            in_doubt=known.in_doubt,
+            hopeless=known.refusals >= REFUSALS_BEFORE_REMOVAL,
+        )
+        if isinstance(step, Remove) and trio.current_time() < known.remove_after:
+            return None
+        if not isinstance(step, Patch) or seen.metadata.resource_version != known.told_version:
+            return step
+        if _digest(step.body) != known.told_digest:
+            return step
+        # It was written, and this is what became of it: the server does not keep all that we tell. What is due once
+        # it is told is due all the same.
+        step = due(seen, step.status, computed, life, now)
+        return step if isinstance(step, Remove) else None
+
+    async def _done(self, step: Patch | Remove, seen: k8s.Pod, known: _Object) -> bool:
+        """Do it. Whether it is done; if not, what is to happen next is settled."""
+        name, version = namespaced_name(seen), self._statuses.version(status_uid(seen))
+        is_last = known.is_to_go  # it may become so before the answer
+        try:
+            with answer_within(self._bounds.api_call_seconds_max):
+                await self._carry_out(step, seen, known)
+        except api_errors.ObjectMissing:
+            known.miss(seen)
+        except api_errors.Conflict as error:
+            await self._find_out(seen, known, error)
+            return False
+        except api_errors.Invalid as error:
+            # Of no use to say again unless what refuses it changes, as admission policies do.
+            known.refused = version
+            known.refusals += is_last
+            self._refuse(name, error)
+            return False
+        except (api_errors.Forbidden, api_errors.Refused) as error:
+            self._refuse(name, error)
+            return False
+        except api_errors.ApiError as error:
+            self._fail(seen, known, error)
+            return False
+        else:
+            known.in_doubt = False
+            known.refused = known.refusals = 0
+            self._turns.answered(name)
+            return True
+        self._turns.answered(name)
+        return False
+
+    async def _carry_out(self, step: Patch | Remove, seen: k8s.Pod, known: _Object) -> None:
+        namespace, name = namespaced_name(seen)
+        match step:
+            case Patch(body=body, status=status):
+                item = await self._api.patch(
+                    PODS, name, body, namespace, kind=PatchKind.STRATEGIC, subresource="status"
+                )
+                known.told, known.told_digest, known.told_version = status, _digest(body), item.resource_version
+                self._patches += 1
+            case Remove():
+                await self._api.delete(PODS, name, namespace, grace_seconds=0, uid=seen.metadata.uid)
+                # Until the informer says otherwise: a finalizer may keep it there.
+                known.miss(seen)
+                # The server writes the grace of 0 into the object before it takes it away: news, but not of us.
+                known.remove_after = trio.current_time() + self._bounds.status_reconcile_seconds / 2
+                self._removals += 1
+                log.info("Pod %s/%s has ended; its object is removed", namespace, name)
+
+    async def _find_out(self, seen: k8s.Pod, known: _Object, conflict: api_errors.Conflict) -> None:
+        """The server has another object of that name, or says so: one look tells."""
+        namespace, name = namespaced_name(seen)
+        try:
+            with answer_within(self._bounds.api_call_seconds_max):
+                uid = (await self._api.get(PODS, name, namespace)).uid
+        except api_errors.ObjectMissing:
+            uid = ""
+        except api_errors.Forbidden as error:
+            # It may be another node's by now, and then the informer will say so; or the server is not itself yet.
+            self._refuse((namespace, name), error)
+            return
+        except api_errors.ApiError as error:
+            self._fail(seen, known, error)
+            return
+        if uid != seen.metadata.uid:
+            known.miss(seen)
+            self._turns.answered((namespace, name))
+            return
+        log.info("Pod %s/%s: its status is written again: %s", namespace, name, conflict)
+        known.in_doubt = True
+        self._turns.refused((namespace, name))
+        self.look_at([namespaced_name(seen)])
+
+    def _refuse(self, name: Name, error: api_errors.ApiError) -> None:
+        """The server said no, which is told once. It is tried again, ever more rarely, when everything is compared."""
+        if self._turns.refused(name) == 1:
+            log.warning("Pod %s/%s: the API server does not take its status: %s", *name, error)
+
+    def _fail(self, seen: k8s.Pod, known: _Object, error: api_errors.ApiError) -> None:
+        self._failures += 1
+        known.in_doubt = True
+        self._turns.failed(namespaced_name(seen), error)
+        self.look_at([namespaced_name(seen)])
+
+    def __repr__(self) -> str:
+        return f"<StatusWriter {self._turns!r}, {self._patches} patches, {self._removals} removals>"
+
+
+def _digest(body: Mapping[str, object]) -> int:
+    return hash(msgspec.json.encode(body))

@@ -1,0 +1,107 @@
+"""What an API server must have of a node once nothing disturbs either any more: the other half of the last question.
+
+As ``testing/truth.py`` it knows the world, what is wanted and what the server has, and shares no code with the agent's
+decisions. Each function names the first thing that is not as it must be, or None.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.names import all_containers, as_container, is_mirror, is_static, status_uid
+from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
+from trikubelet.model.runtime import ContainerState
+from trikubelet.testing.truth import is_over, is_ready_for_good, newest
+from trikubelet.testing.world import wall_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.model import k8s
+    from trikubelet.model.runtime import ContainerStatus
+    from trikubelet.testing.scenario import Wanted
+    from trikubelet.testing.world import World
+
+NEWS_SECONDS_MAX = 3.0
+"""What happened since then need not be told yet."""
+LEASE_SECONDS_MAX = 15.0
+
+
+def untold(world: World, wanted: Wanted, objects: Sequence[k8s.Pod]) -> str | None:
+    """How what the server has of pods differs from what is wanted and what is there."""
+    static = {pod.metadata.name: pod for _, pod in wanted.all() if is_static(pod)}
+    shown = {pod.metadata.name: status_uid(pod) for pod in objects if is_mirror(pod)}
+    if shown != {name: pod.metadata.uid for name, pod in static.items()}:
+        return f"the mirrors are {shown}, the static pods {sorted(pod.metadata.uid for pod in static.values())}"
+    for seen in objects:
+        pod = static[seen.metadata.name] if is_mirror(seen) else seen
+        ambiguous = pod.metadata.uid in wanted.ambiguous
+        if problem := _unlike(world, pod, seen.status, ambiguous=ambiguous):
+            return f"the server says of pod {seen.metadata.name}: {problem}"
+    return None
+
+
+def _unlike(world: World, pod: k8s.Pod, told: k8s.PodStatus | None, *, ambiguous: bool) -> str | None:
+    if told is None:
+        return "nothing"
+    statuses = {
+        status.name: status
+        for status in (
+            *told.init_container_statuses,
+            *told.container_statuses,
+            *told.ephemeral_container_statuses,
+        )
+    }
+    everything_runs = True
+    for container in (*all_containers(pod), *map(as_container, pod.spec.ephemeral_containers)):
+        there = newest(world, pod.metadata.uid, container.name)
+        if container in pod.spec.containers or container.restart_policy == "Always":
+            runs = there is not None and there.state is ContainerState.RUNNING and not _is_news(world, there)
+            everything_runs = everything_runs and runs
+        if there is None or _is_news(world, there):
+            continue
+        problem = _container_unlike(there, statuses.get(container.name))
+        if problem:
+            return f"container {container.name} {problem}"
+    ready = any(one.type == "Ready" and one.status == "True" for one in told.conditions)
+    serves = all(map(is_ready_for_good, (*pod.spec.init_containers, *pod.spec.containers)))
+    if everything_runs and (told.phase != "Running" or (serves and not ready)):
+        return f"phase {told.phase}, ready: {ready}, while all of it runs"
+    if is_over(world, pod) and not ambiguous and told.phase not in ("Succeeded", "Failed"):
+        return f"phase {told.phase}, while it is over"
+    return None
+
+
+def _container_unlike(there: ContainerStatus, told: k8s.ContainerStatus | None) -> str | None:
+    if told is None:
+        return "is there and it says nothing of it"
+    state, last = told.state, told.last_state
+    if there.state is ContainerState.RUNNING:
+        is_told = state is not None and state.running is not None and told.container_id.endswith(there.id)
+        return None if is_told else f"runs as {there.id}, told: {told.container_id} {state}"
+    ends = [one.terminated for one in (state, last) if one is not None and one.terminated is not None]
+    if there.state is ContainerState.EXITED and not any(end.exit_code == there.exit_code for end in ends):
+        return f"ended with {there.exit_code}, told: {state}, before: {last}"
+    return None
+
+
+def _is_news(world: World, there: ContainerStatus) -> bool:
+    """Whether the container changed just now; it shows as waiting, too, until the hook after its start is over."""
+    changed = max(there.created_at, there.started_at, there.finished_at)
+    hooked = max((one.ended_at for one in world.commands.get(there.id, ())), default=0.0)
+    since = min(wall_ns() - changed, (trio.current_time() - hooked) * SECOND_NS)
+    return since < NEWS_SECONDS_MAX * SECOND_NS
+
+
+def unfit(node: k8s.Node | None, lease: k8s.Lease | None) -> str | None:
+    """How the node's object and lease differ from those of a node that is well."""
+    if node is None or node.status is None:
+        return "the node is not registered"
+    ready = next((one.status for one in node.status.conditions if one.type == "Ready"), "missing")
+    if ready != "True":
+        return f"the node's condition Ready is {ready}"
+    renewed = lease.spec.renew_time if lease is not None and lease.spec is not None else ""
+    age = (wall_ns() - parse_rfc3339(renewed)) / SECOND_NS if renewed else float("inf")
+    return f"the node's lease is {age:.0f} s old" if age > LEASE_SECONDS_MAX else None

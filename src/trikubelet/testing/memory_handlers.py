@@ -1,0 +1,72 @@
+"""The containers of a ``World``, asked over the network in memory (``ports.Handlers``).
+
+A path ``/NAME/WORDS…`` or a service ``NAME/WORDS…`` asks the container of that name of the pod at the address; what it
+answers is said in ``testing.health``. At an address of no running sandbox nobody is there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.model.handlers import Health, HttpAnswer, Unreachable
+from trikubelet.model.runtime import ContainerState, SandboxState
+from trikubelet.testing.health import answers_after, is_well, split_kind, to_nobody
+
+if TYPE_CHECKING:
+    from trikubelet.model.handlers import HttpTarget
+    from trikubelet.model.runtime import ContainerStatus
+    from trikubelet.testing.health import Listener
+    from trikubelet.testing.world import World
+
+
+class MemoryHandlers:
+    """Owns nothing: the world knows who runs, and since when. ``listener`` is told of every answer."""
+
+    def __init__(self, world: World, listener: Listener = to_nobody) -> None:
+        self._world = world
+        self._listener = listener
+
+    async def http_get(self, target: HttpTarget) -> HttpAnswer:
+        """200 or 500."""
+        name, *words = target.path.strip("/").split("/")
+        return HttpAnswer(200 if await self._asked(target.host, name, words) else 500)
+
+    async def tcp_connect(self, host: str, port: int) -> None:
+        """There is somebody while any container of the pod runs."""
+        await trio.lowlevel.checkpoint()
+        if not self._running_at(host):
+            raise Unreachable(f"dial tcp {host}:{port}: connect: connection refused")
+
+    async def grpc_health(self, host: str, _port: int, service: str, _agent: str) -> Health:
+        """SERVING or not."""
+        name, *words = service.split("/")
+        return Health.SERVING if await self._asked(host, name, words) else Health.NOT_SERVING
+
+    async def _asked(self, host: str, name: str, said: list[str]) -> bool:
+        await trio.lowlevel.checkpoint()
+        kind, words = split_kind(said)
+        found = next((c for c in self._running_at(host) if c.name == name), None)
+        if found is None:
+            raise Unreachable(f"dial tcp {host}: connect: connection refused")
+        deadline = trio.current_effective_deadline()
+        try:
+            await trio.sleep(answers_after(words))
+        except trio.Cancelled:
+            if kind and trio.current_time() >= deadline:  # not in time; whoever leaves before heard nothing at all
+                self._listener(found.id, kind, False)
+            raise
+        well = is_well(words, self._world.ran_seconds(found.id))
+        if kind:
+            self._listener(found.id, kind, well)
+        return well
+
+    def _running_at(self, host: str) -> list[ContainerStatus]:
+        sandbox = next(
+            (s for s in self._world.sandboxes.values() if host in s.ips and s.state is SandboxState.READY), None
+        )
+        if sandbox is None:
+            return []
+        here = (c for c in self._world.all_containers() if c.sandbox_id == sandbox.id)
+        return [c for c in here if c.state is ContainerState.RUNNING]

@@ -1,0 +1,98 @@
+"""What must hold whenever an agent makes or starts a container: rules of the simulation's observer.
+
+made         its pod's volumes are ready
+started      the init containers have ended well in this sandbox · no variable that no manifest says · not again and
+             again without its back-off, whatever it ends of · an ephemeral container once
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.model.runtime import ContainerState
+from trikubelet.testing.witness import ROUNDING_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.model.k8s import Pod
+    from trikubelet.testing.memory_host import MemoryVolumes
+    from trikubelet.testing.scenario import Wanted
+    from trikubelet.testing.settings import Settings
+    from trikubelet.testing.witness import Witness
+    from trikubelet.testing.world import World
+
+BACKOFF_SECONDS = (0.0, 0.0, 0.0, 1.0, 2.0, 4.0)
+"""After the end before the last one, which is what counts for a container that a probe has killed, so long an agent
+waits at least with each start of a container, the first, second … and all after it, by ``simulation.LIMITS``."""
+RAN_WELL_SECONDS = 8.0
+"""Who ran so long begins anew: twice the longest back-off."""
+
+
+class StartRules:
+    """Judges what one agent makes and starts. Owns when that agent began."""
+
+    def __init__(
+        self, witness: Witness, world: World, wanted: Wanted, volumes: MemoryVolumes, settings: Sequence[Settings]
+    ) -> None:
+        self._witness = witness
+        self._world = world
+        self._wanted = wanted
+        self._volumes = volumes
+        self._settings = settings
+        self._began_at = trio.current_time()
+
+    def on_create(self, uid: str, pod: Pod) -> None:
+        """All volumes of a pod come before its first container."""
+        missing = {one.name for one in pod.spec.volumes} - self._volumes.said.get(uid, set())
+        if missing:
+            names = ", ".join(sorted(missing))
+            self._witness.blame(f"CreateContainer for pod {uid} before its volumes {names} are ready")
+
+    def on_start(self, subject: str, pod: Pod) -> None:
+        """A container of the pod is started."""
+        self._on_start(subject, pod)
+        self._on_ephemeral(subject, pod)
+
+    def _on_start(self, subject: str, pod: Pod) -> None:
+        """In each sandbox the init containers come first, and to their end. What it begins with somebody says."""
+        here = self._world.container(subject)
+        variables = dict(self._world.containers[subject].config.envs)
+        for one in pod.spec.containers:
+            for wrong in (lent.wrong(one, variables) for lent in self._settings if one.name == here.name):
+                if wrong:
+                    self._witness.blame(f"container {pod.metadata.uid}/{one.name} {wrong}")
+        siblings = [c for c in self._world.all_containers() if c.sandbox_id == here.sandbox_id and c.id != subject]
+        self._on_restart(pod.metadata.uid, here.name)
+        regular = {container.name for container in pod.spec.containers}
+        if here.name not in regular or any(c.name in regular for c in siblings):
+            return  # one that was made proves that those before it have ended; they may be gone
+        done = {c.name for c in siblings if c.state is ContainerState.EXITED and c.exit_code == 0}
+        first = [one.name for one in pod.spec.init_containers if one.restart_policy != "Always"]
+        if missing := [name for name in first if name not in done]:
+            uid = pod.metadata.uid
+            self._witness.blame(f"StartContainer {here.name} of pod {uid} before {', '.join(missing)} has ended well")
+
+    def _on_restart(self, uid: str, name: str) -> None:
+        """Starts of one container are spaced, whatever it ends of; an edit and a new agent begin anew."""
+        if uid in self._wanted.ambiguous or uid in self._wanted.edited:
+            return
+        since = max(self._began_at, self._wanted.since.get(uid, math.inf))
+        runs = self._world.runs.get((uid, name), [])
+        well = [place for place, run in enumerate(runs) if run.ended_at - run.began_at > RAN_WELL_SECONDS]
+        runs = [run for run in runs[well[-1] + 1 if well else 0 :] if run.began_at >= since]
+        wait = BACKOFF_SECONDS[min(len(runs), len(BACKOFF_SECONDS) - 1)]
+        if wait and (left := runs[-2].ended_at + wait - trio.current_time()) > ROUNDING_SECONDS:
+            self._witness.blame(f"container {uid}/{name} is started {left:.1f} s before its back-off is over")
+
+    def _on_ephemeral(self, subject: str, pod: Pod) -> None:
+        """An ephemeral container is started once in its pod's life, unless somebody took away what told of it."""
+        uid, name = pod.metadata.uid, self._world.container(subject).name
+        if name not in {one.name for one in pod.spec.ephemeral_containers}:
+            return
+        if (uid, name) in self._witness.attached and uid not in self._wanted.ambiguous:
+            self._witness.blame(f"ephemeral container {uid}/{name} is started again")
+        self._witness.attached.add((uid, name))

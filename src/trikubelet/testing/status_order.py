@@ -1,0 +1,112 @@
+"""In which order an agent may tell an API server of a pod: what it computed later comes later, and some things only
+ever grow.
+
+    within one agent   of each part of a status (its phase, each condition, its containers, its addresses), and of all
+                       of it together, what is told is what was computed when that part was last told, or later
+    across agents      restart counts, the pod's generation, and the time since when a condition is what it is do not go
+                       back, nor does a name go from a container that is still there to one that was made before it; of
+                       pods that have one life, for under a manifest's UID there may be several
+
+What another hand set, and an end that is held back while something runs, no agent computed: such a part is in no order.
+An end that is held back leaves the phase as the server has it; of a mirror that was made anew that is where it began,
+and so its phase begins anew with it.
+Used by ``cluster_witness``, to which it says what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.pod_status.conditions import OWNED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from trikubelet.model import k8s
+    from trikubelet.testing.world import World
+
+
+PHASE: Final = "the phase"
+
+
+class StatusOrder:
+    """Owns what the agent that lives computed of each pod, how far that was told, and how far any agent's word went."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._computed: dict[str, list[Mapping[str, object]]] = {}
+        self._told: dict[tuple[str, str], int] = {}
+        self._grown: dict[str, dict[str, float | str]] = {}
+        self._shown: dict[tuple[str, str], str] = {}
+        self._objects: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Another agent lives now."""
+        self._computed.clear()
+        self._told.clear()
+
+    def computed(self, uid: str, status: k8s.PodStatus, version: int) -> None:
+        """The agent has computed a status; the first version begins a life of the pod."""
+        if version == 1:
+            self._computed[uid] = []
+            self._told = {key: place for key, place in self._told.items() if key[0] != uid}
+        self._computed[uid].append(dict(_parts(status)))
+
+    def told(self, uid: str, object_uid: str, status: k8s.PodStatus, *, lives_once: bool) -> Iterator[str]:
+        """The server has this status of an object now, by the agent's hand: what is wrong with that. ``uid``: its
+        pod's, which differs from the object's where that is a mirror."""
+        if self._objects.get(uid, object_uid) != object_uid:
+            self._told.pop((uid, PHASE), None)
+        self._objects[uid] = object_uid
+        yield from self._out_of_order(uid, status)
+        if lives_once:
+            yield from self._gone_back(uid, status)
+
+    def _out_of_order(self, uid: str, status: k8s.PodStatus) -> Iterator[str]:
+        computed = self._computed.get(uid, [])
+        for name, part in _parts(status):
+            last = self._told.get((uid, name), 0)
+            found = [place for place, one in enumerate(computed) if one.get(name) == part]
+            if found and found[-1] < last:
+                yield f"{name} of the {found[-1] + 1}. computed is written after the {last + 1}."
+            self._told[uid, name] = next((place for place in found if place >= last), last)
+
+    def _gone_back(self, uid: str, status: k8s.PodStatus) -> Iterator[str]:
+        grown = self._grown.setdefault(uid, {})
+        for what, now in _growing(status):
+            before = grown.get(what, now)
+            if now < before:  # type: ignore[operator]  # of one thing they are of one type
+                yield f"{what} goes back from {before} to {now}"
+            grown[what] = now
+        for shown in (*status.init_container_statuses, *status.container_statuses):
+            id_ = shown.container_id.partition("://")[2]
+            before_id = self._shown.get((uid, shown.name), "")
+            newer = self._world.containers.get(before_id)
+            if id_ and newer is not None and id_ < before_id:  # ids are counted up
+                yield f"container {shown.name} goes back from {before_id} to {id_}, which is older"
+            self._shown[uid, shown.name] = id_ or before_id
+
+
+def _parts(status: k8s.PodStatus) -> Iterator[tuple[str, object]]:
+    """What of a status is an agent's own, part by part, and as a whole."""
+    parts: list[tuple[str, object]] = [
+        (PHASE, (status.phase, status.reason, status.message)),
+        ("init containers", status.init_container_statuses),
+        ("containers", status.container_statuses),
+        ("ephemeral containers", status.ephemeral_container_statuses),
+        ("addresses", (status.pod_ips, status.host_ips)),
+        ("the generation", status.observed_generation),
+        *((f"condition {one.type}", one) for one in status.conditions if one.type in OWNED),
+    ]
+    yield from parts
+    yield "all", tuple(sorted(parts, key=lambda part: part[0]))
+
+
+def _growing(status: k8s.PodStatus) -> Iterator[tuple[str, float | str]]:
+    """What must not become less, by name."""
+    for shown in (*status.init_container_statuses, *status.container_statuses):
+        yield f"the restart count of {shown.name}", shown.restart_count
+    for one in status.conditions:
+        if one.type in OWNED:
+            yield f"the time of condition {one.type}", one.last_transition_time
+    yield "the generation", status.observed_generation or 0

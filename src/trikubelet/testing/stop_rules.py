@@ -1,0 +1,115 @@
+"""What must hold whenever an agent stops something: rules of the simulation's observer.
+
+nothing that is healthy and wanted is stopped: not for a spec the agent did not hold, not for what its probes did
+not say
+no container that runs is stopped before its preStop hook or its grace is over
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.container_hash import container_hash
+from trikubelet.core.lifecycle import GRACE_SECONDS_DEFAULT, StopReason, Terminating
+from trikubelet.core.names import all_containers
+from trikubelet.model.runtime import ContainerState, SandboxState
+from trikubelet.testing.acted_on import ActedOn
+from trikubelet.testing.truth import is_over, newest
+from trikubelet.testing.witness import ROUNDING_SECONDS
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.pods.worker import PodWorker
+    from trikubelet.pods.workers import PodWorkers
+    from trikubelet.testing.probe_truth import Answers
+    from trikubelet.testing.scenario import Wanted
+    from trikubelet.testing.witness import Witness
+    from trikubelet.testing.world import Command, World
+
+
+class StopRules:
+    """Judges what one agent stops. Owns what its workers held, and their graces."""
+
+    def __init__(self, witness: Witness, world: World, wanted: Wanted, answers: Answers) -> None:
+        self._witness = witness
+        self._world = world
+        self._wanted = wanted
+        self._answers = answers
+        self._acted_on = ActedOn()
+        self._graces: dict[str, float] = {}
+        """The least grace of each pod that was ever in force: what it was when a hook began is not seen from here."""
+
+    def look(self, worker: PodWorker) -> None:
+        """A task made a step."""
+        uid = worker.pod.metadata.uid
+        self._acted_on.look(worker)
+        self._graces[uid] = min(self._graces.get(uid, math.inf), _grace(worker))
+
+    def on_stop(self, call: str, subject: str, uid: str, workers: PodWorkers) -> None:
+        """Only what is broken, changed, or of a pod that ends may be stopped."""
+        healthy = [c for c in self._world.running_of(uid) if subject in (c.id, c.sandbox_id)]
+        worker = workers.worker(uid)
+        if not healthy or (worker is not None and workers.is_termination_requested(uid)):
+            return  # whether the pod may end is judged when it begins to
+        if worker is None or all(self._is_well(pod) for pod in self._acted_on.pods(worker)):
+            self._witness.blame(f"{call} {subject} of pod {uid}, which is healthy and wanted")
+
+    def goodbyes(self, subject: str, pod: Pod) -> list[Command]:
+        """The calls of a container's preStop hook, if it has one."""
+        here = self._world.containers.get(subject)
+        hook = _pre_stop(pod, here.status.name) if here is not None else None
+        return [one for one in self._world.commands.get(subject, ()) if one.words == hook]
+
+    def on_farewell(self, subject: str, worker: PodWorker, goodbyes: list[Command]) -> None:
+        """A container that runs is stopped when its preStop hook has ended, or its grace."""
+        here = self._world.containers.get(subject)
+        runs = here is not None and here.status.state is ContainerState.RUNNING
+        if here is None or not runs or _pre_stop(worker.pod, here.status.name) is None:
+            return
+        if isinstance(worker.state, Terminating) and worker.state.reason is StopReason.ORPHANED:
+            return  # it was stopped without its spec, though it may be wanted again by now
+        grace = self._graces[worker.pod.metadata.uid] - ROUNDING_SECONDS
+        if grace > 0 and not any(one.is_over or trio.current_time() - one.began_at >= grace for one in goodbyes):
+            name = here.status.name
+            self._witness.blame(f"StopContainer {subject} {name}, whose preStop hook is not over, nor its grace")
+
+    def _is_well(self, pod: Pod) -> bool:
+        """Whether there is no reason to stop anything of the pod."""
+        uid = pod.metadata.uid
+        ready = [s for s in self._world.sandboxes.values() if s.uid == uid and s.state is SandboxState.READY]
+        if len(ready) != 1:
+            return False
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            status = newest(self._world, uid, container.name)
+            if status is None:
+                continue
+            if status.state is ContainerState.UNKNOWN or status.sandbox_id != ready[0].id:
+                return False
+            if status.state is ContainerState.RUNNING and status.hash != container_hash(container):
+                return False
+            if self._answers.must_die(container, status.id) or self._failed_after_its_start(container, status.id):
+                return False
+        return not is_over(self._world, pod, ambiguous=uid in self._wanted.ambiguous)
+
+    def _failed_after_its_start(self, container: Container, id_: str) -> bool:
+        hook = container.lifecycle.post_start if container.lifecycle else None
+        words = hook.exec.command if hook is not None and hook.exec is not None else None
+        return any(one.failed for one in self._world.commands.get(id_, ()) if one.words == words)
+
+
+def _grace(worker: PodWorker) -> float:
+    """The grace that is in force for a pod, in seconds."""
+    if isinstance(worker.state, Terminating):
+        return worker.state.grace_seconds
+    asked = (worker.pod.metadata.deletion_grace_period_seconds, worker.pod.spec.termination_grace_period_seconds)
+    return min(seconds for seconds in (*asked, GRACE_SECONDS_DEFAULT) if seconds is not None)
+
+
+def _pre_stop(pod: Pod, name: str) -> tuple[str, ...] | None:
+    """The command of a container's preStop hook, if it has one."""
+    hooks = (one.lifecycle.pre_stop for one in all_containers(pod) if one.name == name and one.lifecycle)
+    hook = next(hooks, None)
+    return hook.exec.command if hook is not None and hook.exec is not None else None

@@ -1,0 +1,164 @@
+"""Files that change all together: a reader of the volume sees the old ones or the new ones, never some of each.
+
+    volume/..2026_11_21_15_50_12.k3j2h1/  key, dir/key      the files, never touched once they are whole
+    volume/..data ─► ..2026_11_21_15_50_12.k3j2h1           swapped by one rename
+    volume/key ─► ..data/key · volume/dir ─► ..data/dir     what a container opens
+
+The layout is upstream's; programs know it, and watch ``..data``. What a crash leaves behind is removed by the next
+writing. All of it may be slow and is called in threads.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trikubelet.core.containers.volume_files import path_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from trikubelet.core.containers.volume_files import VolumeFile
+
+DATA: Final = "..data"
+DATA_NEXT: Final = "..data_tmp"
+DIRECTORY_MODE: Final = 0o755
+GROUP_READS: Final = 0o440
+GROUP_INHERITS: Final = 0o2000
+
+
+def is_filled(volume: Path) -> bool:
+    """Whether the volume was written whole once."""
+    return (volume / DATA).is_symlink()
+
+
+def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> bool:
+    """Make the volume hold these files and no others, readable for ``group`` where one is given. True if that changed
+    anything: what is as it should be is not written. Raises OSError, and ValueError for paths that cannot be; then the
+    volume is as it was."""
+    for path in files:
+        if problem := path_problem(path):
+            raise ValueError(f"invalid path: {problem}: {path}")
+        if above := next((str(one) for one in PurePosixPath(path).parents if str(one) in files), ""):
+            raise ValueError(f"{above} cannot be a file and the directory of {path}")
+    wanted = {path: _Told.of(file, group) for path, file in files.items()}
+    current = _current(volume)
+    changed = current is None or _held(volume / current) != wanted
+    if changed:
+        _tidy(volume, current)  # what was left takes room that may be wanted now
+        current = _write_new(volume, wanted, group)
+        (volume / DATA_NEXT).unlink(missing_ok=True)
+        (volume / DATA_NEXT).symlink_to(current)
+        (volume / DATA_NEXT).rename(volume / DATA)
+    _link(volume, {path.partition("/")[0] for path in files})
+    _tidy(volume, current)
+    return changed
+
+
+class _Told(NamedTuple):
+    """All that a file says of itself."""
+
+    content: bytes
+    mode: int
+    owner: int
+    group: int
+
+    @classmethod
+    def of(cls, file: VolumeFile, group: int | None) -> Self:
+        mode = file.mode if group is None else file.mode | GROUP_READS
+        owner = os.geteuid() if file.owner is None else file.owner
+        return cls(file.content, mode, owner, os.getegid() if group is None else group)
+
+
+def _current(volume: Path) -> str | None:
+    """The directory in force, a plain name inside the volume."""
+    if not is_filled(volume):
+        return None
+    name = os.readlink(volume / DATA)
+    directory = volume / name
+    is_ours = "/" not in name and name.startswith("..") and not directory.is_symlink() and directory.is_dir()
+    return name if is_ours and name != ".." else None
+
+
+def _held(directory: Path) -> dict[str, _Told]:
+    """Every file below the directory. What is no regular file holds nothing, which is never as it should be."""
+    held = {}
+    for where, _, names in os.walk(directory):
+        for name in names:
+            file = Path(where, name)
+            said = file.lstat()
+            mode = stat.S_IMODE(said.st_mode) if stat.S_ISREG(said.st_mode) else -1
+            content = file.read_bytes() if mode >= 0 else b""
+            held[str(file.relative_to(directory))] = _Told(content, mode, said.st_uid, said.st_gid)
+    return held
+
+
+def _write_new(volume: Path, files: Mapping[str, _Told], group: int | None) -> str:
+    """A new directory with the files, complete; its name. Nothing is left of one that cannot be completed."""
+    directory = Path(tempfile.mkdtemp(prefix="..", dir=volume))
+    try:
+        _fill(directory, files, group)
+    except OSError as error:
+        shutil.rmtree(directory, ignore_errors=True)
+        if error.errno == errno.ENOSPC:
+            needs = sum(len(file.content) for file in files.values())
+            raise OSError(errno.ENOSPC, f"no room for {needs} bytes beside what is there") from error
+        raise
+    made = datetime.fromtimestamp(directory.stat().st_mtime, UTC)
+    name = f"..{made:%Y_%m_%d_%H_%M_%S}.{directory.name.removeprefix('..')}"
+    directory.rename(volume / name)
+    return name
+
+
+def _fill(directory: Path, files: Mapping[str, _Told], group: int | None) -> None:
+    _open_to(directory, group)
+    for path, file in files.items():
+        parent = directory
+        for part in path.split("/")[:-1]:
+            parent = parent / part
+            if not parent.exists():
+                parent.mkdir()
+                _open_to(parent, group)
+        with open(directory / path, "xb", opener=_private) as opened:
+            os.fchown(opened.fileno(), file.owner, file.group)
+            os.fchmod(opened.fileno(), file.mode)
+            opened.write(file.content)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _open_to(directory: Path, group: int | None) -> None:
+    if group is not None:
+        os.chown(directory, -1, group)
+    directory.chmod(DIRECTORY_MODE if group is None else DIRECTORY_MODE | GROUP_INHERITS)
+
+
+def _link(volume: Path, names: set[str]) -> None:
+    """A link for each name at the top, and none for others."""
+    for name in names:
+        link, target = volume / name, f"{DATA}/{name}"
+        if not link.is_symlink():
+            link.symlink_to(target)
+    for name in os.listdir(volume):
+        if not name.startswith("..") and name not in names and (volume / name).is_symlink():
+            (volume / name).unlink()
+
+
+def _tidy(volume: Path, current: str | None) -> None:
+    """Nothing of the writer's own is left but what is in force."""
+    for name in os.listdir(volume):
+        if name.startswith("..") and name not in (DATA, current):
+            left = volume / name
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left)
+            else:
+                left.unlink()

@@ -1,0 +1,69 @@
+"""What the files of a volume made of data hold now: the objects its sources name are fetched here, and
+``core.containers.volume_files`` makes files of them. Nothing is remembered; who asks again gets what is so then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.containers.volume_files import (
+    VolumeFile,
+    certificate_files,
+    config_map_files,
+    downward_files,
+    secret_file,
+    secret_files,
+)
+from trikubelet.core.trust_bundles import trust_anchors
+from trikubelet.model.errors import ObjectUnavailable
+
+if TYPE_CHECKING:
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.containers.volume_files import Files, Sources
+    from trikubelet.model.k8s import Pod, ServiceAccountTokenProjection, VolumeProjection
+    from trikubelet.ports import PodObjects
+
+TOKEN_SECONDS = 3600
+
+
+async def files_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeFacts) -> Files:
+    """The volume's files; of two sources with one path the later counts. Raises ValueError with everything that is
+    missing or not supported."""
+    made: list[Files] = [{} for _ in sources.projections]
+    troubles: list[str] = ["" for _ in sources.projections]
+
+    async def make(place: int, projection: VolumeProjection) -> None:
+        try:
+            made[place] = await _files_of(pod, projection, sources.mode, objects, facts)
+        except (ValueError, ObjectUnavailable) as error:
+            troubles[place] = str(error)
+
+    async with trio.open_nursery() as nursery:  # side by side: each may ask a server
+        for place, projection in enumerate(sources.projections):
+            nursery.start_soon(make, place, projection)
+    if told := [trouble for trouble in troubles if trouble]:
+        raise ValueError(told[0] if len(told) == 1 else f"[{', '.join(told)}]")
+    return {path: file for files in made for path, file in files.items()}
+
+
+async def _files_of(pod: Pod, source: VolumeProjection, mode: int, objects: PodObjects, facts: NodeFacts) -> Files:
+    if source.downward_api is not None:
+        return downward_files(pod, source.downward_api.items, mode, facts)
+    if (config := source.config_map) is not None:
+        held = await objects.config_map(pod, config.name)
+        return config_map_files(pod, config, held, mode)
+    if (secret := source.secret) is not None:
+        return secret_files(pod, secret, await objects.secret(pod, secret.name), mode)
+    if (token := source.service_account_token) is not None:
+        return await _token(pod, token, mode, objects)
+    if (bundle := source.cluster_trust_bundle) is not None:
+        return {bundle.path: VolumeFile(trust_anchors(bundle, await objects.trust_bundles(pod)), mode)}
+    if (wanted := source.pod_certificate) is not None:
+        return certificate_files(pod, wanted, await objects.pod_certificate(pod, wanted), mode)
+    return {}  # of a source that names nothing the API server has already complained
+
+
+async def _token(pod: Pod, source: ServiceAccountTokenProjection, mode: int, objects: PodObjects) -> Files:
+    token = await objects.token(pod, source.audience, source.expiration_seconds or TOKEN_SECONDS)
+    return {source.path: secret_file(pod, token.text.encode(), mode)}

@@ -1,0 +1,373 @@
+"""Volumes of CSI drivers, from the API server's objects to what the driver is asked, and back.
+
+    CSIDriver object ─► attached, if a controller has to ─► driver registered ─► its turn at the volume:
+        noted for the pod ─► staged once on the node ─► published to the pod ─► given to the pod's group
+    pod gone ─► unpublished ─► no pod has it any more ─► unstaged
+
+Setting up and unpublishing are part of the pod's own task, so a driver that hangs holds up the pods that use it and
+nobody else; unstaging is nobody's wait and has tasks here. What was begun is on the disk before the driver is asked
+(``volumes.csi_records``), so a later life of the agent ends it, and a driver is asked to undo only what it may have
+done. Every call to a driver has a bound; whoever gives up asks again later, as the interface wants it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core import csi
+from trikubelet.core.names import object_ref
+from trikubelet.kit.slot import Slot
+from trikubelet.kit.threads import StillRunning
+from trikubelet.model.csi import Capability, DriverFailed, Publish, Stage
+from trikubelet.model.errors import ObjectUnavailable, VolumeFailed
+from trikubelet.volumes import ownership
+from trikubelet.volumes.csi_growth import Growing
+from trikubelet.volumes.giving import give_in_thread
+from trikubelet.volumes.plugins import CALL_SECONDS_MAX, within
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
+    from pathlib import Path
+
+    from trikubelet.kit.threads import ThreadPool
+    from trikubelet.model.csi import DriverInfo, Told
+    from trikubelet.model.k8s import CSIDriver, Pod
+    from trikubelet.model.objects import ObjectRef
+    from trikubelet.volumes.csi_means import CsiMeans
+    from trikubelet.volumes.csi_records import CsiRecords, Published, Staged
+    from trikubelet.volumes.mounter import Mounter
+    from trikubelet.volumes.plugins import Plugins, Registered
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS: Final = 30.0
+"""After which what could not be unstaged is tried again."""
+MODE: Final = 0o750
+_TROUBLES: Final = (DriverFailed, ObjectUnavailable, OSError, StillRunning, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A volume that a pod, which calls it ``name``, was given in this life of the agent, and how its driver was asked
+    last."""
+
+    pod: ObjectRef
+    name: str
+    volume: csi.Volume
+    object: CSIDriver | None
+    request: Publish
+
+    @property
+    def path(self) -> str:
+        """Where the pod has it, on the host."""
+        return self.request.target_path
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Who takes turns at one volume."""
+
+    lock: trio.Lock = field(default_factory=trio.Lock)
+    users: int = 0
+
+
+class CsiVolumes:
+    """Owns what was published to pods and staged in this life of the agent, and who takes turns at which volume."""
+
+    def __init__(
+        self,
+        node_name: str,
+        plugins: Plugins,
+        means: CsiMeans,
+        records: CsiRecords,
+        mounter: Mounter,
+        threads: ThreadPool,
+    ) -> None:
+        self.means = means
+        self._node_name = node_name
+        self._plugins = plugins
+        self._records = records
+        self._mounter = mounter
+        self._threads = threads
+        self._ready: dict[tuple[str, str], _Ready] = {}
+        self._staged: set[Path] = set()
+        self._turns: dict[tuple[str, str], _Turns] = {}
+        self._unstaging: set[Path] = set()
+        self._complaints: dict[Path, str] = {}
+        self._sweeps: Slot[None] = Slot()
+        self._growing = Growing(node_name, plugins, means, self._turn, lambda key: key in self._ready)
+        plugins.watchers.append(self._drivers_changed)
+
+    def in_use(self) -> Collection[str]:
+        """Unique names of the volumes that must be attached to this node, or stay so."""
+        return {*self.means.needed, *self._records.attached()}
+
+    def drivers(self) -> Mapping[str, DriverInfo]:
+        """Those that are registered, by name."""
+        return {name: one.info for name, one in self._plugins.drivers.items()}
+
+    def _drivers_changed(self) -> None:
+        self._sweeps.put(None)
+        self.means.changed()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Attend to drivers, and unstage what no pod has any more, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._plugins.run)
+            await nursery.start(self._growing.run)
+            task_status.started()
+            while True:
+                for staged in list(self._records.staged.values()):
+                    if staged.path not in self._unstaging and not self._records.is_used(staged.data.identity):
+                        self._unstaging.add(staged.path)
+                        nursery.start_soon(self._unstage, staged)
+                with trio.move_on_after(SWEEP_SECONDS):
+                    await self._sweeps.take()
+
+    # ---- up ----
+
+    async def set_up(self, pod: Pod, name: str, volume: csi.Volume) -> str:
+        """Make the volume ready for the pod, which calls it ``name``; its host path, of a block volume the device's.
+        Of one that the pod has, its driver hears again where it wants to, and the volume stays whatever comes of it.
+        Raises VolumeFailed."""
+        key = (pod.metadata.uid, volume.name)
+        ready = self._ready.get(key)
+        if ready is None:
+            made = self._ready[key] = await self._set_up(pod, name, volume)
+            self._growing.look(pod, volume, made.request)
+            return made.path
+        self._growing.look(pod, volume, ready.request)
+        if ready.object is not None and ready.object.spec.requires_republish:
+            await self._republish(pod, volume, ready)
+        return ready.path
+
+    async def tell(self, uid: str, path: str) -> Told | None:
+        """What its driver says of the pod's volume at this host path, when it is its turn; None where no driver does.
+        Raises DriverFailed."""
+        ready = next((one for (owner, _), one in self._ready.items() if (owner, one.path) == (uid, path)), None)
+        registered = self._plugins.drivers.get(ready.volume.driver) if ready is not None else None
+        if ready is None or registered is None or Capability.GET_VOLUME_STATS not in registered.capabilities:
+            return None
+        async with registered.telling:
+            with within(CALL_SECONDS_MAX):
+                told = await registered.driver.tell(ready.volume.handle, path)
+        if told.is_abnormal:
+            said = f"Volume {ready.name}: {told.condition}"
+            self.means.record([ready.pod], "Warning", "VolumeConditionAbnormal", said)
+        return told
+
+    async def _set_up(self, pod: Pod, name: str, volume: csi.Volume) -> _Ready:
+        kind = "MapVolume" if volume.is_block else "MountVolume"
+        request = Publish(volume.handle, "", csi.use_of(volume, frozenset(), None), read_only=volume.read_only)
+        with _telling(f"{kind}.SetUp", volume):
+            driver = await self.means.driver(volume)
+        if is_attached := csi.is_attached_first(volume, driver):
+            with _telling(f"{kind}.WaitForAttach", volume):
+                request = replace(request, attached=await self.means.attached(pod, volume))
+        data = csi.volume_data(volume, self._node_name, is_attached=is_attached)
+        with _telling(f"{kind}.SetUp", volume):
+            registered = await self._plugins.driver(volume.driver)
+            group = ownership.group_of(pod, read_only=volume.read_only)
+            use = csi.use_of(volume, registered.capabilities, group.id if group is not None else None)
+            async with self._turn(volume.identity):
+                is_used = self._records.is_used(volume.identity)
+                async with self._noted(pod, volume, data) as published:
+                    request = replace(request, use=use, target_path=str(published.target))
+                    request = replace(request, staging_path=await self._stage(registered, volume, data, request))
+                    if volume.grows and request.staging_path and not (is_used or volume.is_block):
+                        await self._growing.before_use(pod, volume, request)
+                    request = await self._publish(registered, pod, volume, driver, request)
+            if group is not None and csi.gives_to_group(volume, driver, registered.capabilities):
+                await give_in_thread(pod, name, self._threads, partial(_give, request.target_path, group))
+        return _Ready(object_ref(pod), name, volume, driver, request)
+
+    @contextlib.asynccontextmanager
+    async def _noted(self, pod: Pod, volume: csi.Volume, data: csi.VolumeData) -> AsyncGenerator[Published, None]:
+        """The pod is about to have the volume; it has not where the driver says so for certain."""
+        is_new = (pod.metadata.uid, volume.name) not in self._records.published
+        published = self._records.note_published(pod.metadata.uid, volume, data)
+        try:
+            yield published
+        except (DriverFailed, ObjectUnavailable, VolumeFailed, ValueError) as error:
+            if is_new and _is_final(error):
+                self._records.drop_published(published)
+                self._sweeps.put(None)
+            raise
+
+    async def _stage(self, registered: Registered, volume: csi.Volume, data: csi.VolumeData, request: Publish) -> str:
+        """Stage the volume, unless this was done; where, "" for a driver that does not stage."""
+        stages = Capability.STAGE_UNSTAGE_VOLUME in registered.capabilities
+        if not stages and not volume.is_block:
+            return ""
+        if volume.lifecycle == csi.EPHEMERAL:
+            return ""
+        path = self._records.staging_path(volume)
+        is_new = path not in self._records.staged
+        staged = self._records.note_staged(volume, data)
+        if not stages:
+            return ""
+        if path in self._staged:
+            return str(path)
+        with _telling("MapVolume.MapBlockVolume" if volume.is_block else "MountVolume.MountDevice", volume):
+            secrets = await self.means.secrets(volume.stage_secret)
+            await self._threads.run(partial(_make_directory, path), f"stage {path}", may_hang=True)
+            stage = Stage(volume.handle, str(path), request.use, request.attached, secrets, volume.attributes)
+            try:
+                with within(CALL_SECONDS_MAX):
+                    await registered.driver.stage(stage)
+            except DriverFailed as error:
+                if is_new and error.is_final:
+                    await self._drop_staged(staged)
+                raise
+        self._staged.add(path)
+        return str(path)
+
+    async def _publish(
+        self, registered: Registered, pod: Pod, volume: csi.Volume, driver: CSIDriver | None, request: Publish
+    ) -> Publish:
+        """Publish with everything that is to be told now; what was asked, without what is told anew each time."""
+        secrets = await self.means.secrets(volume.publish_secret)
+        context, more_secrets = await self.means.told(pod, volume, driver)
+        whole = replace(request, context={**volume.attributes, **context}, secrets={**secrets, **more_secrets})
+        with within(CALL_SECONDS_MAX):
+            await registered.driver.publish(whole)
+        return request
+
+    async def _republish(self, pod: Pod, volume: csi.Volume, ready: _Ready) -> None:
+        """A driver wants to hear of the pod again and again, for new tokens. Raises VolumeFailed, and tells of it."""
+        try:
+            with _telling("MountVolume.SetUp", volume):
+                registered = self._plugins.registered(volume.driver)
+                async with self._turn(volume.identity):
+                    await self._publish(registered, pod, volume, ready.object, ready.request)
+        except VolumeFailed as error:
+            self.means.record([ready.pod], "Warning", error.reason, error.message)
+            raise
+
+    # ---- down ----
+
+    async def tear_down(self, uid: str) -> None:
+        """Unpublish everything of the pod, side by side. Raises VolumeFailed."""
+        if told := self._records.unread.get(uid):
+            raise VolumeFailed("FailedUnmount", f"UnmountVolume.TearDown failed for pod {uid}: {told}")
+        # Not ready from now on, however far this comes: what a driver was asked to undo is not to be asked about.
+        for key in [key for key in self._ready if key[0] == uid]:
+            del self._ready[key]
+        self._growing.keep({ready.volume.identity for ready in self._ready.values()})
+        failed: list[str] = []
+        async with trio.open_nursery() as nursery:
+            for published in self._records.of_pod(uid):
+                nursery.start_soon(self._unpublish, published, failed)
+        if failed:
+            raise VolumeFailed("FailedUnmount", *failed)
+        self.means.release(uid)
+
+    async def _unpublish(self, published: Published, failed: list[str]) -> None:
+        data = published.data
+        try:
+            registered = self._plugins.registered(data.driver_name)
+            async with self._turn(data.identity):
+                with within(CALL_SECONDS_MAX):
+                    await registered.driver.unpublish(data.volume_handle, str(published.target))
+                await self._remove(published.target)
+                self._records.drop_published(published)
+        except _TROUBLES as error:
+            kind = "UnmapVolume" if published.is_block else "UnmountVolume"
+            told = f'{kind}.TearDown failed for volume "{published.name}" pod "{published.uid}" : {error}'
+            failed.append(told)
+            return
+        self._sweeps.put(None)
+        self.means.changed()
+
+    async def _unstage(self, staged: Staged) -> None:
+        """Unstage what no pod has, if that is still so when it is its turn. Tried again later when it fails."""
+        data = staged.data
+        try:
+            registered = self._plugins.registered(data.driver_name)
+            async with self._turn(data.identity):
+                if self._records.is_used(data.identity) or staged.path not in self._records.staged:
+                    return
+                self._staged.discard(staged.path)
+                if Capability.STAGE_UNSTAGE_VOLUME in registered.capabilities:
+                    with within(CALL_SECONDS_MAX):
+                        await registered.driver.unstage(data.volume_handle, str(staged.path))
+                await self._drop_staged(staged)
+            self._complaints.pop(staged.path, None)
+        except _TROUBLES as error:
+            told = f'UnmountDevice failed for volume "{data.spec_vol_id or data.volume_handle}" : {error}'
+            if self._complaints.get(staged.path) != told:
+                log.warning("%s; it is tried again", told)
+            self._complaints[staged.path] = told
+        finally:
+            self._unstaging.discard(staged.path)
+
+    async def _drop_staged(self, staged: Staged) -> None:
+        await self._remove(staged.path)
+        self._records.drop_staged(staged)
+        self.means.changed()
+
+    async def _remove(self, path: Path) -> None:
+        """What a driver may have left at a path: an empty directory or file, or, against the rules, a mount."""
+        await self._threads.run(partial(self._remove_left, path), f"remove {path}", may_hang=True)
+
+    def _remove_left(self, path: Path) -> None:
+        if str(path) in self._mounter.mounted_below(str(path)):
+            self._mounter.unmount(str(path))
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                os.unlink(path)
+            except OSError as error:
+                if error.errno not in (errno.EISDIR, errno.EPERM):
+                    raise
+                os.rmdir(path)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, identity: tuple[str, str]) -> AsyncGenerator[None, None]:
+        """One at a time: what is staged for one pod is not unstaged for the last one before it."""
+        turns = self._turns.setdefault(identity, _Turns())
+        turns.users += 1
+        try:
+            async with turns.lock:
+                yield
+        finally:
+            turns.users -= 1
+            if not turns.users:
+                del self._turns[identity]
+
+    def __repr__(self) -> str:
+        return f"<CsiVolumes: {len(self._ready)} ready, {self._records!r}>"
+
+
+@contextlib.contextmanager
+def _telling(doing: str, volume: csi.Volume) -> Generator[None, None, None]:
+    """Whatever goes wrong is told in upstream's words."""
+    try:
+        yield
+    except _TROUBLES as error:
+        raise VolumeFailed("FailedMount", f'{doing} failed for volume "{volume.name}" : {error}') from error
+
+
+def _is_final(error: BaseException) -> bool:
+    """Whether the driver certainly has not done it, by the error or by what it was made of."""
+    cause = error.__cause__ if isinstance(error, VolumeFailed) else error
+    return not isinstance(cause, DriverFailed) or cause.is_final
+
+
+def _make_directory(path: Path) -> None:
+    path.mkdir(mode=MODE, parents=True, exist_ok=True)
+
+
+def _give(path: str, group: ownership.Group, done: Callable[[], None]) -> None:
+    root = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        ownership.see_to(root, group, done)
+    finally:
+        os.close(root)

@@ -1,0 +1,195 @@
+"""Volumes that grow under the pods that use them: a controller made the disk larger, the driver lets its file system
+follow.
+
+    attempt at a pod ─► the last look is long ago ─► its claim and volume as they are ─► grown? (core.growth)
+        ─► the claim is told that it begins ─► the driver ─► the claim is told its size; events
+
+A node may not watch claims, so each attempt at a pod looks again; a pod is attempted at least every minute and a half.
+Nobody waits for a look: it has a task of its own, one for each volume, and one at a time asks the API server. What
+fails is tried again at the next look, unless the driver does not expand what is in use.
+
+Of such a driver a volume grows before the next pod has it, when it is staged and not published: for that, its first pod
+waits, if the claim waited for this. Whatever comes of it the pod starts.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core import growth
+from trikubelet.core.names import object_ref
+from trikubelet.model.csi import Capability, DriverFailed, Expand
+from trikubelet.model.errors import ObjectUnavailable
+from trikubelet.model.objects import ObjectRef
+from trikubelet.volumes.plugins import CALL_SECONDS_MAX, within
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Collection
+    from contextlib import AbstractAsyncContextManager
+
+    from trikubelet.core.csi import Volume
+    from trikubelet.model.csi import Publish
+    from trikubelet.model.k8s import PersistentVolumeClaim, Pod
+    from trikubelet.volumes.csi_means import CsiMeans
+    from trikubelet.volumes.plugins import Plugins
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 15.0
+"""Between two looks at a volume, however often its pods are attempted: each asks the API server for two objects."""
+BEFORE_USE_SECONDS_MAX: Final = 30.0
+"""So long a pod that starts waits for a volume to grow, which may do so later: a part of ``PATIENCE_SECONDS``."""
+LOOKS_ASKING_MAX: Final = 1
+"""Looks that ask the API server at the same time: pods that are to start wait in the same line (``ports.Claims``)."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A volume's size on this node, None before the first look, and when the next look may be (Trio's clock)."""
+
+    size_bytes: int | None = None
+    next_at: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How what grew is seen to: the API server is asked in a ``line``, and the driver, in its ``turn``, about what is
+    at ``path``, the volume that it was ``asked`` to make ready."""
+
+    asked: Publish
+    path: str
+    line: AbstractAsyncContextManager[object]
+    turn: Callable[[], AbstractAsyncContextManager[None]]
+
+
+class Growing:
+    """Owns how large the volumes are on this node, as far as was looked, by driver and handle."""
+
+    def __init__(
+        self,
+        node_name: str,
+        plugins: Plugins,
+        means: CsiMeans,
+        turn: Callable[[tuple[str, str]], AbstractAsyncContextManager[None]],
+        is_ready: Callable[[tuple[str, str]], bool],
+    ) -> None:
+        """``turn``: to be the only one who has something done to a volume, by driver and handle. ``is_ready``: whether
+        a pod, by its UID, has a volume, by its name."""
+        self._node_name = node_name
+        self._plugins = plugins
+        self._means = means
+        self._turn = turn
+        self._is_ready = is_ready
+        self._asking = trio.CapacityLimiter(LOOKS_ASKING_MAX)
+        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the looks under way, until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    def look(self, pod: Pod, volume: Volume, published: Publish) -> None:
+        """Soon see whether the volume behind a claim has grown, unless that was looked at just now."""
+        assert self._nursery is not None, "run was not started"
+        if not self._can_grow(volume):
+            return
+        seen = self._seen.setdefault(volume.identity, _Seen())
+        if trio.current_time() >= seen.next_at:
+            seen.next_at = math.inf
+            way = _Way(published, published.target_path, self._asking, partial(self._turn_at_ready, pod, volume))
+            self._nursery.start_soon(self._look, pod, volume, seen, way)
+
+    async def before_use(self, pod: Pod, volume: Volume, staged: Publish) -> None:
+        """See now whether the volume behind a claim has grown, which is staged, and which no pod has yet. The caller
+        has its turn at the volume."""
+        if self._can_grow(volume):
+            seen = self._seen.setdefault(volume.identity, _Seen())
+            with trio.move_on_after(BEFORE_USE_SECONDS_MAX):
+                await self._look(pod, volume, seen, _Way(staged, staged.staging_path, nullcontext(), nullcontext))
+
+    def _can_grow(self, volume: Volume) -> bool:
+        registered = self._plugins.drivers.get(volume.driver)
+        can = registered is not None and Capability.EXPAND_VOLUME in registered.capabilities
+        return can and bool(volume.claim)
+
+    def keep(self, volumes: Collection[tuple[str, str]]) -> None:
+        """No pod has any other volume any more."""
+        self._seen = {identity: seen for identity, seen in self._seen.items() if identity in volumes}
+
+    async def _look(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> None:
+        pause_seconds = LOOK_SECONDS
+        try:
+            claims = self._means.claims
+            async with way.line:
+                held = await claims.claim(pod.metadata.namespace, volume.claim)
+                persistent = await claims.volume(volume.name)
+            if seen.size_bytes is None:
+                seen.size_bytes = growth.claimed_bytes(held)
+            wanted = growth.due(held, persistent, seen.size_bytes or 0)
+            if wanted is not None:
+                await self._grow(pod, volume, held, wanted, way)
+                seen.size_bytes = wanted.size_bytes
+        except (DriverFailed, ObjectUnavailable, ValueError) as error:
+            log.debug("Whether volume %s has grown is looked at again later: %s", volume.name, error)
+            if isinstance(error, DriverFailed) and error.is_for_in_use:
+                pause_seconds = math.inf
+        finally:
+            seen.next_at = trio.current_time() + pause_seconds
+
+    async def _grow(
+        self, pod: Pod, volume: Volume, held: PersistentVolumeClaim, wanted: growth.Growth, way: _Way
+    ) -> None:
+        """Raises DriverFailed, ObjectUnavailable, and ValueError for a driver or a pod that has gone."""
+        about = (object_ref(pod), _ref(held))
+        failed = f'NodeExpandVolume.NodeExpandVolume failed for volume "{volume.name}" : '
+        if volume.read_only:
+            self._means.record(
+                about[:1], "Warning", "FileSystemResizeFailed", f"{failed}requested read-only file system"
+            )
+            return
+        if wanted.is_claims and (told := growth.begun(held)) is not None:
+            held = await self._means.claims.tell_claim(held, told)
+        try:
+            await self._expand(volume, way, wanted.size_bytes)
+        except DriverFailed as error:
+            self._means.record(about[:1], "Warning", "VolumeResizeFailed", f"{failed}{error}")
+            if wanted.is_claims and error.is_final:
+                await self._means.claims.tell_claim(held, growth.failed(held, wanted, error))
+            raise
+        if wanted.is_claims:
+            await self._means.claims.tell_claim(held, growth.ended(held, wanted))
+        said = f'MountVolume.NodeExpandVolume succeeded for volume "{volume.name}" {self._node_name}'
+        self._means.record(about, "Normal", "FileSystemResizeSuccessful", said)
+
+    async def _expand(self, volume: Volume, way: _Way, size_bytes: int) -> None:
+        registered = self._plugins.registered(volume.driver)
+        secrets = await self._means.secrets(volume.expand_secret)
+        request = Expand(volume.handle, way.path, size_bytes, way.asked.use, way.asked.staging_path, secrets)
+        async with way.turn():
+            with within(CALL_SECONDS_MAX):
+                await registered.driver.expand(request)
+
+    @asynccontextmanager
+    async def _turn_at_ready(self, pod: Pod, volume: Volume) -> AsyncGenerator[None, None]:
+        """Its turn at the volume, if the pod still has it then: of what was unpublished the driver would say NotFound,
+        which marks the claim for good. Raises ValueError."""
+        async with self._turn(volume.identity):
+            if not self._is_ready((pod.metadata.uid, volume.name)):
+                raise ValueError("the pod does not have it any more")
+            yield
+
+    def __repr__(self) -> str:
+        return f"<Growing: {len(self._seen)} looked at>"
+
+
+def _ref(held: PersistentVolumeClaim) -> ObjectRef:
+    return ObjectRef("PersistentVolumeClaim", held.metadata.name, held.metadata.namespace, held.metadata.uid)

@@ -1,0 +1,144 @@
+"""What a cluster has to say of a CSI volume before its driver is asked: the driver's object, whether the volume is
+attached to this node, secrets, and what the driver wants to know of the pod.
+
+A node may get each of these by name and watch none of them. That something was attached shows in the node's own object,
+which is watched anyway: a volume is attached when a controller says so there and knows there, too, that the node is
+using it, which keeps it from being detached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import trio
+
+from trikubelet.core import csi
+from trikubelet.core.containers.volume_files import decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from trikubelet.model.k8s import CSIDriver, Node, Pod
+    from trikubelet.model.objects import ObjectRef
+    from trikubelet.ports import Claims, Events, PodObjects
+
+ATTACH_SECONDS_MAX: Final = 100.0
+"""So long an attempt waits for a controller to attach a volume; less than all volumes of a pod have together."""
+
+
+class CsiMeans:
+    """Owns which volumes pods need to have attached: the unique name, by the pod's UID and the volume's name."""
+
+    def __init__(self, node_name: str) -> None:
+        self._node_name = node_name
+        self._claims: Claims | None = None
+        self._objects: PodObjects | None = None
+        self._events: Events | None = None
+        self._node: Callable[[], Node | None] = lambda: None
+        self.changed: Callable[[], None] = lambda: None
+        self._needed: dict[tuple[str, str], str] = {}
+        self._node_news = trio.lowlevel.ParkingLot()
+
+    def draw_on(self, objects: PodObjects) -> None:
+        """Where pods' tokens are to be had."""
+        self._objects = objects
+
+    def claim_from(
+        self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
+    ) -> None:
+        """See ``ports.Volumes``."""
+        self._claims, self._node, self.changed, self._events = claims, node, changed, events
+
+    def record(self, about: Iterable[ObjectRef], type_: Literal["Normal", "Warning"], reason: str, said: str) -> None:
+        """Tell whom it concerns of a volume that was set up."""
+        assert self._events is not None, "nobody said where events go"
+        for one in about:
+            self._events.record(one, type_, reason, said)
+
+    def node_changed(self) -> None:
+        """A controller may have attached something to this node."""
+        self._node_news.unpark_all()
+
+    @property
+    def needed(self) -> Collection[str]:
+        """Unique names of the volumes that pods need to have attached."""
+        return self._needed.values()
+
+    def release(self, uid: str) -> None:
+        """The pod needs nothing any more."""
+        needed = [key for key in self._needed if key[0] == uid]
+        for key in needed:
+            del self._needed[key]
+        if needed:
+            self.changed()
+
+    async def driver(self, volume: csi.Volume) -> CSIDriver | None:
+        """The driver's object, None where there is none. Raises ValueError where the driver has no such volumes, and
+        ObjectUnavailable."""
+        driver = await self.claims.csi_driver(volume.driver)
+        if problem := csi.lifecycle_problem(volume, driver):
+            raise ValueError(problem)
+        return driver
+
+    async def attached(self, pod: Pod, volume: csi.Volume) -> Mapping[str, str]:
+        """What was learnt when the volume was attached to this node, which is waited for. Raises ValueError with
+        upstream's words, and ObjectUnavailable."""
+        key, unique = (pod.metadata.uid, volume.name), csi.unique_name(volume.driver, volume.handle)
+        if key not in self._needed:
+            self._needed[key] = unique
+            self.changed()
+        with trio.move_on_after(ATTACH_SECONDS_MAX):
+            while self._why_not_attached(unique):
+                await self._node_news.park()
+        if why := self._why_not_attached(unique):
+            raise ValueError(why)
+        name = csi.attachment_name(volume, self._node_name)
+        attachment = await self.claims.attachment(name)
+        if attachment is None:
+            raise ValueError(f'volumeattachments.storage.k8s.io "{name}" not found')
+        if attachment.status is None or not attachment.status.attached:
+            error = attachment.status.attach_error if attachment.status is not None else None
+            raise ValueError(error.message if error is not None else f"volume attachment {name} is not attached yet")
+        return attachment.status.attachment_metadata
+
+    def _why_not_attached(self, unique: str) -> str:
+        """ "" where the volume is attached."""
+        node = self._node()
+        status = node.status if node is not None else None
+        if status is None or unique not in status.volumes_in_use:
+            return "Volume has not been added to the list of VolumesInUse in the node's volume status"
+        if all(one.name != unique for one in status.volumes_attached):
+            return "Volume not attached according to node status"
+        return ""
+
+    async def secrets(self, name: csi.SecretName | None) -> dict[str, str]:
+        """What is in a secret, as a driver is told it. Raises ObjectUnavailable, and ValueError for what is no
+        text."""
+        if name is None:
+            return {}
+        secret = await self.claims.secret(name.namespace, name.name)
+        return {key: value.decode() for key, value in decoded(secret.data).items()}
+
+    async def told(
+        self, pod: Pod, volume: csi.Volume, driver: CSIDriver | None
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """What is to be told of the pod: for the volume's context, and for the secrets. Raises ObjectUnavailable."""
+        if driver is None:
+            return {}, {}
+        info = csi.pod_info(pod, volume) if driver.spec.pod_info_on_mount else {}
+        if not driver.spec.token_requests:
+            return info, {}
+        assert self._objects is not None, "nobody said where the objects are"
+        tokens = {
+            one.audience: await self._objects.token(pod, one.audience, one.expiration_seconds or csi.TOKEN_SECONDS)
+            for one in driver.spec.token_requests
+        }
+        told = csi.tokens_told(tokens)
+        return (info, told) if driver.spec.service_account_token_in_secrets else ({**info, **told}, {})
+
+    @property
+    def claims(self) -> Claims:
+        """Whom to ask. Raises ValueError where there is nobody."""
+        if self._claims is None:
+            raise ValueError("there is no API server to ask for CSI drivers")
+        return self._claims

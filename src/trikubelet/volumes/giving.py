@@ -1,0 +1,62 @@
+"""Giving a volume's files to the pod's group in a thread, and telling when that takes its time: a volume may have
+millions of files, and its pod waits for them."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.names import object_ref
+from trikubelet.kit.threads import StillRunning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.kit.threads import ThreadPool
+    from trikubelet.model.k8s import Pod
+
+log = logging.getLogger(__name__)
+
+SLOW_SECONDS: Final = 30.0
+"""As upstream has it."""
+
+
+class _Files:
+    """How many files were done. A thread counts, others look."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def count(self) -> None:
+        self.done += 1
+
+
+async def give_in_thread(pod: Pod, name: str, threads: ThreadPool, work: Callable[[Callable[[], None]], None]) -> None:
+    """Do ``work`` for the pod's volume ``name``; it calls what it is given for each file. Raises what it raises, and
+    StillRunning."""
+    files = _Files()
+    failed: list[Exception] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_tell_when_slow, pod, name, files)
+        try:
+            await threads.run(partial(work, files.count), f"{pod.metadata.uid}/{name}", may_hang=True)
+        except (OSError, ValueError, StillRunning) as error:
+            failed.append(error)
+        nursery.cancel_scope.cancel()
+    if failed:
+        raise failed[0]
+
+
+async def _tell_when_slow(pod: Pod, name: str, files: _Files) -> None:
+    while True:
+        await trio.sleep(SLOW_SECONDS)
+        log.warning(
+            "Pod %s: giving volume %s to the pod's group is taking longer than expected, %d files so far; consider "
+            "fsGroupChangePolicy: OnRootMismatch",
+            object_ref(pod),
+            name,
+            files.done,
+        )

@@ -1,0 +1,50 @@
+"""Mounting, as volumes ask for it. ``host.mounts`` does it; tests have some who only write down what they are asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Mounter(Protocol):
+    """All of it may hang and is called in threads; all raise OSError."""
+
+    def mounted_below(self, directory: str) -> tuple[str, ...]:
+        """Mount points at or below a directory, deepest first."""
+        ...
+
+    def mount_tmpfs(self, path: str, size_bytes: int | None, mode: int, group: int | None) -> None:
+        """Mount a tmpfs whose root has that mode and group."""
+        ...
+
+    def mount_huge_pages(self, path: str, page_bytes: int, mode: int, group: int | None) -> None:
+        """Mount a file system of huge pages whose root has that mode and group."""
+        ...
+
+    def mount_nfs(self, source: str, path: str, options: Sequence[str]) -> None:
+        """Mount a server's directory."""
+        ...
+
+    def bind(self, fd: int, path: str) -> None:
+        """Mount what a descriptor stands for at a path of the same kind."""
+        ...
+
+    def make_private(self, path: str) -> None:
+        """What is mounted or unmounted in this mount is so nowhere else from now on."""
+        ...
+
+    def unmount(self, path: str) -> None:
+        """Unmount one mount point."""
+        ...
+
+
+def let_go(mounter: Mounter, directory: str) -> None:
+    """Unmount everything at and below a directory, here alone: what is mounted in a directory of the node appears in
+    our mount of that as well, and to unmount it here would take it away there. Raises OSError."""
+    found = mounter.mounted_below(directory)
+    for path in found:
+        mounter.make_private(path)
+    for path in found:
+        mounter.unmount(path)

@@ -1,0 +1,102 @@
+"""Giving a volume's files to the pod's group (``fsGroup``), by upstream's rules.
+
+Every file gets the group and is readable and writable by it, every directory also hands its group on. The root of the
+volume comes last, so that it tells of the rest: under the policy OnRootMismatch a volume whose root is as it should be
+is not walked. The walk goes by descriptors and follows no link, for what is in a volume is not ours. It takes as long
+as there are files; called in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trikubelet.model.k8s import Pod
+
+ON_ROOT_MISMATCH: Final = "OnRootMismatch"
+LEVELS_MAX: Final = 256
+"""Each holds two descriptors while the walk is below it."""
+READS_WRITES, READS, ENTERS = 0o660, 0o440, 0o110
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Whom a volume's files are to belong to. ``on_mismatch``: only where the volume's root does not yet."""
+
+    id: int
+    on_mismatch: bool
+    read_only: bool
+
+
+def group_of(pod: Pod, *, read_only: bool) -> Group | None:
+    """Whom the pod wants its volumes' files to belong to; None for nobody in particular."""
+    context = pod.spec.security_context
+    if context is None or context.fs_group is None:
+        return None
+    return Group(context.fs_group, context.fs_group_change_policy == ON_ROOT_MISMATCH, read_only)
+
+
+def see_to(root: int, group: Group, done: Callable[[], None]) -> None:
+    """Give the directory ``root``, a descriptor, and all below it to the group, where that is still to be done.
+    Raises OSError."""
+    if not (group.on_mismatch and is_given(root, group.id, group.read_only)):
+        give(root, group.id, group.read_only, done)
+
+
+def is_given(root: int, group: int, read_only: bool) -> bool:
+    """Whether the root of a volume is as ``give`` leaves it; ``root``: a descriptor."""
+    found = os.fstat(root)
+    wanted = stat.S_ISGID | ENTERS | (READS if read_only else READS_WRITES)
+    return found.st_gid == group and found.st_mode & wanted == wanted
+
+
+def give(root: int, group: int, read_only: bool, done: Callable[[], None]) -> None:
+    """Give the directory ``root``, a descriptor, and everything below it to the group; ``done`` is called for each
+    file. Raises OSError."""
+    _give_below(root, group, read_only, done, LEVELS_MAX)
+    os.chown(f"/proc/self/fd/{root}", -1, group)
+    _open_to_group(root, os.fstat(root).st_mode, read_only)
+    done()
+
+
+def _give_below(directory: int, group: int, read_only: bool, done: Callable[[], None], levels: int) -> None:
+    if not levels:
+        raise OSError(errno.ENAMETOOLONG, f"more than {LEVELS_MAX} directories below one another")
+    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        for name in os.listdir(readable):
+            with contextlib.suppress(FileNotFoundError):  # somebody else uses the volume, too
+                _give_one(readable, name, group, read_only, done, levels)
+    finally:
+        os.close(readable)
+
+
+def _give_one(parent: int, name: str, group: int, read_only: bool, done: Callable[[], None], levels: int) -> None:
+    found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        mode = os.fstat(found).st_mode
+        if stat.S_ISDIR(mode):
+            _give_below(found, group, read_only, done, levels - 1)
+        if stat.S_ISLNK(mode):
+            os.chown(name, -1, group, dir_fd=parent, follow_symlinks=False)
+        else:
+            os.chown(f"/proc/self/fd/{found}", -1, group)
+            _open_to_group(found, mode, read_only)
+    finally:
+        os.close(found)
+    done()
+
+
+def _open_to_group(found: int, mode: int, read_only: bool) -> None:
+    """Let the group in. ``mode`` is from before the change of owner, which takes set-user-id bits away."""
+    wanted = READS if read_only else READS_WRITES
+    if stat.S_ISDIR(mode):
+        wanted |= ENTERS | stat.S_ISGID
+    os.chmod(f"/proc/self/fd/{found}", stat.S_IMODE(mode) | wanted)

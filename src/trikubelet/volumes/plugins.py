@@ -1,0 +1,224 @@
+"""Plugins that register on this node by a socket in ``plugins_registry``: which CSI drivers there are to be asked.
+
+    socket there ─► asked who it is ─► a CSI driver of version 1 ─► asked who this node is to it ─► used, and told so
+        ▲  └── no, or no answer: told why, and asked again after a pause ◄──────┴────────────────────┘     │
+        └────────────── gone, or another socket of that name: used no more ◄───────────────────────────────┘
+
+A notice of the directory only wakes; the directory tells. A driver is used as soon as it has answered: that the cluster
+is told of it (``node.csi_node``) is waited for by nobody, since what is mounted must be unmounted without a cluster,
+too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.csi import plugin_problem
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.slot import Slot
+from trikubelet.model.csi import DriverFailed
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Generator
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from trikubelet.model.csi import Capability, DriverInfo, PluginInfo
+    from trikubelet.ports import CsiDriver, PluginSockets, Watcher
+
+log = logging.getLogger(__name__)
+
+MODE: Final = 0o750
+LOOK_SECONDS: Final = 10.0
+"""The directory is looked at at least so often; below directories in it no notice tells of a change."""
+LEVELS_MAX: Final = 3
+ASK_SECONDS_MAX: Final = 10.0
+TELL_SECONDS_MAX: Final = 5.0
+"""Both as upstream has them."""
+INTRODUCE_SECONDS_MAX: Final = 120.0
+CALL_SECONDS_MAX: Final = 120.0
+"""For anything else a driver is asked (upstream: 2 min)."""
+TELLING_MAX: Final = 8
+"""Volumes of which one driver is asked to tell at the same time: all of a node's may be due with one scrape."""
+AWAIT_SECONDS_MAX: Final = 10.0
+"""A pod waits so long for a driver to register: it is often a pod itself, and this agent may have started just now."""
+
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Registered:
+    """A driver, what it can do, and what this node is to it. ``telling``: whose turn it is to have it tell of a
+    volume; each driver has turns of its own, since one of them may hang."""
+
+    name: str
+    driver: CsiDriver
+    capabilities: AbstractSet[Capability]
+    info: DriverInfo
+    telling: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TELLING_MAX))
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A socket that is being attended to. ``stamp``: which one of its name."""
+
+    stamp: _Stamp
+    scope: trio.CancelScope
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Generator[None, None, None]:
+    """A bound on what a driver is asked in the block. Raises DriverFailed in gRPC's words when it is over."""
+    with trio.move_on_after(seconds) as patience:
+        yield
+    if patience.cancelled_caught:
+        raise DriverFailed("DeadlineExceeded", "context deadline exceeded")
+
+
+class Plugins:
+    """Owns which CSI drivers are registered. ``watchers`` are called when that changes."""
+
+    def __init__(self, directory: Path, sockets: PluginSockets, watcher: Watcher, chance: random.Random) -> None:
+        self.drivers: dict[str, Registered] = {}
+        self.watchers: list[Callable[[], None]] = []
+        self._directory = directory
+        self._sockets = sockets
+        self._watcher = watcher
+        self._chance = chance
+        self._attended: dict[str, _Watched] = {}
+        self._wishes: Slot[None] = Slot()
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Attend to sockets until cancelled."""
+        task_status.started()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._heed_notices)
+            while True:
+                self._look(nursery)
+                with trio.move_on_after(LOOK_SECONDS):
+                    await self._wishes.take()
+
+    async def driver(self, name: str) -> Registered:
+        """The driver of that name, waited for a while. Raises ValueError where there is none."""
+        with trio.move_on_after(AWAIT_SECONDS_MAX):
+            while name not in self.drivers:
+                await self._waiting.park()
+        return self.registered(name)
+
+    def registered(self, name: str) -> Registered:
+        """The driver of that name. Raises ValueError where there is none now."""
+        if name not in self.drivers:
+            raise ValueError(f"driver name {name} not found in the list of registered CSI drivers")
+        return self.drivers[name]
+
+    async def _heed_notices(self) -> None:
+        while True:
+            try:
+                async with self._watcher.watch(str(self._directory)) as notices:
+                    self._wishes.put(None)  # it may be new
+                    async for _ in notices:
+                        self._wishes.put(None)
+            except OSError as error:
+                log.debug("No notices of plugins, %s is looked at every %g s: %s", self._directory, LOOK_SECONDS, error)
+            await trio.sleep(LOOK_SECONDS)
+
+    def _look(self, nursery: trio.Nursery) -> None:
+        try:
+            self._directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+            found = _sockets_below(self._directory)
+        except OSError as error:  # what is not seen is not known to be gone
+            log.warning("Plugins cannot be looked for: %s", error)
+            return
+        for path, watched in list(self._attended.items()):
+            if found.get(path) != watched.stamp:
+                watched.scope.cancel()
+                del self._attended[path]
+        for path, stamp in found.items():
+            if path not in self._attended:
+                watched = self._attended[path] = _Watched(stamp, trio.CancelScope())
+                nursery.start_soon(self._attend, path, watched.scope)
+
+    async def _attend(self, path: str, scope: trio.CancelScope) -> None:
+        """Everything about one socket, which its trouble is."""
+        backoff = Backoff(1.0, 60.0, jitter=0.2, chance=self._chance)
+        with scope:
+            while True:
+                try:
+                    await self._use(path)
+                except (DriverFailed, ValueError) as error:
+                    log.warning("The plugin at %s is not used: %s", path, error)
+                    await self._tell_failure(path, str(error))
+                await trio.sleep(backoff.next_seconds())
+
+    async def _use(self, path: str) -> None:
+        """Use the plugin as long as its socket is there. Raises DriverFailed, and ValueError for what is no driver."""
+        with within(ASK_SECONDS_MAX):
+            plugin = await self._sockets.info(path)
+        if problem := plugin_problem(plugin, path):
+            raise ValueError(problem)
+        async with self._sockets.driver(plugin.endpoint) as driver:
+            registered = await _introduced(plugin, driver)
+            self.drivers[plugin.name] = registered
+            log.info("CSI driver %s at %s is registered", plugin.name, plugin.endpoint)
+            self._changed()
+            try:
+                with within(TELL_SECONDS_MAX):
+                    await self._sockets.tell(path, "")
+                await trio.sleep_forever()
+            finally:
+                if self.drivers.get(plugin.name) is registered:
+                    del self.drivers[plugin.name]
+                    log.info("CSI driver %s is no longer registered", plugin.name)
+                    self._changed()
+
+    async def _tell_failure(self, path: str, why: str) -> None:
+        try:
+            with within(TELL_SECONDS_MAX):
+                await self._sockets.tell(path, why)
+        except DriverFailed as error:
+            log.debug("The plugin at %s cannot be told: %s", path, error)
+
+    def _changed(self) -> None:
+        self._waiting.unpark_all()
+        for watcher in self.watchers:
+            watcher()
+
+    def __repr__(self) -> str:
+        return f"<Plugins: {', '.join(sorted(self.drivers)) or 'none'}>"
+
+
+async def _introduced(plugin: PluginInfo, driver: CsiDriver) -> Registered:
+    with within(INTRODUCE_SECONDS_MAX):
+        info = await driver.info()
+        if not info.node_id:
+            raise ValueError(f"CSI driver {plugin.name} has no name for this node")
+        return Registered(plugin.name, driver, await driver.capabilities(), info)
+
+
+def _sockets_below(directory: Path) -> dict[str, _Stamp]:
+    """Every socket, but for hidden ones and those in hidden directories; no link is followed."""
+    found: dict[str, _Stamp] = {}
+    todo = [(str(directory), LEVELS_MAX)]
+    while todo:
+        where, levels = todo.pop()
+        with os.scandir(where) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False) and levels > 1:
+                    todo.append((entry.path, levels - 1))
+                    continue
+                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                    told = entry.stat(follow_symlinks=False)
+                    if stat.S_ISSOCK(told.st_mode):
+                        found[entry.path] = (told.st_dev, told.st_ino, told.st_ctime_ns)
+    return found

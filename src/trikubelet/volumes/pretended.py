@@ -1,0 +1,141 @@
+"""The volumes of a node whose containers only pretend (``ports.Volumes``): they are asked for and never made.
+
+What volumes name is asked of the cluster as any node asks it, with its watches, tokens and failures: that is what such
+a node is for. Nobody reads the files, so none is written, nothing is mounted, and no path of the machine is touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.claims import claim_of
+from trikubelet.core.containers.volume_files import sources_of
+from trikubelet.model.volume_figures import VolumeFigures
+from trikubelet.volumes.claims import ClaimedVolumes
+from trikubelet.volumes.content import files_of
+from trikubelet.volumes.side_by_side import set_up_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.containers.volume_files import Files
+    from trikubelet.model.csi import DriverInfo, Told
+    from trikubelet.model.k8s import Container, Node, Pod, Volume
+    from trikubelet.model.runtime_config import Mount
+    from trikubelet.ports import Claims, Events, PodObjects
+
+
+class PretendedVolumes:
+    """Owns which volumes there are said to be: by pod, the names."""
+
+    def __init__(self, root: Path, facts: NodeFacts) -> None:
+        self.said: dict[str, set[str]] = {}
+        self._pods = root / "pods"
+        self._facts = facts
+        self._objects: PodObjects | None = None
+        self._claims = ClaimedVolumes()
+        self._figures = VolumeFigures()
+
+    def draw_on(self, objects: PodObjects) -> None:
+        """Where the objects are that volumes ask for."""
+        self._objects = objects
+
+    def claim_from(
+        self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
+    ) -> None:
+        """From now on there are claims to ask for."""
+        self._claims.draw_on(claims, node)
+
+    def node_changed(self) -> None:
+        """Nothing waits to be attached."""
+
+    def in_use(self) -> Collection[str]:
+        """Nothing is attached."""
+        return ()
+
+    def drivers(self) -> Mapping[str, DriverInfo]:
+        """Nobody is asked to mount anything."""
+        return {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """There is nothing to do."""
+        task_status.started()
+
+    async def set_up(self, pod: Pod) -> Mapping[str, str]:
+        """Every volume's path. Raises VolumeFailed as real volumes do."""
+        return await set_up_all(pod, pod.spec.volumes, partial(self._set_up, pod), self._figures)
+
+    async def _set_up(self, pod: Pod, volume: Volume) -> str:
+        if volume.host_path is not None:
+            return volume.host_path.path
+        await self._ask(pod, volume)
+        self.said.setdefault(pod.metadata.uid, set()).add(volume.name)
+        return self._path(pod, volume)
+
+    async def _ask(self, pod: Pod, volume: Volume) -> None:
+        if (sources := sources_of(volume)) is not None:
+            assert self._objects is not None, "nobody said where the objects are"
+            try:
+                self._fill(self._path(pod, volume), await files_of(pod, sources, self._objects, self._facts))
+            except ValueError:
+                if volume.name not in self.said.get(pod.metadata.uid, ()):
+                    raise
+        elif (claim := claim_of(pod, volume)) is not None:
+            await self._claims.find(pod, volume.name, claim)
+        elif not any((volume.empty_dir, volume.nfs, volume.image, volume.csi)):
+            raise ValueError("volumes of this type are not supported yet")
+
+    async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
+        """Host paths in place of sub-paths, to which nobody goes."""
+        return tuple(
+            replace(mount, host_path=f"{mount.host_path}/{mount.sub_path}", sub_path="")
+            if mount.sub_path and not mount.image
+            else mount
+            for mount in mounts
+        )
+
+    def _path(self, pod: Pod, volume: Volume) -> str:
+        return str(self._pods / pod.metadata.uid / "volumes" / volume.name)
+
+    def figures(self) -> VolumeFigures:
+        """What was asked for, and is said to be ready."""
+        return self._figures
+
+    def places(self, uid: str) -> Mapping[str, str]:
+        """Nowhere."""
+        return {}
+
+    async def tell(self, uid: str, path: str) -> Told | None:
+        """There is nobody who could."""
+        return None
+
+    def groups(self, uid: str) -> tuple[int, ...]:
+        """None: nothing is behind them."""
+        return ()
+
+    def told(self, uid: str) -> Mapping[str, str]:
+        """Which there are said to be."""
+        return dict.fromkeys(self.said.get(uid, ()), "asked for; containers here only pretend")
+
+    def _fill(self, path: str, files: Files) -> None:
+        """Nobody reads them."""
+
+    async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
+        """Nobody writes any. Raises FileNotFoundError."""
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{volume_path}/{path}")
+
+    async def tear_down(self, uid: str) -> None:
+        """The pod has no volumes any more."""
+        if self._objects is not None:
+            self._objects.release(uid)
+        self._claims.release(uid)
+        self._figures.released(uid)
+        self.said.pop(uid, None)

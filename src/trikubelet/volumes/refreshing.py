@@ -1,0 +1,89 @@
+"""Volumes that a pod has already, brought up to date: what is made of data is compared with its sources, a driver that
+wants to hear of its pod again does.
+
+    attempt at a pod ─► a task for each volume, unless one is under way ─┬─ all end soon ─► the attempt goes on
+                                                                         └─ one does not ─► so it does, beside the task
+    pod taken down ──► the tasks are cancelled, and waited for
+
+A running pod keeps what it has, so a server, driver or disk that does not answer is no reason to wait with its restarts
+and kills; but what comes soon is there before a container is started with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import trio
+
+from trikubelet.kit.barrier import Barrier
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS_MAX: Final = 1.0
+"""So long an attempt at a pod waits for news of its volumes, of all together."""
+
+
+class _Task(NamedTuple):
+    scope: trio.CancelScope
+    done: trio.Event
+
+
+class Refreshing:
+    """Owns which volumes are being brought up to date, by the pod's UID and the volume's name: one task each."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[tuple[str, str], _Task] = {}
+        self._again: dict[tuple[str, str], Callable[[], Awaitable[None]]] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold what is under way, until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    async def refresh(self, uid: str, works: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
+        """Begin the work of each volume, by its name, and wait for those that were begun a moment. One that has not
+        ended since an earlier attempt is done once more when it has: what it read may be old by now. It tells itself
+        what fails."""
+        await trio.lowlevel.checkpoint()
+        begun = []
+        for name, work in works.items():
+            key = (uid, name)
+            if key in self._under_way:
+                self._again[key] = work
+            else:
+                assert self._nursery is not None, "run was not started"
+                task = self._under_way[key] = _Task(trio.CancelScope(), trio.Event())
+                self._nursery.start_soon(self._refresh, key, work, task)
+                begun.append(task.done)
+        with trio.move_on_after(WAIT_SECONDS_MAX):
+            for done in begun:
+                await done.wait()
+
+    async def end(self, uid: str) -> None:
+        """The pod is taken down: nothing of it is to be brought up to date any more, nor is it when this returns."""
+        tasks = [task for (owner, _), task in self._under_way.items() if owner == uid]
+        for task in tasks:
+            task.scope.cancel()
+        for task in tasks:
+            await task.done.wait()
+
+    async def _refresh(self, key: tuple[str, str], work: Callable[[], Awaitable[None]], task: _Task) -> None:
+        said = "Pod %s, volume %s: a bug in bringing it up to date; it stays as it was"
+        try:
+            with Barrier(lambda bug: log.error(said, *key, exc_info=bug)), task.scope:
+                await work()
+                while again := self._again.pop(key, None):
+                    await again()
+        finally:
+            del self._under_way[key]
+            self._again.pop(key, None)
+            task.done.set()
+
+    def __repr__(self) -> str:
+        return f"<Refreshing: {len(self._under_way)} under way>"

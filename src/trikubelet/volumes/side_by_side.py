@@ -1,0 +1,98 @@
+"""The volumes of a pod, all set up side by side: whatever is wrong with them is told together, and one that hangs does
+not hold up the others.
+
+    each volume ─► one of AT_ONCE_MAX places ─► all ready ─► their paths
+                                           └──► else VolumeFailed, with a message for each that is not
+
+What is ready stays so, and the next attempt finds it. A volume that hangs leaves its thread behind, so the places that
+such threads still hold are taken off: so there is a most that all pods of a node leave hanging.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core.volume_plugins import plugin_name
+from trikubelet.kit.threads import StillRunning
+from trikubelet.model.errors import VolumeFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+
+    from trikubelet.model.k8s import Pod, Volume
+    from trikubelet.model.volume_figures import VolumeFigures
+
+AT_ONCE_MAX: Final = 4
+"""Volumes of one pod set up at the same time, those included that an earlier attempt left hanging."""
+HANGING_PER_POD_MAX: Final = 2 * AT_ONCE_MAX
+"""Threads that may hang on foreign file systems, for each pod of the node: with those there are for its volumes, what
+holds its sub-paths, and what takes it down. So no pod waits for another's."""
+PATIENCE_SECONDS: Final = 123.0
+"""For all volumes together, as upstream has it: a little more than one call to a driver."""
+PATIENCE_AFTER_FAILURE_SECONDS: Final = 15.0
+"""Once one has failed the attempt is lost: others may still get ready, but its user shall soon hear why. More than who
+asks a server for what is in a volume waits for the answer."""
+
+
+async def set_up_all(
+    pod: Pod,
+    volumes: Collection[Volume],
+    set_up: Callable[[Volume], Awaitable[str]],
+    figures: VolumeFigures,
+    hanging: Collection[str] = (),
+) -> Mapping[str, str]:
+    """Make these volumes of the pod ready; volume name → host path. ``set_up`` does one and raises OSError, ValueError
+    or StillRunning, or VolumeFailed with the whole message; ``figures`` are told how each went; ``hanging`` names those
+    that an earlier attempt has not come back from. Raises VolumeFailed."""
+    found: dict[str, str] = {}
+    troubles: dict[str, str] = {}
+    places = trio.Semaphore(max(0, AT_ONCE_MAX - len(hanging)))
+    began = trio.current_time()
+    patience = trio.CancelScope(deadline=began + (PATIENCE_SECONDS if places.value else 0))
+
+    async def one(volume: Volume) -> None:
+        try:
+            async with places:
+                with _timed(pod, volume, figures):
+                    found[volume.name] = await set_up(volume)
+        except (OSError, ValueError, StillRunning, VolumeFailed) as error:
+            said = error.message if isinstance(error, VolumeFailed) else _failed(volume.name, str(error))
+            troubles[volume.name] = said
+            soon = trio.current_time() + PATIENCE_AFTER_FAILURE_SECONDS
+            patience.deadline = min(patience.deadline, soon)
+
+    with patience:
+        async with trio.open_nursery() as nursery:
+            for volume in volumes:
+                nursery.start_soon(one, volume)
+    late = f"not ready within {trio.current_time() - began:.0f}s"
+    if hanging:
+        late += f", as what was begun before has not ended: {', '.join(sorted(hanging))}"
+    names = [volume.name for volume in volumes if volume.name not in found]
+    if names:
+        raise VolumeFailed("FailedMount", *(troubles.get(name) or _failed(name, late) for name in names))
+    return found
+
+
+@contextmanager
+def _timed(pod: Pod, volume: Volume, figures: VolumeFigures) -> Iterator[None]:
+    """Tell how it went, unless it was given up: then nobody knows."""
+    began = trio.current_time()
+
+    def tell(*, succeeded: bool) -> None:
+        took = trio.current_time() - began
+        figures.tried(pod.metadata.uid, volume.name, plugin_name(volume), took, succeeded=succeeded)
+
+    try:
+        yield
+    except Exception:
+        tell(succeeded=False)
+        raise
+    tell(succeeded=True)
+
+
+def _failed(name: str, why: str) -> str:
+    return f'MountVolume.SetUp failed for volume "{name}" : {why}'

@@ -1,0 +1,75 @@
+"""Looks at a node, and what they are put together of, in a few words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from core.podkit import BOX, running
+from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
+from trikubelet.model.look import ContainerUsed, Look, NodeUsed, PodUsed, Used, VolumeUsed
+from trikubelet.model.runtime import PodObservation
+from trikubelet.model.usage import DeviceIo, FsUsage, Interface, NodeGauges, Pressure, Stall, Usage
+
+AT = "2026-11-21T12:00:00Z"
+AT_NS = parse_rfc3339(AT)
+ETH0 = Interface("eth0", 10, 11, 12, 13, 20, 21, 22, 23)
+DISK = FsUsage(AT_NS, 400, 4, 600, 1000, 96, 100)
+PRESSURE = Pressure(Stall(1.0, 2.0, 3.0, 4), Stall(0.5, 0.25, 0.0, 2))
+
+
+def usage(scale: int = 1, **more: Any) -> Usage:
+    """What something uses that has used that many seconds of a processor, and megabytes."""
+    fields: dict[str, Any] = {
+        "at_ns": AT_NS,
+        "cpu_ns": scale * SECOND_NS,
+        "memory_bytes": scale << 20,
+        "working_set_bytes": scale * 1000,
+        "rss_bytes": scale * 100,
+        "faults": scale * 10,
+        "major_faults": scale,
+    }
+    return Usage(**fields | more)
+
+
+def detailed(scale: int = 1) -> Usage:
+    """The same with all that Depth.METRICS finds."""
+    return usage(
+        scale, pressure={"cpu": PRESSURE}, processes=3, user_ns=2, system_ns=1, periods=9, throttled_periods=8,
+        throttled_ns=7 * SECOND_NS, cache_bytes=6, mapped_bytes=5, peak_bytes=4, kernel_bytes=14,
+        swap_limit_bytes=15, limit_hits=16, oom_kills=17, io=(DeviceIo("8:0", 1, 2, 3, 4),),
+    )  # fmt: skip
+
+
+def machine(scale: int = 100) -> NodeGauges:
+    """A machine of two processors and a gigabyte."""
+    return NodeGauges(
+        usage(scale, swap_bytes=5, processes=55), 1 << 30, 50, 2, AT_NS - SECOND_NS, 32768, (ETH0,), "6.1.0", 1, 1
+    )
+
+
+def look(*, of_pod: Usage | None = None, of_container: Usage | None = None, problem: str = "") -> Look:
+    """A node with one pod ``web`` of one container ``app``, which are told of by these usages."""
+    layer, logs = FsUsage(AT_NS, 7, 1), FsUsage(AT_NS, 30, 3)
+    app = ContainerUsed(
+        "app", "c1", "app:1", AT_NS - 5 * SECOND_NS, Used(of_container, 250) if of_container else None,
+        layer, logs, 500, 64 << 20, 512,
+    )  # fmt: skip
+    volumes = (
+        VolumeUsed("data", replace(DISK, used_bytes=200), claim="claim"),
+        VolumeUsed("scratch", FsUsage(AT_NS, 100, 10, 600, 1000, 96, 100), is_local=True),
+    )
+    pod = PodUsed(
+        "u1", "web", "default", AT_NS - 9 * SECOND_NS, "/kubepods/podu1", Used(of_pod, 300) if of_pod else None,
+        (ETH0,), (app,), volumes,
+    )  # fmt: skip
+    node = NodeUsed(
+        "n1", machine(), 1500, DISK, DISK, DISK, {"pods": Used(usage(50), 900)}, {"/kubepods": usage(50)}, "/dev/sda1"
+    )
+    return Look(AT_NS, node, (pod,), problem)
+
+
+def observed(*names: str, uid: str = "u1") -> PodObservation:
+    """A pod whose containers of these names run; their ids are the names and ``-0``."""
+    box = replace(BOX, uid=uid, created_at=AT_NS - SECOND_NS)
+    return PodObservation(uid, sandboxes=(box,), containers=tuple(running(name) for name in names))

@@ -1,0 +1,202 @@
+"""What the doctor makes of what it sees: one table per check."""
+
+from __future__ import annotations
+
+import pytest
+
+from trikubelet.core import doctor
+from trikubelet.core.doctor import RIGHTS, SYSCTLS, Disk, Finding, Renewal, Right, Severity
+from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
+from trikubelet.model.certificates import Certificate
+from trikubelet.model.runtime import RuntimeCondition, RuntimeInfo
+
+GOOD, WARNING, ERROR = Severity.GOOD, Severity.WARNING, Severity.ERROR
+ASKED_FOR, AT_START, BY_HAND = Renewal.ASKED_FOR, Renewal.AT_START, Renewal.BY_HAND
+NOW = parse_rfc3339("2026-11-21T12:00:00Z")
+DAY_NS = 24 * 3600 * SECOND_NS
+GIB = 1024**3
+
+
+def told(findings) -> list[tuple[Severity, str]]:
+    """Severities and words; whatever is wrong must come with a remedy."""
+    found = list(findings)
+    assert all(bool(one.remedy) is (one.severity is not GOOD) for one in found)
+    return [(one.severity, one.found) for one in found]
+
+
+def runtime(version: str = "2.2.0", ready: bool = True, network: bool = True, warning: str = "") -> RuntimeInfo:
+    conditions = (
+        RuntimeCondition("RuntimeReady", ready, "Starting", "not yet"),
+        RuntimeCondition("NetworkReady", network, "NoPlugin", "cni config uninitialized"),
+    )
+    return RuntimeInfo("containerd", version, "v1", conditions, warning)
+
+
+@pytest.mark.parametrize(
+    ("expected", "info"),
+    [
+        ([(GOOD, "containerd 2.2.0 at e")], runtime()),
+        ([(GOOD, "containerd 1.6.20~ds1 at e")], runtime("1.6.20~ds1")),
+        ([(WARNING, "containerd v1.5.9 at e is older than any it is tested with")], runtime("v1.5.9")),
+        ([(ERROR, "containerd 2.2.0 at e is not ready: Starting: not yet")], runtime(ready=False)),
+        ([(GOOD, "containerd 2.2.0 at e"), (WARNING, "lists too long")], runtime(warning="lists too long")),
+        ([(ERROR, "e: no socket")], None),
+    ],
+)
+def test_a_runtime_is_there_and_ready(expected: list[tuple[Severity, str]], info: RuntimeInfo | None) -> None:
+    assert expected == told(doctor.judge_runtime("e", info, "no socket"))
+
+
+@pytest.mark.parametrize(
+    ("expected", "remedy", "info", "networks"),
+    [
+        ((GOOD, "ready, by 10-net.conflist"), "", runtime(), ["10-net.conflist"]),
+        ((GOOD, "ready"), "", runtime(), []),
+        ((ERROR, "not ready: NoPlugin: cni config uninitialized"), "is empty", runtime(network=False), []),
+        ((ERROR, "not ready: NoPlugin: cni config uninitialized"), "/opt/cni/bin", runtime(network=False), ["a.conf"]),
+    ],
+)
+def test_pods_have_a_network(
+    expected: tuple[Severity, str], remedy: str, info: RuntimeInfo, networks: list[str]
+) -> None:
+    (finding,) = doctor.judge_network(info, networks)
+    assert [expected] == told([finding])
+    assert remedy in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("expected", "version", "controllers", "driver", "by_systemd"),
+    [
+        ((GOOD, "v2, driver systemd"), 2, {"cpu", "memory", "pids"}, "systemd", True),
+        ((GOOD, "v2, driver cgroupfs"), 2, {"cpu", "memory", "pids"}, "cgroupfs", False),
+        ((GOOD, "v1, driver cgroupfs"), 1, {"cpu", "memory", "pids"}, "cgroupfs", True),
+        (
+            (WARNING, "v2, and the driver is cgroupfs while systemd believes them its own"),
+            2,
+            {"cpu", "memory", "pids"},
+            "cgroupfs",
+            True,
+        ),
+        (
+            (WARNING, "v1, and the driver is systemd, which does not run this machine"),
+            1,
+            {"cpu", "memory", "pids"},
+            "systemd",
+            False,
+        ),
+        ((WARNING, "there is no controller memory and no pids: limits do not hold"), 2, {"cpu"}, "systemd", True),
+        ((WARNING, "none are mounted: limits do not hold"), 0, set(), "cgroupfs", False),
+    ],
+)
+def test_cgroups_can_limit(
+    expected: tuple[Severity, str], version: int, controllers: set[str], driver: str, by_systemd: bool
+) -> None:
+    assert [expected] == told(doctor.judge_cgroups(version, controllers, driver, by_systemd=by_systemd))
+
+
+@pytest.mark.parametrize(
+    ("expected", "swap", "refused"),
+    [
+        ((GOOD, "none"), 0, True),
+        ((WARNING, "512 MiB are on, and failSwapOn is true"), GIB // 2, True),
+        ((GOOD, "512 MiB are on, for pods: LimitedSwap"), GIB // 2, False),
+    ],
+)
+def test_swap_is_off_or_meant(expected: tuple[Severity, str], swap: int, refused: bool) -> None:
+    assert [expected] == told(doctor.judge_swap(swap, refused=refused, behaviour="LimitedSwap"))
+
+
+def test_each_sysctl_that_is_wrong_is_named_with_the_command_that_mends_it() -> None:
+    right = {name: wanted for name, (wanted, _) in SYSCTLS.items()}
+
+    assert [(GOOD, "as a node's should be")] == told(doctor.judge_sysctls(right))
+    assert [(GOOD, "as a node's should be")] == told(doctor.judge_sysctls(right | {"kernel.panic": None}))
+    (finding,) = doctor.judge_sysctls(right | {"net.ipv4.ip_forward": 0})
+    assert (WARNING, "sysctl -w net.ipv4.ip_forward=1, and a file in /etc/sysctl.d") == (
+        finding.severity,
+        finding.remedy,
+    )
+
+
+def test_a_port_is_free_or_taken() -> None:
+    assert [(GOOD, "10250 (port) is free")] == told(doctor.judge_port(10250, "port", taken=False))
+    assert [(ERROR, "10250 is taken: the agent will not start")] == told(doctor.judge_port(10250, "port", taken=True))
+    (finding,) = doctor.judge_port(10250, "port", taken=True)
+    assert "`ss -ltnp 'sport = :10250'` says who listens there: end that, or set port" == finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("expected", "newest", "synchronised", "in_cluster"),
+    [
+        ((GOOD, "kept right"), NOW, True, True),
+        ((GOOD, "not in the past"), NOW, None, True),
+        ((GOOD, "not in the past"), NOW, False, False),
+        ((WARNING, "nobody keeps it right"), NOW, False, True),
+        (
+            (ERROR, "it is 2026-11-21T12:00:00Z here, and there are files of 2026-11-22T12:00:00Z"),
+            NOW + DAY_NS,
+            True,
+            False,
+        ),
+    ],
+)
+def test_the_clock_does_not_lie_in_the_past_of_its_own_files(
+    expected: tuple[Severity, str], newest: int, synchronised: bool | None, in_cluster: bool
+) -> None:
+    found = doctor.judge_clock(NOW, newest, synchronised=synchronised, in_cluster=in_cluster)
+    assert [expected] == told(found)
+
+
+@pytest.mark.parametrize(
+    ("expected", "free", "inodes_free", "read_only"),
+    [
+        ((GOOD, "/r: 50 % are left"), 50 * GIB, 50, False),
+        ((GOOD, "/r: 10 % are left"), 10 * GIB, 5, False),
+        ((WARNING, "/r: 9 % are left, and a node should have 10 %"), 10 * GIB - 1, 50, False),
+        ((WARNING, "/r: 4 inodes are left, and a node should have 5 % of all"), 50 * GIB, 4, False),
+        ((ERROR, "/r is full: 63 MiB are left"), 64 * 1024**2 - 1, 50, False),
+        ((ERROR, "/r is read-only"), 50 * GIB, 50, True),
+    ],
+)
+def test_a_disk_has_room(expected: tuple[Severity, str], free: int, inodes_free: int, read_only: bool) -> None:
+    assert [expected] == told(doctor.judge_disk(Disk("/r", 100 * GIB, free, 100, inodes_free, read_only)))
+
+
+def test_a_file_system_that_counts_no_inodes_is_not_short_of_them() -> None:
+    assert [(GOOD, "/r: 50 % are left")] == told(doctor.judge_disk(Disk("/r", 100 * GIB, 50 * GIB, 0, 0, False)))
+
+
+@pytest.mark.parametrize(
+    ("expected", "days", "life", "renewal"),
+    [
+        ((GOOD, "c is good until 2026-11-28T12:00:00Z"), 7, 365, BY_HAND),
+        ((WARNING, "c ends on 2026-11-27T12:00:00Z"), 6, 365, AT_START),
+        ((GOOD, "c is good until 2026-11-22T12:00:00Z"), 1, 10, ASKED_FOR),
+        ((WARNING, "c ends on 2026-11-28T12:00:00Z"), 7, 100, ASKED_FOR),
+        ((ERROR, "c ended on 2026-11-21T12:00:00Z"), 0, 10, ASKED_FOR),
+        ((ERROR, "c ended on 2026-11-20T12:00:00Z"), -1, 10, BY_HAND),
+    ],
+)
+def test_a_certificate_holds_for_a_while(
+    expected: tuple[Severity, str], days: int, life: int, renewal: Renewal
+) -> None:
+    ends = NOW + days * DAY_NS
+    held = Certificate("n", (), ends - life * DAY_NS, ends)
+
+    assert [expected] == told(doctor.judge_certificate("c", held, NOW, renewal))
+
+
+def test_rights_that_are_missing_are_named() -> None:
+    assert [(GOOD, "https://s gives this node its rights")] == told(doctor.judge_rights("https://s", []))
+    refused = [RIGHTS[1], Right("list", "pods")]
+    assert [(ERROR, "https://s does not let it patch nodes/status, list pods")] == told(
+        doctor.judge_rights("https://s", refused)
+    )
+
+
+def test_the_worst_finding_counts() -> None:
+    made = {severity: Finding("x", severity, "y") for severity in Severity}
+
+    assert GOOD is doctor.worst([])
+    assert WARNING is doctor.worst([made[GOOD], made[WARNING], made[GOOD]])
+    assert ERROR is doctor.worst([made[ERROR], made[WARNING]])

@@ -1,0 +1,82 @@
+"""JSONPath templates: what kubectl's users write, and what comes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from trikubelet.core.jsonpath import parse_template, render
+
+PODS = {
+    "kind": "List",
+    "items": [
+        {
+            "metadata": {"name": "a", "labels": {"app.kubernetes.io/name": "web"}},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "restarts": 3},
+        },
+        {"metadata": {"name": "b"}, "status": {"phase": "Pending", "restarts": 0, "ready": False}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "template"),
+    [
+        ("plain", "plain"),
+        ("List", "{.kind}"),
+        ("List", "{kind}"),
+        ("List", "{$.kind}"),
+        ("a b", "{.items[*].metadata.name}"),
+        ("a b", "{..name}"),
+        ("a", "{.items[0].metadata.name}"),
+        ("b", "{.items[-1].metadata.name}"),
+        ("b", "{.items[1:].metadata.name}"),
+        ("a", "{.items[:1].metadata.name}"),
+        ("a b", "{.items[0,1]['metadata']['name']}"),
+        ("web", r"{.items[0].metadata.labels.app\.kubernetes\.io/name}"),
+        ("web", "{.items[0].metadata.labels['app.kubernetes.io/name']}"),
+        ("", "{.items[7].metadata.name}{.nothing.here}"),
+        ("3 0", "{.items[*].status.restarts}"),
+        ("false", "{.items[*].status.ready}"),
+        ('{"name":"b"}', "{.items[1].metadata}"),
+        ("True", '{.items[*].status.conditions[?(@.type=="Ready")].status}'),
+        ("a", "{.items[?(@.status.restarts>2)].metadata.name}"),
+        ("b", "{.items[?(@.status.restarts<=2)].metadata.name}"),
+        ("b", "{.items[?(@.status.phase!='Running')].metadata.name}"),
+        ("a", "{.items[?(@.metadata.labels)].metadata.name}"),
+        ("", "{.items[?(@.status.phase>2)].metadata.name}"),
+        ("a\tRunning\nb\tPending\n", r'{range .items[*]}{.metadata.name}{"\t"}{.status.phase}{"\n"}{end}'),
+        ("{}", "{'{}'}"),
+        ("[Ready];[];", "{range .items[*]}[{range .status.conditions[*]}{.type}{end}];{end}"),
+        ("Running 3", "{.items[0].status['phase','restarts']}"),
+    ],
+)
+def test_a_template_says_what_kubectl_says(said: str, template: str) -> None:
+    assert said == render(parse_template(template), PODS)
+
+
+def test_tuples_are_lists() -> None:
+    value = {"a": ({"n": 1}, {"n": 2})}
+
+    assert "2 1 2 2 1" == " ".join(
+        render(parse_template(template), value)
+        for template in ("{.a[?(@.n==2)].n}", "{.a[*].n}", "{.a[-1].n}", "{.a[:1].n}")
+    )
+
+
+@pytest.mark.parametrize(
+    ("why", "template"),
+    [
+        ("a brace without its other half", "{.kind"),
+        ("a brace without its other half", "x}"),
+        ("{end} without a {range}", "{end}"),
+        ("a {range} without its {end}", "{range .items[*]}x"),
+        ("is no step of a path", "{.a b}"),
+        ("is no step of a path", "{.a[1}"),
+        ("is neither a path, a number nor a quoted text", "{.a[?(@.x==yes)]}"),
+        ("[] chooses nothing", "{.a[]}"),
+    ],
+)
+def test_what_is_no_template_is_refused_with_the_reason(why: str, template: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the words are compared below
+        parse_template(template)
+    assert why in str(refused.value)

@@ -1,0 +1,62 @@
+"""The machine as /proc has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from trikubelet.core.stats.proc_files import interfaces, machine, of_machine, primary
+from trikubelet.model.usage import Interface, NodeGauges, Usage
+
+TEXTS = {
+    "stat": b"cpu  100 20 30 4000 500 6 7 8 90 9\ncpu0 1 2 3 4 5 6 7 8 9 0\n"
+    b"cpu1 1 2 3 4 5 6 7 8 9 0\nintr 5 6\nbtime 1700000000\n",
+    "meminfo": b"MemTotal: 1000 kB\nMemFree: 400 kB\nInactive(file): 100 kB\nAnonPages: 50 kB\n"
+    b"SwapTotal: 80 kB\nSwapFree: 30 kB\nHugePages_Total: 0\n",
+    "vmstat": b"pgfault 77\npgmajfault 3\n",
+    "loadavg": b"0.10 0.20 0.30 2/345 6789\n",
+    "sys/kernel/pid_max": b"32768\n",
+}
+NET_DEV = b"""Inter-|   Receive                                                |  Transmit (cut)
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop
+    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0
+  veth1: 1 2 3 4 0 0 0 0 5 6 7 8 0 0 0 0
+  eth0:4274303002 158270 1 2 0 0 0 0 12278274 107701 3 4 0 0 0 0
+"""
+ETH0 = Interface("eth0", 4274303002, 158270, 1, 2, 12278274, 107701, 3, 4)
+VETH = Interface("veth1", 1, 2, 3, 4, 5, 6, 7, 8)
+
+
+def test_the_machine_is_read_and_time_in_which_nothing_was_done_is_not_used() -> None:
+    usage = Usage(
+        at_ns=9,
+        cpu_ns=(100 + 20 + 30 + 6 + 7 + 8) * 10_000_000,
+        memory_bytes=600 * 1024,
+        working_set_bytes=500 * 1024,
+        rss_bytes=50 * 1024,
+        faults=77,
+        major_faults=3,
+        swap_bytes=50 * 1024,
+        processes=345,
+    )
+    wanted = NodeGauges(usage, 1000 * 1024, 80 * 1024, 2, 1_700_000_000 * 10**9, 32768, (ETH0,))
+    assert wanted == machine(TEXTS, 9, (ETH0,))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_machine_without_one_of_the_files_is_none(name: str) -> None:
+    with pytest.raises((KeyError, ValueError, IndexError)):
+        machine(TEXTS | {name: b""}, 9)
+
+
+def test_interfaces_are_read_without_the_loopback() -> None:
+    assert (VETH, ETH0) == interfaces(NET_DEV)
+    assert () == interfaces(b"")
+
+
+def test_the_machines_own_are_those_that_lead_away_from_its_pods() -> None:
+    assert (ETH0,) == of_machine((VETH, ETH0))
+
+
+@pytest.mark.parametrize(("first", "found"), [(ETH0, (VETH, ETH0)), (VETH, (VETH,)), (None, ())])
+def test_one_interface_stands_for_all(first: Interface | None, found: tuple[Interface, ...]) -> None:
+    assert first == primary(found)

@@ -1,0 +1,152 @@
+"""What volumes made of data hold: keys, items, modes, what may be missing, and who may read a token."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from core.podkit import container, pod
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.volume_files import (
+    VolumeFile,
+    config_map_files,
+    downward_files,
+    path_problem,
+    secret_file,
+    secret_files,
+    sources_of,
+)
+from trikubelet.model import k8s
+
+META = k8s.ObjectMeta(name="o")
+MAP = k8s.ConfigMap(metadata=META, data={"a": "é", "b": "B"}, binary_data={"c": base64.b64encode(b"\xff").decode()})
+SECRET = k8s.Secret(metadata=META, data={"a": base64.b64encode(b"hidden").decode()})
+FACTS = NodeFacts("n", allocatable={"cpu": 4000, "memory": 1 << 30})
+
+
+def config(*items: k8s.KeyToPath, optional: bool | None = None) -> k8s.ConfigMapProjection:
+    return k8s.ConfigMapProjection(name="o", items=items, optional=optional)
+
+
+def item(key: str, path: str, mode: int | None = None) -> k8s.KeyToPath:
+    return k8s.KeyToPath(key=key, path=path, mode=mode)
+
+
+def test_every_key_is_a_file_whatever_its_data_is() -> None:
+    assert {
+        "a": VolumeFile("é".encode(), 0o644),
+        "b": VolumeFile(b"B", 0o644),
+        "c": VolumeFile(b"\xff", 0o644),
+    } == config_map_files(pod(), config(), MAP, 0o644)
+    assert {"a": VolumeFile(b"hidden", 0o400)} == secret_files(pod(), k8s.SecretProjection(name="o"), SECRET, 0o400)
+
+
+def test_items_name_the_keys_wanted_with_their_paths_and_modes() -> None:
+    wanted = config(item("a", "dir/a"), item("b", "x", 0o600))
+
+    assert {"dir/a": VolumeFile("é".encode(), 0o644), "x": VolumeFile(b"B", 0o600)} == config_map_files(
+        pod(), wanted, MAP, 0o644
+    )
+
+
+def test_what_is_missing_is_told_in_upstreams_words() -> None:
+    with pytest.raises(ValueError, match=r'^configmap "o" not found$'):
+        config_map_files(pod(), config(), None, 0o644)
+    with pytest.raises(ValueError, match=r'^secret "o" not found$'):
+        secret_files(pod(), k8s.SecretProjection(name="o"), None, 0o644)
+    with pytest.raises(ValueError, match=r"^configmap references non-existent config key: z$"):
+        config_map_files(pod(), config(item("z", "z")), MAP, 0o644)
+    with pytest.raises(ValueError, match=r"^references non-existent secret key: z$"):
+        secret_files(pod(), k8s.SecretProjection(name="o", items=(item("z", "z"),)), SECRET, 0o644)
+
+
+def test_what_is_optional_may_be_missing() -> None:
+    assert {} == config_map_files(pod(), config(optional=True), None, 0o644)
+    assert {"b"} == config_map_files(pod(), config(item("z", "z"), item("b", "b"), optional=True), MAP, 0o644).keys()
+
+
+def test_a_secret_that_is_no_base64_is_refused() -> None:
+    with pytest.raises(ValueError, match="not base64"):
+        secret_files(pod(), k8s.SecretProjection(name="o"), k8s.Secret(metadata=META, data={"a": "%"}), 0o644)
+
+
+def test_facts_about_the_pod_are_files() -> None:
+    limits = k8s.ResourceRequirements(limits={"cpu": "250m"})
+    it = pod(container("c", resources=limits), meta={"labels": {"b": "2", "a": "1"}})
+    files = (
+        k8s.DownwardAPIVolumeFile(path="l", field_ref=k8s.ObjectFieldSelector(field_path="metadata.labels")),
+        k8s.DownwardAPIVolumeFile(
+            path="cpu",
+            mode=0o400,
+            resource_field_ref=k8s.ResourceFieldSelector(container_name="c", resource="limits.cpu", divisor="1m"),
+        ),
+    )
+
+    assert {"l": VolumeFile(b'a="1"\nb="2"', 0o644), "cpu": VolumeFile(b"250", 0o400)} == downward_files(
+        it, files, 0o644, FACTS
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"field_ref": k8s.ObjectFieldSelector(field_path="spec.nothing")}, "unsupported fieldPath: spec.nothing"),
+        ({"resource_field_ref": k8s.ResourceFieldSelector(container_name="x", resource="limits.cpu")}, "x not found"),
+        ({}, "neither"),
+    ],
+)
+def test_a_fact_that_there_is_not_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        downward_files(pod("c"), [k8s.DownwardAPIVolumeFile(path="f", **fields)], 0o644, FACTS)
+
+
+def user(uid: int | None) -> k8s.SecurityContext:
+    return k8s.SecurityContext(run_as_user=uid)
+
+
+@pytest.mark.parametrize(
+    ("it", "mode", "owner"),
+    [
+        (pod("a"), 0o644, None),
+        (pod("a", security_context=k8s.PodSecurityContext(fs_group=7)), 0o600, None),
+        (pod("a", "b", security_context=k8s.PodSecurityContext(run_as_user=5)), 0o600, 5),
+        (pod(container("a", security_context=user(5)), container("b", security_context=user(5))), 0o600, 5),
+        (pod(container("a", security_context=user(5)), "b"), 0o644, None),
+        (pod("a", init=(container("i", security_context=user(0)),)), 0o644, None),
+        (pod(container("a", security_context=user(0))), 0o600, 0),
+    ],
+)
+def test_a_token_is_for_the_one_user_or_the_group_where_there_is_one(it: k8s.Pod, mode: int, owner: int | None) -> None:
+    assert VolumeFile(b"t", mode, owner) == secret_file(it, b"t", 0o644)
+
+
+def test_all_four_kinds_are_lists_of_sources_and_only_config_maps_may_lie_on_a_disk() -> None:
+    made = [
+        k8s.Volume(name="v", config_map=k8s.ConfigMapVolumeSource(name="o", default_mode=0o600)),
+        k8s.Volume(name="v", secret=k8s.SecretVolumeSource(secret_name="o", optional=True)),
+        k8s.Volume(name="v", downward_api=k8s.DownwardAPIVolumeSource()),
+        k8s.Volume(name="v", projected=k8s.ProjectedVolumeSource(sources=(k8s.VolumeProjection(),) * 2)),
+    ]
+    read = [one for one in map(sources_of, made) if one is not None]
+
+    assert [(0o600, False, 1), (0o644, True, 1), (0o644, True, 1), (0o644, True, 2)] == [
+        (one.mode, one.in_memory, len(one.projections)) for one in read
+    ]
+    assert k8s.SecretProjection(name="o", optional=True) == read[1].projections[0].secret
+    assert sources_of(k8s.Volume(name="v", empty_dir=k8s.EmptyDirVolumeSource())) is None
+
+
+@pytest.mark.parametrize("path", ["a", "a/b", "a..b", "a/..b", ".a", "...".replace("...", "a...")])
+def test_a_path_below_the_volume_is_fine(path: str) -> None:
+    assert "" == path_problem(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/a", "..", "a/..", "../a", "..data", "..data/a", "...", "a//b", "./a", "a/", "."]
+)
+def test_a_path_that_could_lead_elsewhere_is_not(path: str) -> None:
+    assert path_problem(path)
+
+
+def test_a_file_does_not_show_what_it_holds() -> None:
+    assert "hidden" not in repr(VolumeFile(b"hidden", 0o644))

@@ -1,0 +1,28 @@
+"""The compiled module, and whether it is the one that these sources go with."""
+
+from __future__ import annotations
+
+import hashlib
+import runpy
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import trikubelet
+from trikubelet.core import compiled
+
+
+def test_a_binary_of_other_sources_is_refused_at_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = ModuleType("trikubelet._relist")
+    stale.__file__ = "/somewhere/_relist.abi3.so"
+    monkeypatch.setattr(trikubelet, "_relist", stale)
+
+    with pytest.raises(RuntimeError, match=r"/somewhere/_relist.abi3.so was built from other sources"):
+        runpy.run_path(compiled.__file__)
+
+
+def test_whoever_changes_the_face_of_the_binary_counts_its_number_up() -> None:
+    stub = Path(trikubelet.__path__[0], "_relist.pyi").read_bytes()
+
+    assert (5, "af75e5d819ceaf98") == (compiled.INTERFACE, hashlib.sha256(stub).hexdigest()[:16])

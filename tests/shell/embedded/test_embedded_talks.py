@@ -1,0 +1,97 @@
+"""Who talks to containers of the embedded runtime: attached clients, and commands whose client goes away, on each kind
+of isolation. What any runtime does is in ``contract.streaming_suite``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from contract.streaming_suite import LISTENS, SPEAKS, TERMINAL, talking, told
+from shell.embedded.embeddedkit import PREFIXES, gone, processes_with, running_apart
+from trikubelet.embedded.commands import PIECES_WAITING_MAX, Listener
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from shell.embedded.embeddedkit import Embedded
+
+
+@pytest.fixture(params=list(PREFIXES))
+async def embedded(request: pytest.FixtureRequest) -> AsyncIterator[Embedded]:
+    """A runtime of each kind."""
+    async with running_apart(request.param) as (found, _):
+        yield found
+
+
+async def test_who_attaches_talks_to_the_container_and_others_may_after_him(embedded: Embedded) -> None:
+    container_id = await embedded.start("while read a; do echo heard $a; done; echo deaf; sleep 1000", stdin=True)
+    for word in (b"one", b"two"):
+        async with talking(await embedded.runtime.attach_url(container_id, SPEAKS), SPEAKS) as socket:
+            assert b"\1" == await socket.message()
+            await socket.say(0, word + b"\n")
+            assert b"\1heard " + word + b"\n" == await socket.message()
+            await socket.say(255, b"\0")
+    assert ["heard one", "heard two"] == embedded.output()
+
+
+async def test_a_container_whose_stdin_is_for_one_hears_his_end(embedded: Embedded) -> None:
+    container_id = await embedded.start("cat; echo over; sleep 0.2", stdin=True, stdin_once=True)
+
+    out, _, status = await told(await embedded.runtime.attach_url(container_id, SPEAKS), SPEAKS, b"all of it\n")
+
+    assert (b"all of it\nover\n", "Success") == (out, status["status"])
+    assert 0 == (await embedded.exited(container_id)).exit_code
+
+
+async def test_a_command_ends_with_its_client(embedded: Embedded, tmp_path: Path) -> None:
+    container_id = await embedded.start("sleep 1000", envs=(("MARKER", str(tmp_path)),))
+    for streams in (SPEAKS, TERMINAL):
+        command = ["sh", "-c", f"export MARKER={tmp_path}-exec; echo on; sleep 1000 & wait"]
+        async with talking(await embedded.runtime.exec_url(container_id, command, streams), streams) as socket:
+            said = b""
+            while b"on" not in said:
+                said += await socket.message() or b""
+            assert processes_with(f"MARKER={tmp_path}-exec")
+        await gone(f"MARKER={tmp_path}-exec")
+    assert processes_with(f"MARKER={tmp_path}")
+
+
+async def test_a_command_may_end_while_it_is_told_more_than_it_wants(embedded: Embedded) -> None:
+    container_id = await embedded.start("sleep 1000")
+
+    url = await embedded.runtime.exec_url(container_id, ["head", "-c", "10"], SPEAKS)
+    out, _, status = await told(url, SPEAKS, b"x" * 5_000_000)
+
+    assert (b"x" * 10, "Success") == (out, status["status"])
+
+
+async def test_a_process_that_a_command_leaves_behind_does_not_keep_its_end_back(embedded: Embedded) -> None:
+    container_id = await embedded.start("sleep 1000")
+
+    url = await embedded.runtime.exec_url(container_id, ["sh", "-c", "echo said; (sleep 1000 &)"], LISTENS)
+    out, _, status = await told(url, LISTENS)
+
+    assert (b"said\n", "Success") == (out, status["status"])
+
+
+async def test_output_is_whole_for_a_client_that_takes_its_time(embedded: Embedded) -> None:
+    container_id = await embedded.start("sleep 1000")
+
+    url = await embedded.runtime.exec_url(container_id, ["sh", "-c", "head -c 3000000 /dev/zero"], LISTENS)
+    async with talking(url, LISTENS) as socket:
+        found = await socket.everything()
+
+    assert 3_000_000 == len(found[1])
+    assert "Success" == json.loads(found[3])["status"]
+
+
+def test_who_does_not_keep_up_hears_no_more_and_holds_up_nobody() -> None:
+    listener = Listener()
+    for number in range(PIECES_WAITING_MAX + 5):
+        assert (number > PIECES_WAITING_MAX) == listener.is_late
+        listener.tell("stdout", b"x")
+    assert PIECES_WAITING_MAX == listener.told.statistics().current_buffer_used

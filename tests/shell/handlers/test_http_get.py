@@ -1,0 +1,217 @@
+"""GET at real servers on loopback: what is sent, what is kept, what is followed, and how failures read."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from shell.handlers.serverkit import answer, free_port, serving
+from trikubelet.core.handlers import PROBE_AGENT, http_target
+from trikubelet.handlers.dial import words
+from trikubelet.handlers.network import NetworkHandlers
+from trikubelet.model import k8s
+from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+handlers = NetworkHandlers()
+
+
+def target(port: int, path: str = "/", scheme: str = "HTTP", host: str = "", **headers: str) -> HttpTarget:
+    """As a probe's handler would have it."""
+    given = tuple(k8s.HTTPHeader(name=name, value=value) for name, value in headers.items())
+    action = k8s.HTTPGetAction(port=port, path=path, scheme=scheme, host=host, http_headers=given)
+    return http_target(action, k8s.Container(name="c", image="i"), "127.0.0.1", PROBE_AGENT)
+
+
+def fields(request: bytes) -> Mapping[str, str]:
+    """The headers of a request as they came."""
+    head = request.split(b"\r\n\r\n")[0].decode()
+    return dict(line.split(": ", 1) for line in head.split("\r\n")[1:])
+
+
+async def test_the_request_says_who_asks_and_that_the_connection_ends() -> None:
+    async with serving(answer(200, b"ok\n")) as script:
+        assert HttpAnswer(200, b"ok\n") == await handlers.http_get(target(script.port, "/healthz?full=1"))
+
+    assert script.requests[0].startswith(b"GET /healthz?full=1 HTTP/1.1\r\n")
+    assert {
+        "Host": f"127.0.0.1:{script.port}",
+        "User-Agent": "kube-probe/1.36",
+        "Accept": "*/*",
+        "Connection": "close",
+    } == fields(script.requests[0])
+
+
+async def test_headers_of_the_handler_replace_ours() -> None:
+    async with serving(answer()) as script:
+        asked = target(script.port, Host="front.example", Accept="text/plain", **{"User-Agent": "me", "X-One": "1"})
+        await handlers.http_get(asked)
+
+    assert {
+        "Host": "front.example",
+        "Accept": "text/plain",
+        "User-Agent": "me",
+        "X-One": "1",
+        "Connection": "close",
+    } == fields(script.requests[0])
+
+
+async def test_a_header_outside_of_ascii_goes_out_in_utf_8() -> None:
+    async with serving(answer()) as script:
+        await handlers.http_get(target(script.port, **{"X-Greeting": "grüß dich"}))
+
+    assert "grüß dich" == fields(script.requests[0])["X-Greeting"]
+
+
+async def test_a_body_is_kept_to_its_first_ten_kibibytes() -> None:
+    async with serving(answer(200, b"x" * 50_000)) as script:
+        found = await handlers.http_get(target(script.port))
+
+    assert 10 * 1024 == len(found.body)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\nabcde",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde",
+    ],
+    ids=["chunked", "until the end", "after a continue"],
+)
+async def test_a_body_ends_as_the_server_says(said: bytes) -> None:
+    async with serving(said) as script:
+        assert HttpAnswer(200, b"abcde") == await handlers.http_get(target(script.port))
+
+
+async def test_redirects_to_the_same_host_are_followed() -> None:
+    first = answer(302, b"", "Location: /second?x=1")
+    async with serving(first, answer(307, b"", "Location: http://127.0.0.1:PORT/third"), answer(204)) as script:
+        assert 204 == (await handlers.http_get(target(script.port, "/first", Host="named"))).status
+
+    paths = [request.split(b" ")[1] for request in script.requests]
+    assert [b"/first", b"/second?x=1", b"/third"] == paths
+    assert ["named", "named", f"127.0.0.1:{script.port}"] == [fields(r)["Host"] for r in script.requests]
+
+
+async def test_a_redirect_to_another_host_is_the_answer() -> None:
+    async with serving(answer(301, b"go away", "Location: http://elsewhere.example/")) as script:
+        assert HttpAnswer(301, b"go away") == await handlers.http_get(target(script.port))
+
+
+async def test_redirects_without_end_are_given_up() -> None:
+    async with serving(answer(302, b"", "Location: /again")) as script:
+        with pytest.raises(Unreachable, match=r'^Get "http://.*/again": stopped after 10 redirects$'):
+            await handlers.http_get(target(script.port))
+
+    assert 11 == len(script.requests)
+
+
+async def test_nobody_there_is_told_in_words_an_operator_knows() -> None:
+    port = free_port()
+    with pytest.raises(Unreachable) as told:
+        await handlers.http_get(target(port, "/x"))
+
+    assert f'Get "http://127.0.0.1:{port}/x": dial tcp 127.0.0.1:{port}: connect: connection refused' == str(told.value)
+
+
+async def test_a_name_where_nobody_listens_is_told_in_the_systems_words() -> None:
+    with pytest.raises(Unreachable) as told:
+        await handlers.http_get(target(port := free_port(), host="localhost"))
+
+    assert f'Get "http://localhost:{port}/": dial tcp localhost:{port}: connection refused' == str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"", "EOF"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "transport connection broken: illegal status line: 'SSH-2.0-OpenSSH'$"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc", "transport connection broken"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, "transport connection broken"),
+    ],
+    ids=["nothing", "no HTTP", "half a body", "a head without end"],
+)
+async def test_what_is_no_answer_is_a_failure(said: bytes, why: str) -> None:
+    async with serving(said) as script:
+        with pytest.raises(Unreachable, match=why):
+            await handlers.http_get(target(script.port))
+
+
+async def test_https_is_spoken_with_a_certificate_nobody_trusts(own_tls: ssl.SSLContext) -> None:
+    async with serving(answer(200, b"secret"), tls=own_tls) as script:
+        found = await handlers.http_get(target(script.port, scheme="HTTPS"))
+
+    assert HttpAnswer(200, b"secret") == found
+
+
+async def test_https_where_plain_http_is_spoken_is_told_apart() -> None:
+    async with serving(answer(400, b"plain")) as script:
+        with pytest.raises(NotTls, match="server gave HTTP response to HTTPS client"):
+            await handlers.http_get(target(script.port, scheme="HTTPS"))
+
+
+async def test_https_where_something_else_is_spoken_is_a_failure() -> None:
+    async with serving(b"220 mail.example ESMTP\r\n") as script:
+        with pytest.raises(Unreachable, match="tls: ") as told:
+            await handlers.http_get(target(script.port, scheme="HTTPS"))
+
+    assert not isinstance(told.value, NotTls)
+
+
+async def test_a_host_may_be_a_name() -> None:
+    async with serving(answer(200)) as script:
+        assert 200 == (await handlers.http_get(target(script.port, host="localhost"))).status
+
+
+async def test_giving_up_closes_the_connection() -> None:
+    """A server that never answers sees the end of a client that was cancelled."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    seen = trio.Event()
+
+    async def silent(stream: trio.abc.Stream) -> None:
+        await stream.receive_some(65536)
+        asking.cancel()
+        assert not await stream.receive_some(65536)
+        seen.set()
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(trio.serve_listeners, silent, listeners)
+        with trio.CancelScope() as asking:
+            await handlers.http_get(target(listeners[0].socket.getsockname()[1]))
+        assert asking.cancelled_caught
+        await seen.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_tcp_connection_is_opened_and_closed() -> None:
+    async with serving(b"") as script:
+        await handlers.tcp_connect("127.0.0.1", script.port)
+
+    with pytest.raises(Unreachable, match=r"^dial tcp 127\.0\.0\.1:\d+: connect: connection refused$"):
+        await handlers.tcp_connect("127.0.0.1", free_port())
+
+
+async def test_what_can_be_no_name_is_a_failure() -> None:
+    with pytest.raises(Unreachable, match="dial tcp"):
+        await handlers.tcp_connect("a" * 70 + ".example", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("connection refused", OSError(errno.ECONNREFUSED, "all attempts to connect to x failed")),
+        ("name or service not known", socket.gaierror(socket.EAI_NONAME, "Name or service not known")),
+        ("[SSL: OLD] wrong version number", ssl.SSLError(1, "[SSL: OLD] wrong version number")),
+        ("EOF occurred in violation of protocol", ssl.SSLEOFError(8, "EOF occurred in violation of protocol")),
+    ],
+)
+def test_an_error_is_told_in_the_words_of_who_knows_it(said: str, error: OSError) -> None:
+    assert said == words(error)

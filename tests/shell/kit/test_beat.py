@@ -1,0 +1,61 @@
+"""Many tasks, one timer."""
+
+from __future__ import annotations
+
+import math
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+import trio.testing
+
+from trikubelet.kit.beat import Beat
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from trio.testing import MockClock
+
+
+@asynccontextmanager
+async def beating(seconds: float = 0.1) -> AsyncIterator[Beat]:
+    beat = Beat(seconds)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(beat.run)
+        yield beat
+        nursery.cancel_scope.cancel()
+
+
+async def woken(beat: Beat, at: float) -> float:
+    """When a task that is to be woken then is woken."""
+    event = trio.Event()
+    beat.wake_at(at, event)
+    await event.wait()
+    return trio.current_time()
+
+
+async def test_who_waits_is_woken_at_the_first_beat_after_its_time(autojump_clock: MockClock) -> None:
+    async with beating() as beat:
+        assert [0.3, 0.4, 0.4] == [round(await woken(beat, at), 6) for at in (0.21, 0.4, 0.1)]
+        assert 0 == len(beat)
+
+
+async def test_those_of_one_beat_are_woken_together_and_an_earlier_one_before_them(autojump_clock: MockClock) -> None:
+    times: dict[float, float] = {}
+
+    async def wait(at: float) -> None:
+        times[at] = round(await woken(beat, at), 6)
+
+    async with beating() as beat, trio.open_nursery() as nursery:
+        for at in (10.01, 10.05, 3600.0, 5.0):
+            nursery.start_soon(wait, at)
+            await trio.testing.wait_all_tasks_blocked()
+
+    assert {10.01: 10.1, 10.05: 10.1, 3600.0: 3600.0, 5.0: 5.0} == times
+
+
+async def test_nobody_is_woken_a_hair_too_soon(autojump_clock: MockClock) -> None:
+    async with beating(0.025) as beat:
+        for number in range(1, 2000):
+            at = math.nextafter(number * 0.025, math.inf)
+            assert await woken(beat, at) >= at

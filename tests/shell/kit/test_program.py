@@ -1,0 +1,89 @@
+"""Programs that answer on their standard output: told, heard, and ended."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from functools import partial
+
+import pytest
+import trio
+
+from trikubelet.kit import program
+from trikubelet.kit.program import NotStarted, ProgramFailed, run_program
+
+pytestmark = pytest.mark.slow
+
+
+run = partial(run_program, run_seconds_max=60.0)
+
+
+def python(text: str) -> list[str]:
+    return [sys.executable, "-S", "-c", f"import os, sys, time\n{text}"]
+
+
+async def test_it_is_told_something_in_its_own_environment_and_its_answer_is_heard() -> None:
+    answer = await run(
+        python("print(os.environ['A'], sys.stdin.read().upper(), end='')"), {**os.environ, "A": "b"}, b"question"
+    )
+    assert b"b QUESTION" == answer
+
+
+async def test_one_that_does_not_listen_is_no_trouble() -> None:
+    assert b"x" == await run(python("print('x', end='')"), os.environ, b"q" * 1_000_000)
+
+
+async def test_only_so_much_of_what_it_says_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "OUTPUT_BYTES_MAX", 10)
+    assert b"x" * 10 == await run(python("sys.stdout.write('x' * 200_000)"), os.environ)
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        ("ended with 3: no such registry", "print('no such registry', file=sys.stderr); sys.exit(3)"),
+        ("ended with 1: it says nothing on stderr", "sys.exit(1)"),
+        ("ended with -9: it says nothing on stderr", "os.kill(os.getpid(), 9)"),
+    ],
+)
+async def test_one_that_fails_is_quoted(expected: str, text: str) -> None:
+    with pytest.raises(ProgramFailed) as failed:
+        await run(python(text), os.environ)
+    assert expected == str(failed.value)
+
+
+async def test_one_that_is_not_there_is_told_apart() -> None:
+    with pytest.raises(NotStarted, match="cannot be started: No such file or directory"):
+        await run(["/no/such/program"], os.environ)
+
+
+async def test_one_that_hangs_is_killed() -> None:
+    with trio.fail_after(20), pytest.raises(ProgramFailed, match=r"has not ended within 0\.5 s"):
+        await run_program(python("time.sleep(600)"), os.environ, run_seconds_max=0.5)
+
+
+async def test_a_child_that_holds_the_pipes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "LEFT_OVER_SECONDS_MAX", 0.1)
+    text = "print('x', end='', flush=True)\nif os.fork() == 0: time.sleep(20)"
+    with trio.fail_after(15):
+        assert b"x" == await run(python(text), os.environ)
+
+
+async def test_one_that_ended_in_time_is_heard_though_its_child_holds_the_pipes_beyond(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(program, "LEFT_OVER_SECONDS_MAX", 5.2)
+    with trio.fail_after(20):
+        assert b"x\n" == await run_program(["/bin/sh", "-c", "echo x; sleep 15 &"], os.environ, run_seconds_max=5)
+
+
+async def test_one_that_hangs_and_may_not_be_killed_is_told_as_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed_by_its_owner(group: int, number: int) -> None:
+        kill(group, number)
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    kill = os.killpg
+    monkeypatch.setattr(os, "killpg", killed_by_its_owner)
+    with trio.fail_after(20), pytest.raises(ProgramFailed, match=r"has not ended within 0\.5 s"):
+        await run_program(["/bin/sleep", "600"], os.environ, run_seconds_max=0.5)

@@ -1,0 +1,57 @@
+"""Whatever a server sends, what comes of it is an error of the API's: anything else would end the agent."""
+
+from __future__ import annotations
+
+import pytest
+
+from trikubelet.kube.errors import error_of_answer
+from trikubelet.kube.items import change_of, item_of, page_of
+from trikubelet.model.api_errors import ApiBusy, ApiError, ApiFailure
+
+DEEP = b"[" * 200_000 + b"]" * 200_000
+DAMAGED = [
+    pytest.param(b'{"metadata":{"name":"\xff\xfe","resourceVersion":"1"}}', id="bytes that are no UTF-8"),
+    pytest.param(b'{"metadata":{"name":"a","resourceVersion":"1"},"spec":' + DEEP + b"}", id="nesting without end"),
+    pytest.param(b'{"metadata":{"name":7,"resourceVersion":"1"}}', id="another type"),
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_object_is_a_failure(text: bytes) -> None:
+    with pytest.raises(ApiFailure):
+        item_of(text)
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_list_is_a_failure(text: bytes) -> None:
+    with pytest.raises(ApiFailure):
+        list(page_of(b'{"metadata":{"resourceVersion":"1"},"items":[' + text + b"]}").items)
+
+
+@pytest.mark.parametrize("kind", [b"ADDED", b"BOOKMARK"])
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_change_is_a_failure(kind: bytes, text: bytes) -> None:
+    with pytest.raises(ApiFailure):
+        change_of(b'{"type":"' + kind + b'","object":' + text + b"}")
+
+
+@pytest.mark.parametrize("kind", [b"ADDED", b"DELETED", b"BOOKMARK"])
+def test_a_change_without_a_version_is_a_failure(kind: bytes) -> None:
+    with pytest.raises(ApiFailure, match="has no version"):
+        change_of(b'{"type":"' + kind + b'","object":{"metadata":{"name":"a"}}}')
+
+
+@pytest.mark.parametrize("member", [b'"message":"\xff"', b'"x":' + DEEP, b'"code":' + b"9" * 5000, b'"details":7'])
+@pytest.mark.parametrize("code", [404, 429, 500])
+def test_a_damaged_status_is_an_error_all_the_same(code: int, member: bytes) -> None:
+    assert isinstance(error_of_answer(code, {}, b'{"kind":"Status",' + member + b"}"), ApiError)
+
+
+@pytest.mark.parametrize(
+    ("headers", "details"), [({}, b"9" * 400), ({"retry-after": "9" * 400}, b"0"), ({"retry-after": "9" * 5000}, b"0")]
+)
+def test_a_pause_that_is_no_time_anybody_means_is_a_day(headers: dict[str, str], details: bytes) -> None:
+    found = error_of_answer(429, headers, b'{"kind":"Status","details":{"retryAfterSeconds":' + details + b"}}")
+
+    assert isinstance(found, ApiBusy)
+    assert 24 * 3600 == found.after

@@ -1,0 +1,126 @@
+"""What an informer keeps: lists and changes as the server tells them, and as it does not but might."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trikubelet.kube.known import Known, Listing
+from trikubelet.model.api import Change, ChangeKind, Item, Unread
+
+
+def decode(raw: bytes) -> str:
+    """An object that is its own text."""
+    if raw == b"broken":
+        raise ValueError("broken")
+    return raw.decode()
+
+
+def item(name: str, version: int, raw: bytes = b"", uid: str = "u1") -> Item:
+    """An object whose text is its version."""
+    return Item("", name, uid, str(version), raw or str(version).encode())
+
+
+def added(name: str, version: int, raw: bytes = b"", uid: str = "u1") -> Change:
+    return Change(ChangeKind.ADDED, item(name, version, raw, uid))
+
+
+def modified(name: str, version: int, raw: bytes = b"") -> Change:
+    return replace(added(name, version, raw), kind=ChangeKind.MODIFIED)
+
+
+def deleted(name: str, version: int) -> Change:
+    return replace(added(name, version), kind=ChangeKind.DELETED)
+
+
+def known(*items: Item, version: int) -> Known[str]:
+    """What is known after a list."""
+    result = Known("things", decode)
+    listing = Listing(result)
+    listing.add(items)
+    result.adopt(listing, str(version))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param([added("a", 5), added("b", 3)], {"a": "5", "b": "3"}, id="they come in no order"),
+        pytest.param([added("a", 5), modified("a", 7)], {"a": "7"}, id="what happened meanwhile comes after them"),
+        pytest.param([added("a", 5), modified("a", 7), added("a", 5)], {"a": "7"}, id="nothing goes back"),
+        pytest.param([added("a", 5), deleted("a", 8)], {}, id="what goes meanwhile is gone"),
+        pytest.param([added("a", 5), deleted("a", 8), added("a", 5)], {}, id="and does not come again"),
+        pytest.param([added("a", 5), deleted("a", 8), added("a", 9, uid="u2")], {"a": "9"}, id="but another may"),
+        pytest.param([added("a", 5), modified("a", 7, b"broken")], {"a": "5"}, id="what breaks meanwhile stays"),
+        pytest.param([added("a", 5, b"broken")], {}, id="what nobody could read is not there"),
+    ],
+)
+def test_a_watch_that_begins_with_all_objects_gathers_them(changes: list[Change], expected: dict[str, str]) -> None:
+    fresh = Known("things", decode)
+    listing = Listing(fresh)
+
+    for change in changes:
+        listing.take(change)
+    keys = fresh.adopt(listing, "10")
+
+    assert expected == {name: thing for (_, name), thing in fresh.objects.items()}
+    assert {*expected, *(name for _, name in fresh.faults())} == {name for _, name in keys}
+
+
+def test_a_change_is_told_once() -> None:
+    things = known(item("a", 5), version=10)
+
+    assert (("", "a"),) == things.take(modified("a", 11))
+    assert () == things.take(modified("a", 11))
+    assert (("", "a"),) == things.take(deleted("a", 12))
+    assert () == things.take(modified("a", 11))
+    assert {} == things.objects
+
+
+def test_the_end_of_what_nobody_knew_is_no_news() -> None:
+    things = known(version=10)
+
+    assert () == things.take(deleted("a", 11))
+    assert "11" == things.version
+
+
+def test_a_bookmark_only_moves_the_version() -> None:
+    things = known(item("a", 5), version=10)
+
+    assert () == things.take(Change(ChangeKind.BOOKMARK, Item("", "", "", "99", b"{}")))
+    assert () == things.take(Change(ChangeKind.BOOKMARK, Item("", "", "", "98", b"{}")))
+
+    assert ("99", {("", "a"): "5"}) == (things.version, things.objects)
+
+
+def test_another_object_of_the_name_that_cannot_be_read_is_not_the_old_one() -> None:
+    things = known(item("a", 5), item("b", 6), version=10)
+    listing = Listing(things)
+
+    things.take(added("a", 11, b"broken", uid="u2"))
+    assert {("", "b"): "6"} == things.objects
+
+    listing.add([item("b", 12, b"broken", uid="u2")])
+    things.adopt(listing, "12")
+    assert {} == things.objects
+    assert {("", "b"): Unread("u2", "broken")} == things.faults()
+
+
+def test_a_fault_is_over_when_the_object_can_be_read_again() -> None:
+    things = known(item("a", 5), version=10)
+
+    things.take(modified("a", 11, b"broken"))
+    assert ({("", "a"): "5"}, ["broken"]) == (things.objects, [one.why for one in things.faults().values()])
+    things.take(modified("a", 12))
+    assert ({("", "a"): "12"}, {}) == (things.objects, things.faults())
+
+
+def test_an_object_without_end_is_one_that_cannot_be_read() -> None:
+    def sink(_: bytes) -> str:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    things = Known("things", sink)
+
+    assert (("", "a"),) == things.take(added("a", 11))
+    assert {("", "a"): Unread("u1", "maximum recursion depth exceeded")} == things.faults()

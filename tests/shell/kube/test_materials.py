@@ -1,0 +1,110 @@
+"""Certificates of a kubeconfig that cannot be used: each is named by its field, its file and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shell.kube.apikit import client_pem
+from trikubelet.kube.materials import Materials, MaterialUnusable
+from trikubelet.model.kubeconfig import ClusterAccess, File, KeyPair, Origin, Server
+
+if TYPE_CHECKING:
+    from trustme import CA
+
+    from trikubelet.model.kubeconfig import Material
+
+ORIGIN = Origin("/etc/k.conf", "clusters[0].cluster", "users[1].user")
+CERTIFICATE, KEY = "users[1].user[client-certificate", "users[1].user[client-key"
+AUTHORITY = "clusters[0].cluster[certificate-authority"
+OTHER_KEY = "the certificate belongs to another key"
+
+
+class Given:
+    """Texts by their names, as data or as files below a directory."""
+
+    def __init__(self, authority: CA, directory: Path, *, as_data: bool) -> None:
+        issued = authority.issue_cert(common_name="a")
+        self._texts = {
+            "certificate": issued.cert_chain_pems[0].bytes(),
+            "key": issued.private_key_pem.bytes(),
+            "other": authority.issue_cert(common_name="b").private_key_pem.bytes(),
+            "authority": authority.cert_pem.bytes(),
+            "rubbish": b"-----BEGIN RUBBISH",
+            "empty": b" \n",
+        }
+        self._directory = directory
+        self._as_data = as_data
+
+    def __getitem__(self, name: str) -> Material:
+        if self._as_data:
+            return self._texts[name]
+        path = self._directory / name
+        if name in self._texts:
+            path.write_bytes(self._texts[name])
+        return File(str(path))
+
+
+def fault(certificate: Material, key: Material, ca: Material) -> str:
+    access = ClusterAccess(Server("https://x", ca), KeyPair(certificate, key), origin=ORIGIN)
+    materials = Materials(access)
+    with pytest.raises(MaterialUnusable) as caught:
+        materials.made(materials.read(0), None)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "ca", "field", "wrong", "why"),
+    [
+        ("certificate", "nowhere", "authority", KEY, "nowhere", "No such file or directory (put the file there"),
+        ("certificate", "other", "authority", KEY, "other", f"{OTHER_KEY} (give the key that the certificate was"),
+        ("certificate", "certificate", "authority", KEY, "certificate", "there is no key in it"),
+        ("nowhere", "key", "authority", CERTIFICATE, "nowhere", "No such file or directory"),
+        ("empty", "key", "authority", CERTIFICATE, "empty", "the file is empty"),
+        ("rubbish", "key", "authority", CERTIFICATE, "rubbish", "there is no certificate in it"),
+        (".", "key", "authority", CERTIFICATE, ".", "Is a directory (have a file there that this agent can read)"),
+        ("certificate", "key", "nowhere", AUTHORITY, "nowhere", "No such file or directory"),
+        ("certificate", "key", "rubbish", AUTHORITY, "rubbish", "there is no certificate in it"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_field(
+    certificate: str, key: str, ca: str, field: str, wrong: str, why: str, authority: CA, tmp_path: Path
+) -> None:
+    given = Given(authority, tmp_path, as_data=False)
+
+    expected = f'/etc/k.conf: {field}]: Invalid value: "{tmp_path / wrong}": {why}'
+    assert fault(given[certificate], given[key], given[ca]).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "ca", "field", "why"),
+    [
+        ("certificate", "other", "authority", KEY, f"{OTHER_KEY} (what it is is not shown) (give the key that the"),
+        ("rubbish", "key", "authority", CERTIFICATE, "there is no certificate in it"),
+        ("certificate", "key", "rubbish", AUTHORITY, "there is no certificate in it"),
+    ],
+)
+def test_data_that_cannot_be_used_is_named_by_its_field_and_not_shown(
+    certificate: str, key: str, ca: str, field: str, why: str, authority: CA, tmp_path: Path
+) -> None:
+    given = Given(authority, tmp_path, as_data=True)
+
+    assert fault(given[certificate], given[key], given[ca]).startswith(
+        f"/etc/k.conf: {field}-data]: Invalid value: {why}"
+    )
+
+
+def test_what_has_not_changed_is_what_it_was_before(authority: CA, tmp_path: Path) -> None:
+    file = tmp_path / "both.pem"
+    file.write_bytes(client_pem(authority, "first"))
+    pair = KeyPair(File(str(file)), File(str(file)))
+    materials = Materials(ClusterAccess(Server("https://x", authority.cert_pem.bytes()), pair))
+
+    before = materials.made(materials.read(0), None)
+    assert before is materials.made(materials.read(100), before)
+    file.write_bytes(client_pem(authority, "second"))
+    after = materials.made(materials.read(200), before)
+    assert ["first", "second"] == [tls.certificate.common_name for tls in (before, after) if tls.certificate]
+    assert before.context is not after.context

@@ -1,0 +1,100 @@
+"""What is made of a server that did not do what it was asked: an outage, a no, or neither."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from trikubelet.kit.outage import Outage
+from trikubelet.kube.trouble import Trouble
+from trikubelet.model.api_errors import (
+    ApiBusy,
+    ApiError,
+    ApiFailure,
+    ApiLost,
+    ApiUnreachable,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NothingToShow,
+    ObjectExists,
+    ObjectMissing,
+    Refused,
+    Unauthorized,
+)
+
+if TYPE_CHECKING:
+    from trio.testing import MockClock
+
+
+@pytest.mark.parametrize("kind", [ApiUnreachable, ApiLost, ApiBusy, ApiFailure, trio.TooSlowError])
+async def test_a_server_that_is_away_or_in_trouble_is_an_outage(
+    kind: type[ApiError], autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = Outage("API server")
+
+    assert Trouble("asking", outage).note(kind("x"))
+    assert 0 == outage.since
+    assert 1 == len(caplog.messages)
+    assert caplog.messages[0].startswith("API server is away: asking: ")
+
+
+@pytest.mark.parametrize("kind", [Forbidden, Invalid, Refused])
+async def test_a_no_ends_an_outage_and_is_said_once_a_minute(
+    kind: type[ApiError], autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = Outage("API server")
+    trouble = Trouble("asking", outage)
+    trouble.note(ApiLost("x"))
+    caplog.clear()
+    for _ in range(120):
+        assert not trouble.note(kind("not you"))
+        await trio.sleep(1)
+
+    assert outage.since is None
+    assert ["The API server refuses asking: not you; asking again until it does not"] * 2 == caplog.messages
+
+
+@pytest.mark.parametrize("kind", [Conflict, ObjectExists, ObjectMissing])
+async def test_a_race_that_was_lost_ends_an_outage_and_is_said_once_it_is_lost_twice_in_a_row(
+    kind: type[ApiError], autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = Outage("API server")
+    trouble = Trouble("asking", outage)
+    for _ in range(120):
+        trouble.note(ApiLost("x"))
+        caplog.clear()
+        assert not trouble.note(kind("too late"))
+        assert ([], None) == (caplog.messages, outage.since)
+        trouble.note(kind("too late"))
+        caplog.clear()
+        trouble.worked()
+        trouble.note(kind("too late"))
+        assert [] == caplog.messages
+        await trio.sleep(60)
+    trouble.note(kind("too late again"))
+
+    assert ["The API server refuses asking: too late again; asking again until it does not"] == caplog.messages
+
+
+async def test_what_to_show_is_our_own_trouble_and_a_server_that_does_not_know_it_is_there(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    outage = Outage("API server")
+    trouble = Trouble("asking", outage)
+    trouble.note(ApiLost("x"))
+    await trio.sleep(7)
+    caplog.clear()
+
+    assert trouble.note(NothingToShow("no token"))
+    assert not trouble.note(Unauthorized("Unauthorized"))
+    assert outage.since is None
+    outage.worked()
+    assert [
+        "API server cannot be asked, which is not its fault: asking: no token",
+        "API server is back after 7 s and 1 failures",
+    ] == caplog.messages

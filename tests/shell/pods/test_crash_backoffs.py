@@ -1,0 +1,74 @@
+"""The back-offs that are kept: for whom, how many, and until when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from shell.pods.shellkit import Bench, until
+from trikubelet.core.restarts import BackoffLimits
+from trikubelet.pods.crash_backoffs import CrashBackoffs, Wait
+from trikubelet.pods.snapshot import Snapshot
+from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_host import VirtualClock
+
+if TYPE_CHECKING:
+    import pytest
+    from trio.testing import MockClock
+
+FIRST = Wait(10.0, 10.0)
+
+
+class Kept(CrashBackoffs):
+    """Room for three."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        super().__init__(BackoffLimits(), self.clock, kept_max=3)
+
+    def crashes(self, name: str) -> Wait | None:
+        """A pod's container has ended this moment and is to be started."""
+        return self.begin(pod(name, uid=name), container("app"), self.clock.now_ns())
+
+
+async def test_a_container_that_crashes_again_waits(autojump_clock: MockClock) -> None:
+    kept = Kept()
+
+    assert kept.crashes("web") is None
+    assert kept.crashes("web") == FIRST
+
+
+async def test_of_too_many_those_go_that_were_not_used_for_longest(autojump_clock: MockClock) -> None:
+    kept = Kept()
+    ended = kept.clock.now_ns()
+    for name in ("loops", "a", "b"):
+        kept.crashes(name)
+    await trio.sleep(10)
+    assert kept.begin(pod("loops", uid="loops"), container("app"), ended) is None  # its second start
+    kept.crashes("c")
+
+    assert kept.crashes("loops") == Wait(20.0, 20.0)
+    assert kept.crashes("b") == FIRST
+    assert kept.crashes("a") is None
+
+
+async def test_of_a_pod_that_is_gone_nothing_is_kept(autojump_clock: MockClock) -> None:
+    kept = Kept()
+    kept.crashes("web")
+    kept.crashes("other")
+    kept.forget("web")
+
+    assert kept.crashes("web") is None
+    assert kept.crashes("other") == FIRST
+
+
+async def test_a_pod_that_is_gone_is_forgotten(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[str] = []
+    monkeypatch.setattr(CrashBackoffs, "forget", lambda _, uid: forgotten.append(uid))
+    bench = Bench()
+    async with bench.agent(pod("crash", container("main", ["exit", "1", "1"])), pod("web")) as node:
+        await until(lambda: "main" in bench.running())
+        node.slots["file"].put(Snapshot((pod("web"),)))
+
+        await until(lambda: forgotten == ["uid-crash"])

@@ -1,0 +1,180 @@
+"""A pod that the node does not take fails with its reason and nothing of it starts; what runs is not asked again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+import trio
+
+from shell.pods.shellkit import Bench, phase, until
+from trikubelet.app.node import run_node
+from trikubelet.app.view import View
+from trikubelet.model import k8s
+from trikubelet.model.runtime_errors import RuntimeUnavailable
+from trikubelet.pods.snapshot import Snapshot
+from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_host import VirtualClock
+from trikubelet.testing.memory_runtime import MemoryRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trio.testing import MockClock
+
+    from trikubelet.model.runtime import RuntimeInfo
+
+
+def serving(name: str, port: int = 80, **fields: Any) -> k8s.Pod:
+    """A pod on a port of the node."""
+    return pod(name, container(ports=(k8s.ContainerPort(container_port=80, host_port=port),)), **fields)
+
+
+def strict(name: str, port: int = 80) -> k8s.Pod:
+    """A pod that only a runtime that gives groups strictly can run."""
+    bare = serving(name, port)
+    context = k8s.PodSecurityContext(supplemental_groups_policy="Strict")
+    return msgspec.structs.replace(bare, spec=msgspec.structs.replace(bare.spec, security_context=context))
+
+
+class Late(MemoryRuntime):
+    """A runtime that does not say for a while what it can do, nor (for another while) what it holds."""
+
+    status_at = lists_at = 0.0
+
+    async def info(self) -> RuntimeInfo:
+        """The world's, once it is time."""
+        if trio.current_time() < self.status_at:
+            raise RuntimeUnavailable("server is not initialized yet")
+        return await super().info()
+
+    async def list_sandboxes(self, pod_uid: str | None = None) -> Sequence[bytes]:
+        """The world's, once it is time."""
+        if trio.current_time() < self.lists_at:
+            raise RuntimeUnavailable("server is not initialized yet")
+        return await super().list_sandboxes(pod_uid)
+
+
+@pytest.mark.parametrize("sources", [("file",), ("file", "api")], ids=["all spoke", "the API server is away"])
+@pytest.mark.parametrize(("status", "lists"), [(10, 0), (0, 10), (10, 5), (5, 10)])
+async def test_nobody_is_refused_before_the_runtime_has_spoken(
+    autojump_clock: MockClock, status: float, lists: float, sources: tuple[str, ...]
+) -> None:
+    bench = Bench()
+    async with bench.agent(strict("old")):
+        await until(lambda: ["main"] == bench.running())
+    before = bench.world.all_containers()
+    late = Late(bench.world, bench.troubles)
+    late.status_at, late.lists_at = trio.current_time() + status, trio.current_time() + lists
+    node = bench.join(sources, late)
+    async with trio.open_nursery() as nursery:
+        # as a manifest's pods come, whatever the runtime does; the new one's edits come to a pod without a worker
+        node.slots["file"].put(Snapshot((strict("old"), strict("new", 81))))
+        await nursery.start(run_node, node)
+        await trio.sleep(1)
+        edited = msgspec.structs.replace(strict("new", 81).metadata, labels={"edited": "yes"})
+        node.slots["file"].put(Snapshot((strict("old"), msgspec.structs.replace(strict("new", 81), metadata=edited))))
+        await until(lambda: "Running" == phase(node, "uid-old") and "Running" == phase(node, "uid-new"))
+
+        assert {} == node.admission.refused
+        assert [] == [one for one in before if one not in bench.world.all_containers()]
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_waits_to_be_refused_has_no_worker_and_an_edit_does_not_get_him_one(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    late = Late(bench.world, bench.troubles)
+    late.status_at = trio.current_time() + 10
+    node = bench.join(runtime=late)
+    async with trio.open_nursery() as nursery:
+        node.slots["file"].put(Snapshot((serving("a"), serving("b"))))
+        await nursery.start(run_node, node)
+        await until(lambda: "Running" == phase(node, "uid-a"))
+        edited = msgspec.structs.replace(serving("b").metadata, labels={"edited": "yes"})
+        node.slots["file"].put(Snapshot((serving("a"), msgspec.structs.replace(serving("b"), metadata=edited))))
+        await trio.sleep(3)
+        assert ("uid-b" in node.workers, ["main"]) == (False, bench.running())
+        view = View(node, VirtualClock(), "n", "/logs", dict)
+        shown, waiting = (one.status or k8s.PodStatus() for one in view.pods())
+        assert ("", "Pending", "WaitsForRuntime") == (shown.reason, waiting.phase, waiting.reason)
+        assert "has not answered yet; unless it says otherwise" in waiting.message
+        assert waiting.message.endswith("node(s) didn't have free ports for the requested pod ports")
+        assert node.statuses.get("uid-b") is None, "what is not certain is told to nobody else"
+        assert view.pods()[1] is view.pods()[1]
+        await until(lambda: "Failed" == phase(node, "uid-b"))
+        assert "NodePorts" == (view.pods()[1].status or k8s.PodStatus()).reason
+        assert {"NodePorts": 1} == node.admission.refused
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_second_pod_on_a_port_fails_and_the_first_runs(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(serving("a"), serving("b")) as node:
+        await until(lambda: "Running" == phase(node, "uid-a") and node.workers.is_finished("uid-b"))
+
+        assert 1 == len(bench.running())
+        refused = node.statuses.get("uid-b")
+        assert refused is not None
+        assert ("Failed", "NodePorts") == (refused.phase, refused.reason)
+        assert refused.message.startswith("Pod was rejected: Predicate NodePorts failed")
+        assert ["NodePorts"] == [event.reason for event in node.events.about("uid-b")]
+
+
+async def test_the_port_is_free_again_once_its_pod_has_ended(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(serving("a")) as node:
+        await until(lambda: "Running" == phase(node, "uid-a"))
+        node.slots["file"].put(Snapshot(()))
+        await until(lambda: not bench.running() and "uid-a" not in node.workers)
+        node.slots["file"].put(Snapshot((serving("b"),)))
+        await until(lambda: "Running" == phase(node, "uid-b"))
+
+
+async def test_an_edited_manifest_has_the_port_of_the_pod_it_replaces(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(serving("a")) as node:
+        await until(lambda: "Running" == phase(node, "uid-a"))
+        node.slots["file"].put(Snapshot((serving("a", uid="edited"),)))
+        await until(lambda: "Running" == phase(node, "edited"))
+        assert 1 == len(bench.running())
+
+
+async def test_what_has_ended_is_not_refused_for_it(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    ended = msgspec.structs.replace(serving("b"), status=k8s.PodStatus(phase="Succeeded"))
+    async with bench.agent(serving("a"), ended) as node:
+        await until(lambda: "Running" == phase(node, "uid-a") and node.workers.is_finished("uid-b"))
+        assert "Succeeded" == phase(node, "uid-b")
+        assert () == node.events.about("uid-b")
+        assert {} == node.admission.refused
+
+
+async def test_housekeeping_which_may_see_a_pod_first_asks_too(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent() as node:
+        await until(lambda: node.desired.all_ready)
+        node.desired.replace("file", {one.metadata.uid: one for one in (serving("a"), serving("b"))})
+        node.housekeeping.compare()
+        assert ["NodePorts"] == [event.reason for event in node.events.about("uid-b")]
+
+
+async def test_a_pod_that_was_refused_is_forgotten_with_its_manifest(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(serving("a"), serving("b")) as node:
+        await until(lambda: "Failed" == phase(node, "uid-b"))
+        node.slots["file"].put(Snapshot((serving("a"),)))
+        await until(lambda: "uid-b" not in node.workers)
+        assert node.statuses.get("uid-b") is None
+
+
+async def test_what_runs_when_the_agent_starts_is_not_asked_again(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(serving("a"), serving("b", 81)) as node:
+        await until(lambda: 2 == len(bench.running()))
+    moved = (serving("b", 81), serving("a", 81))  # as if a rule had become stricter meanwhile
+    async with bench.agent(*moved) as node:
+        await until(lambda: "Running" == phase(node, "uid-a") and "Running" == phase(node, "uid-b"))
+        assert 2 == len(bench.running())

@@ -1,0 +1,173 @@
+"""What is concluded about one pod, and the task that asks: what counts, what is dropped, what a bug costs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from trikubelet.core.actions import Verdict
+from trikubelet.core.probes import ProbeKind
+from trikubelet.kit.barrier import InvariantBroken
+from trikubelet.kit.beat import Beat
+from trikubelet.model import k8s
+from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
+from trikubelet.probes.asking import Answer, Meaning, Question
+from trikubelet.probes.pod import PodProbes
+from trikubelet.probes.probe import ProbeTask
+from trikubelet.testing.builders import container, pod
+
+if TYPE_CHECKING:
+    from trio.testing import MockClock
+
+READY = (ProbeKind.READINESS, "main")
+ALIVE = (ProbeKind.LIVENESS, "main")
+PROBE = k8s.Probe(exec=k8s.ExecAction(command=("true",)), period_seconds=1, failure_threshold=1)
+POD = pod("web", container(readiness_probe=PROBE, liveness_probe=PROBE))
+WELL, ILL = Verdict.SUCCESS, Verdict.FAILURE
+
+
+def seen(id_: str, state: ContainerState = ContainerState.RUNNING) -> PodObservation:
+    return PodObservation("uid-web", containers=(ContainerStatus(id_, "main", 0, state, 1, 1),))
+
+
+class Subject:
+    """A pod's probes that were told what a test observed, and count what they concluded that was new."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self.probes = PodProbes(POD, {}, self._changed)
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def look(self, observed: PodObservation) -> None:
+        self.probes.look(POD, observed, {}, 10**9 * 60)
+
+
+async def test_an_answer_about_a_container_that_is_gone_is_dropped(autojump_clock: MockClock) -> None:
+    subject = Subject()
+    subject.look(seen("one"))
+    subject.look(seen("two"))
+    subject.probes.hear(READY, "one", WELL)
+
+    assert Verdict.FAILURE is subject.probes.verdicts.readiness["two"]
+    assert 0 == subject.changes
+
+
+async def test_a_container_that_ended_is_not_asked(autojump_clock: MockClock) -> None:
+    subject = Subject()
+    subject.look(seen("one"))
+    assert subject.probes.turn_of(READY) is not None
+    subject.look(seen("one", ContainerState.EXITED))
+    assert subject.probes.turn_of(READY) is None
+    subject.probes.hear(READY, "one", WELL)
+
+    assert 0 == subject.changes
+
+
+async def test_who_was_stopped_serves_no_more_though_the_next_one_answers_at_its_address(
+    autojump_clock: MockClock,
+) -> None:
+    subject = Subject()
+    subject.look(seen("one"))
+    subject.probes.hear(READY, "one", WELL)
+    subject.probes.stopped("one")
+    assert (ILL, 2) == (subject.probes.verdicts.readiness["one"], subject.changes)
+
+    subject.look(seen("one"))  # what the attempt that stopped it had observed before
+    assert subject.probes.turn_of(READY) is None
+    subject.probes.hear(READY, "one", WELL)
+    assert (ILL, 2) == (subject.probes.verdicts.readiness["one"], subject.changes)
+
+    subject.look(seen("two"))
+    subject.probes.hear(READY, "two", WELL)
+    assert (WELL, 3) == (subject.probes.verdicts.readiness["two"], subject.changes)
+
+
+async def test_only_what_means_something_for_the_pod_wakes_it(autojump_clock: MockClock) -> None:
+    subject = Subject()
+    subject.look(seen("one"))
+    for key, said, changes in ((ALIVE, WELL, 0), (READY, WELL, 1), (READY, WELL, 1), (READY, ILL, 2), (ALIVE, ILL, 3)):
+        subject.probes.hear(key, "one", said)
+        assert changes == subject.changes
+
+
+async def test_who_is_being_stopped_is_not_killed_for_what_was_asked_before(autojump_clock: MockClock) -> None:
+    subject = Subject()
+    subject.look(seen("one"))
+    subject.probes.end()
+    subject.probes.hear(ALIVE, "one", ILL)
+    subject.probes.hear(READY, "one", WELL)
+
+    assert (WELL, WELL) == (subject.probes.verdicts.liveness["one"], subject.probes.verdicts.readiness["one"])
+    subject.look(seen("two"))
+    assert WELL is subject.probes.verdicts.liveness["two"]
+
+
+class Asked:
+    """Questions that are answered as a test says, one after another; then no more."""
+
+    def __init__(self, *answers: Answer | Exception) -> None:
+        self._answers = list(answers)
+        self.times: list[float] = []
+
+    def question(self, *_: object) -> Question:
+        return Question(self._never, 1.0, "")
+
+    async def _never(self) -> Answer:
+        raise AssertionError
+
+    async def answer(self, _: Question) -> Answer:
+        self.times.append(trio.current_time())
+        if not self._answers:
+            await trio.sleep_forever()
+        answer = self._answers.pop(0)
+        await trio.lowlevel.checkpoint()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def record(self, *_: object) -> None:
+        """An event; nobody reads it."""
+
+
+async def run(asked: Asked, subject: Subject, seconds: float) -> None:
+    beat = Beat(0.025)
+    task = ProbeTask(READY, subject.probes, asked, asked, beat)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(beat.run)
+        nursery.start_soon(task.run)
+        await trio.sleep(seconds)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_bug_in_a_probe_costs_one_answer(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
+    subject = Subject()
+    subject.look(seen("one"))
+    with caplog.at_level(logging.ERROR):
+        await run(Asked(KeyError("a bug"), Answer(Meaning.WELL)), subject, 5)
+
+    assert WELL is subject.probes.verdicts.readiness["one"]
+    assert 1 == sum("a bug in its probe" in record.message for record in caplog.records)
+
+
+async def test_a_broken_invariant_is_not_kept_from_anybody(autojump_clock: MockClock) -> None:
+    subject = Subject()
+    subject.look(seen("one"))
+    with pytest.raises(ExceptionGroup) as found:
+        await run(Asked(InvariantBroken("x")), subject, 5)
+
+    assert found.group_contains(InvariantBroken)
+
+
+async def test_a_probe_is_asked_each_period_without_drift(autojump_clock: MockClock) -> None:
+    asked, subject = Asked(*[Answer(Meaning.WELL)] * 50), Subject()
+    subject.look(seen("one"))
+    await run(asked, subject, 39.5)
+
+    gaps = {round(later - earlier, 3) for earlier, later in zip(asked.times, asked.times[1:], strict=False)}
+    assert {1.0} == gaps
+    assert 40 == len(asked.times)

@@ -1,0 +1,62 @@
+"""A machine in memory (``ports.Gauges``) that says what it was told, and counts what it is asked."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from core.statskit import DISK, machine
+from trikubelet.model.usage import PodGauges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.model.usage import Depth, FsUsage, NodeGauges, PodPlace, Usage
+
+
+@dataclass
+class FakeGauges:
+    """``cgroups`` by path, without the slash before it; of containers below their pod's. ``held``: directories that
+    answer only when their event is set."""
+
+    cgroups: dict[str, Usage] = field(default_factory=dict)
+    disks: dict[str, FsUsage] = field(default_factory=dict)
+    held: dict[str, threading.Event] = field(default_factory=dict)
+    own: str = "/"
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def pods(self, places: Sequence[PodPlace], depth: Depth) -> Sequence[PodGauges]:
+        self.asked[depth.value] += 1
+        found = []
+        for place in places:
+            path = "/".join(place.cgroup)
+            containers = {
+                id_: self.cgroups[f"{path}/{id_}"] for id_ in place.containers if f"{path}/{id_}" in self.cgroups
+            }
+            found.append(PodGauges(self.cgroups.get(path), containers))
+        return found
+
+    def cgroup(self, path: str, depth: Depth) -> Usage | None:
+        return self.cgroups.get(path.strip("/"))
+
+    def own_cgroup(self) -> str:
+        return self.own
+
+    def node(self, depth: Depth) -> NodeGauges:
+        return machine()
+
+    def device(self, path: str) -> str:
+        return "/dev/sda1"
+
+    def disk(self, path: str) -> FsUsage:
+        return self.disks.get(path, DISK)
+
+    def directory(self, path: str) -> FsUsage:
+        self.asked[path] += 1
+        if path in self.held:
+            self.held[path].wait(20)
+        if path not in self.disks:
+            raise FileNotFoundError(path)
+        return self.disks[path]

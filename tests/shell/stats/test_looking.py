@@ -1,0 +1,183 @@
+"""A look at a node: what is asked of whom, and what is told where somebody does not answer."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from core.podkit import pod
+from core.statskit import AT_NS, DISK, observed, usage
+from shell.csikit import NoThreads
+from shell.stats.statskit import FakeGauges
+from trikubelet.core.containers import NodeFacts
+from trikubelet.model.look import Used
+from trikubelet.model.runtime import PodObservation
+from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeUnavailable
+from trikubelet.model.usage import ContainerStats, Depth, FsUsage, ImageStore, ImageStores
+from trikubelet.stats.disks import Disks
+from trikubelet.stats.looking import LOOKED_SECONDS, RUNTIME_SECONDS_MAX, Looking
+from trikubelet.testing.memory_host import MemoryVolumes, VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from trio.testing import MockClock
+
+PATH = "kubepods/besteffort/podu1"
+LAYER = FsUsage(AT_NS, 5, 1)
+STORE = ImageStore("/images", FsUsage(AT_NS, 70, 7))
+
+
+@dataclass
+class FakeRuntime:
+    """A runtime that tells of ``app-0``, or fails, or hangs."""
+
+    failure: Exception | None = None
+    hangs: bool = False
+    calls: int = 0
+
+    async def container_stats(self) -> list[ContainerStats]:
+        await self._answer()
+        return [ContainerStats("app-0", usage(9), LAYER)]
+
+    async def stores(self) -> ImageStores:
+        await self._answer()
+        return ImageStores((STORE,), ())
+
+    async def _answer(self) -> None:
+        self.calls += 1
+        if self.hangs:
+            await trio.sleep_forever()
+        await trio.lowlevel.checkpoint()
+        if self.failure is not None:
+            raise self.failure
+
+
+@dataclass
+class Bench:
+    """One pod ``u1`` whose container ``app`` runs, and what looks at it."""
+
+    runtime: FakeRuntime = field(default_factory=FakeRuntime)
+    gauges: FakeGauges = field(default_factory=FakeGauges)
+    facts: NodeFacts = field(default_factory=lambda: NodeFacts("n1"))
+    seen: dict[str, PodObservation] = field(default_factory=lambda: {"u1": observed("app")})
+
+    def get(self, uid: str) -> PodObservation:
+        return self.seen.get(uid, PodObservation(uid))
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[Looking]:
+        pods = [pod("app", meta={"uid": "u1"}), pod("app", meta={"uid": "u2"})]
+        disks = Disks(self.gauges, MemoryVolumes(), Path("/root"), Path("/logs"), VirtualClock(), 60.0)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(disks.run)
+            yield Looking(self.runtime, self.runtime, self.gauges, disks, self, lambda: pods, self.facts)
+            nursery.cancel_scope.cancel()
+
+
+def with_cgroups() -> Bench:
+    return Bench(gauges=FakeGauges({PATH: usage(3), f"{PATH}/app-0": usage(2), "kubepods": usage(7)}))
+
+
+async def test_where_cgroups_tell_everything_the_runtime_is_not_asked_for_the_load() -> None:
+    bench = with_cgroups()
+    async with bench.looking() as looking:
+        look = await looking.look(Depth.LOAD)
+
+    (it,) = look.pods
+    assert ("u1", f"/{PATH}", Used(usage(3)), Used(usage(2))) == (it.uid, it.cgroup, it.used, it.containers[0].used)
+    assert {"pods": Used(usage(7))} == look.node.parts
+    assert (0, "") == (bench.runtime.calls, look.problem)
+
+
+@pytest.mark.parametrize("depth", Depth)
+@pytest.mark.parametrize("facts", [NodeFacts("n1", cgroups_managed=False), NodeFacts("n1")])
+async def test_what_has_no_cgroup_of_ours_is_what_the_runtime_says(depth: Depth, facts: NodeFacts) -> None:
+    bench = Bench(facts=facts)
+    async with bench.looking() as looking:
+        (it,) = (await looking.look(depth)).pods
+
+    assert (None, Used(usage(9))) == (it.used, it.containers[0].used)
+
+
+async def test_a_deeper_look_has_layers_and_a_summary_disks_and_stores_too() -> None:
+    bench = with_cgroups()
+    async with bench.looking() as looking:
+        metrics, summary = [await looking.look(depth) for depth in (Depth.METRICS, Depth.SUMMARY)]
+
+    assert ({"/kubepods": usage(7)}, {}) == (metrics.node.groups, summary.node.groups)
+    for look in (metrics, summary):
+        assert (LAYER, Used(usage(2))) == ((one := look.pods[0].containers[0]).layer, one.used)
+    wanted = FsUsage(AT_NS, 70, 7, 600, 1000, 96, 100)
+    assert (DISK, wanted, wanted) == (summary.node.disk, summary.node.images, summary.node.layers)
+    assert (DISK, None, None) == (metrics.node.disk, metrics.node.images, metrics.node.layers)
+    assert ("/dev/sda1", "") == (metrics.node.device, summary.node.device)
+    assert 3 == bench.runtime.calls, "the stores are not asked after where nobody shows them"
+
+
+@pytest.mark.parametrize("failure", [NotImplementedByRuntime("no"), RuntimeUnavailable("away")])
+async def test_a_runtime_that_cannot_tell_costs_its_part_and_that_is_told(failure: Exception) -> None:
+    bench = with_cgroups()
+    bench.runtime.failure = failure
+    async with bench.looking() as looking:
+        look = await looking.look(Depth.SUMMARY)
+
+    assert (None, Used(usage(2))) == ((one := look.pods[0].containers[0]).layer, one.used)
+    assert (None, True) == (look.node.images, look.problem.startswith("the runtime does not tell"))
+
+
+@pytest.mark.parametrize("depth", list(Depth))
+async def test_a_runtime_that_hangs_is_waited_for_once_and_not_for_ever(
+    autojump_clock: MockClock, depth: Depth
+) -> None:
+    bench = Bench()
+    bench.runtime.hangs = True
+    async with bench.looking() as looking:
+        looking._disks._local = NoThreads()  # type: ignore[assignment]  # virtual time waits for none
+        begun = trio.current_time()
+        look = await looking.look(depth)
+
+    assert (RUNTIME_SECONDS_MAX, None) == (trio.current_time() - begun, look.pods[0].containers[0].used)
+
+
+async def test_many_who_ask_at_once_cost_one_look_and_within_a_second_no_other(autojump_clock: MockClock) -> None:
+    bench = with_cgroups()
+    async with bench.looking() as looking:
+        async with trio.open_nursery() as nursery:
+            for _ in range(10):
+                nursery.start_soon(looking.look, Depth.LOAD)
+        assert {"load": 1} == bench.gauges.asked
+        await trio.sleep(LOOKED_SECONDS)
+        await looking.look(Depth.LOAD)
+    assert {"load": 2} == bench.gauges.asked
+
+
+async def test_a_look_is_spelled_out_in_a_thread() -> None:
+    bench = with_cgroups()
+    async with bench.looking() as looking:
+        name, thread = await looking.shown(Depth.LOAD, lambda look: (look.node.name, threading.get_ident()))
+
+    assert ("n1", False) == (name, thread == threading.get_ident())
+
+
+async def test_the_agents_own_cgroup_is_a_part_of_the_node() -> None:
+    bench = with_cgroups()
+    bench.gauges.own = "/system.slice/agent"
+    bench.gauges.cgroups["system.slice/agent"] = usage(4)
+    async with bench.looking() as looking:
+        look = await looking.look(Depth.LOAD)
+
+    assert {"kubelet": Used(usage(4)), "pods": Used(usage(7))} == look.node.parts
+
+
+async def test_a_pod_of_which_nothing_runs_is_not_told_of() -> None:
+    bench = with_cgroups()
+    bench.seen.clear()
+    async with bench.looking() as looking:
+        assert () == (await looking.look(Depth.LOAD)).pods

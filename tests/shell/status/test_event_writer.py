@@ -1,0 +1,211 @@
+"""The event writer against an API server in memory: counts, rates, bounds, and a server that is away."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+import trio
+
+from shell.status.apikit import TrioClock, Watchful
+from trikubelet.kit.outage import Outage
+from trikubelet.model import k8s
+from trikubelet.model.api import EVENTS, Selection
+from trikubelet.model.api_errors import Forbidden
+from trikubelet.model.bounds import Bounds
+from trikubelet.model.objects import ObjectRef
+from trikubelet.status import event_writer
+from trikubelet.status.event_writer import EventRate, EventWriter
+from trikubelet.status.recorder import EventRecorder
+from trikubelet.testing.apiserver.server import ApiServer
+from trikubelet.testing.memory_api import Fail, LoseAnswer
+
+if TYPE_CHECKING:
+    from trio.testing import MockClock
+
+WEB = ObjectRef("Pod", "web", "default", "u")
+
+
+class Bench:
+    """A server and a writer that tells it."""
+
+    def __init__(self, rate: EventRate | None = None, bounds: Bounds | None = None) -> None:
+        self.server = ApiServer(TrioClock().now_ns, 1)
+        self.api = Watchful(self.server)
+        self.writer = EventWriter(
+            self.api,
+            "n",
+            rate or EventRate(100, 50),
+            TrioClock(),
+            Outage("The API server"),
+            bounds or Bounds(),
+            random.Random(1),
+        )
+
+    def record(self, message: str = "m", about: ObjectRef = WEB) -> None:
+        """Something happened."""
+        self.writer.record(about, "Normal", "Pulled", message)
+
+    def events(self) -> list[k8s.Event]:
+        """What the server has, oldest first."""
+        items = self.server.list(EVENTS, Selection()).items
+        found = [msgspec.json.decode(item.raw, type=k8s.Event) for item in items]
+        return sorted(found, key=lambda event: event.first_timestamp)
+
+
+async def test_an_event_is_created_and_its_recurrence_counted(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench()
+    await nursery.start(bench.writer.run)
+    for _ in range(3):
+        bench.record()
+        await trio.sleep(1)
+
+    (event,) = bench.events()
+    assert (3, "2027-01-15T08:00:00Z", "2027-01-15T08:00:02Z") == (
+        event.count, event.first_timestamp, event.last_timestamp,
+    )  # fmt: skip
+    assert {"create": 1, "patch": 2} == bench.api.asked
+
+
+async def test_what_recurs_while_it_waits_is_told_once(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench()
+    for _ in range(20):
+        bench.record()
+    await nursery.start(bench.writer.run)
+    await trio.sleep(1)
+
+    assert [20] == [event.count for event in bench.events()]
+    assert {"create": 1} == bench.api.asked
+
+
+async def test_an_event_the_server_has_forgotten_begins_anew(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench()
+    await nursery.start(bench.writer.run)
+    bench.record()
+    await trio.sleep(1)
+    bench.server.delete(EVENTS, bench.events()[0].metadata.name, "default")
+    bench.record()
+    await trio.sleep(1)
+
+    assert [2] == [event.count for event in bench.events()]
+
+
+async def test_requests_keep_to_the_rate(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench(EventRate(burst=10, per_second=5))
+    await nursery.start(bench.writer.run)
+    for n in range(40):
+        bench.record(about=ObjectRef("Pod", f"web-{n}", "default", f"u{n}"))
+    await trio.sleep(0.01)
+    assert 10 == bench.api.asked["create"]
+    await trio.sleep(2)
+    assert 20 == bench.api.asked["create"]
+
+
+async def test_no_rate_is_no_limit(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench(EventRate(burst=0, per_second=0))
+    await nursery.start(bench.writer.run)
+    for n in range(40):
+        bench.record(about=ObjectRef("Pod", f"web-{n}", "default", f"u{n}"))
+    await trio.sleep(0.01)
+    assert 40 == bench.api.asked["create"]
+
+
+async def test_a_server_that_is_away_costs_bounded_memory_and_what_is_lost_is_counted(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    bench = Bench(bounds=Bounds(events_waiting_max=50))
+    bench.api.link.down()
+    await nursery.start(bench.writer.run)
+    for n in range(100):
+        bench.record(about=ObjectRef("Pod", f"web-{n}", "default", f"u{n}"))
+    await trio.sleep(3600)
+    figures = bench.writer.figures()
+    assert (0, 50) == (figures.written, figures.lost)
+    assert bench.api.asked["create"] < 3600 / 5 + 20
+    bench.api.link.up()
+    await trio.sleep(10)
+
+    assert 50 == len(bench.events())
+    assert 0 == bench.writer.figures().waiting
+
+
+async def test_a_creation_whose_answer_was_lost_is_one_event(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench()
+    bench.api.plan("create", LoseAnswer())
+    await nursery.start(bench.writer.run)
+    bench.record()
+    await trio.sleep(30)
+
+    assert [1] == [event.count for event in bench.events()]
+
+
+async def test_an_event_the_server_refuses_is_given_up(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench()
+    bench.api.plan("create", Fail(Forbidden("the namespace is being terminated")))
+    await nursery.start(bench.writer.run)
+    bench.record()
+    bench.record(about=ObjectRef("Pod", "web", "nowhere", "v"))
+    await trio.sleep(3600)
+
+    assert {"create": 2} == bench.api.asked
+    assert 2 == bench.writer.figures().refused
+
+
+async def test_too_many_of_one_object_are_kept_back_and_counted(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench()
+    await nursery.start(bench.writer.run)
+    for _ in range(30):
+        bench.record()
+        await trio.sleep(0.1)
+
+    assert (25, 5) == (bench.writer.figures().written, bench.writer.figures().filtered)
+    assert [25] == [event.count for event in bench.events()]
+
+
+async def test_the_recorder_passes_on_what_it_records(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench()
+    recorder = EventRecorder(TrioClock(), 10)
+    recorder.watchers.append(bench.writer.record)
+    await nursery.start(bench.writer.run)
+    recorder.record(WEB, "Warning", "Failed", "no such image")
+    await trio.sleep(1)
+
+    assert [("Warning", "Failed", "no such image")] == [(e.type, e.reason, e.message) for e in bench.events()]
+    assert 1 == len(recorder.all())
+
+
+async def test_a_bug_that_one_event_provokes_costs_that_one_alone(
+    autojump_clock: MockClock, nursery: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = event_writer.new_event
+
+    def make(series: Any, host: str) -> Any:
+        if series.about.name == "bad":
+            raise ValueError("oops")
+        return real(series, host)
+
+    monkeypatch.setattr(event_writer, "new_event", make)
+    bench = Bench()
+    await nursery.start(bench.writer.run)
+    bench.record(about=ObjectRef("Pod", "bad", "default", "b"))
+    bench.record()
+    await trio.sleep(60)
+
+    assert ["web"] == [event.involved_object.name for event in bench.events()]
+    assert "Pod default/bad: a bug in telling the API server what happened to it; that event is lost" in caplog.messages
+    assert (1, 0) == (bench.writer.figures().bugs, bench.writer.figures().waiting)
+
+
+async def test_who_records_an_event_never_hears_of_a_bug_in_that(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def observe(*_: Any) -> None:
+        raise ValueError("oops")
+
+    monkeypatch.setattr(event_writer.Correlator, "observe", observe)
+    bench = Bench()
+    bench.record()
+
+    assert 1 == bench.writer.figures().bugs

@@ -1,0 +1,235 @@
+"""Turns and the gate before the server: who goes next, and when nobody does."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.gate import Gate
+from trikubelet.kit.outage import Outage
+from trikubelet.model.api_errors import (
+    WISH_SECONDS_MAX,
+    ApiBusy,
+    ApiFailure,
+    ApiLost,
+    ApiUnreachable,
+    NothingToShow,
+    Unauthorized,
+)
+from trikubelet.model.bounds import Bounds
+from trikubelet.status.turns import Turn, Turns, answer_within
+
+if TYPE_CHECKING:
+    from trio.testing import MockClock
+
+
+def turns(served_max: int = 1) -> Turns[str]:
+    return Turns("asking", served_max, Outage("The server"), Bounds(), random.Random(1))
+
+
+async def next_names(of: Turns[str], *, within: float = 0.001) -> list[str]:
+    """Who gets a turn soon, each done at once."""
+    names = []
+    with trio.move_on_after(within):
+        while True:
+            turn = await of.take()
+            names.append(turn.name)
+            of.done(turn.name)
+    return names
+
+
+async def test_whoever_waited_longest_goes_next_and_the_urgent_before(autojump_clock: MockClock) -> None:
+    it = turns()
+    for name in ("a", "b", "c"):
+        it.want(name)
+    it.want("d", urgent=True)
+    it.want("b", urgent=True)
+    it.want("a")
+    assert 4 == it.waiting
+    assert ["d", "b", "a", "c"] == await next_names(it)
+
+
+async def test_what_was_urgent_stays_so(autojump_clock: MockClock) -> None:
+    it = turns()
+    it.want("a")
+    it.want("b", urgent=True)
+    it.want("b")
+    assert ["b", "a"] == await next_names(it)
+
+
+async def test_a_turn_knows_since_when_it_was_wanted(autojump_clock: MockClock) -> None:
+    it = turns()
+    it.want("a")
+    await trio.sleep(5)
+    it.want("a", urgent=True)
+    assert Turn("a", trio.current_time() - 5) == await it.take()
+
+
+async def test_a_name_is_served_once_at_a_time_and_again_when_it_was_wanted_meanwhile(
+    autojump_clock: MockClock,
+) -> None:
+    it = turns(served_max=2)
+    it.want("a")
+    turn = await it.take()
+    it.want("a")
+    it.want("b")
+    assert ["b"] == await next_names(it)
+    assert it.is_waiting("a")
+    assert {"a"} == it.served
+    it.done(turn.name)
+    assert ["a"] == await next_names(it)
+
+
+async def test_no_more_are_served_than_may_be(autojump_clock: MockClock) -> None:
+    it = turns(served_max=2)
+    for name in ("a", "b", "c"):
+        it.want(name)
+    await it.take()
+    await it.take()
+    with pytest.raises(trio.TooSlowError), trio.fail_after(1000):
+        await it.take()
+
+
+@pytest.mark.parametrize(
+    "error", [ApiUnreachable("x"), ApiBusy("x"), Unauthorized("x"), NothingToShow("x")], ids=lambda e: type(e).__name__
+)
+async def test_where_nothing_was_asked_the_same_may_try_again(error: ApiUnreachable, autojump_clock: MockClock) -> None:
+    it = turns()
+    it.want("a")
+    it.failed("a", error)
+    assert [] == await next_names(it)
+    assert ["a"] == await next_names(it, within=0.31)
+
+
+@pytest.mark.parametrize("error", [ApiLost("x"), ApiFailure("x")], ids=repr)
+async def test_where_it_may_be_the_name_others_try_before_it(error: ApiLost, autojump_clock: MockClock) -> None:
+    it = turns()
+    it.want("a")
+    it.want("b")
+    it.failed("a", error)
+    assert ["b"] == await next_names(it, within=0.9)
+    assert ["a"] == await next_names(it, within=0.7)
+
+
+async def test_a_no_concerns_its_name_alone_and_is_counted(autojump_clock: MockClock) -> None:
+    it = turns()
+    it.want("a")
+    it.want("b")
+    assert [1, 2, 3] == [it.refused("a") for _ in range(3)]
+    assert ["b"] == await next_names(it)
+    assert ["a"] == await next_names(it, within=6.1)
+    it.answered("a")
+    assert 1 == it.refused("a")
+
+
+async def test_a_name_may_have_to_rest_after_an_answer_and_the_others_need_not(autojump_clock: MockClock) -> None:
+    it = turns()
+    it.answered("a", 5.0)
+    it.want("a")
+    it.want("b")
+    assert ["b"] == await next_names(it, within=4.9)
+    assert ["a"] == await next_names(it, within=0.2)
+
+
+async def test_what_is_forgotten_begins_with_the_first_pause(autojump_clock: MockClock) -> None:
+    it = turns()
+    for _ in range(5):
+        it.refused("a")
+    it.keep({"a"})
+    assert 6 == it.refused("a")
+    it.keep({"b"})
+    assert 1 == it.refused("a")
+    it.forget("a")
+    assert 1 == it.refused("a")
+
+
+async def test_of_what_is_forgotten_nothing_is_remembered(autojump_clock: MockClock) -> None:
+    it = turns()
+    it.refused("a")
+    it.forget("a")
+    it.want("a")
+    assert ["a"] == await next_names(it)
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"), [(20.0, 20.0), (3600.0, WISH_SECONDS_MAX), (float("9" * 400), WISH_SECONDS_MAX)]
+)
+async def test_no_server_can_silence_everybody_for_longer_than_half_a_minute(
+    after: float, expected: float, autojump_clock: MockClock
+) -> None:
+    it = turns()
+    it.failed("a", ApiBusy("maintenance", after=after))
+    it.want("b")
+    assert [] == await next_names(it, within=expected - 0.1)
+    assert ["b"] == await next_names(it, within=0.2)
+
+
+async def test_who_is_told_to_hurry_waits_no_more_and_a_further_no_counts_on(autojump_clock: MockClock) -> None:
+    it = turns()
+    it.want("a")
+    assert [1, 2, 3] == [it.refused("a") for _ in range(3)]
+    it.hurry("a")
+    assert ["a"] == await next_names(it)
+    assert 4 == it.refused("a")
+
+
+async def test_of_names_that_are_gone_nothing_stays(autojump_clock: MockClock) -> None:
+    it = turns()
+    for number in range(100):
+        it.refused(f"pod-{number}")
+        it.answered(f"other-{number}", 60.0)
+    it.keep(())
+
+    remembered = [value for value in vars(it).values() if isinstance(value, dict | set)]
+    assert [0] * len(remembered) == [len(value) for value in remembered]
+    assert len(remembered) > 3
+
+
+async def test_no_answer_in_time_is_a_lost_one(autojump_clock: MockClock) -> None:
+    with pytest.raises(ApiLost, match="no answer within 30s"), answer_within(30.0):
+        await trio.sleep(31)
+
+
+# ---- the gate ----
+
+
+async def test_a_shut_gate_lets_one_try_and_an_open_one_all(autojump_clock: MockClock) -> None:
+    gate = Gate(Backoff(1.0, 4.0), 8)
+    assert 8 == gate.asks_max
+    gate.trouble()
+    assert (1, trio.current_time() + 1.0) == (gate.asks_max, gate.shut_until)
+    gate.answered()
+    assert 8 == gate.asks_max
+    assert gate.shut_until < trio.current_time()
+
+
+async def test_pauses_grow_and_begin_again_after_an_answer(autojump_clock: MockClock) -> None:
+    gate = Gate(Backoff(1.0, 4.0), 8)
+    pauses = []
+    for _ in range(4):
+        gate.trouble()
+        pauses.append(gate.shut_until - trio.current_time())
+        await trio.sleep_until(gate.shut_until)
+    gate.answered()
+    gate.trouble()
+    assert [1.0, 2.0, 4.0, 4.0, 1.0] == [*pauses, gate.shut_until - trio.current_time()]
+
+
+async def test_what_was_asked_before_a_pause_does_not_lengthen_it(autojump_clock: MockClock) -> None:
+    gate = Gate(Backoff(1.0, 4.0), 8)
+    for _ in range(8):
+        gate.trouble()
+    assert trio.current_time() + 1.0 == gate.shut_until
+
+
+async def test_the_servers_own_wish_is_kept_when_it_is_longer(autojump_clock: MockClock) -> None:
+    gate = Gate(Backoff(1.0, 4.0), 8)
+    gate.trouble(30.0)
+    assert trio.current_time() + 30.0 == gate.shut_until
+    await trio.sleep(31)
+    gate.trouble(0.5)
+    assert trio.current_time() + 2.0 == gate.shut_until

@@ -1,0 +1,444 @@
+"""The doctor's round on this machine, its look at a cluster, and the command that asks for both."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+import trio
+
+from shell.localkit import FakeAgent, FakeView, served
+from trikubelet.app import cluster_doctor, compose, doctor
+from trikubelet.app.access import Found, find_access
+from trikubelet.app.cli import main
+from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.settings import Settings, Surroundings, load_settings
+from trikubelet.core import doctor as core_doctor
+from trikubelet.core.doctor import RIGHTS, SYSCTLS, Finding, Severity
+from trikubelet.cri.runtime import CriRuntime
+from trikubelet.host import examination
+from trikubelet.host.clock import SystemClock
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.kube.new_certificates import self_signed
+from trikubelet.model.api import Item
+from trikubelet.model.api_errors import ApiError, ApiUnreachable, NothingToShow, Unauthorized
+from trikubelet.model.certificates import Subject
+from trikubelet.model.runtime_errors import RuntimeUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from trikubelet.ports import Clock
+
+GOOD, WARNING, ERROR = Severity.GOOD, Severity.WARNING, Severity.ERROR
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://192.0.2.9:6443", insecure-skip-tls-verify: true}}]
+users: [{name: me, user: {token: t}}]
+contexts: [{name: here, context: {cluster: c, user: me}}]
+current-context: here
+"""
+
+
+def settings(place: Path, *words: str) -> Settings:
+    own = [f"--root-dir={place}/root", "--hostname-override=n1", "--healthz-port=0"]
+    return load_settings(parse_agent_flags([*own, *words]), Surroundings(os.geteuid(), os.environ, "n1"))
+
+
+async def found(of: Settings, *, running: bool = True) -> dict[str, list[Finding]]:
+    grouped: dict[str, list[Finding]] = {}
+    for finding in await doctor.examine(of, running=running):
+        grouped.setdefault(finding.check, []).append(finding)
+    return grouped
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer"), [("systemd", "systemd"), ("cgroupfs", ""), ("cgroupfs", RuntimeUnavailable("away"))]
+)
+async def test_cgroups_are_judged_by_the_driver_that_the_runtime_has(
+    expected: str, answer: str | Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def says(_: CriRuntime) -> str:
+        await trio.lowlevel.checkpoint()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    judged: list[str] = []
+
+    def judges(_version: int, _controllers: object, driver: str, **_: bool) -> Iterator[Finding]:
+        judged.append(driver)
+        return iter(())
+
+    monkeypatch.setattr(CriRuntime, "cgroup_driver", says)
+    monkeypatch.setattr(core_doctor, "judge_cgroups", judges)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{tmp_path}/s")
+        listener.listen()
+        of = settings(tmp_path, "--standalone", f"--container-runtime-endpoint=unix://{tmp_path}/s")
+        monkeypatch.setattr(doctor, "_runtime", lambda _: _nothing())
+        await found(of)
+
+    assert [expected] == judged
+
+
+async def _nothing() -> list[Finding]:
+    await trio.lowlevel.checkpoint()
+    return []
+
+
+async def test_everything_is_looked_at_and_a_runtime_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    seen = await found(
+        settings(tmp_path, "--standalone", f"--container-runtime-endpoint=unix://{tmp_path}/none"), running=False
+    )
+
+    assert {"runtime", "cgroups", "swap", "sysctls", "clock", "disk"} <= set(seen)
+    (runtime,) = seen["runtime"]
+    assert (ERROR, True) == (runtime.severity, "no socket at" in runtime.found)
+
+
+async def test_why_nobody_can_talk_to_the_runtime_is_its_finding_and_no_line_of_the_channels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def waits(self: CriRuntime) -> None:
+        while not self._channel.statistics().last_error:
+            await trio.lowlevel.checkpoint()
+        raise trio.TooSlowError
+
+    async def http(stream: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError):  # the doctor looks first whether anybody listens
+            await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    monkeypatch.setattr(CriRuntime, "info", waits)
+    monkeypatch.setattr(CriRuntime, "cgroup_driver", waits)
+    with trio.socket.socket(socket.AF_UNIX) as listener:
+        await listener.bind(f"{tmp_path}/s")
+        listener.listen()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, http, [trio.SocketListener(listener)])
+            of = settings(tmp_path, "--standalone", f"--container-runtime-endpoint=unix://{tmp_path}/s")
+            (runtime,) = (await found(of))["runtime"]
+            nursery.cancel_scope.cancel()
+
+    expected = f'no gRPC at {tmp_path}/s: not HTTP/2 as we know it: it answers "HTTP/1.1 400 Bad Request"'
+    assert (ERROR, True) == (runtime.severity, expected in runtime.found)
+    assert "trying until it is there" not in caplog.text
+
+
+@pytest.mark.parametrize("flag", ["--healthz-port", "--kubectl-port"])
+async def test_a_port_somebody_has_is_told_before_the_agent_runs_and_not_after(tmp_path: Path, flag: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = ("--standalone", "--container-runtime-endpoint=fake:", f"{flag}={taken.getsockname()[1]}")
+        of = settings(tmp_path, *words)
+        assert [ERROR] == [finding.severity for finding in (await found(of, running=False))["ports"]]
+        assert "ports" not in await found(of)
+
+
+@pytest.mark.parametrize(
+    ("expected", "endpoint"),
+    [(("vm.panic_on_oom",), "embedded:"), (("vm.panic_on_oom",), "fake:"), (tuple(SYSCTLS), "unix:///none")],
+)
+async def test_of_the_kernel_only_that_is_told_which_the_runtimes_pods_mind(
+    expected: tuple[str, ...], endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examination, "read_sysctls", lambda names: dict.fromkeys(names, 7))
+
+    seen = await found(settings(tmp_path, "--standalone", f"--container-runtime-endpoint={endpoint}"))
+
+    assert expected == tuple(finding.found.split(" is ")[0] for finding in seen["sysctls"])
+
+
+@pytest.mark.parametrize(("expected", "words"), [(GOOD, ["--standalone"]), (WARNING, ["--kubeconfig={}/kubeconfig"])])
+async def test_a_clock_that_nobody_keeps_is_told_where_a_cluster_minds(
+    expected: Severity, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examination, "is_synchronised", lambda: False)
+    monkeypatch.setattr(doctor, "_api_server", lambda _threads, _settings: _nothing())
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    flags = [word.format(tmp_path) for word in words]
+
+    seen = await found(settings(tmp_path, *flags, "--container-runtime-endpoint=fake:"))
+
+    assert [expected] == [finding.severity for finding in seen["clock"]]
+
+
+async def test_a_check_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock) -> None:
+    async def hangs(_: Settings) -> list[Finding]:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    monkeypatch.setattr(doctor, "_runtime", hangs)
+    seen = await found(settings(tmp_path, "--standalone"))
+
+    assert ["not found out within 10 s"] == [finding.found for finding in seen["runtime"]]
+
+
+async def test_a_check_that_fails_is_a_finding_and_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(examination, "read_disk", fails)
+    seen = await found(settings(tmp_path, "--standalone", "--container-runtime-endpoint=fake:"))
+
+    disks = [finding.found for name, part in seen.items() if name.startswith("disk ") for finding in part]
+    assert {"cannot be found out: [Errno 5] Input/output error"} == set(disks)
+    assert {"runtime", "sysctls"} <= set(seen)
+
+
+async def test_what_is_wrong_is_logged_at_start_and_what_is_well_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def examined(_: Settings, *, running: bool) -> list[Finding]:
+        assert running
+        return [Finding("swap", GOOD, "none"), Finding("clock", WARNING, "late", "set it")]
+
+    monkeypatch.setattr(doctor, "examine", examined)
+    await doctor.warn(settings(tmp_path, "--standalone"))
+
+    assert ["Doctor: clock: late (set it)"] == [record.message for record in caplog.records]
+
+
+async def test_a_bug_in_a_check_does_not_end_the_agent_that_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def buggy(_: Settings) -> None:
+        raise KeyError("no such thing")
+
+    monkeypatch.setattr(doctor, "_swap", buggy)
+    await doctor.warn(settings(tmp_path, "--standalone", "--container-runtime-endpoint=fake:"))
+
+    assert ["The doctor could not look at this node"] == [record.message for record in caplog.records]
+
+
+async def test_the_certificates_it_makes_for_its_ports_are_looked_at_while_it_has_these_ports(tmp_path: Path) -> None:
+    pem, _ = self_signed(Subject("n1"), 24 * 3600, SystemClock().now_ns())
+    paths = [tmp_path / "root" / place / "kubelet.crt" for place in ("pki", "kubectl")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(pem)
+    alone = ("--standalone", "--container-runtime-endpoint=fake:")
+    open_to_all = ("--anonymous-auth=true", "--authorization-mode=AlwaysAllow", "--authentication-token-webhook=false")
+
+    both = (await found(settings(tmp_path, *alone, *open_to_all, "--kubectl-port=6441")))["certificates"]
+
+    assert [(WARNING, str(path)) for path in paths] == [(one.severity, one.found.split(" ends on ")[0]) for one in both]
+    assert "certificates" not in await found(settings(tmp_path, *alone))
+
+
+def test_where_nothing_compiled_can_be_loaded_the_doctor_and_so_the_log_of_a_start_says_so(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['trikubelet._relist'] = None; from trikubelet.app.cli import main; main(sys.argv[1:])"
+    )
+    words = ["doctor", f"--socket={tmp_path}/none", "--", "--standalone", f"--root-dir={tmp_path}"]
+    command = [sys.executable, "-c", code, *words, "--container-runtime-endpoint=fake:"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+
+    assert re.search(
+        r"^warning +program +nothing compiled can be loaded, plain Python .*trikubelet\._relist", said, re.M
+    )
+
+
+# ---- the machine ----
+
+
+def test_the_machine_is_read_from_its_files(tmp_path: Path) -> None:
+    (tmp_path / "proc/sys/vm").mkdir(parents=True)
+    (tmp_path / "proc/sys/vm/overcommit_memory").write_text("0\n")
+    (tmp_path / "etc/cni/net.d").mkdir(parents=True)
+    for name in ("20-b.conf", "10-a.conflist", "notes.txt"):
+        (tmp_path / "etc/cni/net.d" / name).touch()
+
+    assert dict.fromkeys(SYSCTLS) | {"vm.overcommit_memory": 0} == examination.read_sysctls(root=tmp_path)
+    assert ["10-a.conflist", "20-b.conf"] == examination.read_networks(tmp_path)
+    assert [] == examination.read_networks(tmp_path / "none")
+    assert not examination.is_by_systemd(tmp_path)
+    assert examination.is_synchronised() in (True, False, None)
+
+
+def test_a_disk_is_that_of_the_nearest_directory_that_is_there(tmp_path: Path) -> None:
+    disk = examination.read_disk(tmp_path / "not/yet")
+
+    assert (str(tmp_path / "not/yet"), True, False) == (disk.place, 0 < disk.bytes_free <= disk.bytes_, disk.read_only)
+
+
+def test_the_newest_file_counts_and_one_that_is_not_there_does_not(tmp_path: Path) -> None:
+    for name, second in (("a", 100), ("b", 200)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (second, second))
+
+    assert 200 * 10**9 == examination.newest_change_ns([tmp_path / "a", tmp_path / "b", tmp_path / "c"])
+    assert 0 == examination.newest_change_ns([tmp_path / "c"])
+
+
+# ---- the cluster ----
+
+
+class Reviewing:
+    """An API server that answers reviews only."""
+
+    def __init__(self, refuses: str = "", trouble: ApiError | None = None, raw: bytes = b"") -> None:
+        self.asked: list[dict[str, Any]] = []
+        self._refuses = refuses
+        self._trouble = trouble
+        self._raw = raw
+
+    async def create(self, _: object, body: dict[str, Any]) -> Item:
+        await trio.lowlevel.checkpoint()
+        if self._trouble is not None:
+            raise self._trouble
+        attributes = body["spec"]["resourceAttributes"]
+        self.asked.append(attributes)
+        allowed = attributes["resource"] != self._refuses
+        return Item("", "", "", "", self._raw or msgspec.json.encode({"status": {"allowed": allowed}}))
+
+
+@contextmanager
+def cluster(place: Path, monkeypatch: pytest.MonkeyPatch, api: Reviewing) -> Iterator[Settings]:
+    (place / "kubeconfig").write_text(KUBECONFIG)
+    hung_up: list[bool] = []
+
+    def connect(*_: object, **__: object) -> tuple[Reviewing, Callable[[], None]]:
+        assert not trio.lowlevel.in_trio_run()  # it reads files
+        return api, lambda: hung_up.append(True)
+
+    monkeypatch.setattr(cluster_doctor, "connect", connect)
+    yield settings(place, f"--kubeconfig={place}/kubeconfig")
+    assert [True] == hung_up
+
+
+async def examined(of: Settings) -> Sequence[Finding]:
+    return await cluster_doctor.examine_cluster(of, ThreadPool("doctor", 1))
+
+
+async def test_every_right_is_asked_for_and_those_that_are_missing_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = Reviewing()
+    with cluster(tmp_path, monkeypatch, api) as of:
+        (finding,) = await examined(of)
+    assert (GOOD, len(RIGHTS)) == (finding.severity, len(api.asked))
+    lease = next(asked for asked in api.asked if asked["resource"] == "leases")
+    assert {
+        "verb": "update",
+        "resource": "leases",
+        "group": "coordination.k8s.io",
+        "namespace": "kube-node-lease",
+        "name": "n1",
+    } == lease
+
+    pods = next(asked for asked in api.asked if asked["resource"] == "pods")
+    selector = {"requirements": [{"key": "spec.nodeName", "operator": "In", "values": ["n1"]}]}
+    assert {"verb": "list", "resource": "pods", "name": "", "fieldSelector": selector} == pods
+
+    with cluster(tmp_path, monkeypatch, Reviewing(refuses="leases")) as of:
+        (finding,) = await examined(of)
+    assert (ERROR, "https://192.0.2.9:6443 does not let it update leases") == (finding.severity, finding.found)
+
+
+@pytest.mark.parametrize(
+    ("said", "trouble"),
+    [
+        ("https://192.0.2.9:6443: no route", ApiUnreachable("no route")),
+        ("https://192.0.2.9:6443 does not know this node's user: who?", Unauthorized("who?")),
+        ("it cannot be asked: the plugin failed", NothingToShow("the plugin failed")),
+    ],
+)
+async def test_an_api_server_that_does_not_answer_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, trouble: ApiError
+) -> None:
+    with cluster(tmp_path, monkeypatch, Reviewing(trouble=trouble)) as of:
+        assert [(ERROR, said)] == [(one.severity, one.found) for one in await examined(of)]
+
+
+@pytest.mark.parametrize(
+    "raw", [b'{"metadata":{},"status":null}', b'{"status":{"allowed":"si"}}', b"\xff", b"[" * 99_999]
+)
+async def test_an_answer_that_nobody_can_read_is_told_and_not_the_end_of_the_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bytes
+) -> None:
+    with cluster(tmp_path, monkeypatch, Reviewing(raw=raw)) as of:
+        (finding,) = await examined(of)
+
+    assert (ERROR, True) == (finding.severity, "the server's answer is no" in finding.found)
+
+
+async def test_a_kubeconfig_of_no_use_is_told_by_who_looks_and_logged_by_who_bootstraps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "first").write_text(KUBECONFIG)
+    (tmp_path / "torn.pem").write_text("torn")
+    shown = f"client-certificate: {tmp_path}/torn.pem, client-key: {tmp_path}/torn.pem"
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG.replace("token: t", shown))
+    of = settings(tmp_path, f"--kubeconfig={tmp_path}/kubeconfig", f"--bootstrap-kubeconfig={tmp_path}/first")
+
+    def found_access(of: Settings, clock: Clock) -> Found:
+        assert not trio.lowlevel.in_trio_run()
+        return find_access(of, clock)
+
+    monkeypatch.setattr(cluster_doctor, "find_access", found_access)
+    (finding,) = await examined(of)
+    told = f"{tmp_path}/kubeconfig is of no use any more: "
+    assert (WARNING, True) == (finding.severity, finding.found.startswith(told))
+    assert "bootstrapping anew" not in caplog.text
+
+    compose.find_access(of)
+    assert f"{finding.found}; bootstrapping anew" in caplog.text
+
+
+async def test_a_kubeconfig_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    (finding,) = await examined(settings(tmp_path, f"--kubeconfig={tmp_path}/none"))
+
+    assert (ERROR, True) == (finding.severity, "cannot be read" in finding.found)
+
+
+# ---- the command ----
+
+FINDINGS = [
+    Finding("runtime", GOOD, "containerd 2.2.0"),
+    Finding("swap", WARNING, "512 MiB are on", "swapoff -a"),
+    Finding("disk", ERROR, "/r is full", "remove images"),
+]
+
+
+@pytest.mark.parametrize(("code", "count"), [(0, 1), (3, 2), (1, 3)])
+async def test_the_command_says_what_the_agent_finds_and_ends_by_the_worst(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, count: int
+) -> None:
+    async with served(FakeView(), tmp_path, FakeAgent(found=FINDINGS[:count])) as agent:
+        words = ["doctor", f"--socket={agent.socket_path}"]
+        assert code == await trio.to_thread.run_sync(main, words)
+        lines = [
+            "ok       runtime       containerd 2.2.0",
+            "warning  swap          512 MiB are on",
+            "                       swapoff -a",
+            "error    disk          /r is full",
+            "                       remove images",
+        ]
+        assert lines[: 2 * count - 1] == capsys.readouterr().out.splitlines()
+        await trio.to_thread.run_sync(main, [*words, "-q", "-o", "json"])
+        assert count - 1 == len(json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.slow
+def test_without_an_agent_the_command_looks_for_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--standalone", f"--root-dir={tmp_path}", f"--container-runtime-endpoint=unix://{tmp_path}/none"]
+
+    assert 1 == main(["doctor", "-q", f"--socket={tmp_path}/none", "--", *flags])
+    assert "error    runtime       unix://" in capsys.readouterr().out
+    assert main(["doctor", f"--root-dir={tmp_path}"]) in EXIT_CODES_OF_A_LOOK
+    assert str(tmp_path) in capsys.readouterr().out
+
+
+EXIT_CODES_OF_A_LOOK = (0, 1, 3)

@@ -1,0 +1,319 @@
+"""Volumes made of data on a real disk: where they lie, what must be in memory, and what stays when a source goes."""
+
+import errno
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from core.podkit import pod
+from shell.mountkit import NotedMounts
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.service_links import ServiceAddress
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.model import k8s
+from trikubelet.model.errors import ObjectUnavailable, VolumeFailed
+from trikubelet.model.objects import PodCertificate, ServiceAccountToken
+from trikubelet.volumes import atomic_writer, refreshing
+from trikubelet.volumes.volumes import DiskVolumes
+
+META = k8s.ObjectMeta(name="o")
+MIB = 1024**2
+PLACE = "pods/12345678/volumes"
+
+
+class Objects:
+    """A cluster's objects as a test says they are."""
+
+    def __init__(self) -> None:
+        self.config_maps = {"o": k8s.ConfigMap(metadata=META, data={"a": "1"})}
+        self.tokens = ["first", "second"]
+        self.away = False
+        self.answering = trio.Event()
+        self.answering.set()
+        self.released: list[str] = []
+
+    async def config_map(self, _: k8s.Pod, name: str) -> k8s.ConfigMap | None:
+        await self.answering.wait()
+        if self.away:
+            raise ObjectUnavailable("failed to sync configmap cache: timed out waiting for the condition")
+        return self.config_maps.get(name)
+
+    async def secret(self, _: k8s.Pod, name: str) -> k8s.Secret | None:
+        return k8s.Secret(metadata=META, data={"k": "dg=="}) if name == "s" else None
+
+    async def token(self, _: k8s.Pod, audience: str, seconds: int) -> ServiceAccountToken:
+        text = f"{self.tokens.pop(0)} for {audience or 'the server'} for {seconds}"
+        return ServiceAccountToken(text, "2026-01-01T00:00:00Z")
+
+    async def pod_certificate(self, _: k8s.Pod, source: k8s.PodCertificateProjection) -> PodCertificate:
+        if source.signer_name != "s":
+            raise ObjectUnavailable("it is not issued yet")
+        return PodCertificate(b"key\n", b"chain\n")
+
+    async def services(self, _: k8s.Pod) -> tuple[ServiceAddress, ...]:
+        return ()
+
+    def release(self, uid: str) -> None:
+        self.released.append(uid)
+
+
+@pytest.fixture
+def mounts() -> NotedMounts:
+    return NotedMounts()
+
+
+@pytest.fixture
+def objects() -> Objects:
+    return Objects()
+
+
+@pytest.fixture
+async def volumes(
+    nursery: trio.Nursery, mock_clock: MockClock, tmp_path: Path, mounts: NotedMounts, objects: Objects
+) -> DiskVolumes:
+    made = DiskVolumes(tmp_path, NodeFacts("n", allocatable={"memory": 100 * MIB}), mounts, ThreadPool("volumes", 4))
+    made.draw_on(objects)
+    await nursery.start(made.run)
+    return made
+
+
+CONFIG = k8s.Volume(name="c", config_map=k8s.ConfigMapVolumeSource(name="o"))
+SECRET = k8s.Volume(name="s", secret=k8s.SecretVolumeSource(secret_name="s", default_mode=0o400))
+LABELS = k8s.DownwardAPIVolumeFile(path="uid", field_ref=k8s.ObjectFieldSelector(field_path="metadata.uid"))
+DOWNWARD = k8s.Volume(name="d", downward_api=k8s.DownwardAPIVolumeSource(items=(LABELS,)))
+
+
+LABELS_FILE = k8s.DownwardAPIVolumeFile(path="labels", field_ref=k8s.ObjectFieldSelector(field_path="metadata.labels"))
+DOWNWARD_LABELS = k8s.Volume(name="d", downward_api=k8s.DownwardAPIVolumeSource(items=(LABELS_FILE,)))
+
+
+def projected(*sources: k8s.VolumeProjection) -> k8s.Volume:
+    return k8s.Volume(name="p", projected=k8s.ProjectedVolumeSource(sources=sources))
+
+
+TOKEN = projected(
+    k8s.VolumeProjection(
+        service_account_token=k8s.ServiceAccountTokenProjection(audience="vault", expiration_seconds=600, path="t")
+    )
+)
+
+
+def read(path: str, name: str) -> bytes:
+    return Path(path, name).read_bytes()
+
+
+async def test_each_kind_lies_where_upstream_has_it_and_only_config_maps_on_the_disk(
+    volumes: DiskVolumes, tmp_path: Path, mounts: NotedMounts
+) -> None:
+    it = pod(volumes=(CONFIG, SECRET, DOWNWARD, TOKEN))
+    paths = await volumes.set_up(it)
+
+    place = tmp_path / PLACE
+    kinds = {"c": "configmap", "s": "secret", "d": "downward-api", "p": "projected"}
+    assert {name: str(place / f"kubernetes.io~{kind}" / name) for name, kind in kinds.items()} == paths
+    assert {paths["s"], paths["d"], paths["p"]} == mounts.mounted.keys()
+    assert {(100 * MIB, 0o755, None)} == {tuple(one) for one in mounts.mounted.values()}
+    assert 0o755 == stat.S_IMODE(os.stat(paths["c"]).st_mode)
+    assert b"1" == read(paths["c"], "a")
+    assert b"v" == read(paths["s"], "k")
+    assert b"12345678" == read(paths["d"], "uid")
+    assert b"first for vault for 600" == read(paths["p"], "t")
+
+
+async def test_setting_up_again_brings_the_files_up_to_date(volumes: DiskVolumes, objects: Objects) -> None:
+    it = pod(volumes=(CONFIG, TOKEN))
+    paths = await volumes.set_up(it)
+    objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"b": "2"})
+
+    assert paths == await volumes.set_up(it)
+    assert ["..data", "b"] == sorted(os.listdir(paths["c"]))[-2:]
+    assert b"second for vault for 600" == read(paths["p"], "t")
+
+
+async def test_of_two_sources_with_one_path_the_later_counts(volumes: DiskVolumes, objects: Objects) -> None:
+    objects.config_maps["p"] = k8s.ConfigMap(metadata=META, data={"a": "2", "b": "2"})
+    both = [k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name=name)) for name in ("p", "o")]
+    path = (await volumes.set_up(pod(volumes=(projected(*both),))))["p"]
+
+    assert (b"1", b"2") == (read(path, "a"), read(path, "b"))
+
+
+@pytest.mark.parametrize(
+    ("expected", "paths"),
+    [
+        ({"both": b"key\nchain\n"}, {"credential_bundle_path": "both"}),
+        ({"k": b"key\n", "c/c": b"chain\n"}, {"key_path": "k", "certificate_chain_path": "c/c"}),
+    ],
+)
+async def test_a_key_and_its_certificates_are_one_file_or_two_and_for_the_pods_user_alone(
+    volumes: DiskVolumes, expected: dict[str, bytes], paths: dict[str, str]
+) -> None:
+    source = k8s.PodCertificateProjection(key_type="ED25519", signer_name="s", **paths)
+    user = k8s.PodSecurityContext(run_as_user=os.getuid())
+    volume = projected(k8s.VolumeProjection(pod_certificate=source))
+    path = Path((await volumes.set_up(pod(volumes=(volume,), security_context=user)))["p"])
+
+    assert expected == {name: (path / name).read_bytes() for name in expected}
+    assert {0o600} == {(path / name).stat().st_mode & 0o777 for name in expected}
+
+
+async def test_all_that_is_missing_is_told_at_once_and_nothing_is_made(volumes: DiskVolumes, tmp_path: Path) -> None:
+    missing = projected(
+        k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name="x")),
+        k8s.VolumeProjection(secret=k8s.SecretProjection(name="y")),
+        k8s.VolumeProjection(pod_certificate=k8s.PodCertificateProjection(key_type="ED25519", signer_name="z")),
+    )
+    with pytest.raises(VolumeFailed) as failed:
+        await volumes.set_up(pod(volumes=(missing,)))
+
+    assert (
+        'MountVolume.SetUp failed for volume "p" : [configmap "x" not found, secret "y" not found, '
+        "it is not issued yet]"
+    ) == failed.value.message
+    assert not (tmp_path / PLACE).exists()
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_a_pod_keeps_what_it_was_given_when_the_source_goes_or_the_server(
+    volumes: DiskVolumes, objects: Objects, caplog: pytest.LogCaptureFixture, *, gone: bool
+) -> None:
+    it = pod(volumes=(CONFIG,))
+    paths = await volumes.set_up(it)
+    if gone:
+        objects.config_maps.clear()
+    objects.away = not gone
+
+    assert paths == await volumes.set_up(it)
+    assert paths == await volumes.set_up(it)
+    assert b"1" == read(paths["c"], "a")
+    assert 1 == caplog.text.count("stays as it was")
+    assert f"ready at {paths['c']}, but not brought up to date: " in volumes.told("12345678")["c"]
+
+
+async def test_a_pod_that_has_its_volume_waits_a_moment_for_news_of_it_which_may_come_later(
+    volumes: DiskVolumes, objects: Objects, mock_clock: MockClock
+) -> None:
+    it = pod(volumes=(CONFIG,))
+    path = (await volumes.set_up(it))["c"]
+    objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "2"})
+    objects.answering = trio.Event()
+    mock_clock.rate = 1000
+
+    assert {"c": path} == await volumes.set_up(it)
+    assert b"1" == read(path, "a")
+
+    objects.answering.set()
+    with trio.fail_after(30_000):
+        while read(path, "a") != b"2":  # noqa: ASYNC110 - a thread tells nobody
+            await trio.sleep(1)
+
+
+async def test_news_that_nobody_gave_end_with_the_pods_volumes(
+    volumes: DiskVolumes, objects: Objects, mock_clock: MockClock, tmp_path: Path
+) -> None:
+    it = pod(volumes=(CONFIG,))
+    await volumes.set_up(it)
+    objects.answering = trio.Event()
+    mock_clock.rate = 1000
+    await volumes.set_up(it)
+
+    assert "1 under way" in repr(volumes._refreshing)
+    await volumes.tear_down("12345678")
+
+    assert "0 under way" in repr(volumes._refreshing)
+    assert [] == os.listdir(tmp_path / PLACE)
+
+
+async def test_news_that_come_while_older_ones_are_written_are_written_behind_them(
+    volumes: DiskVolumes, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = pod(volumes=(CONFIG, DOWNWARD_LABELS))
+    paths = await volumes.set_up(it)
+    began, held, real = threading.Event(), threading.Event(), atomic_writer.write
+
+    def slow(*args: Any) -> bool:
+        began.set()
+        assert held.wait(30)
+        return real(*args)
+
+    monkeypatch.setattr(refreshing, "WAIT_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(atomic_writer, "write", slow)
+    objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "2"})
+    await volumes.set_up(it)
+    await trio.to_thread.run_sync(began.wait)
+    assert f"ready at {paths['c']}; what was begun has not ended yet" == volumes.told("12345678")["c"]
+    objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "3"})
+    labelled = msgspec.structs.replace(it.metadata, labels={"new": "label"})
+    await volumes.set_up(msgspec.structs.replace(it, metadata=labelled))
+    held.set()
+
+    with trio.fail_after(30):
+        while (b"3", b'new="label"') != (read(paths["c"], "a"), read(paths["d"], "labels")):  # noqa: ASYNC110 - a thread tells nobody
+            await trio.sleep(0.001)
+
+
+async def test_a_bug_in_what_brings_a_volume_up_to_date_is_the_volumes_alone(
+    volumes: DiskVolumes, objects: Objects, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = pod(volumes=(CONFIG,))
+    paths = await volumes.set_up(it)
+    monkeypatch.setattr(objects, "config_map", None)
+
+    assert paths == await volumes.set_up(it)
+    assert "a bug in bringing it up to date" in caplog.text
+
+
+async def test_a_pod_keeps_what_it_was_given_when_there_is_no_room_for_more(
+    volumes: DiskVolumes, objects: Objects, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = pod(volumes=(CONFIG,))
+    paths = await volumes.set_up(it)
+    objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "2"})
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fchmod", full)
+    assert paths == await volumes.set_up(it)
+    assert b"1" == read(paths["c"], "a")
+    assert "stays as it was: [Errno 28] no room for" in caplog.text
+
+
+async def test_volumes_that_a_pod_has_keep_no_attempt_waiting_however_many_hang(
+    volumes: DiskVolumes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"c{number}" for number in range(6)]
+    it = pod(volumes=tuple(msgspec.structs.replace(CONFIG, name=name) for name in names))
+    paths = await volumes.set_up(it)
+    held, real = threading.Event(), atomic_writer.write
+
+    def slow(*args: Any) -> bool:
+        assert held.wait(30)
+        return real(*args)
+
+    monkeypatch.setattr(refreshing, "WAIT_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(atomic_writer, "write", slow)
+    try:
+        for _ in range(3):
+            assert paths == await volumes.set_up(it)
+    finally:
+        held.set()
+
+
+async def test_a_pod_that_is_taken_down_needs_its_objects_no_more_and_leaves_no_file(
+    volumes: DiskVolumes, objects: Objects, mounts: NotedMounts, tmp_path: Path
+) -> None:
+    await volumes.set_up(pod(volumes=(CONFIG, SECRET)))
+    await volumes.tear_down("12345678")
+
+    assert ["12345678"] == objects.released
+    assert {} == mounts.mounted
+    assert [] == os.listdir(tmp_path / PLACE)

@@ -1,0 +1,31 @@
+"""A whole agent on the fake runtime: the limit of messages that its operator set is that of its channel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shell.test_node_api_of_an_agent import agent, place, settings
+from trikubelet.app import compose
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["place"]  # the fixture
+
+
+@pytest.mark.parametrize(("words", "mebibytes"), [((), 16), (("--runtime-message-mib=64",), 64)])
+async def test_a_channel_to_the_runtime_takes_messages_as_long_as_was_said(
+    place: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], mebibytes: int
+) -> None:
+    opened: list[int] = []
+    real = compose.open_channel
+
+    def noted(endpoint: str, **options: Any) -> Any:
+        opened.append(options["message_bytes_max"])
+        return real(endpoint, **options)
+
+    monkeypatch.setattr(compose, "open_channel", noted)
+    async with agent(settings(place, *words)):
+        assert [mebibytes * 2**20] == opened

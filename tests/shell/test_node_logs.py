@@ -1,0 +1,158 @@
+"""The node's own logs as files of a directory, with real programs to filter them and a pretended journal."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from trikubelet.httpd.messages import Request
+from trikubelet.server.node_logs import NodeLogs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log directory, and a journalctl that knows the service ``known`` and says what it was asked."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    journal = programs / "journalctl"
+    journal.write_text('#!/bin/sh\ncase "$*" in *--unit=known*) echo "asked: $*";; *) echo "-- No entries --";; esac\n')
+    journal.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    made = tmp_path / "log"
+    (made / "apt").mkdir(parents=True)
+    (made / "syslog").write_text("one\ntwo\nthree\n")
+    (made / "apt/term.log").write_text("apt\n")
+    (made / "filed.log").write_text("a file's\n")
+    (tmp_path / "secret").write_text("secret\n")
+    (made / "out").symlink_to("../secret")
+    (made / "absolute").symlink_to(tmp_path / "secret")
+    (made / "inside").symlink_to("apt/term.log")
+    os.mkfifo(made / "pipe")
+    return made
+
+
+async def test_a_name_that_is_no_utf_8_hides_no_others(root: Path) -> None:
+    (root / os.fsdecode(b"apt/\xff\xfe.log")).touch()
+
+    status, text = await asked(root, "apt")
+
+    assert (200, True, True) == (status, 'href="term.log"' in text, 'href="%FF%FE.log"' in text)
+
+
+async def asked(root: Path, path: str = "", *, queries: bool = True, **query: Any) -> tuple[int, str]:
+    """Status and text."""
+    values = {name: value if isinstance(value, tuple) else (value,) for name, value in query.items()}
+    request = Request("GET", f"/logs/{path}", {name: some[0] for name, some in values.items()}, repeated=values)
+    answer = await NodeLogs(queries=queries, root=root).answer(request, path)
+    if isinstance(answer.body, bytes):
+        return answer.status, answer.body.decode(errors="replace")
+    text = b"".join([block async for block in answer.body])
+    await answer.body.aclose()  # type: ignore[attr-defined]  # what the server does, where there is one
+    return answer.status, text.decode()
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "path"),
+    [
+        (200, "one\ntwo\nthree\n", "syslog"),
+        (200, "apt\n", "apt/term.log"),
+        (200, "apt\n", "inside"),
+        (200, '<pre>\n<a href="term.log">term.log</a>\n</pre>\n', "apt"),
+        (404, "404 page not found", "nothing"),
+        (403, "leads out of the volume", "out"),
+        (403, "leads out of the volume", "../secret"),
+        (403, "a link to an absolute path leads out of the volume", "absolute"),
+        (403, "not a plain file", "pipe"),
+    ],
+)
+async def test_a_path_is_a_file_below_the_directory_and_nothing_leads_out(
+    root: Path, status: int, text: str, path: str
+) -> None:
+    assert (status, text) == await asked(root, path)
+
+
+async def test_the_directory_is_listed(root: Path) -> None:
+    status, text = await asked(root)
+
+    assert 200 == status
+    assert {'<a href="apt/">apt/</a>', '<a href="syslog">syslog</a>'} <= set(text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("one\ntwo\nthree\n", {}),
+        ("three\n", {"tailLines": "1"}),
+        ("two\nthree\n", {"pattern": "^t"}),
+        ("three\n", {"pattern": "^t", "tailLines": "1"}),
+        ("", {"pattern": "four"}),
+    ],
+)
+async def test_a_file_is_filtered_as_asked(root: Path, text: str, query: dict[str, str]) -> None:
+    assert (200, text) == await asked(root, query="/syslog", **query)
+
+
+async def test_a_services_journal_is_asked(root: Path) -> None:
+    status, text = await asked(root, query=("known", "other"), tailLines="5")
+
+    assert (200, True) == (status, "--unit=known --unit=other --lines=5" in text)
+
+
+async def test_a_service_without_a_journal_is_looked_for_as_a_file(root: Path) -> None:
+    assert (200, "a file's\n") == await asked(root, query="filed")
+    assert (404, "404 page not found") == await asked(root, query="nobody")
+
+
+async def test_without_journalctl_files_are_left(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root.parent / "bin/journalctl").unlink()
+    monkeypatch.setenv("PATH", str(root.parent / "bin"))
+
+    assert (200, "a file's\n") == await asked(root, query="filed")
+
+
+async def test_a_query_that_is_wrong_is_refused_and_where_they_are_off_all_are(root: Path) -> None:
+    assert 400 == (await asked(root, query="--help"))[0]
+    assert 400 == (await asked(root, pattern="x"))[0]
+    assert (403, "one\ntwo\nthree\n") == (
+        (await asked(root, queries=False, query="known"))[0],
+        (await asked(root, "syslog", queries=False))[1],
+    )
+    assert (403, True) == (
+        (refused := await asked(root, "../secret", query="/../secret"))[0],
+        "leads out" in refused[1],
+    )
+
+
+async def test_a_query_that_is_given_up_before_the_journal_says_anything_ends_it_and_gives_its_place_back(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("begun", "never"):
+        os.mkfifo(tmp_path / name)
+    script = f"#!/bin/sh\necho > {tmp_path}/begun\nread nothing < {tmp_path}/never\n"
+    (tmp_path / "bin/journalctl").write_text(script)
+    begun: list[trio.Process] = []
+    at_once = trio.lowlevel.open_process
+
+    async def open_process(command: Sequence[str], **more: Any) -> trio.Process:
+        begun.append(await at_once(command, **more))
+        return begun[-1]
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", open_process)
+    logs = NodeLogs(queries=True, root=root)
+    query = {"query": "known"}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.answer, Request("GET", "/logs/", query, repeated={"query": ("known",)}))
+        await trio.to_thread.run_sync((tmp_path / "begun").read_text)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+    assert begun[0].returncode is not None
+    assert 0 == logs._running.borrowed_tokens

@@ -1,0 +1,159 @@
+"""What dpkg and rpm run after files came or went (`packaging/packages/*.sh`), on a machine whose root is a directory.
+
+The program, Python and systemctl are scripts that write down what they were told. `live/test_packages.py` has dpkg.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+TOLD = """#!/bin/sh
+echo "$(basename "$0") $*${PYTHONPATH:+ of ${PYTHONPATH#*/trikubelet/}}" >>"$TOLD"
+"""
+TRIED, RESET = (
+    "python3 -P -m trikubelet help agent of {}/site-packages",
+    "python3 -P -m trikubelet reset of {}/site-packages",
+)
+
+
+class Machine:
+    """One where trikubelet was installed, and where systemd runs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.cache = root / "var/cache/trikubelet"
+        for directory in (root / "run/systemd/system", root / "usr/bin", root / "proc", self.cache):
+            directory.mkdir(parents=True)
+        for tool in (
+            "basename",
+            "grep",
+            "ls",
+            "readlink",
+            "rm",
+        ):  # and nothing else: there may be a kubelet beside them
+            (root / "usr/bin" / tool).symlink_to(shutil.which(tool) or tool)
+        self.program("trikubelet")
+        self.program("python3")
+        self.program("systemctl", '[ "$1" != cat ]')
+
+    def program(self, name: str, then: str = "") -> None:
+        """One that writes down what it is told, and does this then."""
+        made = self.root / "usr/bin" / name
+        made.write_text(f"{TOLD}{then}\n")
+        made.chmod(0o755)
+
+    def unpacked(self, name: str, age_seconds: int) -> None:
+        """A version that lies in the cache since then."""
+        (self.cache / name / "site-packages").mkdir(parents=True)
+        os.utime(self.cache / name, (10**9 - age_seconds,) * 2)
+
+    def run(self, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """A script to its end, however it ends."""
+        text = (TOP / "packaging/packages" / script).read_text()
+        for top in ("/usr/bin/", "/var/cache/", "/run/systemd/", "/proc/"):
+            text = text.replace(top, f"{self.root}{top}")
+        own = {"PATH": f"{self.root}/usr/bin", "TOLD": f"{self.root}/told"}
+        line = ["/bin/sh", "-c", text, script, *words]
+        return subprocess.run(line, capture_output=True, text=True, timeout=30, check=False, env=own)
+
+    def told(self) -> list[str]:
+        """What the programs were told, oldest first."""
+        told = self.root / "told"
+        return told.read_text().splitlines() if told.exists() else []
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_what_somebody_runs_from_or_unpacks_at_this_moment_stays(machine: Machine) -> None:
+    for name in ("trikubelet_old", "trikubelet_mapped", "trikubelet_new.tmp"):
+        machine.unpacked(name, 60)
+    locks = {f".trikubelet_{name}_lock" for name in ("old", "mapped", "new")}
+    for name in locks:
+        (machine.cache / name).touch()
+    (machine.root / "proc/17").mkdir()
+    mapped = machine.cache / "trikubelet_mapped/site-packages/_relist.abi3.so"
+    (machine.root / "proc/17/maps").write_text(f"7f00-7f01 r-xp 0 08:01 9 {mapped}\n")
+
+    assert 0 == machine.run("postinstall.sh", "configure").returncode
+    left = {"trikubelet_mapped", "trikubelet_new.tmp", *locks - {".trikubelet_old_lock"}}
+    assert left == set(os.listdir(machine.cache))
+
+
+def test_what_cannot_be_the_agent_does_not_take_the_place_of_the_one_that_runs(machine: Machine) -> None:
+    machine.program("trikubelet", '[ "$*" != "help agent" ]')
+
+    done = machine.run("postinstall.sh", "configure")
+
+    assert 1 == done.returncode
+    assert "this version does not start on this machine" in done.stderr
+    assert ["trikubelet help agent"] == machine.told()
+
+
+def test_a_compiled_module_that_cannot_be_loaded_is_found_by_what_an_upgrade_tries(tmp_path: Path) -> None:
+    (tmp_path / "msgspec").mkdir()
+    (tmp_path / "msgspec/__init__.py").write_text("from ._core import *\n")
+    (tmp_path / f"msgspec/_core{sysconfig.get_config_var('EXT_SUFFIX')}").write_text("torn")
+    own = {"PYTHONPATH": f"{tmp_path}:{TOP}/src", "PATH": "/usr/bin:/bin"}
+    line = [sys.executable, "-m", "trikubelet", "help", "agent"]
+
+    done = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False, env=own)
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert f"{tmp_path}/msgspec/_core" in done.stderr.splitlines()[-1]
+
+
+def test_a_purge_ends_pods_by_the_newest_version_that_is_whole(machine: Machine) -> None:
+    for name, age_seconds in (("a_old", 60), ("b_new", 20), ("c_torn", 10), ("d_part.tmp", 0)):
+        machine.unpacked(f"trikubelet_{name}", age_seconds)
+    machine.program("python3", 'case "$* $PYTHONPATH" in *help*torn*) exit 1 ;; esac')
+
+    done = machine.run("postremove.sh", "purge")
+
+    assert (0, "") == (done.returncode, done.stderr)
+    tried = [TRIED.format("trikubelet_c_torn"), TRIED.format("trikubelet_b_new"), RESET.format("trikubelet_b_new")]
+    assert ["systemctl cat kubelet.service", *tried, "systemctl daemon-reload"] == machine.told()
+    assert not machine.cache.exists()
+
+
+@pytest.mark.parametrize("known_by", ["kubelet", "systemctl"])
+def test_a_purge_leaves_the_pods_of_an_installed_kubelet_alone(machine: Machine, known_by: str) -> None:
+    machine.unpacked("trikubelet_1", 0)
+    machine.program(known_by)
+
+    done = machine.run("postremove.sh", "purge")
+
+    assert 0 == done.returncode
+    assert "pods were left alone: this machine has a kubelet, whose pods these may be; to end them, " in done.stderr
+    assert [] == [line for line in machine.told() if line.startswith("python3")]
+    assert not machine.cache.exists()
+
+
+@pytest.mark.parametrize(("failing", "why"), [("reset", "see above"), ("help", "nothing that starts is left in ")])
+def test_a_purge_that_cannot_end_pods_says_so_and_goes_on(machine: Machine, failing: str, why: str) -> None:
+    machine.unpacked("trikubelet_1", 0)
+    machine.program("python3", f'case "$*" in *{failing}*) exit 1 ;; esac')
+
+    done = machine.run("postremove.sh", "purge")
+
+    assert 0 == done.returncode
+    assert f"trikubelet: pods were left alone: {why}" in done.stderr
+    assert not machine.cache.exists()
+
+
+def test_removing_leaves_pods_and_what_a_purge_needs(machine: Machine) -> None:
+    machine.unpacked("trikubelet_1", 0)
+
+    assert 0 == machine.run("postremove.sh", "remove").returncode
+    assert ["systemctl daemon-reload"] == machine.told()
+    assert ["trikubelet_1"] == os.listdir(machine.cache)

@@ -1,0 +1,83 @@
+"""What the pages say of the command line is what it knows; that it does what they show is tests/live/test_guides.py."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from shell.docskit import PAGES, STEPS, TOP, blocks, fences, typed
+from trikubelet.app.commands.asking import split_flags
+from trikubelet.app.commands.verbs import EXIT_CODES, VERBS, parser_of
+from trikubelet.app.flags import parse_agent_flags
+
+SHOWN = [(page.name, block, one) for page in PAGES for block in blocks(page) for one in block.shown]
+OURS = [(page.name, command) for page in PAGES for command in typed(page)]
+PROOFS = {
+    ("every verb", "0"): "shell/test_cli.py::test_the_version_is_told_either_way",
+    ("every verb", "1"): "shell/test_commands.py::test_every_verb_says_that_there_is_no_agent",
+    ("every verb", "2"): "shell/test_cli.py::test_wrong_words_for_a_verb_are_one_line_and_exit_2",
+    ("every verb", "130"): "shell/test_cli.py::test_an_interrupted_verb_ends_as_the_shell_expects",
+    ("attach", "N"): "shell/test_talking_commands.py::test_a_containers_own_process_is_heard_and_hears",
+    ("doctor", "1"): "shell/test_doctor.py::test_the_command_says_what_the_agent_finds_and_ends_by_the_worst",
+    ("doctor", "3"): "shell/test_doctor.py::test_the_command_says_what_the_agent_finds_and_ends_by_the_worst",
+    ("exec", "N"): "shell/test_talking_commands.py::test_a_command_runs_in_a_container_and_its_end_is_ours",
+    ("run", "N"): "shell/test_run_command.py::test_a_pods_words_and_its_exit_code_are_ours_and_nothing_of_it_stays",
+    ("run", "124"): "shell/test_run_command.py::test_a_pod_whose_time_is_over_is_stopped_with_its_grace",
+    ("the agent", "0"): "shell/test_supervise.py::test_a_signal_ends_a_real_process_in_good_order",
+    ("the agent", "1"): "shell/test_agent_start.py::test_a_kubeconfig_that_cannot_be_read_ends_the_start",
+}
+
+
+def test_every_block_says_whether_it_is_run_or_why_not() -> None:
+    marks = re.compile(r"run(: (agent|beside|containerd|fails|throwaway|as in \S+))?|not run: \S.+")
+    assert [] == [(name, block.mark) for name, block, _ in SHOWN if not marks.fullmatch(block.mark)]
+
+
+def test_no_block_hides_its_commands_from_the_tests() -> None:
+    said = [(page.name, mark, language) for page in (*PAGES, STEPS) for mark, language in fences(page)]
+    hidden = [one for one in said if one[2] not in ("console", "yaml") and one[1:] != ("drawing", "")]
+    assert [] == hidden
+
+
+def test_what_is_run_as_another_page_shows_it_stands_there_and_is_run() -> None:
+    for name, block, one in SHOWN:
+        if block.mark.startswith("run: as in "):
+            there = TOP / "docs" / block.mark.removeprefix("run: as in ")
+            run = {shown.command for found in blocks(there) if found.mark.startswith("run") for shown in found.shown}
+            assert one.command in run, name
+
+
+@pytest.mark.parametrize(("page", "command"), OURS)
+def test_every_command_that_is_shown_is_understood(page: str, command: str) -> None:
+    _, first, *rest = shlex.split(re.split(r" [|>&]+ ", command)[0])
+    if first.startswith("-"):
+        assert () == parse_agent_flags([first, *rest]).faults
+        return
+    assert first in VERBS
+    own, behind = split_flags(rest)
+    _, handed_on = parser_of(first).parse_known_intermixed_args(own)
+    flags = [] if first == "exec" else list(behind or ())  # behind -- are the container's words, elsewhere the agent's
+    assert () == parse_agent_flags([*handed_on, *flags]).faults
+
+
+def test_the_page_has_every_exit_code_and_each_is_proved() -> None:
+    rows = re.findall(r"^\|([^|]*)\| (\w+) \| ([^|]+) \|$", _part("## Exit codes"), re.MULTILINE)
+    found: dict[str, dict[str, str]] = {}
+    who = ""
+    for said, code, meaning in rows:
+        who = said.strip().strip("`") or who
+        found.setdefault(who, {})[code] = meaning
+
+    assert EXIT_CODES == found
+    assert {(who, code) for who, codes in EXIT_CODES.items() for code in codes} == set(PROOFS)
+    for proof in PROOFS.values():
+        path, test = proof.split("::")
+        assert f"def {test}(" in (Path(TOP) / "tests" / path).read_text()
+
+
+def _part(heading: str) -> str:
+    """What stands below a heading of the page about operations."""
+    return (TOP / "docs/operations.md").read_text().partition(f"{heading}\n")[2].partition("\n## ")[0]

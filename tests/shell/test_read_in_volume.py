@@ -1,0 +1,56 @@
+"""Reading in a volume whose owner means harm."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trikubelet.volumes.inside import read_file
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    (tmp_path / "secret").write_bytes(b"the node's own")
+    made = tmp_path / "volume"
+    (made / "deep").mkdir(parents=True)
+    (made / "deep" / "a").write_bytes(b"1")
+    return made
+
+
+@pytest.mark.parametrize("path", ["deep/a", "./deep//a", "link"])
+def test_a_plain_file_is_read_wherever_in_the_volume_it_is(volume: Path, path: str) -> None:
+    os.symlink("deep/../deep/a", volume / "link")
+    assert b"1" == read_file(str(volume), path, 1)
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [("../secret", "a"), ("/etc/passwd", "a"), ("..", "a/secret"), ("/proc/self/root", "a/etc/passwd")],
+)
+def test_no_link_leads_out(volume: Path, target: str, path: str) -> None:
+    os.symlink(target, volume / "a")
+    with pytest.raises(OSError, match="leads out of the volume"):
+        read_file(str(volume), path, 1000)
+
+
+def test_a_pipe_holds_nobody_up_and_only_plain_files_are_read(volume: Path) -> None:
+    os.mkfifo(volume / "pipe")
+    for path in ("pipe", "deep", ""):
+        with pytest.raises(OSError, match="not a plain file"):
+            read_file(str(volume), path, 1)
+
+
+@pytest.mark.parametrize("path", ["../secret", "deep/../../secret", ".."])
+def test_a_path_that_leads_up_is_refused(volume: Path, path: str) -> None:
+    with pytest.raises(OSError, match="leads out of the volume"):
+        read_file(str(volume), path, 1000)
+
+
+def test_nothing_is_left_open(volume: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    read_file(str(volume), "deep/a", 1)
+    for path, limit in (("deep/b", 1), ("b/a", 1), ("deep", 1), ("deep/a", 0)):
+        with pytest.raises(OSError, match=r"No such file|not a plain file|larger"):
+            read_file(str(volume), path, limit)
+
+    assert before == len(os.listdir("/proc/self/fd"))

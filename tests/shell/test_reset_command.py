@@ -1,0 +1,189 @@
+"""``reset``: every pod of a runtime ends, and where that could be somebody else's pods, or nobody's, none does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+from trikubelet.app.cli import main
+from trikubelet.app.commands import reset
+from trikubelet.app.lock import RootLock
+from trikubelet.cri.channel import open_channel
+from trikubelet.cri.runtime import CriRuntime
+from trikubelet.fake.runtime import Plan, run_fake
+from trikubelet.host.examination import holders_of, processes_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trikubelet.app.settings import Settings
+
+WITHOUT_CGROUPS = ("--", "--standalone", "--cgroups-per-qos=false", "--enforce-node-allocatable=", "--healthz-port=0")
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A root directory with a short name: a Unix socket's path may not be as long as pytest's are."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+def bound_to(root: Path, endpoint: str) -> None:
+    (root / "runtime-endpoint").write_text(f"{endpoint}\n")
+
+
+@pytest.mark.slow
+async def test_every_pod_of_the_runtime_ends_and_what_was_kept_for_it_goes(root: Path) -> None:
+    bound_to(root, f"unix://{root}/fake.sock")
+    (root / "pods" / "a-pod-long-gone").mkdir(parents=True)
+    line = [sys.executable, "-m", "trikubelet", "reset", f"--root-dir={root}", *WITHOUT_CGROUPS]
+    line.append(f"--config={root}/config.json")
+    about = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "podLogsDir": f"{root}/logs",
+    }
+    (root / "config.json").write_text(json.dumps(about))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_fake, Plan(pods=3), str(root / "fake.sock"))
+        with trio.fail_after(50):
+            done = await trio.run_process(line, capture_stdout=True, capture_stderr=True, check=False)
+        async with open_channel(f"unix://{root}/fake.sock") as channel:
+            left = [chunk for chunk in await CriRuntime(channel).list_sandboxes() if chunk]
+        nursery.cancel_scope.cancel()
+
+    assert (0, f"every pod of unix://{root}/fake.sock has ended\n") == (done.returncode, done.stdout.decode()), done
+    assert [] == left
+    assert [] == os.listdir(root / "pods")
+    assert 0 == main(["reset", f"--root-dir={root}"])  # there is nothing more to end
+
+
+@pytest.mark.parametrize("endpoint", ["", "embedded:"])
+def test_where_no_pod_can_have_been_left_nothing_is_done(
+    root: Path, endpoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if endpoint:
+        bound_to(root, endpoint)
+
+    assert 0 == main(["reset", f"--root-dir={root}"])
+    assert capsys.readouterr().out.startswith("there is no pod to end: ")
+
+
+def test_a_kubelets_pods_are_left_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound_to(root, f"unix://{root}/r.sock")
+    monkeypatch.setattr(reset, "processes_named", lambda name: {"kubelet": [17]}[name])
+
+    assert 1 == main(["reset", f"--root-dir={root}"])
+    assert "error: process 17 is a kubelet, whose pods these may be: stop it first\n" == capsys.readouterr().err
+
+
+def test_a_running_agents_pods_are_left_alone(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bound_to(root, f"unix://{root}/r.sock")
+    with RootLock(root):
+        assert 1 == main(["reset", f"--root-dir={root}"])
+
+    assert f"error: {root} is in use by another agent, process {os.getpid()}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("theirs", "is_refused"), [("r.sock", True), ("link-to-here/r.sock", True), ("other.sock", False)]
+)
+def test_the_pods_of_an_agent_that_moved_to_another_root_directory_are_left_alone(
+    root: Path, theirs: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound_to(root, f"unix://{root}/r.sock")
+    (root / "data").mkdir()
+    (root / "link-to-here").symlink_to(root)
+    bound_to(root / "data", f"unix://{root}/{theirs}")
+    ended = []
+
+    async def note_end(settings: Settings, _: float) -> str:
+        ended.append(settings.runtime.endpoint)
+        return ""
+
+    monkeypatch.setattr(reset, "_end_all", note_end)
+    code = (
+        "import sys, pathlib; from trikubelet.app.lock import RootLock; lock = RootLock(pathlib.Path(sys.argv[1])); "
+        "lock.__enter__(); print('held', flush=True); sys.stdin.read()"
+    )
+    line = [sys.executable, "-c", code, str(root / "data")]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout is not None
+        assert "held\n" == agent.stdout.readline()
+        assert int(is_refused) == main(["reset", f"--root-dir={root}"])
+        agent.kill()
+
+    assert ([] if is_refused else [f"unix://{root}/r.sock"]) == ended
+    assert is_refused == (root / "runtime-endpoint").exists()
+    refusal = f"error: process {agent.pid} is an agent on unix://{root}/r.sock: stop it first\n"
+    assert (refusal if is_refused else "") == capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_what_does_not_end_in_time_is_named(root: Path) -> None:
+    bound_to(root, f"unix://{root}/nobody.sock")
+    line = [sys.executable, "-m", "trikubelet", "reset", f"--root-dir={root}", "--timeout=1s", *WITHOUT_CGROUPS]
+
+    done = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
+
+    last = done.stderr.splitlines()[-1]
+    assert (1, f"error: not all of it is gone after 1 s: unix://{root}/nobody.sock does not answer") == (
+        done.returncode,
+        last,
+    )
+    assert (root / "runtime-endpoint").exists()
+
+
+def test_the_record_goes_while_no_agent_can_start_and_write_another(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound_to(root, f"unix://{root}/r.sock")
+    let_go = RootLock.__exit__
+
+    def note(lock: RootLock, *error: Any) -> None:
+        assert not (root / "runtime-endpoint").exists()
+        let_go(lock, *error)
+
+    async def all_ended(*_: object) -> str:
+        return ""
+
+    monkeypatch.setattr(reset, "_end_all", all_ended)
+    monkeypatch.setattr(RootLock, "__exit__", note)
+
+    assert 0 == main(["reset", f"--root-dir={root}"])
+
+
+def test_who_has_a_file_open_is_known_with_where_it_lies(tmp_path: Path) -> None:
+    for pid, number, file in (
+        (4, 0, "pipe:[1]"),
+        (4, 7, "/data/a.lock"),
+        (30, 3, "/a.lock"),
+        (os.getpid(), 3, "/a.lock"),
+    ):
+        (tmp_path / "proc" / str(pid) / "fd").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "proc" / str(pid) / "fd" / str(number)).symlink_to(file)
+    (tmp_path / "proc/4/fd/5").write_text("")  # it is closed while it is looked at
+    (tmp_path / "proc/99").mkdir()  # it ends then, or is another user's
+
+    assert {4: tmp_path / "proc/4/root/data/a.lock", 30: tmp_path / "proc/30/root/a.lock"} == holders_of(
+        "a.lock", tmp_path
+    )
+
+
+def test_processes_are_known_by_the_name_of_their_program(tmp_path: Path) -> None:
+    for pid, name in ((30, "kubelet"), (4, "kubelet"), (5, "kubelet-like")):
+        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
+        (tmp_path / "proc" / str(pid) / "comm").write_text(f"{name}\n")
+    (tmp_path / "proc/99").mkdir()  # it ends while it is looked at
+
+    assert [4, 30] == processes_named("kubelet", tmp_path)

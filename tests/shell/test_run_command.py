@@ -1,0 +1,197 @@
+"""``run``: one pod to its end on the embedded runtime, and what it sees of a runtime that others use too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from trikubelet.app import one_shot
+from trikubelet.app.cli import main
+from trikubelet.app.neighbours import agents_on
+from trikubelet.app.one_pod import OnePodRuntime
+from trikubelet.cri.channel import open_channel
+from trikubelet.cri.runtime import CriRuntime
+from trikubelet.fake.runtime import Plan, run_fake
+from trikubelet.model.runtime_errors import NotImplementedByRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory with a short name: a Unix socket's path may not be as long as pytest's are."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+def manifest(place: Path, *scripts: str, policy: str = "Never") -> Path:
+    containers = [
+        f"{{name: c{number}, image: host, command: [sh, -c, {script!r}]}}" for number, script in enumerate(scripts)
+    ]
+    (place / "pod.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: job}\nspec:\n"
+        f"  restartPolicy: {policy}\n  terminationGracePeriodSeconds: 5\n  containers: [{', '.join(containers)}]\n"
+    )
+    return place / "pod.yaml"
+
+
+def line(file: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "trikubelet", "run", str(file), "--container-runtime-endpoint=embedded:", *words]
+
+
+def run(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    own = {"TMPDIR": str(file.parent), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    return subprocess.run(line(file, *words), capture_output=True, text=True, timeout=50, check=False, env=own)
+
+
+@pytest.mark.slow
+def test_a_pods_words_and_its_exit_code_are_ours_and_nothing_of_it_stays(place: Path) -> None:
+    done = run(manifest(place, "echo hello; echo more; exit 4"))
+
+    assert (4, "hello\nmore\n", "") == (done.returncode, done.stdout, done.stderr)
+    assert [place / "pod.yaml"] == list(place.iterdir())
+
+
+@pytest.mark.slow
+def test_of_several_containers_each_line_says_whose_it_is(place: Path) -> None:
+    done = run(manifest(place, "echo a; printf b", "sleep 1; echo c"))
+
+    assert (0, ["[c0] a", "[c0] b", "[c1] c"], "") == (done.returncode, done.stdout.splitlines(), done.stderr)
+
+
+@pytest.mark.slow
+def test_a_pod_whose_time_is_over_is_stopped_with_its_grace(place: Path) -> None:
+    script = "trap 'echo bye; exit 0' TERM; echo began; while true; do sleep 0.1; done"
+    done = run(manifest(place, script, policy="Always"), "--timeout=15s")
+
+    assert (124, "began\nbye\n") == (done.returncode, done.stdout)
+    assert "trikubelet: the pod has not ended within 15 s: it is stopped\n" == done.stderr
+
+
+@pytest.mark.slow
+async def test_an_interrupt_stops_the_pod_with_its_grace(place: Path) -> None:
+    script = "trap 'echo bye; exit 0' TERM; echo began; while true; do sleep 0.1; done"
+    process = await trio.lowlevel.open_process(
+        line(manifest(place, script)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    with trio.fail_after(50):
+        assert b"began\n" == bytes(await process.stdout.receive_some())
+        process.send_signal(signal.SIGINT)
+        assert (130, b"bye\n") == (await process.wait(), bytes(await process.stdout.receive_some()))
+
+
+def test_a_file_with_another_number_of_pods_or_a_fault_is_refused(place: Path) -> None:
+    two = manifest(place, "true")
+    two.write_text(two.read_text() + "---\n" + two.read_text().replace("name: job", "name: other"))
+    done = run(two)
+    assert (1, f"error: {two}: there are 2 pods in it: give a file with one\n") == (done.returncode, done.stderr)
+
+    two.write_text("kind: Pot\n")
+    done = run(two)
+    assert (1, True) == (done.returncode, f"{two}:1: kind" in done.stderr)
+
+
+async def test_a_runtime_for_one_pod_knows_of_no_other(place: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_fake, Plan(pods=3), str(place / "fake.sock"))
+        async with open_channel(f"unix://{place}/fake.sock") as channel:
+            assert any(await CriRuntime(channel).list_sandboxes())
+            one = OnePodRuntime(channel, "its-uid")
+            assert not any(await one.list_sandboxes())
+            assert not any(await one.list_containers())
+            assert ([], []) == (await one.list_sandboxes("other"), await one.list_containers("other"))
+            with pytest.raises(NotImplementedByRuntime):
+                async with one.events() as events:
+                    await anext(events)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.slow
+async def test_a_pod_ends_when_nobody_reads_on(place: Path) -> None:
+    script = "trap 'echo bye > $0; exit 0' TERM; while true; do echo more; sleep 0.1; done"
+    file = manifest(place, script.replace("$0", f"{place}/ended"))
+    own = {"TMPDIR": str(place), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    process = await trio.lowlevel.open_process(line(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=own)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with trio.fail_after(50):
+        assert bytes(await process.stdout.receive_some()).startswith(b"more\n")
+        await process.stdout.aclose()
+        assert (1, b"") == (await process.wait(), bytes(await process.stderr.receive_some()))
+
+    assert ["ended", "pod.yaml"] == sorted(os.listdir(place))
+
+
+def test_without_a_runtime_nothing_is_waited_for(place: Path) -> None:
+    done = run(manifest(place, "true"), f"--container-runtime-endpoint=unix://{place}/nope.sock")
+
+    why = f"no socket at {place}/nope.sock: the runtime is not running, or listens elsewhere"
+    assert (1, f"error: {why}\n") == (done.returncode, done.stderr)
+    assert [place / "pod.yaml"] == list(place.iterdir())
+
+
+@pytest.mark.slow
+def test_a_runtime_that_is_silent_is_given_the_time_there_is(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(f"{place}/mute.sock")
+        mute.listen()
+        done = run(manifest(place, "true"), f"--container-runtime-endpoint=unix://{place}/mute.sock", "--timeout=1s")
+
+    said = f"trikubelet: unix://{place}/mute.sock has not answered: nothing was begun\n"
+    assert (124, "", said) == (done.returncode, done.stdout, done.stderr)
+    assert ["mute.sock", "pod.yaml"] == sorted(os.listdir(place))
+
+
+@pytest.mark.parametrize("is_heeded", [True, False])
+def test_a_closed_terminal_ends_the_pod_unless_nohup_said_otherwise(
+    monkeypatch: pytest.MonkeyPatch, is_heeded: bool
+) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL if is_heeded else signal.SIG_IGN)
+
+    assert is_heeded == (signal.SIGHUP in one_shot._ending_signals())
+
+
+@pytest.mark.parametrize("verb", ["run x.yaml", "reset"])
+def test_no_time_is_negative(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 2 == main([*verb.split(), "--timeout=-1s"])
+    assert "'-1s' is negative: write how long it may last, such as 30s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("who", "lock_name", "comm"), [("an agent", "trikubelet.lock", "cat"), ("a kubelet", "other", "kubelet")]
+)
+def test_beside_an_agent_or_a_kubelet_on_the_same_runtime_nothing_is_run(
+    place: Path, who: str, lock_name: str, comm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "kubelet").symlink_to("/bin/cat")
+    (place / "cat").symlink_to("/bin/cat")
+    (place / "runtime-endpoint").write_text(f"unix://{place}/r.sock\n")
+    words = ["run", str(manifest(place, "true"))]
+    with (
+        socket.socket(socket.AF_UNIX) as here,
+        socket.socket(socket.AF_UNIX) as elsewhere,
+        open(place / lock_name, "w") as lock,
+        subprocess.Popen([place / comm], stdin=subprocess.PIPE, stdout=lock) as other,
+    ):
+        here.bind(f"{place}/r.sock")
+        here.listen()
+        elsewhere.bind(f"{place}/e.sock")
+        assert 1 == main([*words, f"--container-runtime-endpoint=unix://{place}/r.sock"])
+        expected = (
+            f"error: process {other.pid} is {who} on unix://{place}/r.sock and would take this pod for a leftover"
+        )
+        assert expected in capsys.readouterr().err
+        assert [other.pid] * (who == "an agent") == agents_on(f"unix://{place}/r.sock")
+        assert [] == agents_on(f"unix://{place}/e.sock")
+        other.kill()

@@ -1,0 +1,315 @@
+"""``exec``, ``attach`` and ``port-forward`` as processes, against a whole agent on the embedded runtime."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from trikubelet.app import compose
+from trikubelet.app.client import Agent
+from trikubelet.app.commands.cp import Place, read_place
+from trikubelet.app.commands.failed import CommandFailed
+from trikubelet.app.commands.port_forward import _attend, read_ports
+from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.remote_process import RemoteProcess, exit_code_of
+from trikubelet.app.settings import Surroundings, load_settings
+from trikubelet.core import spdy
+from trikubelet.model.runtime import StandardStreams
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+
+    from trio.abc import Stream
+
+SERVER = (
+    "import socket\\nwith socket.create_server(('127.0.0.1', %d)) as s:\\n while True:\\n"
+    "  c, _ = s.accept(); d = c.recv(9); c.sendall(d.upper()); c.close()"
+)
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: main, image: host, stdin: true, command: [sh, -c, "while read line; do echo heard $line; done; exit 3"]}
+  - {name: web, image: host, command: [python3, -c, "%(server)s"]}
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory with a short name: a Unix socket's path may not be as long as pytest's are."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+@asynccontextmanager
+async def running(place: Path, port: int = 1) -> AsyncIterator[None]:
+    """An agent with that pod, which runs."""
+    (place / "manifests").mkdir()
+    (place / "manifests" / "web.yaml").write_text(POD % {"server": SERVER % port})
+    words = [f"--root-dir={place}", f"--pod-manifest-path={place}/manifests", "--healthz-port=0"]
+    words += ["--standalone", "--hostname-override=n1", "--container-runtime-endpoint=embedded:"]
+    settings = load_settings(parse_agent_flags(words), Surroundings(os.geteuid(), os.environ, "n1"))
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(40):
+            await nursery.start(compose.run, settings, lambda: None, None)
+            done = await said(place, "wait", "web-n1", "--for=condition=Ready")
+        assert (0, b"pod/web-n1 condition met\n") == (done.returncode, done.stdout), done.stderr
+        yield
+        nursery.cancel_scope.cancel()
+
+
+def line(place: Path, *words: str) -> list[str]:
+    verb, *rest = words
+    return [sys.executable, "-m", "trikubelet", verb, f"--root-dir={place}", *rest]
+
+
+async def said(place: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    with trio.fail_after(40):
+        return await trio.run_process(
+            line(place, *words), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False
+        )
+
+
+@pytest.mark.slow
+async def test_a_command_runs_in_a_container_and_its_end_is_ours(place: Path) -> None:
+    async with running(place):
+        done = await said(place, "exec", "web-n1", "-c", "main", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+        assert (7, b"out\n", b"err\n") == (done.returncode, done.stdout, done.stderr)
+
+        much = os.urandom(3_000_000)
+        done = await said(place, "exec", "-i", "web-n1", "-c", "main", "--", "cat", stdin=much)
+        assert (0, True, b"") == (done.returncode, much == done.stdout, done.stderr)
+
+        done = await said(place, "exec", "web-n1", "--", "no-such-program")
+        assert done.returncode != 0
+        assert b"error: " in done.stderr
+        done = await said(place, "exec", "web-n1", "-c", "none", "--", "true")
+        assert (1, b'error: container not found ("none")\n') == (done.returncode, done.stderr)
+
+
+@pytest.mark.slow
+async def test_files_are_copied_in_and_out_and_nothing_leaves_its_place(place: Path) -> None:
+    here, there = place / "here", place / "there"
+    (here / "deep").mkdir(parents=True)
+    there.mkdir()
+    (here / "deep" / "a").write_bytes(much := os.urandom(1_000_000))
+    (here / "b").write_text("b")
+    async with running(place):
+
+        async def copy(*words: str) -> tuple[int, bytes]:
+            done = await said(place, "cp", "-c", "main", *words)
+            return done.returncode, done.stderr
+
+        assert (0, b"") == await copy(str(here), f"web-n1:{there}/")
+        assert (much, "b") == ((there / "here/deep/a").read_bytes(), (there / "here/b").read_text())
+        assert (0, b"") == await copy(f"default/web-n1:{there}/here/b", str(place / "c"))
+        assert "b" == (place / "c").read_text()
+        assert (0, b"") == await copy(f"web-n1:{there}/here", str(place / "back"))
+        assert much == (place / "back/deep/a").read_bytes()
+
+        code, err = await copy(f"web-n1:{there}/none", str(place / "d"))
+        assert (1, True) == (code, b"none: Cannot stat" in err)
+        code, err = await copy(str(here / "b"), "web-n1:/proc/none/b")
+        assert (1, True) == (code, b"error: tar: " in err)
+        code, err = await copy(str(place / "none"), "web-n1:/x")
+        assert (1, True) == (code, b"No such file or directory" in err)
+        (there / "here" / "out").symlink_to("/etc/passwd")
+        code, err = await copy(f"web-n1:{there}/here/out", str(place / "e"))
+        assert (1, True, False) == (code, b"not taken from the container" in err, (place / "e").is_symlink())
+
+
+@pytest.mark.parametrize(
+    ("place", "said_"),
+    [
+        (Place("ns", "web", "/a"), "web:/a"),
+        (Place("other", "web", "a"), "other/web:a"),
+        (Place("", "", "/a:b"), "/a:b"),
+        (Place("", "", "./a:b"), "./a:b"),
+        (Place("", "", "a"), "a"),
+    ],
+)
+def test_a_place_is_here_or_in_a_pod(place: Place, said_: str) -> None:
+    assert place == read_place(said_, "ns")
+
+
+@pytest.mark.slow
+async def test_a_containers_own_process_is_heard_and_hears(place: Path) -> None:
+    async with running(place):
+        process = await trio.lowlevel.open_process(
+            line(place, "attach", "-i", "web-n1", "-c", "main"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        heard = b""
+        with trio.fail_after(40):
+            await process.stdin.send_all(b"you\n")
+            while b"\n" not in heard:
+                heard += await process.stdout.receive_some()
+            process.send_signal(signal.SIGINT)
+            assert (b"heard you\n", 130) == (heard, await process.wait())
+
+
+@pytest.mark.slow
+async def test_a_terminal_is_passed_on_with_its_size_and_its_keys(place: Path) -> None:
+    async with running(place):
+        ours, theirs = pty.openpty()
+        os.set_blocking(ours, False)
+        command = line(
+            place, "exec", "-it", "web-n1", "-c", "main", "--", "sh", "-c", "test -t 0; echo $?; read x; echo [$x]"
+        )
+        process = await trio.lowlevel.open_process(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        )
+        os.close(theirs)
+        shown = b""
+        with trio.fail_after(40):
+            while b"[hello]" not in shown:
+                await trio.lowlevel.wait_readable(ours)
+                shown += os.read(ours, 4096)
+                if b"0\r\n" in shown and b"hello" not in shown:
+                    os.write(ours, b"hello\r")
+        assert 0 == await process.wait()
+        os.close(ours)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+async def test_a_signal_leaves_the_terminal_as_it_was(number: signal.Signals) -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    script = (
+        "import os, resource, signal, trio; from trikubelet.app.remote_process import raw_terminal\n"
+        f"signal.signal({int(number)}, signal.SIG_DFL)\n"  # a shell has its background jobs ignore some
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"  # SIGQUIT would leave a file behind
+        "with raw_terminal(): os.write(1, b'raw'); trio.run(trio.sleep_forever)"
+    )
+    process = await trio.lowlevel.open_process([sys.executable, "-c", script], stdin=theirs, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with trio.fail_after(40):
+        assert b"raw" == bytes(await process.stdout.receive_some())
+        assert before != termios.tcgetattr(theirs)
+        process.send_signal(number)
+        assert -number == await process.wait()
+
+    assert before == termios.tcgetattr(theirs)
+    for descriptor in (ours, theirs):
+        os.close(descriptor)
+
+
+@pytest.mark.slow
+async def test_connections_to_a_local_port_end_in_the_pod(place: Path) -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    await listener.aclose()
+    async with running(place, port):
+        process = await trio.lowlevel.open_process(
+            line(place, "port-forward", "web-n1", f":{port}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        with trio.fail_after(40):
+            told = bytes(await process.stdout.receive_some()).decode().split()
+            assert ["Forwarding", "from"] == told[:2]
+            for _ in range(3):
+                async with await trio.open_tcp_stream("127.0.0.1", int(told[2].rpartition(":")[2])) as stream:
+                    await stream.send_all(b"hello")
+                    assert b"HELLO" == bytes(await stream.receive_some())
+            process.send_signal(signal.SIGINT)
+            assert 130 == await process.wait()
+
+
+class BusyAgent(Agent):
+    """Keeps whoever wants a conversation waiting."""
+
+    @asynccontextmanager
+    async def upgraded(
+        self, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncGenerator[Stream, None]:
+        await trio.sleep_forever()
+        raise AssertionError
+        yield
+
+
+async def test_who_waits_for_a_turn_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    turns = trio.CapacityLimiter(2)
+    pairs = [socket.socketpair() for _ in range(4)]
+    async with trio.open_nursery() as nursery:
+        for here, _ in pairs:
+            client = trio.SocketStream(trio.socket.from_stdlib_socket(here))
+            nursery.start_soon(_attend, BusyAgent(""), "/portForward/default/web-n1", 80, turns, client)
+            await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    for pair in pairs:
+        for one in pair:
+            one.close()
+
+    assert "port 80: 2 connections are open; others wait until one of them ends\n" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (0, {"status": "Success"}),
+        (3, {"reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}),
+    ],
+)
+def test_the_status_says_how_a_process_ended(code: int, status: dict[str, object]) -> None:
+    assert code == exit_code_of(msgspec.json.encode(status))
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("no such file", b'{"status":"Failure","message":"no such file"}'),
+        ("it failed, and nobody says why", b"{}"),
+        ("command terminated", b"command terminated\n"),
+        ("the stream ended without saying how the process did: did the agent, or the runtime, go away?", b""),
+    ],
+)
+def test_an_end_without_an_exit_code_is_told_as_it_was(why: str, told: bytes) -> None:
+    with pytest.raises(CommandFailed) as failed:
+        exit_code_of(told)
+    assert why == str(failed.value)
+
+
+async def test_the_first_status_is_bounded_and_a_ping_is_answered() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    process = RemoteProcess(ours, StandardStreams(False, True, True, False), bytes, lambda _: None, lambda _: None)
+    async with trio.open_nursery() as nursery:
+
+        async def runtime() -> None:
+            await theirs.receive_some()
+            await theirs.send_all(spdy.ping(2))
+            assert spdy.ping(2) == bytes(await theirs.receive_some())
+            await theirs.send_all(spdy.data(1, b"x" * 100_000) + spdy.data(1, b"", ends=True))
+
+        nursery.start_soon(runtime)
+        with pytest.raises(CommandFailed) as failed:
+            await process.run()
+    assert 64 * 1024 == len(str(failed.value))
+
+
+@pytest.mark.parametrize(("ports", "said_"), [((80, 80), "80"), ((8080, 80), "8080:80"), ((0, 80), ":80")])
+def test_ports_are_read_as_kubectl_reads_them(ports: tuple[int, int], said_: str) -> None:
+    assert ports == read_ports(said_)
+
+
+@pytest.mark.parametrize("wrong", ["", "0", "80:0", "65536", "1:2:3", "a", "80:", "-1"])
+def test_what_is_no_port_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="is neither PORT nor LOCAL:PORT"):
+        read_ports(wrong)

@@ -1,0 +1,82 @@
+"""What a client is told at the end: the last words, wherever nothing was torn, and within one second."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
+
+from trikubelet.server.relay import either
+from trikubelet.server.telling import Telling
+
+if TYPE_CHECKING:
+    from trio.testing import MockClock
+
+    from trikubelet.server.relay import Silence
+
+
+async def test_who_is_cancelled_before_anything_was_sent_has_torn_nothing(autojump_clock: MockClock) -> None:
+    near, far = memory_stream_pair()
+    telling = Telling(far)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await telling.send_all(b"data")
+    await telling.end(partial(telling.send_all, b"bye"))
+
+    assert b"bye" == await near.receive_some()
+
+
+@pytest.mark.parametrize(("taken", "end"), [([], 1), ([b"23456789"], 1), ([b"23456789", b"bye"], 0.9)])
+async def test_what_is_being_sent_has_a_second_and_the_last_words_what_is_left_of_it(
+    autojump_clock: MockClock, taken: list[bytes], end: float
+) -> None:
+    near, far = lockstep_stream_pair()
+    telling, ends = Telling(far), list[float]()
+
+    async def send(_: Silence) -> None:
+        await telling.send_all(b"0123456789")
+
+    async def converse() -> None:
+        with scope:
+            await either(send, telling.finishes, idle_seconds_max=0)
+        await telling.end(partial(telling.send_all, b"bye"))
+        ends.append(trio.current_time())
+
+    scope = trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(converse)
+        assert b"01" == await near.receive_some(2)
+        await wait_all_tasks_blocked()
+        scope.cancel()
+        await trio.sleep(0.9)
+        assert taken == [await near.receive_some() for _ in taken]
+
+    assert [end] == ends
+
+
+async def test_amid_what_nobody_finishes_there_are_no_last_words(autojump_clock: MockClock) -> None:
+    """Nothing is shielded where ``finishes`` does not run, since nothing would end the shield."""
+    _, far = lockstep_stream_pair()
+    telling = Telling(far)
+    with trio.move_on_after(5):
+        await telling.send_all(b"data")
+    assert 5 == trio.current_time()
+    await telling.end(partial(telling.send_all, b"bye"))
+
+    assert 5 == trio.current_time()
+
+
+async def test_last_words_that_nobody_takes_or_hears_are_given_up(autojump_clock: MockClock) -> None:
+    _, untaken = lockstep_stream_pair()
+    telling = Telling(untaken)
+    await telling.end(partial(telling.send_all, b"bye"))
+    assert 1 == trio.current_time()
+    near, unheard = memory_stream_pair()
+    await near.aclose()
+    telling = Telling(unheard)
+    await telling.end(partial(telling.send_all, b"bye"))
+
+    assert 1 == trio.current_time()

@@ -1,0 +1,118 @@
+"""Settings as the parts have them that act on them: what stands in a configuration's file reaches what is done."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.podkit import container, pod
+from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.settings import Settings, Surroundings, load_settings
+from trikubelet.app.translate import bounds_of, facts_of, rules_of
+from trikubelet.core.containers.memory import unified
+from trikubelet.core.log_rotation import RotationRules
+from trikubelet.core.pull_rights import VerificationPolicy
+from trikubelet.model import k8s
+from trikubelet.model.node_reading import NodeReading
+
+MIB = 1 << 20
+MEMORY_QOS = {"featureGates": {"MemoryQoS": True}}
+
+
+def settings_of(place: Path, **asked: object) -> Settings:
+    """Those of an agent of its own with such a configuration."""
+    about = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "resolvConf": ""}
+    path = place / "config.yaml"
+    path.write_text(json.dumps(about | asked))
+    words = [f"--config={path}", f"--root-dir={place}", "--standalone"]
+    return load_settings(parse_agent_flags(words), Surroundings(0, {}, "n"))
+
+
+@pytest.mark.parametrize(
+    ("expected", "asked"),
+    [
+        pytest.param({"memory.oom.group": "1"}, {}, id="killed as one"),
+        pytest.param({}, {"singleProcessOOMKill": True}, id="killed one by one"),
+        pytest.param(
+            {"memory.oom.group": "1", "memory.swap.max": str(128 * MIB)},
+            {"memorySwap": {"swapBehavior": "LimitedSwap"}},
+            id="a share of the swap",
+        ),
+        pytest.param(
+            {"memory.oom.group": "1", "memory.high": str(384 * MIB)},
+            {"memoryThrottlingFactor": 0.5} | MEMORY_QOS,
+            id="slowed half-way",
+        ),
+        pytest.param(
+            {"memory.oom.group": "1", "memory.low": str(256 * MIB), "memory.high": str(384 * MIB)},
+            {"memoryReservationPolicy": "TieredReservation", "memoryThrottlingFactor": 0.5} | MEMORY_QOS,
+            id="kept",
+        ),
+    ],
+)
+def test_settings_of_memory_reach_what_version_2_is_told_of_a_container(
+    tmp_path: Path, expected: dict[str, str], asked: dict[str, object]
+) -> None:
+    settings = settings_of(tmp_path, **asked)
+    facts = facts_of(settings, NodeReading("n", 1024 * MIB, 1, swap_bytes=512 * MIB), None)
+    facts = replace(facts, cgroup_version=2, memory=replace(facts.memory, swap_controlled="memorySwap" in asked))
+    it = container("a", resources=k8s.ResourceRequirements(requests={"memory": "256Mi"}, limits={"memory": "512Mi"}))
+
+    assert expected == unified(pod(it), it, facts)
+
+
+@pytest.mark.parametrize(("expected", "endpoint"), [(True, "embedded:"), (False, "fake:"), (False, "unix:///a.sock")])
+def test_pods_are_told_what_is_done_without_on_the_embedded_runtime_alone(
+    tmp_path: Path, endpoint: str, *, expected: bool
+) -> None:
+    settings = settings_of(tmp_path, containerRuntimeEndpoint=endpoint)
+
+    assert expected is facts_of(settings, NodeReading("n", 1 << 30, 1), None).embedded
+
+
+def test_times_and_amounts_reach_the_parts_that_keep_to_them(tmp_path: Path) -> None:
+    """What the parts do with them is shown where they are tested: docs/support.md says where."""
+    times = {"syncFrequency": "7s", "fileCheckFrequency": "8s", "httpCheckFrequency": "9s"}
+    times |= {"runtimeRequestTimeout": "11s"}
+    pulls = {"registryPullQPS": 3, "registryBurst": 4, "serializeImagePulls": False, "maxParallelImagePulls": 6}
+    settings = settings_of(
+        tmp_path,
+        **times,
+        **pulls,
+        imagePullCredentialsVerificationPolicy="NeverVerifyAllowlistedImages",
+        preloadedImagesVerificationAllowlist=["registry.test/base"],
+    )
+    bounds = bounds_of(settings.configuration)
+    asked = rules_of(settings, bounds).pulls
+
+    assert (7, 8, 9) == (bounds.resync_seconds, bounds.file_check_seconds, bounds.http_check_seconds)
+    assert 11 == bounds.runtime_call_seconds_max
+    assert (3, 4, 6) == (asked.per_second, asked.burst, asked.at_once_max)
+    assert VerificationPolicy("NeverVerifyAllowlistedImages", ("registry.test/base",)) == asked.verification
+    serial = settings_of(tmp_path, serializeImagePulls=True)
+    assert 1 == rules_of(serial, bounds).pulls.at_once_max
+
+
+@pytest.mark.parametrize(
+    ("expected", "asked"),
+    [
+        pytest.param(RotationRules(10 * MIB, 5, 1, 10.0), {}, id="as upstream does"),
+        pytest.param(
+            RotationRules(MIB, 2, 3, 60.0),
+            {
+                "containerLogMaxSize": "1Mi",
+                "containerLogMaxFiles": 2,
+                "containerLogMaxWorkers": 3,
+                "containerLogMonitorInterval": "1m",
+            },
+            id="otherwise",
+        ),
+        pytest.param(None, {"containerLogMaxSize": "-1"}, id="never"),
+    ],
+)
+def test_settings_of_logs_reach_their_rotation(
+    tmp_path: Path, expected: RotationRules | None, asked: dict[str, object]
+) -> None:
+    settings = settings_of(tmp_path, **asked)
+    assert expected == rules_of(settings, bounds_of(settings.configuration)).logs
