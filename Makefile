@@ -7,7 +7,7 @@
 #   WORKERS   how many files of live tests run side by side
 #   ARCHITECTURES   for which `make wheels` and `make packages` build: x86_64, aarch64 (default: this machine's)
 #   FLAGS     more of them for the agent of `make run`: FLAGS=--healthz-port=0 where a kubelet has the port
-#   PYTEST    more words for pytest              GRID   which cells `make bench-relist` measures: full, or goals
+#   PYTEST    more words for pytest (-n 0: in one process)            GRID   which cells `make bench-relist` measures: full, or goals
 
 PYTHON ?= python3
 SEEDS ?= 1000
@@ -24,7 +24,7 @@ BIN := $(VENV)/bin
 RUST := $(wildcard rust/relist/src/*.rs) rust/relist/Cargo.toml Cargo.toml Cargo.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test test-otel live can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
+.PHONY: help run test test-otel live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
 .PHONY: wheels packages pins clean
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "             FLAGS=--healthz-port=0 beside a kubelet"
 	@echo "make test    the tests that need nothing but this machine"
 	@echo "make test-otel  those of traces, with the extra they need beside the rest"
+	@echo "make live-core  some of them, on the distribution's containerd alone; builds nothing (Linux and root)"
 	@echo "make live    the tests on real container runtimes and a real control plane (Linux and root; installs containerd"
 	@echo "             with apt, builds Kubernetes with Go)"
 	@echo "make record  tests/recorded anew: what a real API server has for fields and says of the pods of tests/corpus"
@@ -101,10 +102,14 @@ run: $(VENV)/.built
 	$(BIN)/trikubelet --standalone --container-runtime-endpoint=embedded: --pod-manifest-path=examples/manifests$(if $(FLAGS), $(FLAGS))
 
 test: $(VENV)/.dev $(VENV)/.built
-	$(BIN)/pytest $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal $(PYTEST)
 
 test-otel: $(VENV)/.dev $(VENV)/.built $(VENV)/.otel
 	PYTHONPATH=$(VENV)/otel $(BIN)/pytest tests/otel $(PYTEST)
+
+live-core: linux-root $(VENV)/.dev $(VENV)/.built
+	tests/live/install.sh --core
+	$(BIN)/pytest tests/live -m core -k containerd1 $(PYTEST)
 
 live: can-live packages $(VENV)/.dev $(VENV)/.built
 	tests/live/install.sh
@@ -121,9 +126,11 @@ conformance: can-live $(VENV)/.dev $(VENV)/.built
 	cd tests && ../$(BIN)/python -m live.kit conformance; \
 	  ended=$$?; cd .. && $(BIN)/python packaging/generate_conformance.py && exit $$ended
 
-can-live:
+linux-root:
 	@test "$$(uname -s) $$(id -u)" = "Linux 0" \
 	  || { echo "make: the live tests start container runtimes: they need Linux and root" >&2; exit 1; }
+
+can-live: linux-root
 	@packaging/control-plane/build.sh --check
 
 sim: $(VENV)/.dev $(VENV)/.built

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,14 +30,13 @@ for _number in (signal.SIGHUP, signal.SIGQUIT):
 
 
 @pytest.fixture
-def no_standing_still() -> Iterator[None]:
-    """Who waits in ``open`` for a pipe that nobody writes to is woken by an error, rather than hold all tests up."""
+def place() -> Iterator[Path]:
+    """A directory with a short name: a Unix socket's path may not be as long as those of ``tmp_path`` are."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
 
-    def wake(_number: int, _frame: object) -> None:
-        raise AssertionError("it stands still")
 
-    before = signal.signal(signal.SIGALRM, wake)
-    signal.alarm(20)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are numbered and not spelled out: many are drawn when a module is imported (masks, keys), and processes
+    that share the tests out have to call each by the same name."""
+    return argname if isinstance(val, bytes) else None

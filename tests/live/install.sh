@@ -7,6 +7,8 @@
 # start all of it themselves, with directories of its own (see kit/). Running it again changes nothing and takes a
 # second.
 #
+#   --core   only what `make live-core` needs, which is nothing that has to be built: the distribution's packages
+#
 #   TRIKUBELET_LIVE_CACHE   where the built runtimes go (default: ${XDG_CACHE_HOME:-~/.cache}/trikubelet)
 #   TRIKUBELET_LIVE_JOBS    how many packages Go compiles at once (default 1: other work goes on on the machine)
 
@@ -25,18 +27,28 @@ JOBS=${TRIKUBELET_LIVE_JOBS:-1}
 WANTED=(
     "containerd containerd"
     "runc runc"
-    "conmon conmon"
     "iptables iptables"
     "ip iproute2"
     "nsenter util-linux"
     "busybox busybox-static"
+    "curl curl"
+    "gcc gcc"
+)
+WANTED_BY_ALL=(
+    "conmon conmon"
     "docker-registry docker-registry"
     "htpasswd apache2-utils"
     "bsdtar libarchive-tools"
     "systemd-analyze systemd"
-    "gcc gcc"
     "pkg-config pkg-config"
 )
+
+CORE=
+case "${1-}" in
+    --core) CORE=yes ;;
+    "") WANTED+=("${WANTED_BY_ALL[@]}") ;;
+    *) printf 'live install: %s is not known; --core is\n' "$1" >&2; exit 2 ;;
+esac
 
 say() { printf 'live install: %s\n' "$*"; }
 stop() {
@@ -57,6 +69,7 @@ missing_packages() {
     done
     plugins_are_there || echo containernetworking-plugins
     libc_is_complete || echo libc6-dev
+    [ -z "$CORE" ] || return 0
     seccomp_is_there || echo libseccomp-dev
     on_path go || echo golang-go
 }
@@ -160,6 +173,10 @@ exec 9>"$CACHE/.lock"
 flock 9 # two installs at once: the second waits, then finds everything done
 
 install_packages
+if [ -n "$CORE" ]; then
+    say "ready for the core of the live tests"
+    exit
+fi
 build_containerd
 build_runc
 build_crio

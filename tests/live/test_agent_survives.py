@@ -27,6 +27,7 @@ GIVEN_UP = re.compile(r'StartContainer for \\?"([0-9a-f]{64})\\?" failed')
 """How containerd's log says that it takes a container for one that never ran; within quotes its own are escaped."""
 
 
+@pytest.mark.core
 def test_sigterm_ends_the_agent_with_0_and_touches_nothing(containerd: Containerd) -> None:
     with Agent(containerd) as agent:
         agent.put(pod("web", container("s", "serve", "8080")))
@@ -87,6 +88,7 @@ def test_kills_while_containers_start_neither_fail_a_pod_that_runs_but_once_nor_
         assert len(containerd.unstarted()) == sum(counts)
 
 
+@pytest.mark.core
 def test_running_pods_outlive_kills_with_their_processes_and_counts(containerd: Containerd) -> None:
     with Agent(containerd) as agent:
         agent.put(pod("web", container("s", "serve", "8080")))
@@ -116,6 +118,7 @@ def _ids(found: dict[str, object]) -> set[str]:
     return {state(found, "s")["containerID"].partition("://")[2]}
 
 
+@pytest.mark.core
 def test_what_was_unwanted_while_the_agent_was_down_is_ended_when_it_is_back(containerd: Containerd) -> None:
     with Agent(containerd) as agent:
         agent.put(pod("stays", container("s", "serve", "8080")))
@@ -130,6 +133,7 @@ def test_what_was_unwanted_while_the_agent_was_down_is_ended_when_it_is_back(con
         assert kept <= set(containerd.tasks())
 
 
+@pytest.mark.core
 def test_a_restarted_containerd_keeps_the_pods_and_the_agent_finds_it_again(containerd: Containerd) -> None:
     with Agent(containerd) as agent:
         agent.put(pod("web", container("s", "serve", "8080")))

@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 @pytest.fixture
-def agent(containerd2: Containerd) -> Iterator[Agent]:
-    with Agent(containerd2) as agent:
+def agent(containerd: Containerd) -> Iterator[Agent]:
+    with Agent(containerd) as agent:
         yield agent
 
 
@@ -39,6 +39,7 @@ def said(agent: Agent, *words: str, code: int = 0) -> str:
     return done.stdout if code == 0 else done.stderr
 
 
+@pytest.mark.core
 def test_an_operator_without_a_cluster_has_kubectls_verbs(agent: Agent, tmp_path: Path) -> None:
     web = pod("web", container("server", "serve", "8080"), shell("beside", "echo began; sleep 1000"))
     manifest = tmp_path / "mine.yaml"

@@ -30,8 +30,8 @@ MIB = 1024**2
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[CsiNodeBench]:
-    made = CsiNodeBench(tmp_path)
+def bench(place: Path) -> Iterator[CsiNodeBench]:
+    made = CsiNodeBench(place)
     made.cluster.spec = {"capacity": {"storage": "1Mi"}}
     yield made
     made.close()
@@ -292,9 +292,9 @@ async def test_a_volume_that_is_only_read_is_left_as_it_is(autojump_clock: MockC
 
 
 async def test_a_driver_that_cannot_expand_is_not_asked_and_nor_is_the_cluster(
-    autojump_clock: MockClock, tmp_path: Path
+    autojump_clock: MockClock, place: Path
 ) -> None:
-    bench = CsiNodeBench(tmp_path, MemoryDriver(frozenset()))
+    bench = CsiNodeBench(place, MemoryDriver(frozenset()))
     grown(bench)
     try:
         async with bench.life() as volumes:

@@ -34,13 +34,13 @@ DEVICE = container("a", volume_devices=(k8s.VolumeDevice(name="v", device_path="
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[CsiNodeBench]:
-    made = CsiNodeBench(tmp_path)
+def bench(place: Path) -> Iterator[CsiNodeBench]:
+    made = CsiNodeBench(place)
     yield made
     made.close()
 
 
-def place(bench: CsiNodeBench, uid: str = UID, name: str = "pv") -> Path:
+def volume_of(bench: CsiNodeBench, uid: str = UID, name: str = "pv") -> Path:
     return bench.root / "pods" / uid / "volumes/kubernetes.io~csi" / name
 
 
@@ -55,12 +55,15 @@ async def test_a_claimed_volume_is_staged_once_and_published_to_each_pod_where_u
     bench.cluster.source = {"volume_attributes": {"tier": "gold"}, "fs_type": "ext4"}
     bench.cluster.spec = {"mount_options": ("noatime",)}
     async with bench.life() as volumes:
-        assert {"v": str(place(bench) / "mount")} == await volumes.set_up(claiming())
+        assert {"v": str(volume_of(bench) / "mount")} == await volumes.set_up(claiming())
         await volumes.set_up(claiming())
         await volumes.set_up(claiming("other"))
 
     assert ["stage handle", "publish handle", "publish handle"] == bench.driver.calls
-    staged, published = bench.driver.staged[str(staging(bench))], bench.driver.published[str(place(bench) / "mount")]
+    staged, published = (
+        bench.driver.staged[str(staging(bench))],
+        bench.driver.published[str(volume_of(bench) / "mount")],
+    )
     assert {"tier": "gold"} == staged.context == published.context
     assert ("ext4", ("noatime",)) == (published.use.fs_type, published.use.mount_flags)
     assert str(staging(bench)) == published.staging_path
@@ -70,7 +73,7 @@ async def test_a_claimed_volume_is_staged_once_and_published_to_each_pod_where_u
         "driverName": DRIVER,
         "nodeName": "n",
         "volumeLifecycleMode": "Persistent",
-    } == json.loads((place(bench) / "vol_data.json").read_bytes())
+    } == json.loads((volume_of(bench) / "vol_data.json").read_bytes())
 
 
 async def test_the_last_pod_to_go_has_the_volume_unstaged_and_nothing_is_left(
@@ -90,7 +93,7 @@ async def test_the_last_pod_to_go_has_the_volume_unstaged_and_nothing_is_left(
     assert ["unpublish handle", "unpublish handle", "unstage handle"] == bench.driver.calls
     assert ({}, {}) == (bench.driver.staged, bench.driver.published)
     assert not staging(bench).parent.exists()
-    assert not place(bench).exists()
+    assert not volume_of(bench).exists()
 
 
 async def test_a_later_life_of_the_agent_unpublishes_and_unstages_what_an_earlier_one_did(
@@ -142,7 +145,7 @@ async def test_a_running_pods_volume_is_asked_for_again_by_a_later_life(
     async with bench.life() as volumes:
         await volumes.set_up(claiming())
     async with bench.life() as volumes:
-        assert {"v": str(place(bench) / "mount")} == await volumes.set_up(claiming())
+        assert {"v": str(volume_of(bench) / "mount")} == await volumes.set_up(claiming())
     assert ["stage handle", "publish handle"] * 2 == bench.driver.calls
 
 
@@ -167,7 +170,7 @@ async def test_a_volume_of_the_pod_alone_is_published_with_what_its_driver_asks_
         request = bench.driver.published[path]
         await volumes.tear_down(UID)
 
-    assert str(place(bench, name="v") / "mount") == path
+    assert str(volume_of(bench, name="v") / "mount") == path
     assert (True, "ext4") == (request.read_only, request.use.fs_type)
     assert {"password": "secret"} == request.secrets
     assert ("1", "true", UID) == tuple(
@@ -387,11 +390,11 @@ async def test_a_device_is_published_as_a_file_of_its_pod_and_taken_away_with_it
 
 @pytest.mark.parametrize(("expected", "policy"), [(0o660, "File"), (0o600, "None")])
 async def test_files_are_given_to_the_pods_group_after_they_are_published(
-    autojump_clock: MockClock, expected: int, policy: str, bench: CsiNodeBench, tmp_path: Path
+    autojump_clock: MockClock, expected: int, policy: str, bench: CsiNodeBench
 ) -> None:
     bench.cluster.driver = k8s.CSIDriverSpec(attach_required=False, fs_group_policy=policy)
     bench.driver.can = frozenset({Capability.STAGE_UNSTAGE_VOLUME})
-    mount = place(bench) / "mount"
+    mount = volume_of(bench) / "mount"
     mount.mkdir(parents=True)
     (mount / "file").touch(mode=0o600)
     async with bench.life() as volumes:
@@ -460,17 +463,17 @@ async def test_a_driver_is_asked_of_some_volumes_at_a_time(
 
 
 async def test_a_record_that_cannot_be_read_keeps_its_volume(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
-    place(bench).mkdir(parents=True)
-    (place(bench) / "vol_data.json").write_text("{")
+    volume_of(bench).mkdir(parents=True)
+    (volume_of(bench) / "vol_data.json").write_text("{")
     async with bench.life() as volumes:
         with pytest.raises(VolumeFailed, match=r"vol_data.json cannot be read"):
             await volumes.tear_down(UID)
-    assert (place(bench) / "vol_data.json").exists()
+    assert (volume_of(bench) / "vol_data.json").exists()
 
 
 async def test_without_a_cluster_such_a_volume_is_refused_in_clear_words(
-    autojump_clock: MockClock, bench: CsiNodeBench, tmp_path: Path
+    autojump_clock: MockClock, bench: CsiNodeBench, place: Path
 ) -> None:
-    volumes = DiskVolumes(tmp_path, NodeFacts("n"), bench.mounts, ThreadPool("volumes", 1))
+    volumes = DiskVolumes(place, NodeFacts("n"), bench.mounts, ThreadPool("volumes", 1))
     with pytest.raises(VolumeFailed, match=f"volumes of CSI driver {DRIVER} need an API server, and this node has"):
         await volumes.set_up(with_inline())

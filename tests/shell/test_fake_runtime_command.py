@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import RuntimeServiceStub
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 POD = """
 apiVersion: v1
@@ -32,13 +31,6 @@ kind: Pod
 metadata: {name: web, uid: the-uid}
 spec: {containers: [{name: main, image: "nginx:1.27"}]}
 """
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory with a short name: a Unix socket's path may not be as long as pytest's are."""
-    with tempfile.TemporaryDirectory() as directory:
-        yield Path(directory)
 
 
 @pytest.mark.parametrize(

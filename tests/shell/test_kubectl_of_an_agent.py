@@ -12,15 +12,13 @@ import httpx
 import pytest
 import trio
 
-from shell.test_node_api_of_an_agent import agent, faults, free_port, place, settings
+from shell.test_node_api_of_an_agent import agent, faults, free_port, settings
 from trikubelet.app.cli import main
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from trikubelet.app.compose import Agent
-
-__all__ = ["place"]  # the fixture
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: a}]}\n"
 

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shell.test_node_api_of_an_agent import agent, place, settings
+from shell.test_node_api_of_an_agent import agent, settings
 from trikubelet.app import compose
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = ["place"]  # the fixture
 
 
 @pytest.mark.parametrize(("words", "mebibytes"), [((), 16), (("--runtime-message-mib=64",), 64)])

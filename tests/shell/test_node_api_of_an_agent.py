@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-import tempfile
 import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,19 +24,12 @@ from trikubelet.app.settings import Settings, Surroundings, load_settings
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from trikubelet.model.certificates import Subject
     from trikubelet.ports import Clock
 
 AT_HOME = {"webhook": {"enabled": False}}
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory with a short name: a Unix socket's path may not be as long as pytest's are."""
-    with tempfile.TemporaryDirectory() as directory:
-        yield Path(directory)
 
 
 def free_port() -> int:

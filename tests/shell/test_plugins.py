@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[CsiNodeBench]:
-    made = CsiNodeBench(tmp_path)
+def bench(place: Path) -> Iterator[CsiNodeBench]:
+    made = CsiNodeBench(place)
     yield made
     made.close()
 

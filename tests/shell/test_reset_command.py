@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +21,14 @@ from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.host.examination import holders_of, processes_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trikubelet.app.settings import Settings
 
 WITHOUT_CGROUPS = ("--", "--standalone", "--cgroups-per-qos=false", "--enforce-node-allocatable=", "--healthz-port=0")
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    """A root directory with a short name: a Unix socket's path may not be as long as pytest's are."""
-    with tempfile.TemporaryDirectory() as directory:
-        yield Path(directory)
+def root(place: Path) -> Path:
+    return place
 
 
 def bound_to(root: Path, endpoint: str) -> None:

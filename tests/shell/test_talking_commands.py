@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import termios
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,7 +30,7 @@ from trikubelet.core import spdy
 from trikubelet.model.runtime import StandardStreams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
     from trio.abc import Stream
 
@@ -49,13 +48,6 @@ spec:
   - {name: main, image: host, stdin: true, command: [sh, -c, "while read line; do echo heard $line; done; exit 3"]}
   - {name: web, image: host, command: [python3, -c, "%(server)s"]}
 """
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory with a short name: a Unix socket's path may not be as long as pytest's are."""
-    with tempfile.TemporaryDirectory() as directory:
-        yield Path(directory)
 
 
 @asynccontextmanager
