@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -31,6 +32,7 @@ from trikubelet.model.runtime_errors import (
     RuntimeCallError,
     RuntimeFailure,
     RuntimeTimeout,
+    RuntimeUnavailable,
 )
 from trikubelet.model.usage import ContainerStats, FsUsage, ImageStore, ImageStores, Usage
 from trikubelet.testing.chance import Troubles
@@ -40,7 +42,7 @@ from trikubelet.testing.side_by_side import statuses_side_by_side
 from trikubelet.testing.world import SIGKILL_CODE, SIGTERM_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 
     from trikubelet.model.registry import Login
     from trikubelet.model.runtime import ContainerStatus, SandboxStatus, StandardStreams, Undecoded
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from trikubelet.testing.world import World
 
 EVENTS_WAITING_MAX = 1000
+KILLED = "whoever asked has been killed"
 
 
 class MemoryRuntime:
@@ -70,12 +73,53 @@ class MemoryRuntime:
         self._watcher = watcher
         self._listener = listener
         self._chance = chance or random.Random(0)  # noqa: S311 - a simulation's seed
+        self._under_way: dict[trio.CancelScope, None] = {}  # in a set they would have another order in each process
+        self._is_killed = False
+        self.at_effect: dict[str, Callable[[], None]] = {}
+        """What happens once, when the next call of that name has had its effect and is not answered."""
+
+    def kill_caller(self) -> None:
+        """The agent is killed: of no call under way does it hear the end, and it makes no other. What the call was for
+        has been done, or not, or is taken back."""
+        self._is_killed = True
+        for call in self._under_way:
+            call.cancel()
 
     async def _come(self, call: str, subject: str = "", *, may_hang: bool = True) -> None:
+        if self._is_killed:
+            await trio.lowlevel.checkpoint()
+            raise RuntimeUnavailable(KILLED)
         self._world.note(f"{call} {subject}")
         if self._watcher is not None:
             self._watcher(call, subject)
-        await self._troubles.before(call, may_hang=may_hang)
+        with self._as_long_as_it_lives():
+            await self._troubles.before(call, may_hang=may_hang)
+
+    async def _answer(self, call: str, undo: Callable[[], None] | None = None) -> None:
+        """The way back. A runtime that notices that whoever asked is gone may ``undo`` what it has done, as containerd
+        does; one that gives a call up settles it first."""
+        if (meet := self.at_effect.pop(call, None)) is not None:
+            meet()
+        try:
+            with self._as_long_as_it_lives():
+                await self._troubles.after(call)
+        except (trio.Cancelled, RuntimeUnavailable):
+            if undo is not None and self._is_killed and self._chance.random() < 0.5:
+                undo()
+            raise
+
+    @contextmanager
+    def _as_long_as_it_lives(self) -> Iterator[None]:
+        with trio.CancelScope() as call:
+            if self._is_killed:
+                call.cancel()
+            self._under_way[call] = None
+            try:
+                yield
+            finally:
+                del self._under_way[call]
+        if call.cancelled_caught:
+            raise RuntimeUnavailable(KILLED)
 
     async def info(self) -> RuntimeInfo:
         """Always well, when it answers."""
@@ -145,33 +189,33 @@ class MemoryRuntime:
         """Create and start a sandbox; its id."""
         await self._come("RunPodSandbox", config.uid)
         made = self._world.run_sandbox(config)
-        await self._troubles.after("RunPodSandbox")
+        await self._answer("RunPodSandbox", partial(self._world.remove_sandbox, made))
         return made
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
         """Stop a sandbox and its containers."""
         await self._come("StopPodSandbox", sandbox_id)
         self._world.stop_sandbox(sandbox_id)
-        await self._troubles.after("StopPodSandbox")
+        await self._answer("StopPodSandbox")
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
         """Remove a sandbox and its containers."""
         await self._come("RemovePodSandbox", sandbox_id)
         self._world.remove_sandbox(sandbox_id)
-        await self._troubles.after("RemovePodSandbox")
+        await self._answer("RemovePodSandbox")
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
         """Create a container; its id."""
         await self._come("CreateContainer", sandbox_id)
         made = self._world.create_container(sandbox_id, config)
-        await self._troubles.after("CreateContainer")
+        await self._answer("CreateContainer", partial(self._world.remove_container, made))
         return made
 
     async def start_container(self, container_id: str) -> None:
         """Start a created container."""
         await self._come("StartContainer", container_id)
         self._world.start_container(container_id)
-        await self._troubles.after("StartContainer")
+        await self._answer("StartContainer", partial(self._world.give_start_up, container_id))
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:
         """Stop signal, then SIGKILL after the grace."""
@@ -179,23 +223,24 @@ class MemoryRuntime:
         status = self._world.container(container_id)
         if status.state in (ContainerState.RUNNING, ContainerState.UNKNOWN):
             seconds = self._world.stop_seconds(container_id, grace_seconds)
-            await trio.sleep(seconds)
+            with self._as_long_as_it_lives():
+                await trio.sleep(seconds)
             self._world.end(container_id, SIGKILL_CODE if math.isclose(seconds, grace_seconds) else SIGTERM_CODE)
-        await self._troubles.after("StopContainer")
+        await self._answer("StopContainer")
 
     async def remove_container(self, container_id: str) -> None:
         """Remove a container; a running one is killed."""
         await self._come("RemoveContainer", container_id)
         self._world.end(container_id, SIGKILL_CODE)
         self._world.remove_container(container_id)
-        await self._troubles.after("RemoveContainer")
+        await self._answer("RemoveContainer")
 
     async def update_resources(self, container_id: str, resources: LinuxResources) -> None:
         """Hold a container that runs to other amounts. Raises NotFound."""
         await self._come("UpdateContainerResources", container_id)
         self._must_run(container_id)
         self._world.hold(container_id, resources)
-        await self._troubles.after("UpdateContainerResources")
+        await self._answer("UpdateContainerResources")
 
     async def exec_sync(self, container_id: str, command: Sequence[str], limit_seconds: int) -> ExecResult:
         """Answer ``echo`` as a shell would, ``check`` as ``testing.health`` says; do ``exit CODE AFTER`` and ``hang``,

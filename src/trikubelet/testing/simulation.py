@@ -73,6 +73,11 @@ STAYS_SECONDS = 3.0
 NOTICES_SECONDS_MAX = 12.0
 STEPS_AT_ONCE_MAX = 20_000
 """Of all tasks, before time passes. A whole life has some thousands: more are a loop without a pause."""
+KILLED_SHARE = 0.5
+"""How many of the agents that end are killed: what they were doing ends with them, where the others settle it."""
+MAKING = ("RunPodSandbox", "CreateContainer", "StartContainer", "StartContainer")
+KILLED_MAKING_SHARE = 0.1
+"""After how many of the things that happen the agent is killed when it next makes or starts something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,8 @@ class Life(trio.abc.Instrument):
         self.node: Node | None = None
         self.observer: Observer | None = None
         self.agent_scope = trio.CancelScope()
+        self.runtime: MemoryRuntime | None = None
+        self.kills = random.Random(f"kills {seed}")  # noqa: S311 - a simulation's seed; drawn apart
         self.kill_downtime = 0.0
         self.steps = 0
         self._here = (0.0, 0)  # the instant, and how many steps had been made when it began
@@ -223,7 +230,7 @@ class Life(trio.abc.Instrument):
     async def _one_agent(self) -> None:
         observer = Observer(self.witness, self.world, self.wanted, self.volumes, self.lent)
         heard = observer.answers.heard
-        runtime = MemoryRuntime(self.world, self.runtime_troubles, self.chance, observer.on_call, heard)
+        runtime = self.runtime = MemoryRuntime(self.world, self.runtime_troubles, self.chance, observer.on_call, heard)
         handlers = MemoryHandlers(self.world, heard)
         outside = Outside(
             runtime,
@@ -272,6 +279,8 @@ class Life(trio.abc.Instrument):
 
     def _happen(self) -> None:
         """Let one thing happen."""
+        if self.runtime is not None and self.kills.random() < KILLED_MAKING_SHARE:
+            self.runtime.at_effect[self.kills.choice(MAKING)] = self._kill_agent
         draw = self.chance.random()
         if draw < 0.12:
             self._end_agent()
@@ -312,7 +321,18 @@ class Life(trio.abc.Instrument):
             self.observer.end()
         self.world.note("** the agent is told to end")
         self.kill_downtime = self.chance.choice((0.0, 0.5, 3.0))
+        if self.runtime is not None and self.kills.random() < KILLED_SHARE:
+            self.world.note("** and is killed at once")
+            self.runtime.kill_caller()
         self.agent_scope.cancel()
+
+    def _kill_agent(self) -> None:
+        if self.observer is not None and self.runtime is not None:
+            self.observer.end()
+            self.world.note("** the agent is killed before it is answered")
+            self.kill_downtime = self.kills.choice((0.0, 0.5, 3.0))
+            self.runtime.kill_caller()
+            self.agent_scope.cancel()
 
     def _publish(self, source: str | None) -> None:
         if source is not None and self.node is not None:

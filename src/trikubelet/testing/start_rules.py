@@ -93,6 +93,7 @@ class StartRules:
         uid, name = pod.metadata.uid, self._world.container(subject).name
         if name not in {one.name for one in pod.spec.ephemeral_containers}:
             return
-        if (uid, name) in self._witness.attached and uid not in self._wanted.ambiguous:
+        has_run = bool(self._world.runs.get((uid, name)))  # and its start was not taken back
+        if (uid, name) in self._witness.attached and has_run and uid not in self._wanted.ambiguous:
             self._witness.blame(f"ephemeral container {uid}/{name} is started again")
         self._witness.attached.add((uid, name))

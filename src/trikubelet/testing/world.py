@@ -242,6 +242,26 @@ class World:
         self.note(f"start {container_id} {sandbox.name}/{container.status.name}")
         self._tell(sandbox.uid, container_id)
 
+    def give_start_up(self, container_id: str) -> None:
+        """The start that was just made is taken back, because whoever asked for it is gone: what containerd then shows
+        is a container that ended without ever having run (see ``cri.from_wire``)."""
+        container = self.containers.get(container_id)
+        if container is None or container.run is None:
+            return
+        self.runs[self.uids[container_id], container.status.name].remove(container.run)
+        container.run = container.ends_at = None
+        container.status = replace(
+            container.status,
+            state=ContainerState.EXITED,
+            exit_code=128,
+            reason="StartError",
+            message="failed to start containerd task: context canceled",
+            started_at=0,
+            finished_at=self.now_ns(),
+        )
+        self.note(f"the start of {container_id} {container.status.name} is taken back")
+        self._tell(self.uids[container_id], container_id)
+
     def stop_seconds(self, container_id: str, grace_seconds: int) -> float:
         """How long the container will take to stop."""
         command = self._container(container_id).config.command or ("run",)
