@@ -6,14 +6,15 @@ The witness is containerd: the process ids of its tasks and its own event stream
 from __future__ import annotations
 
 import random
-import re
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from live.kit.agent import Agent
 from live.kit.daemon import await_that
+from live.kit.histories import read_histories
 from live.kit.manifests import container, pod, state
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
 
 KILLS = 50
 STARTS = 10
-GIVEN_UP = re.compile(r'StartContainer for \\?"([0-9a-f]{64})\\?" failed')
-"""How containerd's log says that it takes a container for one that never ran; within quotes its own are escaped."""
 
 
 @pytest.mark.core
@@ -50,22 +49,17 @@ def test_fifty_kills_at_random_moments_restart_nothing_and_lose_no_pod(container
             agent.kill()
             agent.start(wait=False)
             time.sleep(chance.uniform(0.0, 1.5))  # the moment is what is tested
-        for name in names:
-            agent.wait_phase(name, "Running")
-        # A sandbox and a server per pod live, and each init container ended well, once. What containerd keeps of a
-        # start that it gave up cannot be removed, so the next container has the next number: that is no restart.
-        counts = [state(found, "s")["restartCount"] for found in agent.pods().values()]
-        assert sum(counts) <= len(containerd2.unstarted()), counts
-        live = containerd2.tasks()
-        assert 2 * len(names) == len(live)
-        ends = {event.container: event.fields.get("exit_status", 0) for event in events.of("/tasks/exit")}
-        # What else was started are starts that containerd gave up, because who asked was killed meanwhile; such a
-        # process may have ended well before containerd killed it. The agent stopped nothing.
-        given_up = set(GIVEN_UP.findall(containerd2.log_path.read_text(errors="replace")))
-        assert len(names) == sum(0 == status for id_, status in ends.items() if id_ not in given_up), given_up
-        started = [event.container for event in events.of("/tasks/start")]
-        assert len(set(started)) == len(started)
-        assert set(started) <= live.keys() | ends.keys()
+        counts = {name: state(agent.wait_phase(name, "Running"), "s")["restartCount"] for name in names}
+        histories = read_histories(containerd2.log_path.read_text(errors="replace"), events.all)
+
+        assert [] == histories.faults()
+        # No pod is lost: of each its sandbox runs, and its server. (A start that was rolled back may leave a process.)
+        ids = histories.started & containerd2.tasks().keys()
+        live = Counter((one.pod, one.name) for one in map(histories.made.__getitem__, ids))
+        assert live == Counter((f"{name}-live", part) for name in names for part in ("", "s"))
+        # Only where a start was abandoned, or rolled back by containerd, may the next one have the next number.
+        abandoned = histories.abandoned()
+        assert all(count <= abandoned[f"{name}-live", "s"] for name, count in counts.items()), (counts, abandoned)
         assert "Stopping" not in agent.log_path.read_text()
 
 
