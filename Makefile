@@ -3,11 +3,12 @@
 #   PYTHON    the interpreter the virtual environment is made of (3.11 or newer)
 #   SEEDS     how many seeds `make sim` runs        SEED   replay this one, with its trace
 #   SECONDS   of processor time for the mutator of `make fuzz`      EXAMPLES   random cases and histories after it
-#   CONVERSATIONS   damaged ones that it has with a node's API
+#   CONVERSATIONS   damaged ones that it has with a node's API      FUZZ   more words for those (bench/http_fuzz.py)
+#   NIGHTLY   more words for packaging/nightly.py: NIGHTLY="--only lint,order", NIGHTLY=--list
 #   WORKERS   how many files of live tests run side by side
 #   ARCHITECTURES   for which `make wheels` and `make packages` build: x86_64, aarch64 (default: this machine's)
 #   FLAGS     more of them for the agent of `make run`: FLAGS=--healthz-port=0 where a kubelet has the port
-#   PYTEST    more words for pytest (-n 0: in one process)            GRID   which cells `make bench-relist` measures: full, or goals
+#   PYTEST    more words for pytest (-n 0: in one process)      GRID   which cells `make bench-relist` measures: full, goals
 
 PYTHON ?= python3
 SEEDS ?= 1000
@@ -18,10 +19,15 @@ FLAGS ?=
 PYTEST ?=
 WORKERS ?= 2
 GRID ?= full
+FUZZ ?=
+NIGHTLY ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(wildcard rust/relist/src/*.rs) rust/relist/Cargo.toml Cargo.toml Cargo.lock
+# Nothing that the tests start outlives them, whatever becomes of them.
+ATTENDED := $(BIN)/python packaging/attended.py
+SWEPT := --then="env PYTHONPATH=tests $(BIN)/python -m live.kit sweep"
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help run test test-otel live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
@@ -35,6 +41,8 @@ help:
 	@echo "make live-core  some of them, on the distribution's containerd alone; builds nothing (Linux and root)"
 	@echo "make live    the tests on real container runtimes and a real control plane (Linux and root; installs containerd"
 	@echo "             with apt, builds Kubernetes with Go)"
+	@echo "make nightly  all of that with fresh seeds, in an order nobody has chosen, and fuzzing, hours long; the summary is"
+	@echo "             build/nightly.txt and build/nightly.json; NIGHTLY=--list says what, NIGHTLY='--only lint,order' runs some"
 	@echo "make record  tests/recorded anew: what a real API server has for fields and says of the pods of tests/corpus"
 	@echo "make conformance  upstream's own conformance tests, a quarter of an hour, and docs/conformance.md (needs what live"
 	@echo "             does, curl and bash)"
@@ -102,26 +110,30 @@ run: $(VENV)/.built
 	$(BIN)/trikubelet --standalone --container-runtime-endpoint=embedded: --pod-manifest-path=examples/manifests$(if $(FLAGS), $(FLAGS))
 
 test: $(VENV)/.dev $(VENV)/.built
-	$(BIN)/pytest -n auto --dist worksteal $(PYTEST)
+	$(ATTENDED) $(BIN)/pytest -n auto --dist worksteal $(PYTEST)
 
 test-otel: $(VENV)/.dev $(VENV)/.built $(VENV)/.otel
-	PYTHONPATH=$(VENV)/otel $(BIN)/pytest tests/otel $(PYTEST)
+	PYTHONPATH=$(VENV)/otel $(ATTENDED) $(BIN)/pytest tests/otel $(PYTEST)
 
 live-core: linux-root $(VENV)/.dev $(VENV)/.built
-	tests/live/install.sh --core
-	$(BIN)/pytest tests/live -m core -k containerd1 $(PYTEST)
+	$(ATTENDED) tests/live/install.sh --core
+	$(ATTENDED) $(SWEPT) $(BIN)/pytest tests/live -m core -k containerd1 $(PYTEST)
 
 live: can-live packages $(VENV)/.dev $(VENV)/.built
-	tests/live/install.sh
-	$(BIN)/pytest tests/live -n $(WORKERS) --dist loadfile $(PYTEST)
+	$(ATTENDED) tests/live/install.sh
+	$(ATTENDED) $(SWEPT) $(BIN)/pytest tests/live -n $(WORKERS) --dist loadfile $(PYTEST)
+
+# It goes on after a stage that fails; without `-j`, for each has the machine to itself.
+nightly: $(VENV)/.dev $(VENV)/.built
+	$(BIN)/python packaging/nightly.py $(NIGHTLY)
 
 record: can-live $(VENV)/.dev $(VENV)/.built
-	tests/live/install.sh
+	$(ATTENDED) tests/live/install.sh
 	cd tests && ../$(BIN)/python -m live.kit record
 
 # What failed stands on the page, too.
 conformance: can-live $(VENV)/.dev $(VENV)/.built
-	tests/live/install.sh
+	$(ATTENDED) tests/live/install.sh
 	packaging/control-plane/build.sh --conformance
 	cd tests && ../$(BIN)/python -m live.kit conformance; \
 	  ended=$$?; cd .. && $(BIN)/python packaging/generate_conformance.py && exit $$ended
@@ -144,7 +156,7 @@ bench-relist: $(VENV)/.bench $(VENV)/.built
 	$(BIN)/python packaging/generate_benchmarks.py
 
 bench-cluster: can-live pyz
-	tests/live/install.sh
+	$(ATTENDED) tests/live/install.sh
 	PYTHONPATH=tests $(BIN)/python bench/cluster.py
 
 # A shell counts its own SECONDS, but make does not hand that on.
@@ -152,7 +164,7 @@ fuzz: $(VENV)/.dev $(VENV)/.built
 	RELIST_FUZZ_SECONDS=$(or $(SECONDS),3600) cargo test --release --locked -p relist --test mutator -- --nocapture
 	PROPTEST_CASES=$(EXAMPLES) cargo test --release --locked -p relist --test properties --test frames
 	RELIST_EXAMPLES=$(EXAMPLES) $(BIN)/pytest --timeout=0 tests/relist/test_relist_differential.py
-	PYTHONPATH=tests $(BIN)/python bench/http_fuzz.py --conversations $(CONVERSATIONS)
+	PYTHONPATH=tests $(BIN)/python bench/http_fuzz.py --conversations $(CONVERSATIONS) $(FUZZ)
 
 lint: $(VENV)/.dev $(VENV)/.built
 	$(BIN)/ruff check .
@@ -195,6 +207,6 @@ pins:
 	$(PINS) pyproject.toml --extra otel -o requirements/otel.txt
 
 clean:
-	rm -rf $(VENV) target dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) target dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench packaging -name __pycache__ -prune -exec rm -rf {} +
 	find src -name '*.so' -delete

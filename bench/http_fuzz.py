@@ -9,8 +9,9 @@ counted as hanging and named by its number (``--only`` says that one alone). Eve
 at: memory, threads, open files, how long an answer of the local API takes. At last more clients come than there is room
 for, who prove nothing: they are silent at first, and then each sends most of a megabyte of headers and stops.
 
-Results: results/http_fuzz.json. Ends with 1 for an agent that has ended, hung, said something other than HTTP, let
-somebody in without a proof, logged a failure, or kept memory, threads or files. An interrupt ends it early.
+Results: results/http_fuzz.json, or what ``--results`` names. Ends with 1 for an agent that has ended, hung, said
+something other than HTTP, let somebody in without a proof, logged a failure, or kept memory, threads or files. An
+interrupt ends it early.
 """
 
 from __future__ import annotations
@@ -229,6 +230,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--only", type=int, help="the number of the one conversation to have")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where they are written")
     words = parser.parse_args()
     port, began = free_port(), time.monotonic()
     with tempfile.TemporaryDirectory() as name, FakeRuntimeProcess(Path(name)) as runtime:
@@ -271,7 +273,7 @@ def main() -> None:
         "looks": fuzz.looks,
     }
     if words.only is None:
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        words.results.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps({key: value for key, value in found.items() if key != "looks"}, indent=1))
     sys.exit(1 if fuzz.wrong else 0)
 

@@ -1,7 +1,8 @@
 """What all tests share: property tests try the same examples every time, so that a run says something about the change
 and not about the day. ``make fuzz`` and ``TRIKUBELET_EXPLORE=1`` draw fresh ones. And a signal is one: a shell has what
 it runs in the background ignore interrupts, and nohup what it runs hang-ups, which a test that sends them, and commands
-that tests start, would inherit."""
+that tests start, would inherit. Whoever ends a run by SIGTERM has it end as an interrupt does: what fixtures put up
+they take down."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from trikubelet.embedded.processes import ProcessLimits
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 # A timing is never asserted: a busy machine may take its time over an example.
 settings.register_profile("the same every time", derandomize=True, deadline=None)
@@ -27,6 +30,33 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 for _number in (signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
+
+
+def _interrupt(_: int, __: object) -> None:
+    """Once: a second one would cut short what the first has begun to take down."""
+    if not _ended:
+        _ended.append(True)
+        signal.raise_signal(signal.SIGINT)
+
+
+_ended: list[bool] = []
+signal.signal(signal.SIGTERM, _interrupt)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """An interrupt that leaves a nursery stands in a group, which pytest takes for a failed test, and goes on."""
+    try:
+        return (yield)
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt):
+            raise KeyboardInterrupt from group
+        raise
+
+
+def pytest_unconfigure() -> None:
+    """Of agents that tests killed empty cgroups stay, which the next agent takes away, and at the end nobody is."""
+    ProcessLimits(os.getpid(), processes_max=1).close()
 
 
 @pytest.fixture

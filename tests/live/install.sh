@@ -168,6 +168,12 @@ compile_crio() (
 [ "$(uname -s)" = Linux ] || stop "containers need Linux; this is $(uname -s)"
 [ "$(id -u)" -eq 0 ] || stop "needs root, to install packages and to run containers; run it as root (sudo $0)"
 
+mapfile -t MISSING < <(missing_packages)
+if [ -n "$CORE" ] && [ ${#MISSING[@]} -eq 0 ]; then
+    say "every package that the core of the live tests needs is there"
+    exit # and not behind somebody who builds for minutes
+fi
+
 mkdir -p "$CACHE"
 exec 9>"$CACHE/.lock"
 flock 9 # two installs at once: the second waits, then finds everything done

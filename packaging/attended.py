@@ -1,0 +1,184 @@
+"""Runs a command, and sees to it that nothing the command started outlives it.
+
+    python packaging/attended.py [--then WORDS] COMMAND [WORD ...]
+
+    running ─┬─ the command ends ──────────────► settling ─► (--then) ─► its exit code; 1 where something was left
+             ├─ interrupt, SIGTERM: it is given ─┤
+             │  time to end in good order        │
+             └─ it is killed ────────────────────┘
+
+The Makefile starts the tests so, and `packaging/nightly.py` every stage. To the kernel this process is the parent of
+whoever has lost his own (a "child subreaper"), so that all that was ever started below the command is found there,
+whatever its environment, session or mount namespace, also when the command was killed. What is still alive a moment
+after the command ended is named and killed; a command that held and left something behind has not held. If this
+process is killed itself, or whoever started it, the command is told to end. ``--then`` is run at the very end: it takes
+away what is no process.
+
+An interrupt of the terminal reaches the command without us, so it is not handed on; SIGTERM is. Elsewhere than on Linux
+it is the command alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ORDERLY_SECONDS_MAX = 25
+"""For a command that was told to end. `.ci/run` kills five seconds later."""
+SETTLE_SECONDS_MAX = 5.0
+"""For what ends by itself once the command has."""
+KILL_SECONDS_MAX = 20.0
+LEFT_TOLD_MAX = 20
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line says; the exit code."""
+    parser = argparse.ArgumentParser(prog="attended", description="Run a command that leaves nothing behind.")
+    parser.add_argument("--then", default="", metavar="WORDS", help="run this when all has ended")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    words = parser.parse_args(arguments)
+    if not words.command:
+        parser.error("name a command")
+    if sys.platform != "linux":
+        os.execvp(words.command[0], words.command)
+    code = attend(words.command)
+    if words.then:
+        code = code or subprocess.run(shlex.split(words.then), check=False).returncode
+    return code
+
+
+def attend(command: Sequence[str]) -> int:
+    """The command's exit code (128 and the number of the signal that killed it), once nothing of it is alive."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    pid = os.fork()
+    if pid == 0:
+        _become(command)
+    told = _pass_signals(pid)
+    status = _wait(pid)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)  # there is nobody any more to hand them to
+    signal.alarm(0)
+    code = os.waitstatus_to_exitcode(status)
+    left = _end_descendants()
+    for line in left[:LEFT_TOLD_MAX]:
+        print(f"attended: left behind, and killed: {line}", file=sys.stderr)
+    if code < 0:
+        return 128 - code
+    return code or (1 if left and not told else 0)
+
+
+def _become(command: Sequence[str]) -> NoReturn:
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    try:
+        os.execvp(command[0], list(command))
+    except OSError as error:
+        print(f"attended: {command[0]}: {error.strerror}", file=sys.stderr)
+        os._exit(127)
+
+
+def _pass_signals(pid: int) -> list[int]:
+    """From now on who ends us ends the command; which signals told us to is in the list."""
+    told: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        if number == signal.SIGTERM:
+            _send(pid, signal.SIGTERM)
+        if not told:
+            signal.alarm(ORDERLY_SECONDS_MAX)
+        told.append(number)
+
+    def kill(_: int, __: object) -> None:
+        _send(pid, signal.SIGKILL)
+
+    signal.signal(signal.SIGALRM, kill)
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGTERM, end)
+    return told
+
+
+def _wait(pid: int) -> int:
+    """How the command ended; orphans that end meanwhile are taken note of, as init would."""
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == pid:
+            return status
+
+
+def _end_descendants() -> list[str]:
+    """Waits for those that end by themselves and kills the others; these, in words."""
+    began = time.monotonic()
+    left: dict[int, str] = {}
+    while alive := _descendants():
+        passed = time.monotonic() - began
+        if passed > SETTLE_SECONDS_MAX + KILL_SECONDS_MAX:
+            return [f"{line} (and it does not end)" if one in alive else line for one, line in left.items()]
+        if passed > SETTLE_SECONDS_MAX:
+            for one in alive:
+                left.setdefault(one, _in_words(one))
+                _send(one, signal.SIGKILL)
+        time.sleep(0.02)
+    return list(left.values())
+
+
+def _descendants() -> set[int]:
+    """Every process below this one that has not ended. Those of our own that have are reaped."""
+    try:
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+    except ChildProcessError:
+        return set()
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:  # the name before the state may hold anything
+            state, parent = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+        except (OSError, ValueError):
+            continue
+        if state not in "ZX":
+            parents[int(entry.name)] = int(parent)
+    found: set[int] = set()
+    waiting = [os.getpid()]
+    while waiting:
+        above = waiting.pop()
+        below = [one for one, parent in parents.items() if parent == above]
+        found.update(below)
+        waiting += below
+    return found
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it has ended meanwhile
+        os.kill(pid, number)
+
+
+def _in_words(pid: int) -> str:
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        return f"{pid} {line[:200]}"
+    except OSError:
+        return f"{pid} (which has ended)"
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), f"prctl {option}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""``packaging/attended.py``: nothing that a command started outlives it, whatever became of the command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ATTENDED = Path(__file__).parents[2] / "packaging" / "attended.py"
+WAIT_SECONDS_MAX = 45.0
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="it is the command alone there")]
+
+AWAY = "env -i PATH=$PATH setsid sh -c 'echo $$ >$0/pid.new; mv $0/pid.new $0/pid; exec sleep 4244' \"$0\" &"
+"""A process that nothing of the caller's is left of: no environment, no session, and soon no parent."""
+
+
+def line(place: Path, script: str, *words: str) -> list[str]:
+    return [sys.executable, str(ATTENDED), *words, "sh", "-c", script, str(place)]
+
+
+def wait_for(file: Path) -> str:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not file.exists():
+        assert time.monotonic() < deadline, f"there is no {file}"
+        time.sleep(0.02)
+    return file.read_text().strip()
+
+
+def lives(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    made: list[subprocess.Popen[str]] = []
+    yield made
+    for process in made:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(("code", "script"), [(0, "true"), (4, "exit 4"), (137, "kill -9 $$"), (127, "exec nope")])
+def test_the_commands_exit_code_is_ours(code: int, script: str, tmp_path: Path) -> None:
+    done = subprocess.run(line(tmp_path, script), capture_output=True, text=True, timeout=50, check=False)
+
+    assert code == done.returncode
+    assert "left behind" not in done.stderr
+
+
+@pytest.mark.parametrize(("code", "end"), [(1, "exit 0"), (4, "exit 4"), (137, "kill -9 $$")])
+def test_what_it_leaves_is_named_and_ended_and_then_it_has_not_held(code: int, end: str, tmp_path: Path) -> None:
+    script = f"{AWAY} while ! [ -e $0/pid ]; do sleep 0.02; done; {end}"
+    done = subprocess.run(line(tmp_path, script), capture_output=True, text=True, timeout=50, check=False)
+
+    pid = wait_for(tmp_path / "pid")
+    assert (code, f"attended: left behind, and killed: {pid} sleep 4244\n") == (done.returncode, done.stderr)
+    assert not lives(pid)
+
+
+def test_what_ends_by_itself_a_moment_later_is_no_fault(tmp_path: Path) -> None:
+    done = subprocess.run(line(tmp_path, "sleep 0.2 &"), capture_output=True, text=True, timeout=50, check=False)
+
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_a_command_that_is_told_to_end_may_do_so_in_good_order_and_then_the_last_is_run(
+    tmp_path: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    script = f"trap 'echo bye; exit 5' TERM; {AWAY} while :; do sleep 0.1; done"
+    words = line(tmp_path, script, "--then=echo last")
+    started.append(process := subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+    pid = wait_for(tmp_path / "pid")
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=WAIT_SECONDS_MAX)
+
+    assert (5, "bye\n", False) == (process.returncode, out, lives(pid))
+
+
+def test_an_interrupt_of_all_of_them_is_heard_once(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
+    script = "trap 'echo bye; sleep 0.5; exit 6' INT; echo there; while :; do sleep 0.1; done"
+    words = line(tmp_path, script)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    started.append(process)
+    assert process.stdout is not None
+    assert "there\n" == process.stdout.readline()
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=WAIT_SECONDS_MAX)
+
+    assert (6, "bye\n") == (process.returncode, out)
+
+
+def test_when_it_is_killed_itself_the_command_is_told_to_end(
+    tmp_path: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    script = "trap 'echo >$0/bye; exit' TERM; echo there; while :; do sleep 0.1; done"
+    started.append(process := subprocess.Popen(line(tmp_path, script), stdout=subprocess.PIPE, text=True))
+    assert process.stdout is not None
+    assert "there\n" == process.stdout.readline()
+    process.kill()
+
+    wait_for(tmp_path / "bye")

@@ -1,0 +1,207 @@
+"""``packaging/nightly.py``: what it reads out of reports and logs, the summary it makes of that, and which stages there
+are. `test_attended.py` has what it starts them by."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+
+
+def loaded() -> Any:
+    spec = importlib.util.spec_from_file_location("nightly", TOP / "packaging" / "nightly.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their annotations up there
+    spec.loader.exec_module(module)
+    return module
+
+
+nightly = loaded()
+
+REPORT = """<?xml version="1.0" encoding="utf-8"?>
+<testsuites name="pytest tests"><testsuite name="pytest" errors="2" failures="1" skipped="1" tests="6">
+<testcase classname="shell.test_a" name="test_one" time="0.001" />
+<testcase classname="shell.test_a" name="test_two[x]"><failure message="no">…</failure></testcase>
+<testcase classname="shell.test_a" name="test_two[x]"><error message="nor this">…</error></testcase>
+<testcase classname="shell.test_a" name="test_three"><skipped message="not here" /></testcase>
+<testcase classname="shell.test_b" name="test_four"><error message="of a fixture">…</error></testcase>
+<testcase classname="" name="tests.shell.test_c"><error message="collection">…</error></testcase>
+</testsuite></testsuites>"""
+
+CARGO = """
+running 2 tests
+test frames::holds ... ok
+test properties::any bytes ... ok
+
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
+
+running 3 tests
+test mutator::finds ... FAILED
+test mutator::is_slow ... ignored
+test mutator::ends ... ok
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s
+"""
+
+SIMULATION = """seeds 5 to 7
+seed 6 (member): pod p1-1 is stopped as COMPLETED and has not ended
+
+the trace of seed 6; it replays with --seed 6 --life member:
+
+seed 6 (member) did not hold: pod p1-1 is stopped as COMPLETED and has not ended
+5 of 6 lives of 3 seeds held (0.5 simulated hours)
+"""
+
+
+def stages(*words: str) -> dict[str, Any]:
+    return {stage.name: stage for stage in nightly.plan(nightly._parse(words), SystemRandom())}
+
+
+def test_a_test_that_failed_twice_is_one_and_so_is_one_that_could_not_begin() -> None:
+    failed = ("shell.test_a::test_two[x]", "shell.test_b::test_four", "tests.shell.test_c")
+    assert nightly.Counts(1, 3, 1, failed) == nightly.read_junit(REPORT)
+
+
+@pytest.mark.parametrize("report", ["", REPORT[:-60]])
+def test_a_report_that_was_never_ended_counts_nothing(report: str) -> None:
+    assert nightly.Counts() == nightly.count("collected 4000 items\n", report)
+
+
+def test_cargo_and_the_simulation_tell_by_their_logs() -> None:
+    assert nightly.Counts(3, 1, 1, ("mutator::finds",)) == nightly.count(CARGO, "")
+    assert nightly.Counts(5, 1, 0, ("seed 6 (member)",)) == nightly.count(SIMULATION, "")
+
+
+def test_a_stage_that_runs_tests_of_two_kinds_has_the_sum() -> None:
+    counts = nightly.count(CARGO, REPORT)
+
+    assert (4, 4, 2) == (counts.passed, counts.failed, counts.skipped)
+    assert "mutator::finds" in counts.failed_names
+    assert "shell.test_b::test_four" in counts.failed_names
+
+
+ABOUT: dict[str, Any] = {
+    "commit": "abc and changes",
+    "date": "2026-01-02T03:04:05+00:00",
+    "cores": 2,
+    "seconds": 70,
+    "versions": {"python": "3.11.7", "containerd 2": "2.2.9"},
+}
+
+
+def result(name: str, outcome: str, counts: Any, code: int = 0, **seeds: int) -> Any:
+    return nightly.Result(nightly.Stage(name, ("make", "a b"), 5, seeds=seeds), outcome, code, 12.4, counts)
+
+
+def test_the_summary_names_what_failed_and_what_was_not_run_and_is_json() -> None:
+    results = [
+        result("lint", nightly.HELD, nightly.Counts()),
+        result("order", nightly.FAILED, nightly.Counts(1, 2, 3, ("a::b", "c::d")), 2, order=77),
+    ]
+    planned = [one.stage for one in results] + [nightly.Stage("live", ("make", "live"), 9)]
+    told = json.loads(json.dumps(nightly.summary(ABOUT, planned, results)))
+
+    assert (False, ["live"], "abc and changes") == (told["held"], told["not_run"], told["commit"])
+    expected = {
+        "stage": "order",
+        "outcome": "failed",
+        "exit_code": 2,
+        "seconds": 12,
+        "passed": 1,
+        "failed": 2,
+        "skipped": 3,
+        "failed_names": ["a::b", "c::d"],
+        "reruns": 0,
+        "seeds": {"order": 77},
+        "command": "make 'a b'",
+        "log": "build/nightly/order.log",
+    }
+    assert expected == told["stages"][1]
+    lines = [re.sub(" +", " ", line) for line in nightly.table(told).splitlines()]
+    assert lines[3:7] == [
+        "stage seconds passed failed skipped reruns outcome",
+        "lint 12 - - - 0 held",
+        "order 12 1 2 3 0 failed",
+        "live not run",
+    ]
+    assert "NOT HELD" in lines
+    assert {" a::b", " c::d", " order: order 77", " python: 3.11.7"} <= set(lines)
+
+
+def test_it_held_when_every_stage_did() -> None:
+    results = [result("lint", nightly.HELD, nightly.Counts())]
+    told = nightly.summary(ABOUT, [one.stage for one in results], results)
+
+    assert told["held"]
+    assert "held" in nightly.table(told).splitlines()
+
+
+def test_of_a_thousand_failed_tests_the_table_has_some_and_the_json_all() -> None:
+    names = tuple(f"a::{number}" for number in range(1000))
+    results = [result("order", nightly.FAILED, nightly.Counts(0, 1000, 0, names), 1)]
+    told = nightly.summary(ABOUT, [], results)
+
+    assert 1000 == len(told["stages"][0]["failed_names"])
+    assert 50 == nightly.table(told).count("  a::")
+    assert "  … and 950 more" in nightly.table(told).splitlines()
+
+
+def test_what_was_drawn_is_handed_on_and_told() -> None:
+    planned = stages("--seeds=9", "--fuzz-seconds=120", "--limit=live=7,lint=0.5")
+
+    order = planned["order"].seeds["order"]
+    assert f'PYTEST=-m "" -p randomly --randomly-seed={order}' in planned["order"].command
+    assert ("make", "sim", "SEEDS=9", f"SIM=--first={planned['seeds'].seeds['first seed']}") == planned["seeds"].command
+    assert str(planned["fuzz"].seeds["mutations"]) == planned["fuzz"].environment["RELIST_FUZZ_SEED"]
+    assert (7, 0.5) == (planned["live"].minutes_max, planned["lint"].minutes_max)
+    assert planned["order"].seeds != stages()["order"].seeds
+
+
+def test_every_chore_that_is_called_is_one_of_the_makefiles() -> None:
+    rules = set(re.findall(r"^([a-z-]+):", (TOP / "Makefile").read_text(), re.MULTILINE))
+
+    assert {stage.command[1] for stage in stages().values() if stage.command[0] == "make"} <= rules
+    assert "nightly" in rules
+
+
+def test_a_stage_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="there is no stage lents: name some of lint, order"):
+        nightly.main(["--only=lents"])
+    assert 0 == nightly.main(["--list", "--only=lint"])
+    assert "make lint" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("outcome", "codes", "script", "minutes"),
+    [
+        ("held", {0}, "echo hello", 1.0),
+        ("failed", {3}, "echo hello; exit 3", 1.0),
+        ("ended at its limit", {143, -15}, "echo hello; exec sleep 4243", 0.02),  # -15: it had not begun
+    ],
+)
+def test_a_stage_ends_as_its_command_does_or_at_its_limit(
+    outcome: str, codes: set[int], script: str, minutes: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nightly, "LOGS", tmp_path)
+    done = nightly.run(nightly.Stage("some", ("sh", "-c", script), minutes))
+
+    assert (outcome, nightly.Counts()) == (done.outcome, done.counts)
+    assert done.exit_code in codes
+
+
+def test_what_was_run_on_is_all_known_or_said_not_to_be() -> None:
+    versions = nightly.versions()
+
+    assert re.fullmatch(r"1\.\d+\.\d+", versions["Kubernetes"])
+    assert "not pinned" not in versions.values()
