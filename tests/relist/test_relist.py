@@ -215,7 +215,7 @@ def answer(relist: Relist, step: tuple, lists: tuple[list[bytes], list[bytes]]) 
     return found, relist.pods(), relist.counts(), questions(relist)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(observations, max_size=8), st.randoms(use_true_random=False))
 def test_rust_and_its_twin_answer_alike_on_every_history(history: list[tuple], chance: random.Random) -> None:
     rust, twin = Relist("rust"), Relist("python")
@@ -224,7 +224,7 @@ def test_rust_and_its_twin_answer_alike_on_every_history(history: list[tuple], c
         assert answer(twin, step, lists) == answer(rust, step, lists)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(observations, st.randoms(use_true_random=False), st.data())
 def test_rust_and_its_twin_refuse_the_same_corrupt_bytes(
     step: tuple, chance: random.Random, data: st.DataObject

@@ -153,7 +153,10 @@ async def follow(bench: Bench, gaps: list[float]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trouble", [Link.up, Link.silence, Link.down])
+@pytest.mark.parametrize(
+    "trouble",
+    [Link.silence, *(pytest.param(trouble, marks=pytest.mark.nightly) for trouble in (Link.up, Link.down))],
+)
 async def test_500_pods_that_start_hold_up_no_renewal_whatever_becomes_of_what_is_said_of_them(
     autojump_clock: MockClock, bench: Bench, trouble: Callable[[Link], None]
 ) -> None:

@@ -44,7 +44,7 @@ MET_BEFORE = [11, 549, 2022, 3580, 7000212, 7000477, 7000712, 7001334, 7005119, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(10), *MET_BEFORE])
+@pytest.mark.parametrize("seed", [*range(3), *MET_BEFORE])
 def test_the_member_s_seed_holds(seed: int) -> None:
     outcome = run_member_life(seed)
 

@@ -61,6 +61,7 @@ MET_BEFORE = [
     5914,
     2000116,
     4000264,
+    5001304,
     7001635,
     9000813,
     11000399,
@@ -73,7 +74,7 @@ MET_BEFORE = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(20), *MET_BEFORE])
+@pytest.mark.parametrize("seed", [*range(3), *MET_BEFORE])
 def test_the_seed_holds(seed: int) -> None:
     outcome = run_node(seed)
 

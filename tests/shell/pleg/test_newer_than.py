@@ -216,7 +216,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 120, 30))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.nightly) for first in (30, 60, 90))])
 def test_who_waits_for_something_newer_gets_it_and_it_is_true(first: int) -> None:
     run_all(range(first, first + 30))
 
