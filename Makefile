@@ -8,6 +8,7 @@
 #   WORKERS   how many files of live tests run side by side
 #   ARCHITECTURES   for which `make wheels` and `make packages` build: x86_64, aarch64 (default: this machine's)
 #   FLAGS     more of them for the agent of `make run`: FLAGS=--healthz-port=0 where a kubelet has the port
+#   PROCESSES   among which `make test` shares the tests out: some of them wait rather than work, so more than processors
 #   PYTEST    more words for pytest (-n 0: in one process)      GRID   which cells `make bench-relist` measures: full, goals
 
 PYTHON ?= python3
@@ -20,13 +21,14 @@ PYTEST ?=
 WORKERS ?= 2
 GRID ?= full
 FUZZ ?=
+PROCESSES ?= $(shell expr $$(nproc) \* 3 / 2)
 NIGHTLY ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(wildcard rust/relist/src/*.rs) rust/relist/Cargo.toml Cargo.toml Cargo.lock
-# Nothing that the tests start outlives them, whatever becomes of them.
-ATTENDED := $(BIN)/python packaging/attended.py
+# Nothing that the tests start outlives them, whatever becomes of them. (exec: no shell stands between it and make.)
+ATTENDED := exec $(BIN)/python packaging/attended.py
 SWEPT := --then="env PYTHONPATH=tests $(BIN)/python -m live.kit sweep"
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
@@ -110,10 +112,10 @@ run: $(VENV)/.built
 	$(BIN)/trikubelet --standalone --container-runtime-endpoint=embedded: --pod-manifest-path=examples/manifests$(if $(FLAGS), $(FLAGS))
 
 test: $(VENV)/.dev $(VENV)/.built
-	$(ATTENDED) $(BIN)/pytest -n auto --dist worksteal $(PYTEST)
+	$(ATTENDED) $(BIN)/pytest -n $(PROCESSES) --dist worksteal $(PYTEST)
 
 test-otel: $(VENV)/.dev $(VENV)/.built $(VENV)/.otel
-	PYTHONPATH=$(VENV)/otel $(ATTENDED) $(BIN)/pytest tests/otel $(PYTEST)
+	$(ATTENDED) env PYTHONPATH=$(VENV)/otel $(BIN)/pytest tests/otel $(PYTEST)
 
 live-core: linux-root $(VENV)/.dev $(VENV)/.built
 	$(ATTENDED) tests/live/install.sh --core

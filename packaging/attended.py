@@ -57,9 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.platform != "linux":
         os.execvp(words.command[0], words.command)
     code = attend(words.command)
-    if words.then:
-        code = code or subprocess.run(shlex.split(words.then), check=False).returncode
-    return code
+    then = subprocess.run(shlex.split(words.then), check=False).returncode if words.then else 0
+    return code or then
 
 
 def attend(command: Sequence[str]) -> int:

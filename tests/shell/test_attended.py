@@ -86,7 +86,15 @@ def test_a_command_that_is_told_to_end_may_do_so_in_good_order_and_then_the_last
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=WAIT_SECONDS_MAX)
 
-    assert (5, "bye\n", False) == (process.returncode, out, lives(pid))
+    assert (5, "bye\nlast\n", False) == (process.returncode, out, lives(pid))
+
+
+@pytest.mark.parametrize(("code", "end", "then"), [(0, "true", "true"), (7, "true", "exit 7"), (4, "exit 4", "exit 7")])
+def test_the_last_is_run_however_the_command_ended(code: int, end: str, then: str, tmp_path: Path) -> None:
+    words = line(tmp_path, f"echo first; {end}", f"--then=sh -c 'echo last; {then}'")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=50, check=False)
+
+    assert (code, "first\nlast\n") == (done.returncode, done.stdout)
 
 
 def test_an_interrupt_of_all_of_them_is_heard_once(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
