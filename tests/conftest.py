@@ -6,6 +6,7 @@ they take down."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import tempfile
@@ -57,6 +58,23 @@ def pytest_runtest_call() -> Generator[None, object, object]:
 def pytest_unconfigure() -> None:
     """Of agents that tests killed empty cgroups stay, which the next agent takes away, and at the end nobody is."""
     ProcessLimits(os.getpid(), processes_max=1).close()
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """Whoever runs a command in this process sets the log up for an agent; the next test's is to be as it was."""
+    loggers = [logging.getLogger(name) for name in ("", "trikubelet")]
+    before = [(logger.level, logger.disabled, list(logger.handlers)) for logger in loggers]
+    yield
+    for logger, (level, disabled, handlers) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.disabled = disabled
+        logger.handlers[:] = [one for one in logger.handlers if one in handlers or _is_pytests(one)]
+
+
+def _is_pytests(handler: logging.Handler) -> bool:
+    """pytest puts its own up before the test and takes them down after it."""
+    return type(handler).__module__.startswith("_pytest.")
 
 
 @pytest.fixture
