@@ -199,7 +199,7 @@ class PodAttempts:
         self._probes.ending(uid)
         self._publish(pod, before, is_ending=False)
         with self._relister.acting_on(uid):
-            await self._stopper.stop_pod(pod, before, state.grace_seconds)
+            await self._stopper.terminate_pod(pod, before, state.grace_seconds)
         after = await self._cache.newer_than(uid, instant())
         alive = [*after.running, *(box for box in after.sandboxes if box.state is SandboxState.READY)]
         if alive:

@@ -7,38 +7,46 @@ can cut a container's farewell short. What a preStop hook and the wait for a con
 
 A deletion with less grace interrupts the attempt: a hook under way is cut, and runs again within what is left now. One
 that came to its end is not repeated, however often the end of its container is tried.
+
+A call that failed, because the runtime restarts for instance, says nothing of the container, which may be in the middle
+of its farewell. StopPodSandbox would kill it, so a sandbox stays until every container in it is known to be down, and
+the next attempt of a pod that terminates goes on with the grace that this one left. Only what a container can have
+known of is counted: its hook, its turn and the calls under way, not how long the runtime was away. A new agent begins
+with a full grace again: what was left is not written down, and too much grace costs less than too little.
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import trio
 
 from trikubelet.core.names import all_containers, object_ref
 from trikubelet.core.termination import container_grace, grace_left, kill_stages
-from trikubelet.model.runtime import ContainerState
+from trikubelet.model.runtime import ContainerState, ContainerStatus
 from trikubelet.model.runtime_errors import NotFound, RuntimeCallError
 from trikubelet.pods.hooks import Hooked
 from trikubelet.pods.in_time import in_time
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from trikubelet.core.actions import Kill, Reset
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Container, Pod
-    from trikubelet.model.runtime import ContainerStatus, PodObservation
+    from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.hooks import Hooks
     from trikubelet.ports import Events, Probes, Runtime
 
 log = logging.getLogger(__name__)
 
-HOOKS_REMEMBERED_MAX = 10_000
+CONTAINERS_REMEMBERED_MAX = 10_000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +60,33 @@ class _Order:
     message: str
 
 
+@dataclass(slots=True)
+class _Used:
+    """How much of a container's grace one attempt has used, in seconds, also when the attempt is given up."""
+
+    seconds: float = 0.0
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """The time of the block counts."""
+        began = trio.current_time()
+        try:
+            yield
+        finally:
+            self.seconds += trio.current_time() - began
+
+
+class _Failure(NamedTuple):
+    """A container that is not known to be down, and why."""
+
+    status: ContainerStatus
+    error: RuntimeCallError
+
+
 class Stopper:
-    """Owns which preStop hooks have ended, as long as their containers have not. Of too many the oldest are forgotten,
-    which costs a hook that runs twice. ``probes`` are told who is down, long before anybody observes it."""
+    """Owns which preStop hooks have ended and how much grace is left, as long as their containers are not known to be
+    down. Of too many the oldest are forgotten, which costs a hook that runs twice, or a grace that begins anew.
+    ``probes`` are told who is down, long before anybody observes it."""
 
     def __init__(self, runtime: Runtime, hooks: Hooks, events: Events, probes: Probes, bounds: Bounds) -> None:
         self._runtime = runtime
@@ -62,21 +94,39 @@ class Stopper:
         self._events = events
         self._probes = probes
         self._bounds = bounds
-        self._said: dict[str, None] = {}  # by container id
+        self._said: dict[str, None] = {}  # by container id, as the next
+        self._left: dict[str, int] = {}  # only of pods that terminate: others may live on, and end with a full grace
+
+    async def terminate_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
+        """As ``stop_pod``, for a pod that never runs again: an attempt goes on with the grace that the one before it
+        left, or with ``grace_seconds`` where that is less."""
+        await self._stop_pod(pod, observed, grace_seconds, self._left)
 
     async def stop_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
-        """Stop every container, stage by stage within one grace, then every sandbox. Raises the first
-        RuntimeCallError after everything was tried."""
+        """Stop every container, stage by stage within one grace, then every sandbox in which no container may run any
+        more. Raises the first RuntimeCallError after everything was tried."""
+        await self._stop_pod(pod, observed, grace_seconds, {})
+
+    async def _stop_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int, left: dict[str, int]) -> None:
         named = {container.name: container for container in all_containers(pod)}
         stages = [
             [
-                _Order(status, named.get(status.name), grace_seconds, f"Stopping container {status.name}")
+                _Order(
+                    status,
+                    named.get(status.name),
+                    min(grace_seconds, left.get(status.id, grace_seconds)),
+                    f"Stopping container {status.name}",
+                )
                 for status in stage
             ]
             for stage in kill_stages(pod, observed)
         ]
-        errors = await self._stop_all(pod, stages, observed.ips)
+        failures = await self._stop_all(pod, stages, observed.ips, left)
+        errors = [failure.error for failure in failures]
+        occupied = {failure.status.sandbox_id for failure in failures}
         for sandbox in observed.sandboxes:
+            if sandbox.id in occupied or "" in occupied:  # where a container lives may not be known: in any of them
+                continue
             try:
                 await self._in_time(0, partial(self._runtime.stop_sandbox, sandbox.id))
             except NotFound:
@@ -95,9 +145,9 @@ class Stopper:
         for kill in kills:
             container = named.get(kill.status.name)
             orders.append(_Order(kill.status, container, container_grace(pod, container, kill.reason), kill.message))
-        errors = await self._stop_all(pod, [orders], ips)
-        if errors:
-            raise errors[0]
+        failures = await self._stop_all(pod, [orders], ips, {})
+        if failures:
+            raise failures[0].error
 
     async def reset(self, pod: Pod, resets: tuple[Reset, ...]) -> None:
         """Take containers away, in order, so that their pod begins anew. Their logs stay. One that is gone already is
@@ -111,27 +161,33 @@ class Stopper:
                 await self._in_time(0, partial(self._runtime.remove_container, reset.status.id))
 
     async def _stop_all(
-        self, pod: Pod, stages: Sequence[Sequence[_Order]], ips: tuple[str, ...]
-    ) -> list[RuntimeCallError]:
+        self, pod: Pod, stages: Sequence[Sequence[_Order]], ips: tuple[str, ...], left: dict[str, int]
+    ) -> list[_Failure]:
         """Stop containers, those of a stage together when the stage before it is down; what went wrong, in the order it
-        did. One that is gone already is no error. The time a container is kept waiting by the bound on calls is not
-        counted: it is no fault of its own."""
-        errors: list[RuntimeCallError] = []
+        did. One that is gone already is no error. What an attempt leaves of a container's grace is put into ``left``.
+        The time a container is kept waiting by the bound on calls is not counted: it is no fault of its own."""
+        failures: list[_Failure] = []
         limit = trio.CapacityLimiter(self._bounds.stops_per_pod_max)
 
         async def stop(order: _Order, turn: trio.Event) -> None:
             self._announce(pod, order)
-            used = await self._say_goodbye(pod, order, ips, limit)
-            waits_since = trio.current_time()
-            await turn.wait()
-            used += trio.current_time() - waits_since
+            used, is_down = _Used(), False
             try:
+                await self._say_goodbye(pod, order, ips, limit, used)
+                with used.counting():
+                    await turn.wait()
                 async with limit:
-                    await self._stop_one(pod, replace(order, grace_seconds=grace_left(order.grace_seconds, used)))
+                    grace = grace_left(order.grace_seconds, used.seconds)
+                    with used.counting():
+                        await self._stop_one(pod, replace(order, grace_seconds=grace))
+                is_down = True
             except NotFound:
-                pass
+                is_down = True
             except RuntimeCallError as error:
-                errors.append(error)
+                failures.append(_Failure(order.status, error))
+            finally:
+                if not is_down:
+                    _remember(left, order.status.id, max(0, order.grace_seconds - int(used.seconds)))
 
         async def stop_stage(orders: Sequence[_Order], turn: trio.Event, over: trio.Event) -> None:
             async with trio.open_nursery() as nursery:
@@ -145,31 +201,27 @@ class Stopper:
             for orders in stages:
                 everyone.start_soon(stop_stage, orders, turn, over := trio.Event())
                 turn = over
-        return errors
+        return failures
 
     def _announce(self, pod: Pod, order: _Order) -> None:
         log.info("Pod %s: %s (grace %d s)", object_ref(pod), order.message, order.grace_seconds)
         self._events.record(object_ref(pod, order.status.name), "Normal", "Killing", order.message)
 
-    async def _say_goodbye(self, pod: Pod, order: _Order, ips: tuple[str, ...], limit: trio.CapacityLimiter) -> float:
-        """Run the container's preStop hook, if it has one that has not come to its end; how long that took, in
-        seconds."""
+    async def _say_goodbye(
+        self, pod: Pod, order: _Order, ips: tuple[str, ...], limit: trio.CapacityLimiter, used: _Used
+    ) -> None:
+        """Run the container's preStop hook, if it has one that has not come to its end."""
         container, id_ = order.container, order.status.id
         if container is None or container.lifecycle is None or container.lifecycle.pre_stop is None:
-            return 0.0
+            return
         if order.grace_seconds <= 0 or order.status.state is not ContainerState.RUNNING or id_ in self._said:
-            return 0.0
+            return
         async with limit:
-            began = trio.current_time()
-            with trio.move_on_after(order.grace_seconds) as scope:
+            with used.counting(), trio.move_on_after(order.grace_seconds) as scope:
                 await self._hooks.pre_stop(Hooked(pod, container, id_, ips))
-            used = trio.current_time() - began
         if scope.cancelled_caught:
             log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(pod), container.name)
-        self._said[id_] = None
-        if len(self._said) > HOOKS_REMEMBERED_MAX:
-            del self._said[next(iter(self._said))]
-        return used
+        _remember(self._said, id_, None)
 
     async def _stop_one(self, pod: Pod, order: _Order) -> None:
         # The runtime may take the whole grace and still answer in time.
@@ -183,7 +235,14 @@ class Stopper:
 
     def _is_down(self, pod: Pod, order: _Order) -> None:
         self._said.pop(order.status.id, None)
+        self._left.pop(order.status.id, None)
         self._probes.stopped(pod.metadata.uid, order.status.id)
 
     async def _in_time(self, grace_seconds: int, call: Callable[[], Awaitable[None]]) -> None:
         await in_time(self._bounds.runtime_call_seconds_max + grace_seconds, call)
+
+
+def _remember(notes: dict[str, T], container_id: str, note: T) -> None:
+    notes[container_id] = note
+    if len(notes) > CONTAINERS_REMEMBERED_MAX:
+        del notes[next(iter(notes))]

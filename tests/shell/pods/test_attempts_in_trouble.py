@@ -11,10 +11,13 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Bench, phase, until
+from trikubelet.app.node import run_node
 from trikubelet.core.containers import ConfigError
 from trikubelet.model import k8s
 from trikubelet.model.runtime import RuntimeHandler, RuntimeInfo
 from trikubelet.model.runtime_config import Mount
+from trikubelet.model.runtime_errors import RuntimeUnavailable
+from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_runtime import MemoryRuntime
 
@@ -178,3 +181,37 @@ async def test_a_deadline_that_passes_during_a_slow_attempt_is_met_right_after_i
         assert worker is not None
         worker.wake()
         await until(lambda: phase(node, "uid-web") == "Failed", 40)
+
+
+class LostWhileStopping(MemoryRuntime):
+    """A runtime that is lost once, a while after it was first asked to stop a container, and is back at once."""
+
+    lost_after_seconds = 8.0
+    graces: tuple[int, ...] = ()
+
+    async def stop_container(self, container_id: str, grace_seconds: int) -> None:
+        """Be lost, or stop it."""
+        is_first, self.graces = not self.graces, (*self.graces, grace_seconds)
+        if is_first:
+            await trio.sleep(self.lost_after_seconds)
+            raise RuntimeUnavailable("the runtime restarts")
+        await super().stop_container(container_id, grace_seconds)
+
+
+async def test_a_pod_that_ends_while_the_runtime_restarts_has_the_rest_of_its_grace(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    runtime = LostWhileStopping(bench.world, bench.troubles)
+    node = bench.join(runtime=runtime)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_node, node)
+        node.slots["file"].put(Snapshot((pod("web", container("main", command=("stubborn",)), grace=600),)))
+        await until(lambda: ["main"] == bench.running())
+        removed_at = trio.current_time()
+        node.slots["file"].put(Snapshot(()))
+        await until(lambda: [] == bench.running(), 1000)
+        lived_seconds = trio.current_time() - removed_at
+        nursery.cancel_scope.cancel()
+
+    assert (600, 592) == runtime.graces
+    assert 600 < lived_seconds < 620
+    assert "FailedKillPod" in [event.reason for event in node.events.all()]

@@ -1,7 +1,10 @@
-"""Stopping single containers of a pod that lives on: together, each with its own grace; what is gone is stopped."""
+"""Stopping containers: together, each with its own grace; what is gone is stopped. A sandbox stays while a container
+in it may run, and a grace that has begun goes on at the next attempt."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +13,14 @@ import trio
 from shell.pods.shellkit import Down, Said
 from trikubelet.core.actions import Kill, KillReason, Reset
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.runtime import ContainerState, ContainerStatus
-from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeFailure
+from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
+from trikubelet.model.runtime_errors import (
+    NotFound,
+    RuntimeCallError,
+    RuntimeFailure,
+    RuntimeTimeout,
+    RuntimeUnavailable,
+)
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.hooks import Hooks
 from trikubelet.pods.stop import Stopper
@@ -58,7 +67,7 @@ def kills(*names: str) -> tuple[Kill, ...]:
 
 
 def stopper(
-    runtime: Stubborn, said: Said | None = None, bounds: Bounds | None = None, down: Down | None = None
+    runtime: Stubborn | Restarting, said: Said | None = None, bounds: Bounds | None = None, down: Down | None = None
 ) -> Stopper:
     said = said or Said()
     hooks = Hooks(runtime, runtime, (), said, PodFigures())  # type: ignore[arg-type]
@@ -109,3 +118,112 @@ async def test_a_container_that_is_gone_does_not_hold_up_a_pod_that_begins_anew(
     assert ["a", "b", "c"] == down.ids
     assert {"b", "c"} == runtime.stopped.keys()
     assert ["c"] == runtime.removed
+
+
+BOX = SandboxStatus("s", "uid-web", "web", "default", 0, SandboxState.READY, 0)
+
+
+class Restarting:
+    """A runtime whose ``failures`` are what happens to the next calls of StopContainer: so long they take, and so they
+    end. Then it stops what it is asked to at once. Keeps the graces it was given, and the sandboxes it stopped."""
+
+    def __init__(self, *failures: tuple[float, RuntimeCallError]) -> None:
+        self.failures = list(failures)
+        self.graces: dict[str, list[int]] = {}
+        self.boxes: list[str] = []
+
+    async def stop_container(self, id_: str, grace_seconds: int) -> None:
+        """Fail, or stop it."""
+        self.graces.setdefault(id_, []).append(grace_seconds)
+        await trio.lowlevel.checkpoint()
+        if self.failures:
+            seconds, error = self.failures.pop(0)
+            await trio.sleep(seconds)
+            raise error
+
+    async def stop_sandbox(self, id_: str) -> None:
+        """Keep that it was asked."""
+        await trio.lowlevel.checkpoint()
+        self.boxes.append(id_)
+
+
+def seen(*names: str, boxes: tuple[SandboxStatus, ...] = (BOX,), home: str = "s") -> PodObservation:
+    there = tuple(replace(status(name), sandbox_id=home) for name in names)
+    return PodObservation("uid-web", sandboxes=boxes, containers=there)
+
+
+LOST = RuntimeUnavailable("the runtime restarts")
+
+
+async def test_a_runtime_that_restarts_cuts_no_grace_short(autojump_clock: MockClock) -> None:
+    runtime, said = Restarting((8.5, LOST), (0, LOST), (100, LOST)), Said()
+    ending = stopper(runtime, said)
+
+    for _ in range(3):
+        with pytest.raises(RuntimeUnavailable):
+            await ending.terminate_pod(WEB, seen("a"), 600)
+        assert [] == runtime.boxes
+        assert "FailedKillPod" == said.reasons[-1]
+        await trio.sleep(1000)  # while the runtime is away nobody was told to stop
+    await ending.terminate_pod(WEB, seen("a"), 600)
+
+    assert {"a": [600, 592, 592, 492]} == runtime.graces
+    assert ["s"] == runtime.boxes
+
+
+async def test_the_grace_that_is_left_only_shrinks_and_never_below_what_the_runtime_needs(
+    autojump_clock: MockClock,
+) -> None:
+    runtime = Restarting((10, LOST), (1, LOST), (5, LOST), (5, LOST))
+    ending = stopper(runtime)
+
+    for grace in (30, 25, 4, 4):
+        with pytest.raises(RuntimeUnavailable):
+            await ending.terminate_pod(WEB, seen("a"), grace)
+    await ending.terminate_pod(WEB, seen("a"), 4)
+
+    assert {"a": [30, 20, 4, 2, 2]} == runtime.graces
+
+
+async def test_an_attempt_that_is_given_up_has_used_its_grace_too(autojump_clock: MockClock) -> None:
+    runtime = Restarting((100, LOST))
+    ending = stopper(runtime)
+
+    with trio.move_on_after(10):
+        await ending.terminate_pod(WEB, seen("a"), 30)
+    await ending.terminate_pod(WEB, seen("a"), 25)
+
+    assert {"a": [30, 20]} == runtime.graces
+
+
+async def test_a_pod_that_lives_on_has_its_whole_grace_at_every_end(autojump_clock: MockClock) -> None:
+    runtime = Restarting((8, LOST))
+    ending = stopper(runtime)
+
+    with pytest.raises(RuntimeUnavailable):
+        await ending.stop_pod(WEB, seen("a"), 30)
+    await ending.stop_pod(WEB, seen("a"), 30)
+
+    assert {"a": [30, 30]} == runtime.graces
+    assert ["s"] == runtime.boxes
+
+
+@pytest.mark.parametrize(
+    ("boxes", "names", "home", "failure"),
+    [
+        (["s", "old"], (), "s", LOST),
+        (["s", "old"], ("a",), "s", NotFound("a")),
+        (["old"], ("a",), "s", RuntimeFailure("no")),
+        (["s"], ("a", "b"), "old", RuntimeTimeout("late")),
+        ([], ("a",), "", LOST),
+    ],
+)
+async def test_a_sandbox_is_stopped_when_every_container_in_it_is_known_to_be_down(
+    boxes: list[str], names: tuple[str, ...], home: str, failure: RuntimeCallError, autojump_clock: MockClock
+) -> None:
+    runtime = Restarting((0, failure))
+
+    with suppress(RuntimeCallError):
+        await stopper(runtime).terminate_pod(WEB, seen(*names, boxes=(BOX, replace(BOX, id="old")), home=home), 30)
+
+    assert boxes == runtime.boxes
