@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from trikubelet.app import compose, tracing
 from trikubelet.app.supervise import Supervisor, last_words, reason_of, run
+from trikubelet.embedded import runtime
 from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.kit.sd_notify import Notifier
+from trikubelet.kit.settle import settle
+from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -162,6 +166,40 @@ async def test_what_needs_a_moment_to_end_gets_it(autojump_clock: MockClock) -> 
 
     assert [4] == farewells
     assert [] == house.ended
+
+
+async def test_a_call_that_is_never_answered_and_the_farewells_fit_into_the_time_of_going_down(
+    autojump_clock: MockClock,
+) -> None:
+    bounds = Bounds()
+    house = House(Heard(), stop_seconds_max=bounds.stop_seconds_max)
+
+    async def asking(*, task_status: trio.TaskStatus[str]) -> None:
+        task_status.started("x")
+        try:
+            await settle(bounds.settle_seconds_max, trio.sleep_forever)
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + bounds.farewell_seconds_max):
+                await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(house.run, asking)
+        await trio.sleep(1)
+        house.signal(signal.SIGTERM)
+
+    assert [] == house.ended
+    assert bounds.stop_seconds_max > trio.current_time() - 1
+
+
+def test_no_bounds_are_made_that_leave_no_time_for_a_call_and_the_farewells() -> None:
+    Bounds(settle_seconds_max=3, farewell_seconds_max=4, stop_seconds_max=7.5)
+    with pytest.raises(ValueError, match="settle_seconds_max=3 and farewell_seconds_max=4 leave nothing"):
+        Bounds(settle_seconds_max=3, farewell_seconds_max=4, stop_seconds_max=7)
+
+
+def test_every_service_has_said_goodbye_in_the_time_that_the_bounds_give() -> None:
+    assert compose.UNMOUNT_SECONDS_MAX + runtime.FAREWELL_SECONDS_MAX < Bounds().farewell_seconds_max
+    assert tracing.FAREWELL_SECONDS_MAX < Bounds().farewell_seconds_max
 
 
 async def test_the_watchdog_gets_a_sign_of_life_twice_per_period_while_the_checks_pass(

@@ -93,7 +93,7 @@ REMOVAL_THREADS_MAX: Final = 8
 """Of pods' directories, and of logs as many: twice the pods of which something is removed side by side, for who is slow
 gives his place away and keeps his thread."""
 UNMOUNT_SECONDS_MAX: Final = 5.0
-"""Half of what going down may take."""
+"""With the farewell of the runtime inside, no more than ``Bounds.farewell_seconds_max``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,5 +116,17 @@ class Bounds:
     that it has trouble with: so late does a node notice that it is back."""
     api_retry_seconds_max: float = 60.0
     """The longest pause between two tries of what the API server said no to."""
-    stop_seconds_max: float = 10.0
-    """How long going down may take before the process ends anyway."""
+    farewell_seconds_max: float = 8.0
+    """How long the services may take to end once the work has ended: the runtime inside the agent and the volumes of
+    what it ran take 7 s at most, the last traces 3."""
+    stop_seconds_max: float = 20.0
+    """How long going down may take before the process ends anyway (systemd kills after 90 s)."""
+
+    def __post_init__(self) -> None:
+        # The clock of going down starts first: a call that is never answered is waited for, then come the farewells.
+        # Were there no time for both, every stop while a runtime hangs would be told as a failure.
+        if self.settle_seconds_max + self.farewell_seconds_max >= self.stop_seconds_max:
+            raise ValueError(
+                f"settle_seconds_max={self.settle_seconds_max:g} and farewell_seconds_max="
+                f"{self.farewell_seconds_max:g} leave nothing of stop_seconds_max={self.stop_seconds_max:g}"
+            )
