@@ -5,9 +5,10 @@
       ─► a turn (so many at once) ─► a token (so many a second) ─► each credential until one will do ─► written down
 
 The same image asked for by many pods at once is pulled once; whoever comes while a pull is under way waits for it, and
-takes what came of it if he may. A pod asks for one image after the other and turns are given in the order they were
-asked for, so a pod with many images delays another by one pull at most. A failed pull starts a back-off per pod and
-image. Reasons, messages and events are upstream's (pkg/kubelet/images), because scripts match them.
+takes what came of it if he may: the image, or the failure where he would have pulled with no other login. A pod asks
+for one image after the other and turns are given in the order they were asked for, so a pod with many images delays
+another by one pull at most. A failed pull starts a back-off per pod and image. Reasons, messages and events are
+upstream's (pkg/kubelet/images), because scripts match them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from trikubelet.model.runtime_errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 
     from trikubelet.core.pull_failures import Failure
     from trikubelet.images.credentials import PodCredentials
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.k8s import Container, Pod
-    from trikubelet.model.registry import Credential
+    from trikubelet.model.registry import Credential, Login
     from trikubelet.model.runtime import ImageInfo
     from trikubelet.model.runtime_config import SandboxConfig
     from trikubelet.ports import Events, Images
@@ -91,6 +92,28 @@ class _UnderWay:
     since: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A pull of an image that failed with each of these logins, why, and when (Trio's clock)."""
+
+    logins: Collection[Login | None]
+    why: str
+    at: float
+
+
+@dataclass(slots=True)
+class _Pulling:
+    """Who pulls an image now and who waits for that; what failed since the first of them came."""
+
+    lock: trio.Lock = field(default_factory=trio.Lock)
+    failures: list[_Failure] = field(default_factory=list)
+
+    def why_in_vain(self, logins: Collection[Login | None], came: float) -> str | None:
+        """Why a pull with these logins would fail, if who came then has waited for one that did."""
+        known = (one for one in self.failures if one.at >= came and set(logins) <= set(one.logins))
+        return next((one.why for one in known), None)
+
+
 class Puller:
     """Owns which pulls are under way and which have failed. ``watchers`` are told of each pod an image was pulled for,
     and how long that took, in seconds; they must not block."""
@@ -111,7 +134,7 @@ class Puller:
         self._bounds = bounds
         self._turns = trio.CapacityLimiter(rules.at_once_max)
         self._tokens = TokenBucket(max(rules.burst, 1), rules.per_second, 0.0) if rules.per_second > 0 else None
-        self._pulling: dict[str, trio.Lock] = {}
+        self._pulling: dict[str, _Pulling] = {}
         self._under_way: dict[str, _UnderWay] = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self.figures: Final = PullFigures()
@@ -204,10 +227,19 @@ class Puller:
         try:
             with self._shown(wanted) as shown:
                 credentials = await self._find(wanted)
-                async with self._alone(image, shown) as is_first:
+                logins = [credential.login for credential in credentials] or [None]
+                came = trio.current_time()
+                async with self._alone(image, shown) as (pulling, is_first):
                     found, began = (None if is_first else await self._shared(wanted, credentials)), trio.current_time()
                     if found is None:
-                        found, began = await self._in_turn(wanted, credentials, shown)
+                        # Each waiter in turn would wait as long again to be told the same.
+                        if not is_first and (why := pulling.why_in_vain(logins, came)) is not None:
+                            raise RuntimeFailure(why)
+                        try:
+                            found, began = await self._in_turn(wanted, credentials, shown)
+                        except RuntimeCallError as error:
+                            pulling.failures.append(_Failure(logins, str(error), trio.current_time()))
+                            raise
         except RuntimeCallError as error:
             raise self._failed(wanted, str(error)) from error
         self._failures.pop(wanted.key, None)
@@ -272,15 +304,16 @@ class Puller:
         raise RuntimeFailure(said[0] if len(said) == 1 else f"[{', '.join(said)}]")
 
     @asynccontextmanager
-    async def _alone(self, image: str, shown: _UnderWay) -> AsyncIterator[bool]:
+    async def _alone(self, image: str, shown: _UnderWay) -> AsyncIterator[tuple[_Pulling, bool]]:
         """Nobody else pulls the image meanwhile; whether nobody did before, either."""
-        lock = self._pulling.setdefault(image, trio.Lock())
+        pulling = self._pulling.setdefault(image, _Pulling())
+        lock = pulling.lock
         is_first = not lock.locked()
         if not is_first:
             shown.words = f"{image} is being pulled for another pod"
         try:
             async with lock:
-                yield is_first
+                yield pulling, is_first
         finally:
             if not lock.statistics().tasks_waiting and not lock.locked():
                 self._pulling.pop(image, None)

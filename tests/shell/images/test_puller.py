@@ -238,6 +238,52 @@ async def test_many_pods_that_want_one_image_pull_it_once(autojump_clock: MockCl
     assert {} == bench.puller._pulling
 
 
+async def test_many_pods_that_want_one_image_in_vain_are_told_by_one_pull(autojump_clock: MockClock) -> None:
+    bench = Bench([], [], private={PRIVATE: [MINE]})
+    refused: list[float] = []
+
+    async def ask(uid: str, *secrets: str) -> None:
+        with pytest.raises(ImageUnavailable, match="no basic auth credentials|insufficient_scope"):
+            await bench.ensure(PRIVATE, uid=uid, secrets=secrets)
+        refused.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        for n in range(20):
+            nursery.start_soon(ask, f"u{n}")
+    assert [None] == bench.registry.logins
+    assert {1.0} == set(refused)
+    assert 20 == bench.said.reasons.count("Failed") / 2  # each pod is told, and each has its own back-off
+    with pytest.raises(RetryAt):
+        await bench.ensure(PRIVATE, uid="u7")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "stranger")
+        await trio.sleep(0.1)
+        nursery.start_soon(ask, "a", "wrong")
+        nursery.start_soon(ask, "b", "wrong")
+        await trio.sleep(0.1)
+        nursery.start_soon(bench.ensure, PRIVATE, "IfNotPresent", "c", ["mine"])
+    assert [None, None, WRONG, MINE] == bench.registry.logins
+    assert {} == bench.puller._pulling
+
+
+async def test_a_failure_of_before_is_not_told_to_who_has_come_since(autojump_clock: MockClock) -> None:
+    bench = Bench([], [], private={PRIVATE: [MINE]})
+
+    async def ask(uid: str, *secrets: str) -> None:
+        with pytest.raises(ImageUnavailable):
+            await bench.ensure(PRIVATE, uid=uid, secrets=secrets)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "a")
+        await trio.sleep(0.5)
+        nursery.start_soon(ask, "b", "wrong")
+        await trio.sleep(1)
+        nursery.start_soon(ask, "late")
+
+    assert [None, WRONG, None] == bench.registry.logins
+
+
 async def test_a_waiting_pod_pulls_itself_when_the_one_it_waited_for_is_gone(autojump_clock: MockClock) -> None:
     bench = Bench([], ["web:2"])
     async with trio.open_nursery() as nursery:
