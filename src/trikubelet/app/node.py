@@ -319,7 +319,7 @@ def join(
 async def run_node(node: Node, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """The work nursery: everything that runs pods, until cancelled. Cancelling it stops no container.
 
-    Started: the runtime was asked and listed once, and pods are taken.
+    Started: pods are taken, and the runtime was asked and listed once, if it answers soon.
     """
     node.user_ids.tell()
     async with trio.open_nursery() as nursery:

@@ -20,6 +20,8 @@ class Bounds:
     relist_pause_seconds_max: float = 30.0
     """The longest pause after a slow list, else as long as the list was. With a call's 2 minutes it is less than the
     3 after which PLEG is unhealthy, so one list that hung is no reason."""
+    first_list_seconds_max: float = 1.0
+    """How long the start of the agent waits for its first list. It is told as started without one that takes longer."""
     relist_quiet_period_seconds: float = 5.0
     """How often it does on a quiet node whose runtime has shown that it sends events: so late is a lost event found."""
     relist_quiet_after_seconds: float = 10.0

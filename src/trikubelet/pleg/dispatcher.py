@@ -66,10 +66,17 @@ class Dispatcher:
         self.stir()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Begin lists until cancelled. Started: the first has succeeded or failed."""
+        """Begin lists until cancelled. Started: the first has succeeded or failed, or takes its time."""
         async with trio.open_nursery() as nursery:
             self.listing_since = instant()
-            await self._list_all(self.listing_since)
+            nursery.start_soon(self._list_all, self.listing_since)
+            # A runtime that hangs keeps its first list for as long as a call may take, which is longer than systemd
+            # waits for READY: the unit would be started again for ever. Nobody needs the list to begin: workers wait
+            # for what they observe, and what is removed waits for a list.
+            with trio.move_on_after(self._bounds.first_list_seconds_max):
+                while self.listing_since is not None:
+                    await self._stirred.wait()
+                    self._stirred = trio.Event()
             task_status.started()
             while True:
                 self._begin(nursery, trio.current_time())

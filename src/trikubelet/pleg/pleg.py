@@ -215,7 +215,8 @@ class Pleg:
     # ---- the tasks ----
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """List, inspect and publish until cancelled. Started: the first list has succeeded or failed."""
+        """List, inspect and publish until cancelled. Started: the first list has succeeded or failed, or
+        takes its time."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._inspections.run)
             await nursery.start(self._dispatcher.run)

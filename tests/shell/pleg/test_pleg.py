@@ -869,7 +869,7 @@ async def test_a_list_that_takes_long_is_not_followed_by_the_next_at_once(
     shelf = Shelf()
     monkeypatch.setattr(shelf, "list_sandboxes", slow)
     async with watching(shelf):
-        await trio.sleep(10)
+        await trio.sleep(13 - Bounds().first_list_seconds_max)
 
     assert [0, 6, 12] == pytest.approx(began)
 

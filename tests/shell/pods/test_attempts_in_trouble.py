@@ -215,3 +215,26 @@ async def test_a_pod_that_ends_while_the_runtime_restarts_has_the_rest_of_its_gr
     assert (600, 592) == runtime.graces
     assert 600 < lived_seconds < 620
     assert "FailedKillPod" in [event.reason for event in node.events.all()]
+
+
+@pytest.mark.parametrize("call", ["list_sandboxes", "list_containers"])
+async def test_an_agent_has_started_although_the_runtime_hangs_at_its_first_list(
+    call: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(_uid: str | None = None) -> NoReturn:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    bench = Bench()
+    runtime = MemoryRuntime(bench.world, bench.troubles)
+    node = bench.join(runtime=runtime)
+    async with trio.open_nursery() as nursery:
+        with monkeypatch.context() as patch:
+            patch.setattr(runtime, call, hang)
+            with trio.fail_after(5):
+                await nursery.start(run_node, node)
+            node.slots["file"].put(Snapshot((pod("web"),)))
+            await trio.sleep(60)
+        assert [] == bench.running()
+        await until(lambda: ["main"] == bench.running(), 120)
+        nursery.cancel_scope.cancel()
