@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ORDERLY_SECONDS_MAX = 25
 """For a command that was told to end. `.ci/run` kills five seconds later."""
-SETTLE_SECONDS_MAX = 5.0
+SETTLE_SECONDS_MAX = 60.0
 """For what ends by itself once the command has."""
 KILL_SECONDS_MAX = 20.0
 LEFT_TOLD_MAX = 20

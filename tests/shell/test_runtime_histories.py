@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from live.kit.events import Event
-from live.kit.histories import read_histories
+from live.kit.histories import Made, read_histories
 
 BOX, OTHER_BOX, ONE, TWO, THREE = (letter * 64 for letter in "abcde")
 
@@ -63,6 +63,21 @@ def test_each_fault_is_found_and_nothing_else(log: list[str], events: list[Event
 
     assert len(found) == len(faults)
     assert all(word in fault for word, fault in zip(found, faults, strict=True))
+
+
+def test_the_log_of_containerd_2_is_read_too() -> None:
+    told = "\n".join(
+        [
+            f'msg="RunPodSandbox for name:\\"web\\"  uid:\\"u\\" returns sandbox id \\"{BOX}\\""',
+            f'msg="CreateContainer within sandbox \\"{BOX}\\" for container name:\\"main\\""',
+            f'msg="CreateContainer within sandbox \\"{BOX}\\" for name:\\"main\\" returns container id \\"{ONE}\\""',
+            started(ONE),
+        ]
+    )
+    histories = read_histories(told, [])
+
+    assert {BOX: Made("web", "", BOX), ONE: Made("web", "main", BOX)} == histories.made
+    assert {BOX, ONE} == histories.started
 
 
 def test_what_was_made_and_never_started_is_counted_by_its_name() -> None:

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
     from .events import Event
 
-_SANDBOX = re.compile(r"RunPodSandbox for &PodSandboxMetadata\{Name:([^,]*),[^}]*\} returns sandbox id \W*(\w{64})")
-_MADE = re.compile(
-    r"CreateContainer within sandbox \W*(\w{64})\W* for &ContainerMetadata\{Name:([^,]*),Attempt:(\d+),\}"
-    r" returns container id \W*(\w{64})"
-)
+# containerd 1.6 writes &PodSandboxMetadata{Name:web,…}, and 2.2 name:"web" …, their quotes escaped.
+_NAME = r"for \W*(?:\w+\{)?[Nn]ame:\W*([\w.-]+)"
+_SANDBOX = re.compile(rf"RunPodSandbox {_NAME}.* returns sandbox id \W*(\w{{64}})")
+_MADE = re.compile(rf"CreateContainer within sandbox \W*(\w{{64}})\W* {_NAME}.* returns container id \W*(\w{{64}})")
 _STARTED = re.compile(r"StartContainer for \W*(\w{64})\W* returns successfully")
 
 
@@ -82,6 +81,6 @@ def read_histories(log: str, events: Iterable[Event]) -> Histories:
     """From all that containerd has logged, at its usual level, and told."""
     sandboxes = {id_: pod for pod, id_ in _SANDBOX.findall(log)}
     made = {id_: Made(pod, "", id_) for id_, pod in sandboxes.items()}
-    for sandbox, name, _, id_ in _MADE.findall(log):
+    for sandbox, name, id_ in _MADE.findall(log):
         made[id_] = Made(sandboxes.get(sandbox, ""), name, sandbox)
     return Histories(made, frozenset(_STARTED.findall(log)) | sandboxes.keys(), tuple(events))
