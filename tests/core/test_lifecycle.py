@@ -111,19 +111,18 @@ def test_outcomes(expected: lc.State, state: lc.State, outcome: Outcome) -> None
 
 
 @pytest.mark.parametrize(
-    ("state", "synced", "could_run", "requested", "stopping", "runtime", "content"),
+    ("state", "synced", "could_run", "requested", "content"),
     [
-        (None, False, True, False, False, False, False),
-        (None, True, False, False, True, True, True),
-        (Starting(), True, True, False, False, False, False),
-        (Syncing(), True, True, False, False, False, False),
-        (TERMINATING, True, True, True, False, False, False),
-        (lc.on_begin(TERMINATING), True, True, True, True, False, False),
-        (Terminated(KILLED), True, False, True, True, True, False),
-        (Terminated(KILLED, deleted=True), True, False, True, True, True, True),
-        (Terminated(StopReason.EVICTED), True, False, True, True, True, True),
-        (Finished(KILLED), True, False, True, True, True, False),
-        (Finished(REMOVED, deleted=True), True, False, True, True, True, True),
+        (None, False, True, False, False),
+        (None, True, False, False, True),
+        (Starting(), True, True, False, False),
+        (Syncing(), True, True, False, False),
+        (TERMINATING, True, True, True, False),
+        (Terminated(KILLED), True, False, True, False),
+        (Terminated(KILLED, deleted=True), True, False, True, True),
+        (Terminated(StopReason.EVICTED), True, False, True, True),
+        (Finished(KILLED), True, False, True, False),
+        (Finished(REMOVED, deleted=True), True, False, True, True),
     ],
 )
 def test_predicates(
@@ -132,21 +131,15 @@ def test_predicates(
     synced: bool,
     could_run: bool,
     requested: bool,
-    stopping: bool,
-    runtime: bool,
     content: bool,
 ) -> None:
     assert (
         could_run,
         requested,
-        stopping,
-        runtime,
         content,
     ) == (
         lc.could_have_running_containers(state, synced=synced),
         lc.is_termination_requested(state),
-        lc.should_containers_be_terminating(state, synced=synced),
-        lc.should_runtime_be_removed(state, synced=synced),
         lc.should_content_be_removed(state, synced=synced),
     )
 

@@ -6,8 +6,7 @@
                        │                removal,       UID is remembered, and   │
                        │                completion     acted on after the end   │
                        ├─ kill before anything was started ─────────────────────┘
-                       └─ first sight of a pod that already ended, with nothing left running, or that the node
-                          does not take ─► Terminated
+                       └─ first sight of a pod that the node does not take ─► Terminated
 
 Starting has not asked the runtime for anything. Syncing makes attempts. Terminating stops containers. Terminated has
 no running container and cleans up. Finished is forgotten by its owner. No arrow leads back: a pod that began to stop
@@ -50,14 +49,13 @@ class Syncing:
 
 @dataclass(frozen=True, slots=True)
 class Terminating:
-    """Its containers are being stopped. ``observed``: an attempt to stop them was begun; ``restart``: the same UID was
-    asked for again meanwhile; ``deleted``: its source does not have it any more, so its content may go."""
+    """Its containers are being stopped. ``restart``: the same UID was asked for again meanwhile; ``deleted``: its
+    source does not have it any more, so its content may go."""
 
     grace_seconds: int
     reason: StopReason
     deleted: bool = False
     restart: bool = False
-    observed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +180,7 @@ def _on_stop(state: State, stop: Stop, graces: Graces) -> Step:
 
 def on_begin(state: State) -> State:
     """An attempt begins: what it is about to do counts as begun even if it is interrupted at once."""
-    match state:
-        case Starting():
-            return Syncing()
-        case Terminating():
-            return replace(state, observed=True)
-        case _:
-            return state
+    return Syncing() if isinstance(state, Starting) else state
 
 
 def on_outcome(state: State, outcome: Outcome, graces: Graces) -> State:
@@ -230,24 +222,6 @@ def could_have_running_containers(state: State | None, *, synced: bool) -> bool:
 def is_termination_requested(state: State | None) -> bool:
     """Whether the pod began to stop."""
     return state is not None and not isinstance(state, Starting | Syncing)
-
-
-def should_containers_be_terminating(state: State | None, *, synced: bool) -> bool:
-    """Whether an attempt to stop the containers was begun, or they have stopped."""
-    if state is None:
-        return synced
-    match state:
-        case Terminating(observed=observed):
-            return observed
-        case Terminated() | Finished():
-            return True
-        case _:
-            return False
-
-
-def should_runtime_be_removed(state: State | None, *, synced: bool) -> bool:
-    """Whether the pod's sandboxes and mounts may go."""
-    return synced if state is None else isinstance(state, Terminated | Finished)
 
 
 def should_content_be_removed(state: State | None, *, synced: bool) -> bool:

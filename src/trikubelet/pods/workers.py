@@ -268,10 +268,6 @@ class PodWorkers:
         """Whether the pod began to stop."""
         return lifecycle.is_termination_requested(self._state(uid))
 
-    def should_runtime_be_removed(self, uid: str) -> bool:
-        """Whether the pod's sandboxes and mounts may go."""
-        return lifecycle.should_runtime_be_removed(self._state(uid), synced=self._is_known(uid))
-
     def should_content_be_removed(self, uid: str) -> bool:
         """Whether the pod's containers, logs and directories may go."""
         return lifecycle.should_content_be_removed(self._state(uid), synced=self._is_known(uid))
