@@ -243,7 +243,7 @@ async def test_many_pods_that_want_one_image_in_vain_are_told_by_one_pull(autoju
     refused: list[float] = []
 
     async def ask(uid: str, *secrets: str) -> None:
-        with pytest.raises(ImageUnavailable, match="no basic auth credentials|insufficient_scope"):
+        with pytest.raises(ImageUnavailable, match=r"no basic auth credentials|insufficient_scope"):
             await bench.ensure(PRIVATE, uid=uid, secrets=secrets)
         refused.append(trio.current_time())
 
