@@ -21,6 +21,7 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -81,6 +82,14 @@ class Result:
     counts: Counts
 
 
+class Told(KeyboardInterrupt):
+    """SIGTERM came, of which the stage has not heard, as it has of an interrupt."""
+
+
+def _tell(_: int, __: object) -> None:
+    raise Told
+
+
 def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
     """All stages, in their order."""
     order, first, mutations, conversations = draw.randrange(2**32), *(draw.randrange(2**31) for _ in range(3))
@@ -130,6 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commit = _commit()
     began, date = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     results: list[Result] = []
+    signal.signal(signal.SIGTERM, _tell)
     for stage in stages:
         print(f"nightly: {stage.name}: {shlex.join(stage.command)}", flush=True)
         results.append(run(stage))
@@ -178,11 +188,9 @@ def run(stage: Stage) -> Result:
         try:
             code = process.wait(stage.minutes_max * 60)
         except (subprocess.TimeoutExpired, KeyboardInterrupt) as error:
-            if isinstance(error, subprocess.TimeoutExpired):
-                outcome = LATE
+            outcome = LATE if isinstance(error, subprocess.TimeoutExpired) else INTERRUPTED
+            if isinstance(error, subprocess.TimeoutExpired | Told):
                 process.terminate()
-            else:  # it has had the interrupt, too
-                outcome = INTERRUPTED
             code = _ended(process)
     counts = count(log.read_text(errors="replace"), report.read_text() if report.exists() else "")
     return Result(stage, outcome or (FAILED if code else HELD), code, time.monotonic() - began, counts)
