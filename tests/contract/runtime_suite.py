@@ -227,6 +227,16 @@ class RuntimeContract:
         assert pb.CONTAINER_CREATED == item.state
         assert {POD_UID: "uid-1", "tier": "test"} == dict(item.labels)
 
+    async def test_a_status_does_not_say_in_which_sandbox_its_container_lives(
+        self, subject: Subject, clock: object
+    ) -> None:
+        # CRI's ContainerStatus has no field for it: a fake that knew it would hide who forgets to ask the list.
+        container_id = await subject.created(await subject.sandbox(), subject.stoppable)
+        replies = await subject.runtime.statuses((), (container_id,))
+
+        assert "" == (await subject.runtime.container_status(container_id)).decode().sandbox_id
+        assert [""] == [reply.decode().sandbox_id for reply in replies.containers]
+
     async def test_a_container_is_created_then_runs_then_has_exited(self, subject: Subject, clock: object) -> None:
         container_id = await subject.created(await subject.sandbox(), subject.stoppable)
         created = (await subject.runtime.container_status(container_id)).decode()
