@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from trikubelet.core.containers.volume_files import Files
+    from trikubelet.model.csi import Told
     from trikubelet.model.k8s import Container, Pod, Volume
     from trikubelet.model.pod_notes import Note
     from trikubelet.model.runtime_config import Mount
@@ -244,6 +245,7 @@ class MemoryVolumes(PretendedVolumes):
 
     async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
         """What a container left. Raises FileNotFoundError, and OSError for one that is larger."""
+        await trio.lowlevel.checkpoint()
         content = self.left.get(f"{volume_path}/{path}")
         if content is None:
             return await super().read_file(volume_path, path, bytes_max)
@@ -251,8 +253,19 @@ class MemoryVolumes(PretendedVolumes):
             raise OSError(errno.EFBIG, f"larger than {bytes_max} bytes")
         return content
 
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """There is nothing to do, after a moment."""
+        await trio.lowlevel.checkpoint()
+        await super().run(task_status=task_status)
+
+    async def tell(self, uid: str, path: str) -> Told | None:
+        """There is nobody who could."""
+        await trio.lowlevel.checkpoint()
+        return await super().tell(uid, path)
+
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
         """Every volume's path. Raises VolumeFailed as real volumes do, also while those of an earlier life go."""
+        await trio.lowlevel.checkpoint()  # not after it: what is taken down meanwhile would be set up
         if pod.spec.volumes and pod.metadata.uid in self._taken_down:
             raise VolumeFailed("FailedMount", "no volume is set up yet: those of an earlier life are being removed")
         return await super().set_up(pod)
@@ -265,11 +278,15 @@ class MemoryVolumes(PretendedVolumes):
         """Host paths in place of sub-paths, which may be as hard to reach as their volumes."""
         if any(mount.sub_path for mount in mounts):
             await self._suffer("ResolveSubPaths")
+        else:
+            await trio.lowlevel.checkpoint()
         return await super().resolve(pod, container, mounts)
 
     async def _suffer(self, call: str) -> None:
         if self._troubles is not None:
             await self._troubles.before(call)
+        else:
+            await trio.lowlevel.checkpoint()
 
     async def tear_down(self, uid: str) -> None:
         """Every volume is gone after a while, in which none is set up."""
@@ -278,6 +295,8 @@ class MemoryVolumes(PretendedVolumes):
             if uid in self.said:
                 await self._suffer("TearDownVolumes")
                 self._on_gone(uid)
+            else:
+                await trio.lowlevel.checkpoint()
             await super().tear_down(uid)
         finally:
             self._taken_down.discard(uid)
@@ -294,10 +313,12 @@ class MemoryPodCgroups:
 
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
         """The pod has a cgroup."""
+        await trio.lowlevel.checkpoint()
         self.pods.add(pod.metadata.uid)
 
     async def remove(self, uid: str) -> None:
         """The pod has none. Raises CgroupFailed for a busy one."""
+        await trio.lowlevel.checkpoint()
         if uid in self.busy & self.pods:
             raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: busy")
         self.pods.discard(uid)

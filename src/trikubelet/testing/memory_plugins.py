@@ -139,4 +139,5 @@ class MemoryPlugins:
 
     @asynccontextmanager
     async def driver(self, endpoint: str) -> AsyncGenerator[CsiDriver, None]:
+        await trio.lowlevel.checkpoint()
         yield self.drivers[endpoint]
