@@ -227,7 +227,7 @@ class Puller:
         try:
             with self._shown(wanted) as shown:
                 credentials = await self._find(wanted)
-                logins = [credential.login for credential in credentials] or [None]
+                logins = [credential.login for credential in credentials] or (None,)
                 came = trio.current_time()
                 async with self._alone(image, shown) as (pulling, is_first):
                     found, began = (None if is_first else await self._shared(wanted, credentials)), trio.current_time()
