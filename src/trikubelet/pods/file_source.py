@@ -175,6 +175,8 @@ class FileSource:
             self._note_missing()
             return
         self._trouble, self._missing_since = (), None
+        for path in self._ignored.keys() - {entry.path for entry in entries}:
+            del self._ignored[path]  # editors leave another name each time: what is kept is what is there
         wanted = [entry for entry in entries if self._is_manifest(entry)]
         for path in self._states.keys() - {entry.path for entry in wanted}:
             self._drop(path)

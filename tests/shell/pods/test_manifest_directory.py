@@ -241,6 +241,17 @@ async def test_what_is_no_manifest_is_ignored_and_said_once(
     ]  # fmt: skip
 
 
+async def test_what_was_ignored_and_is_gone_is_forgotten(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.running():
+        for n in range(20):
+            bench.directory.write(f".{n}.swp", BAD)
+            await trio.sleep(30)
+            bench.directory.remove(f".{n}.swp")
+        await trio.sleep(30)
+        assert {} == bench.source._ignored
+
+
 @pytest.mark.parametrize("kind", [EntryKind.LOST, EntryKind.CIRCLE])
 async def test_a_link_to_nothing_is_a_fault_and_costs_nothing(autojump_clock: MockClock, kind: EntryKind) -> None:
     bench = Bench()
