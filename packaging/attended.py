@@ -1,6 +1,6 @@
 """Runs a command, and sees to it that nothing the command started outlives it.
 
-    python packaging/attended.py [--then WORDS] COMMAND [WORD ...]
+    python packaging/attended.py [--then WORDS] [--settle SECONDS] COMMAND [WORD ...]
 
     running ─┬─ the command ends ──────────────► settling ─► (--then) ─► its exit code; 1 where something was left
              ├─ interrupt, SIGTERM: it is given ─┤
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 ORDERLY_SECONDS_MAX = 25
 """For a command that was told to end. `.ci/run` kills five seconds later."""
 SETTLE_SECONDS_MAX = 60.0
-"""For what ends by itself once the command has."""
+"""For what ends by itself once the command has, on a machine that has much else to do."""
+HURRIED_SECONDS_MAX = 5.0
+"""The same, when the command was told to end or was killed: then something is expected to be left."""
 KILL_SECONDS_MAX = 20.0
 LEFT_TOLD_MAX = 20
 
@@ -50,18 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line says; the exit code."""
     parser = argparse.ArgumentParser(prog="attended", description="Run a command that leaves nothing behind.")
     parser.add_argument("--then", default="", metavar="WORDS", help="run this when all has ended")
+    parser.add_argument("--settle", type=float, default=SETTLE_SECONDS_MAX, metavar="SECONDS", help="to end by itself")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     words = parser.parse_args(arguments)
     if not words.command:
         parser.error("name a command")
     if sys.platform != "linux":
         os.execvp(words.command[0], words.command)
-    code = attend(words.command)
+    code = attend(words.command, words.settle)
     then = subprocess.run(shlex.split(words.then), check=False).returncode if words.then else 0
     return code or then
 
 
-def attend(command: Sequence[str]) -> int:
+def attend(command: Sequence[str], settle_seconds_max: float) -> int:
     """The command's exit code (128 and the number of the signal that killed it), once nothing of it is alive."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -74,7 +77,8 @@ def attend(command: Sequence[str]) -> int:
         signal.signal(number, signal.SIG_IGN)  # there is nobody any more to hand them to
     signal.alarm(0)
     code = os.waitstatus_to_exitcode(status)
-    left = _end_descendants()
+    hurried = told or code < 0
+    left = _end_descendants(min(settle_seconds_max, HURRIED_SECONDS_MAX) if hurried else settle_seconds_max)
     for line in left[:LEFT_TOLD_MAX]:
         print(f"attended: left behind, and killed: {line}", file=sys.stderr)
     if code < 0:
@@ -119,15 +123,15 @@ def _wait(pid: int) -> int:
             return status
 
 
-def _end_descendants() -> list[str]:
+def _end_descendants(settle_seconds_max: float) -> list[str]:
     """Waits for those that end by themselves and kills the others; these, in words."""
     began = time.monotonic()
     left: dict[int, str] = {}
     while alive := _descendants():
         passed = time.monotonic() - began
-        if passed > SETTLE_SECONDS_MAX + KILL_SECONDS_MAX:
+        if passed > settle_seconds_max + KILL_SECONDS_MAX:
             return [f"{line} (and it does not end)" if one in alive else line for one, line in left.items()]
-        if passed > SETTLE_SECONDS_MAX:
+        if passed > settle_seconds_max:
             for one in alive:
                 left.setdefault(one, _in_words(one))
                 _send(one, signal.SIGKILL)

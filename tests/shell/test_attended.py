@@ -63,7 +63,8 @@ def test_the_commands_exit_code_is_ours(code: int, script: str, tmp_path: Path) 
 @pytest.mark.parametrize(("code", "end"), [(1, "exit 0"), (4, "exit 4"), (137, "kill -9 $$")])
 def test_what_it_leaves_is_named_and_ended_and_then_it_has_not_held(code: int, end: str, tmp_path: Path) -> None:
     script = f"{AWAY} while ! [ -e $0/pid ]; do sleep 0.02; done; {end}"
-    done = subprocess.run(line(tmp_path, script), capture_output=True, text=True, timeout=50, check=False)
+    words = line(tmp_path, script, "--settle=1")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=50, check=False)
 
     pid = wait_for(tmp_path / "pid")
     assert (code, f"attended: left behind, and killed: {pid} sleep 4244\n") == (done.returncode, done.stderr)
