@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import re
-import socket
 import ssl
 import statistics
 import sys
@@ -37,6 +36,7 @@ import trustme
 
 from processes import AgentProcess, FakeRuntimeProcess, wait_until
 from shell.httpfuzzkit import Target, conversation
+from shell.portkit import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -214,13 +214,6 @@ def clients(place: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         made.append(context)
     authority.issue_cert("client.test", common_name="admin").configure_cert(made[0])
     return made[0], made[1]
-
-
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:

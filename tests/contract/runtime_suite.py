@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from trikubelet.ports import Images, Runtime
 
-WAIT_SECONDS_MAX = 30
+WAIT_SECONDS_MAX = 60
 POLL_SECONDS = 0.02  # not every runtime has events
 
 

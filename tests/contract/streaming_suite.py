@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from contract.runtime_suite import Subject
 
-WAIT_SECONDS_MAX = 30
+WAIT_SECONDS_MAX = 60
 SPEAKS = StandardStreams(stdin=True)
 LISTENS = StandardStreams(stdin=False)
 TERMINAL = StandardStreams(stdin=True, stderr=False, tty=True)

@@ -198,7 +198,7 @@ async def test_a_part_of_a_time_that_the_format_cannot_say_is_compressed_and_kee
     assert seconds == os.stat(f"{part}.gz").st_mtime
 
 
-@pytest.mark.timeout(20)  # for who waits in ``open`` for a pipe that nobody writes to
+@pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
 @pytest.mark.parametrize("put", [os.mkfifo, lambda path: os.symlink("/etc/passwd", path), os.mkdir])
 async def test_what_took_the_place_of_a_part_is_not_compressed(on_disk: Subject, put: Callable[[str], object]) -> None:
     part = f"{on_disk.path}.{PART}"

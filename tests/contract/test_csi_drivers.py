@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from trikubelet.ports import PluginSockets
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 NAME = "disk.example.com"
 MIB = 1024**2
 TOPOLOGY = {"topology.csi.example.com/shelf": "top"}
@@ -51,7 +53,7 @@ async def in_a_process(directory: Path) -> AsyncGenerator[PluginSockets, None]:
     tests = Path(__file__).parent.parent
     async with trio.open_nursery() as nursery:
         await nursery.start(partial(trio.run_process, command, stdin=subprocess.PIPE, cwd=tests))
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while not listening(directory):  # noqa: ASYNC110 - a file has no event
                 await trio.sleep(0.01)
         yield GrpcPlugins()

@@ -247,7 +247,7 @@ def test_a_log_that_was_rotated_just_now_gives_the_last_lines_before_that_too(su
     assert "1000\n" == files.tail_log(path, 2, 100)
 
 
-@pytest.mark.timeout(20)  # for who waits in ``open`` for a pipe that nobody writes to
+@pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
 def test_a_pipe_in_place_of_a_log_or_of_a_part_of_it_is_not_waited_for(tmp_path: Path) -> None:
     subject = on_disk(tmp_path)
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
@@ -262,7 +262,7 @@ def test_a_pipe_in_place_of_a_log_or_of_a_part_of_it_is_not_waited_for(tmp_path:
     assert "" == files.tail_log(path, 10, 100)
 
 
-@pytest.mark.timeout(20)  # for who waits in ``open`` for a pipe that nobody writes to
+@pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
 def test_a_pipe_in_place_of_a_termination_message_is_not_waited_for(tmp_path: Path) -> None:
     files = on_disk(tmp_path).files
     path = files.termination_log("u", "c", 0)

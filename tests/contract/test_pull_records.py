@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from trikubelet.ports import PullRecords
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 SECRET = PullSecret(uid="u", namespace="default", name="s", credential_hash="h")
 RECORD = PulledRecord(
     image_ref="sha256:1",
@@ -98,7 +100,7 @@ async def test_a_disk_that_hangs_is_given_up_and_what_was_begun_there_undoes_not
 ) -> None:
     release = threading.Event()
     monkeypatch.setattr(disk, "DISK_SECONDS_MAX", 0.1)
-    monkeypatch.setattr(pull_records, "write_privately", lambda path, content: release.wait(20))
+    monkeypatch.setattr(pull_records, "write_privately", lambda path, content: release.wait(60))
     records = DiskPullRecords(tmp_path, ThreadPool("records", 2))
     try:
         with pytest.raises(OSError, match=r"the disk does not answer within 0\.1 s"):

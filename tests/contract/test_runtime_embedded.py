@@ -14,6 +14,8 @@ from shell.embedded.embeddedkit import running
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 TRAP = "trap 'exit 143' TERM; echo ready; while :; do sleep 0.05; done"
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 IMAGE = "registry.example/busybox:1"
 
 

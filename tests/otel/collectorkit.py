@@ -46,7 +46,7 @@ class Taker(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert self.path == "/v1/traces"
         body = self.rfile.read(int(self.headers["content-length"]))
-        self.server.held.wait(30)
+        self.server.held.wait(60)
         self.server.sent += ExportTraceServiceRequest.FromString(body).resource_spans
         self.send_response(200)
         self.send_header("content-length", "0")

@@ -25,6 +25,8 @@ from trikubelet.testing.builders import pod
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 ALL = 1_000_000
 

@@ -14,6 +14,8 @@ from otel.collectorkit import collecting
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 CONFIGURATION = """\
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -45,12 +47,16 @@ def test_calls_to_the_runtime_are_within_the_attempt_and_the_list_that_made_them
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as agent:
             assert agent.stderr is not None
             said = []
-            for line in agent.stderr:
-                said.append(line)
-                if "Running and ready" in line:
-                    break
-            agent.send_signal(signal.SIGTERM)
-            said += agent.stderr.readlines()
+            try:
+                for line in agent.stderr:
+                    said.append(line)
+                    if "Running and ready" in line:
+                        break
+                agent.send_signal(signal.SIGTERM)
+                said += agent.stderr.readlines()
+            except BaseException:
+                agent.kill()  # or leaving the block waits for it for ever
+                raise
         assert 0 == agent.returncode, "".join(said)
 
     service = "runtime.v1.RuntimeService"

@@ -14,6 +14,8 @@ import pytest
 
 from trikubelet.app.agent import run_agent
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 def test_a_kubeconfig_that_cannot_be_read_ends_the_start(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert 1 == run_agent([f"--kubeconfig={tmp_path / 'none'}", f"--root-dir={tmp_path / 'root'}"])
@@ -42,7 +44,7 @@ def _agent(directory: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     """It may open 200 files unless it asks for more."""
     agent = [sys.executable, "-m", "trikubelet", "--standalone", f"--root-dir={directory}", *flags]
     words = ["sh", "-c", 'ulimit -Sn 200 && exec "$@"', "sh", *agent]
-    return subprocess.run(words, capture_output=True, text=True, timeout=50, check=False, env=dict(os.environ))
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ))
 
 
 def test_a_second_agent_on_the_same_root_directory_is_sent_away_with_the_firsts_process_id(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from trikubelet.model.kubeconfig import ClusterAccess, Server
     from trikubelet.ports import Api
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 FIRST = """\
 apiVersion: v1
 kind: Config
@@ -135,7 +137,7 @@ async def test_a_kubeconfig_that_is_slowly_written_holds_up_nobody_else(
 
     def slow(path: Path, server: Server, key_pair: Path) -> None:
         trio.from_thread.run_sync(begun.set)
-        assert may_end.wait(20)
+        assert may_end.wait(60)
         at_once(path, server, key_pair)
 
     await joining.run_signed()

@@ -18,6 +18,8 @@ from trikubelet.model.runtime_errors import RuntimeUnavailable
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 class Says:
     """A runtime with these answers, one after another, the last for good; None: it is not there."""
@@ -114,5 +116,5 @@ async def test_an_agent_whose_runtime_was_late_and_has_another_driver_ends_by_it
     flags += [f"--container-runtime-endpoint=unix://{tmp_path / 'none'}"]
     settings = load_settings(parse_agent_flags(flags), Surroundings(0, {}, "node"))
     word = pytest.RaisesExc(StartFailed, match="has systemd, and this agent began with cgroupfs")
-    with trio.fail_after(30), pytest.RaisesGroup(word, flatten_subgroups=True):
+    with trio.fail_after(60), pytest.RaisesGroup(word, flatten_subgroups=True):
         await compose.run(settings, lambda: None, None, make_runtime=Late)

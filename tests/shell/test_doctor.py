@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from trikubelet.ports import Clock
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 GOOD, WARNING, ERROR = Severity.GOOD, Severity.WARNING, Severity.ERROR
 KUBECONFIG = """\
 apiVersion: v1

@@ -25,6 +25,8 @@ from trikubelet.cri.v1.api_grpc import RuntimeServiceStub
 if TYPE_CHECKING:
     pass
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 POD = """
 apiVersion: v1
 kind: Pod
@@ -109,7 +111,7 @@ async def test_an_agent_runs_its_pods_on_the_fake_runtime_inside_it(place: Path)
     settings = load_settings(parse_agent_flags(flags), Surroundings(0, {}, "node"))
     async with trio.open_nursery() as nursery:
         agent = await nursery.start(compose.run, settings, lambda: None, None)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while not _running(agent):  # noqa: ASYNC110 - the view has no event, as its clients over HTTP have none
                 await trio.sleep(0.02)
         async with open_channel(f"unix://{place / 'root/fake.sock'}") as channel:
@@ -135,7 +137,7 @@ async def test_an_agent_of_its_own_compares_a_pod_with_the_labels_it_was_given(p
     settings = load_settings(parse_agent_flags(flags), Surroundings(0, {}, "node"))
     async with trio.open_nursery() as nursery:
         agent = await nursery.start(compose.run, settings, lambda: None, None)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while {"Running", "Failed"} != {phase for _, phase, _ in _told(agent)}:  # noqa: ASYNC110 - as above
                 await trio.sleep(0.02)
         nursery.cancel_scope.cancel()
@@ -161,7 +163,7 @@ async def _line(stream: trio.abc.ReceiveStream) -> str:
 
 
 def _get(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         body: bytes = answer.read()
     return body
 
@@ -169,7 +171,7 @@ def _get(url: str) -> bytes:
 def test_a_full_disk_behind_standard_output_ends_it_with_one_line(place: Path) -> None:
     words = [sys.executable, "-m", "trikubelet", "fake-runtime", "--socket", str(place / "s"), "--pods=1"]
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=30)
+        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
 
     assert (1, "error: standard output: No space left on device\n") == (ended.returncode, ended.stderr)
 

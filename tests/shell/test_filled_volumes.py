@@ -24,6 +24,8 @@ from trikubelet.model.objects import PodCertificate, ServiceAccountToken
 from trikubelet.volumes import atomic_writer, refreshing
 from trikubelet.volumes.volumes import DiskVolumes
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 META = k8s.ObjectMeta(name="o")
 MIB = 1024**2
 PLACE = "pods/12345678/volumes"
@@ -241,7 +243,7 @@ async def test_news_that_come_while_older_ones_are_written_are_written_behind_th
 
     def slow(*args: Any) -> bool:
         began.set()
-        assert held.wait(30)
+        assert held.wait(60)
         return real(*args)
 
     monkeypatch.setattr(refreshing, "WAIT_SECONDS_MAX", 0.01)
@@ -255,7 +257,7 @@ async def test_news_that_come_while_older_ones_are_written_are_written_behind_th
     await volumes.set_up(msgspec.structs.replace(it, metadata=labelled))
     held.set()
 
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while (b"3", b'new="label"') != (read(paths["c"], "a"), read(paths["d"], "labels")):  # noqa: ASYNC110 - a thread tells nobody
             await trio.sleep(0.001)
 
@@ -296,7 +298,7 @@ async def test_volumes_that_a_pod_has_keep_no_attempt_waiting_however_many_hang(
     held, real = threading.Event(), atomic_writer.write
 
     def slow(*args: Any) -> bool:
-        assert held.wait(30)
+        assert held.wait(60)
         return real(*args)
 
     monkeypatch.setattr(refreshing, "WAIT_SECONDS_MAX", 0.01)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from trikubelet.model.k8s import Pod
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 UID = "12345678"
 
 
@@ -36,7 +38,7 @@ class HangingMounts(NotedMounts):
 
     def mount_nfs(self, source: str, path: str, options: Sequence[str]) -> None:
         self.begun.set()
-        assert self.answer.wait(30)
+        assert self.answer.wait(60)
         os.stat(path)  # the kernel mounts on no directory that was removed meanwhile
         super().mount_nfs(source, path, options)
 
@@ -93,7 +95,7 @@ async def test_a_pod_that_comes_back_gets_no_volume_while_its_earlier_ones_are_r
 
     def hang(path: str) -> None:
         trio.from_thread.run_sync(begun.set)
-        assert let_go.wait(30)
+        assert let_go.wait(60)
         unmount(path)
 
     memory = k8s.Volume(name="memory", empty_dir=k8s.EmptyDirVolumeSource(medium="Memory"))
@@ -117,7 +119,7 @@ async def test_a_pod_that_comes_back_gets_no_volume_while_its_earlier_ones_are_r
     finally:
         let_go.set()
 
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while UID in volumes._threads.running("taken down"):  # noqa: ASYNC110 - a thread tells nobody
             await trio.sleep(0.001)
     assert {"scratch"} == (await volumes.set_up(again)).keys()
@@ -135,7 +137,7 @@ async def test_many_pods_on_a_dead_server_hold_up_nobody_that_is_made_here_or_go
         while sum(map(len, (volumes.told(f"stuck-{number}") for number in range(3)))) < 12:
             await trio.lowlevel.checkpoint()
 
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             await volumes.set_up(pod(volumes=(scratch,), meta={"uid": "other"}))
             await volumes.tear_down("other")
         nursery.cancel_scope.cancel()
@@ -151,7 +153,7 @@ async def test_its_pod_can_go_meanwhile_and_what_comes_late_finds_no_place(
     assert [] == list((tmp_path / "pods" / UID / "volumes").iterdir())
     assert {"v"} == volumes.told(UID).keys()
     mounts.answer.set()
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while volumes.told(UID):  # noqa: ASYNC110 - a thread tells nobody
             await trio.sleep(0.001)
     assert {} == mounts.mounted
@@ -160,7 +162,7 @@ async def test_its_pod_can_go_meanwhile_and_what_comes_late_finds_no_place(
 async def test_once_it_answers_the_next_attempt_finds_it_mounted(volumes: DiskVolumes, mounts: HangingMounts) -> None:
     await give_up(volumes, mounts)
     mounts.answer.set()
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while "v" in volumes._threads.running(UID):  # noqa: ASYNC110 - a thread tells nobody
             await trio.sleep(0.001)
 

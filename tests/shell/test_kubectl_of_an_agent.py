@@ -12,13 +12,16 @@ import httpx
 import pytest
 import trio
 
-from shell.test_node_api_of_an_agent import agent, faults, free_port, settings
+from shell.portkit import free_port
+from shell.test_node_api_of_an_agent import agent, faults, settings
 from trikubelet.app.cli import main
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from trikubelet.app.compose import Agent
+
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: a}]}\n"
 

@@ -467,7 +467,7 @@ def plant_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.timeout(20)  # for who waits in ``open`` for a pipe that nobody writes to
+@pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
 @pytest.mark.parametrize("asked", [LogQuery(), LogQuery(tail_lines=5), LogQuery(follow=True)])
 @pytest.mark.parametrize("ending", ["", ".gz"])
 async def test_a_pipe_among_the_parts_of_a_log_is_left_out_and_that_is_told(
@@ -484,7 +484,7 @@ async def test_a_pipe_among_the_parts_of_a_log_is_left_out_and_that_is_told(
     ]
 
 
-@pytest.mark.timeout(20)  # for who waits in ``open`` for a pipe that nobody writes to
+@pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
 @pytest.mark.parametrize("asked", [LogQuery(), LogQuery(tail_lines=5), LogQuery(follow=True)])
 async def test_a_pipe_in_place_of_the_log_is_an_error(tmp_path: Path, asked: LogQuery) -> None:
     plant_pipe(tmp_path / "0.log")
@@ -492,7 +492,7 @@ async def test_a_pipe_in_place_of_the_log_is_an_error(tmp_path: Path, asked: Log
         await read(tmp_path / "0.log", asked)
 
 
-@pytest.mark.timeout(20)  # for who waits in ``open`` for a pipe that nobody writes to
+@pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
 async def test_following_ends_with_an_error_where_the_log_becomes_a_pipe(tmp_path: Path, autojump_clock) -> None:
     writer, said = Writer(tmp_path / "0.log"), []
     writer.write("one")

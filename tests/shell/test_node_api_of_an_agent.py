@@ -18,6 +18,7 @@ import yaml
 
 from shell.nobody import NOBODY
 from shell.nodeapikit import Bench
+from shell.portkit import free_port
 from trikubelet.app import compose, node_api
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Settings, Surroundings, load_settings
@@ -29,13 +30,9 @@ if TYPE_CHECKING:
     from trikubelet.model.certificates import Subject
     from trikubelet.ports import Clock
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 AT_HOME = {"webhook": {"enabled": False}}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def settings(place: Path, *words: str, **configuration: Any) -> Settings:
@@ -57,7 +54,7 @@ def faults(place: Path, *words: str, **configuration: Any) -> list[str]:
 @asynccontextmanager
 async def agent(of: Settings) -> AsyncIterator[compose.Agent]:
     async with trio.open_nursery() as nursery:
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             yield await nursery.start(compose.run, of, lambda: None, compose.find_access(of))
         nursery.cancel_scope.cancel()
 

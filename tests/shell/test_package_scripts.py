@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 TOP = Path(__file__).parents[2]
 TOLD = """#!/bin/sh
 echo "$(basename "$0") $*${PYTHONPATH:+ of ${PYTHONPATH#*/trikubelet/}}" >>"$TOLD"
@@ -62,7 +64,7 @@ class Machine:
             text = text.replace(top, f"{self.root}{top}")
         own = {"PATH": f"{self.root}/usr/bin", "TOLD": f"{self.root}/told"}
         line = ["/bin/sh", "-c", text, script, *words]
-        return subprocess.run(line, capture_output=True, text=True, timeout=30, check=False, env=own)
+        return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=own)
 
     def told(self) -> list[str]:
         """What the programs were told, oldest first."""
@@ -107,7 +109,7 @@ def test_a_compiled_module_that_cannot_be_loaded_is_found_by_what_an_upgrade_tri
     own = {"PYTHONPATH": f"{tmp_path}:{TOP}/src", "PATH": "/usr/bin:/bin"}
     line = [sys.executable, "-m", "trikubelet", "help", "agent"]
 
-    done = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False, env=own)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=own)
 
     assert (1, "") == (done.returncode, done.stdout)
     assert f"{tmp_path}/msgspec/_core" in done.stderr.splitlines()[-1]

@@ -18,6 +18,8 @@ from zipfile import ZipFile, ZipInfo
 
 import pytest
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 PACKAGING = Path(__file__).parents[2] / "packaging"
 OURS = sysconfig.get_config_var("EXT_SUFFIX")
 
@@ -25,7 +27,7 @@ OURS = sysconfig.get_config_var("EXT_SUFFIX")
 def started(archive: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """The archive as somebody starts it who has not set more than this."""
     own = {"PATH": "/usr/bin:/bin", "HOME": str(archive.parent)} | environment
-    return subprocess.run([sys.executable, archive], capture_output=True, text=True, timeout=30, check=False, env=own)
+    return subprocess.run([sys.executable, archive], capture_output=True, text=True, timeout=60, check=False, env=own)
 
 
 def single_file(directory: Path, suffix: str = OURS) -> Path:
@@ -60,7 +62,7 @@ def test_below_a_directory_that_may_not_be_searched_it_says_what_to_set_too(tmp_
     code = "import json, os, sys, sysconfig, zipfile; os.geteuid() or os.setuid(65534); exec(sys.argv[1])"
     words = [sys.executable, "-c", code, (PACKAGING / "first_step.py").read_text()]
     own = {"SHIV_ROOT": f"{tmp_path}/locked/mine"}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, env=own)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=own)
 
     assert 1 == done.returncode
     told = r"error: .* cannot be written: set SHIV_ROOT to another directory\n"
@@ -85,7 +87,7 @@ def test_a_disk_that_runs_nothing_or_has_no_room_is_told_before_anything_is_unpa
     disk = f"types.SimpleNamespace(f_flag={flags}, f_bavail={free}, f_frsize=1)"
     code = f"import os, runpy, sys, types; os.statvfs = lambda _: {disk}; sys.argv = sys.argv[1:]; "
     words = [sys.executable, "-c", f"{code}runpy.run_path(sys.argv[0])", single_file(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, env={"SHIV_ROOT": str(root)})
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env={"SHIV_ROOT": str(root)})
 
     where = f"error: trikubelet unpacks itself once below {root}, and {root} "
     expected = f"{where}{told}: set SHIV_ROOT to another directory\n" if told else ""
@@ -103,7 +105,7 @@ def test_a_python_too_old_for_the_agent_says_which_it_needs(tmp_path: Path) -> N
     code = "import sys; sys.version_info = (3, 10, 13); exec(sys.argv[1])"
     words = [sys.executable, "-c", code, (PACKAGING / "first_step.py").read_text()]
     own = {"SHIV_ROOT": str(tmp_path)}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, env=own)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=own)
 
     told = r"error: trikubelet needs Python 3\.11 or newer, and this is 3\.10 \(.*\): start it with such a one .*\n"
     assert re.fullmatch(told, done.stderr), done.stderr

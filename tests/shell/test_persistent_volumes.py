@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 CLAIM = k8s.Volume(
     name="v", persistent_volume_claim=k8s.PersistentVolumeClaimVolumeSource(claim_name="data", read_only=False)
 )
@@ -162,7 +164,7 @@ async def test_it_is_told_when_giving_a_volumes_files_takes_long(
         for _ in range(3):
             done()
         begun.set()
-        assert seen.wait(30)
+        assert seen.wait(60)
 
     monkeypatch.setattr(ownership, "give", give)
     volumes.claim_from(local(disk), lambda: NODE, lambda: None, EVENTS)

@@ -14,6 +14,8 @@ from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StillMounted
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> DiskPodFiles:
@@ -232,7 +234,7 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
     def hang(path: str) -> None:
         if path.endswith(what):
             trio.from_thread.run_sync(begun.set)
-            assert let_go.wait(20)
+            assert let_go.wait(60)
         remove(path)
 
     monkeypatch.setattr(pod_files, "remove_tree", hang)

@@ -23,6 +23,8 @@ from trikubelet.host.examination import holders_of, processes_named
 if TYPE_CHECKING:
     from trikubelet.app.settings import Settings
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 WITHOUT_CGROUPS = ("--", "--standalone", "--cgroups-per-qos=false", "--enforce-node-allocatable=", "--healthz-port=0")
 
 
@@ -49,7 +51,7 @@ async def test_every_pod_of_the_runtime_ends_and_what_was_kept_for_it_goes(root:
     (root / "config.json").write_text(json.dumps(about))
     async with trio.open_nursery() as nursery:
         await nursery.start(run_fake, Plan(pods=3), str(root / "fake.sock"))
-        with trio.fail_after(50):
+        with trio.fail_after(60):
             done = await trio.run_process(line, capture_stdout=True, capture_stderr=True, check=False)
         async with open_channel(f"unix://{root}/fake.sock") as channel:
             left = [chunk for chunk in await CriRuntime(channel).list_sandboxes() if chunk]
@@ -129,7 +131,7 @@ def test_what_does_not_end_in_time_is_named(root: Path) -> None:
     bound_to(root, f"unix://{root}/nobody.sock")
     line = [sys.executable, "-m", "trikubelet", "reset", f"--root-dir={root}", "--timeout=1s", *WITHOUT_CGROUPS]
 
-    done = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
 
     last = done.stderr.splitlines()[-1]
     assert (1, f"error: not all of it is gone after 1 s: unix://{root}/nobody.sock does not answer") == (

@@ -25,6 +25,8 @@ from trikubelet.model.runtime_errors import NotImplementedByRuntime
 if TYPE_CHECKING:
     pass
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 def manifest(place: Path, *scripts: str, policy: str = "Never") -> Path:
     containers = [
@@ -32,7 +34,7 @@ def manifest(place: Path, *scripts: str, policy: str = "Never") -> Path:
     ]
     (place / "pod.yaml").write_text(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: job}\nspec:\n"
-        f"  restartPolicy: {policy}\n  terminationGracePeriodSeconds: 5\n  containers: [{', '.join(containers)}]\n"
+        f"  restartPolicy: {policy}\n  terminationGracePeriodSeconds: 60\n  containers: [{', '.join(containers)}]\n"
     )
     return place / "pod.yaml"
 
@@ -43,7 +45,7 @@ def line(file: Path, *words: str) -> list[str]:
 
 def run(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
     own = {"TMPDIR": str(file.parent), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
-    return subprocess.run(line(file, *words), capture_output=True, text=True, timeout=50, check=False, env=own)
+    return subprocess.run(line(file, *words), capture_output=True, text=True, timeout=60, check=False, env=own)
 
 
 @pytest.mark.slow
@@ -78,7 +80,7 @@ async def test_an_interrupt_stops_the_pod_with_its_grace(place: Path) -> None:
         line(manifest(place, script)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
-    with trio.fail_after(50):
+    with trio.fail_after(60):
         assert b"began\n" == bytes(await process.stdout.receive_some())
         process.send_signal(signal.SIGINT)
         assert (130, b"bye\n") == (await process.wait(), bytes(await process.stdout.receive_some()))
@@ -118,7 +120,7 @@ async def test_a_pod_ends_when_nobody_reads_on(place: Path) -> None:
     process = await trio.lowlevel.open_process(line(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=own)
     assert process.stdout is not None
     assert process.stderr is not None
-    with trio.fail_after(50):
+    with trio.fail_after(60):
         assert bytes(await process.stdout.receive_some()).startswith(b"more\n")
         await process.stdout.aclose()
         assert (1, b"") == (await process.wait(), bytes(await process.stderr.receive_some()))

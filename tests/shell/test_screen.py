@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from trikubelet.app.client import Agent
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 class Terminal:
     """A window of 60 by 12, and its keys, of which the descriptor tells."""
@@ -162,7 +164,7 @@ async def on_a_terminal(agent: Agent, kind: str) -> AsyncIterator[tuple[trio.Pro
     )
     os.close(theirs)
     try:
-        with trio.fail_after(40):
+        with trio.fail_after(60):
             yield process, ours
     finally:
         process.kill()

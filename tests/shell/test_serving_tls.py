@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from trikubelet.httpd.messages import Accept, Request
     from trikubelet.kit.wide_socket import WideSocket
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 OPEN = rules("AlwaysAllow")
 LOOK = 1.5
 """Longer than a file is believed without another look."""
@@ -398,7 +400,7 @@ async def test_a_client_that_goes_while_it_follows_a_log_gives_its_place_back(be
         with pytest.raises((trio.BrokenResourceError, OSError)):
             await connected(bench)
         await trio.aclose_forcefully(follower)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await until_served(bench)
 
 
@@ -424,7 +426,7 @@ async def test_a_connection_that_has_ended_is_freed_though_the_collector_never_l
                 async with await trio.open_tcp_stream("127.0.0.1", bench.port) as plain:
                     await plain.send_all(said)
                     await ending(plain)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 while held() > 1:  # whoever accepts has the last one at hand
                     await trio.lowlevel.checkpoint()
         finally:

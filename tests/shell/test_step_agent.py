@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from trikubelet.app.settings import Settings
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 STEP = Path(__file__).parents[2] / "examples/steps/step.py"
 
 
@@ -29,7 +31,7 @@ async def test_the_agent_of_a_step_starts_whether_or_not_its_cluster_answers_and
         "pretender", tmp_path / "kubeconfig", "--max-pods=7"
     )
 
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with agent as settings:
             assert ("pretender", 7) == (settings.node_name, settings.configuration.max_pods)
             assert (settings.root_dir / "fake.sock").is_socket()

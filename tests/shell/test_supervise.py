@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 class Heard(Notifier):
     """A systemd that writes down what it is told, and when."""
@@ -359,7 +361,7 @@ class Process:
 
     def __init__(self, directory: Path, *words: str) -> None:
         self.systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.systemd.settimeout(30)
+        self.systemd.settimeout(60)
         self.systemd.bind(str(directory / "notify"))
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *words],
@@ -384,7 +386,7 @@ class Process:
 
     def end(self) -> tuple[int, str]:
         """The exit code and what was logged."""
-        _, logged = self.process.communicate(timeout=30)
+        _, logged = self.process.communicate(timeout=60)
         return self.process.returncode, logged
 
 
@@ -429,4 +431,4 @@ def test_a_second_signal_ends_a_process_whose_log_nobody_reads(tmp_path: Path) -
         assert "full\n" == process.process.stdout.readline()
         process.process.send_signal(signal.SIGTERM)
 
-        assert 1 == process.process.wait(timeout=30)
+        assert 1 == process.process.wait(timeout=60)

@@ -18,6 +18,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from shell.portkit import free_port
 from trikubelet.app import compose
 from trikubelet.app.client import Agent
 from trikubelet.app.commands.cp import Place, read_place
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from trio.abc import Stream
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 SERVER = (
     "import socket\\nwith socket.create_server(('127.0.0.1', %d)) as s:\\n while True:\\n"
     "  c, _ = s.accept(); d = c.recv(9); c.sendall(d.upper()); c.close()"
@@ -46,24 +49,28 @@ spec:
   terminationGracePeriodSeconds: 0
   containers:
   - {name: main, image: host, stdin: true, command: [sh, -c, "while read line; do echo heard $line; done; exit 3"]}
-  - {name: web, image: host, command: [python3, -c, "%(server)s"]}
+  - name: web
+    image: host
+    command: [python3, -c, "%(server)s"]
+    readinessProbe: {tcpSocket: {host: 127.0.0.1, port: %(port)d}, periodSeconds: 1}
 """
 
 
 @asynccontextmanager
-async def running(place: Path, port: int = 1) -> AsyncIterator[None]:
-    """An agent with that pod, which runs."""
+async def running(place: Path) -> AsyncIterator[int]:
+    """An agent with that pod, which runs and is listened in: at which port."""
+    port = free_port()
     (place / "manifests").mkdir()
-    (place / "manifests" / "web.yaml").write_text(POD % {"server": SERVER % port})
+    (place / "manifests" / "web.yaml").write_text(POD % {"server": SERVER % port, "port": port})
     words = [f"--root-dir={place}", f"--pod-manifest-path={place}/manifests", "--healthz-port=0"]
     words += ["--standalone", "--hostname-override=n1", "--container-runtime-endpoint=embedded:"]
     settings = load_settings(parse_agent_flags(words), Surroundings(os.geteuid(), os.environ, "n1"))
     async with trio.open_nursery() as nursery:
-        with trio.fail_after(40):
+        with trio.fail_after(120):
             await nursery.start(compose.run, settings, lambda: None, None)
             done = await said(place, "wait", "web-n1", "--for=condition=Ready")
         assert (0, b"pod/web-n1 condition met\n") == (done.returncode, done.stdout), done.stderr
-        yield
+        yield port
         nursery.cancel_scope.cancel()
 
 
@@ -73,7 +80,7 @@ def line(place: Path, *words: str) -> list[str]:
 
 
 async def said(place: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    with trio.fail_after(40):
+    with trio.fail_after(60):
         return await trio.run_process(
             line(place, *words), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False
         )
@@ -150,7 +157,7 @@ async def test_a_containers_own_process_is_heard_and_hears(place: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         heard = b""
-        with trio.fail_after(40):
+        with trio.fail_after(60):
             await process.stdin.send_all(b"you\n")
             while b"\n" not in heard:
                 heard += await process.stdout.receive_some()
@@ -171,7 +178,7 @@ async def test_a_terminal_is_passed_on_with_its_size_and_its_keys(place: Path) -
         )
         os.close(theirs)
         shown = b""
-        with trio.fail_after(40):
+        with trio.fail_after(60):
             while b"[hello]" not in shown:
                 await trio.lowlevel.wait_readable(ours)
                 shown += os.read(ours, 4096)
@@ -193,7 +200,7 @@ async def test_a_signal_leaves_the_terminal_as_it_was(number: signal.Signals) ->
     )
     process = await trio.lowlevel.open_process([sys.executable, "-c", script], stdin=theirs, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    with trio.fail_after(40):
+    with trio.fail_after(60):
         assert b"raw" == bytes(await process.stdout.receive_some())
         assert before != termios.tcgetattr(theirs)
         process.send_signal(number)
@@ -206,15 +213,12 @@ async def test_a_signal_leaves_the_terminal_as_it_was(number: signal.Signals) ->
 
 @pytest.mark.slow
 async def test_connections_to_a_local_port_end_in_the_pod(place: Path) -> None:
-    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port = listener.socket.getsockname()[1]
-    await listener.aclose()
-    async with running(place, port):
+    async with running(place) as port:
         process = await trio.lowlevel.open_process(
             line(place, "port-forward", "web-n1", f":{port}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         assert process.stdout is not None
-        with trio.fail_after(40):
+        with trio.fail_after(60):
             told = bytes(await process.stdout.receive_some()).decode().split()
             assert ["Forwarding", "from"] == told[:2]
             for _ in range(3):

@@ -22,7 +22,7 @@ from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-WAIT_SECONDS_MAX = 45
+WAIT_SECONDS_MAX = 60
 POLL_SECONDS = 0.02
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from shell.embedded.embeddedkit import Embedded
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 # Ends up as a child of init, or of nobody, in a session of its own, as daemons do.
 DAEMON = "(setsid sh -c 'echo away; exec sleep 4242' &)"
 

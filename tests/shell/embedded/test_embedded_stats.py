@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from trikubelet.cri.channel import Channel
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 @pytest.fixture
 async def channel(tmp_path: Path) -> AsyncIterator[Channel]:

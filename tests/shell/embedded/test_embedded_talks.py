@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from shell.embedded.embeddedkit import Embedded
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 @pytest.fixture(params=list(PREFIXES))
 async def embedded(request: pytest.FixtureRequest) -> AsyncIterator[Embedded]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from shell.embedded.embeddedkit import Embedded
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 @pytest.fixture
 async def embedded(tmp_path: Path) -> AsyncIterator[Embedded]:
@@ -81,17 +83,17 @@ async def test_a_command_that_takes_too_long_is_killed_with_its_children(embedde
     container_id = await embedded.start("while :; do sleep 1; done")
 
     with pytest.raises(RuntimeTimeout, match="longer than 1 s"):
-        await embedded.runtime.exec_sync(container_id, ["sh", "-c", f"sleep 4242 | cat > {tmp_path}/x; true"], 1)
+        await embedded.runtime.exec_sync(container_id, ["sh", "-c", f"sleep 7272 | cat > {tmp_path}/x; true"], 1)
 
     listing = await embedded.runtime.exec_sync(container_id, ["ps", "ax"], 0)
-    assert b"sleep 4242" not in listing.stdout
+    assert b"sleep 7272" not in listing.stdout
 
 
 async def test_a_command_whose_caller_goes_away_is_killed(embedded: Embedded, tmp_path: Path) -> None:
     container_id = await embedded.start("while :; do sleep 1; done")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
-            embedded.runtime.exec_sync, container_id, ["sh", "-c", f"touch {tmp_path}/up; exec sleep 4242"], 0
+            embedded.runtime.exec_sync, container_id, ["sh", "-c", f"touch {tmp_path}/up; exec sleep 7171"], 0
         )
         with trio.fail_after(WAIT_SECONDS_MAX):
             while not (tmp_path / "up").exists():  # noqa: ASYNC110 - a file has no event
@@ -99,7 +101,7 @@ async def test_a_command_whose_caller_goes_away_is_killed(embedded: Embedded, tm
         nursery.cancel_scope.cancel()
 
     with trio.fail_after(WAIT_SECONDS_MAX):
-        while b"sleep 4242" in (await embedded.runtime.exec_sync(container_id, ["ps", "ax"], 0)).stdout:  # noqa: ASYNC110 - nor has ps
+        while b"sleep 7171" in (await embedded.runtime.exec_sync(container_id, ["ps", "ax"], 0)).stdout:  # noqa: ASYNC110 - nor has ps
             await trio.sleep(POLL_SECONDS)
 
 

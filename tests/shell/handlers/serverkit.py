@@ -51,10 +51,3 @@ def answer(status: int = 200, body: bytes = b"", *headers: str) -> bytes:
     """An HTTP/1.1 answer with a length."""
     lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join([*lines, "", ""]).encode() + body
-
-
-def free_port() -> int:
-    """A port of loopback at which nobody listens."""
-    with trio.socket.socket() as held:
-        held._sock.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])

@@ -11,7 +11,8 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from shell.handlers.serverkit import answer, free_port, serving
+from shell.handlers.serverkit import answer, serving
+from shell.portkit import port_of_nobody
 from trikubelet.cri.server import serve
 from trikubelet.handlers.network import NetworkHandlers
 from trikubelet.model.handlers import Health, Unreachable
@@ -80,8 +81,9 @@ async def test_a_server_without_the_protocol_is_told_apart() -> None:
 
 
 async def test_nobody_there_is_a_failure() -> None:
-    with pytest.raises(Unreachable, match=r"^error: failed to connect service .* connection refused$"):
-        await check(free_port())
+    refused = r"^error: failed to connect service .* connection refused$"
+    with port_of_nobody() as port, pytest.raises(Unreachable, match=refused):
+        await check(port)
 
 
 @pytest.mark.parametrize(

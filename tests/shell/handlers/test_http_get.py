@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from shell.handlers.serverkit import answer, free_port, serving
+from shell.handlers.serverkit import answer, serving
+from shell.portkit import port_of_nobody
 from trikubelet.core.handlers import PROBE_AGENT, http_target
 from trikubelet.handlers.dial import words
 from trikubelet.handlers.network import NetworkHandlers
@@ -115,16 +116,15 @@ async def test_redirects_without_end_are_given_up() -> None:
 
 
 async def test_nobody_there_is_told_in_words_an_operator_knows() -> None:
-    port = free_port()
-    with pytest.raises(Unreachable) as told:
+    with port_of_nobody() as port, pytest.raises(Unreachable) as told:
         await handlers.http_get(target(port, "/x"))
 
     assert f'Get "http://127.0.0.1:{port}/x": dial tcp 127.0.0.1:{port}: connect: connection refused' == str(told.value)
 
 
 async def test_a_name_where_nobody_listens_is_told_in_the_systems_words() -> None:
-    with pytest.raises(Unreachable) as told:
-        await handlers.http_get(target(port := free_port(), host="localhost"))
+    with port_of_nobody() as port, pytest.raises(Unreachable) as told:
+        await handlers.http_get(target(port, host="localhost"))
 
     assert f'Get "http://localhost:{port}/": dial tcp localhost:{port}: connection refused' == str(told.value)
 
@@ -195,8 +195,9 @@ async def test_a_tcp_connection_is_opened_and_closed() -> None:
     async with serving(b"") as script:
         await handlers.tcp_connect("127.0.0.1", script.port)
 
-    with pytest.raises(Unreachable, match=r"^dial tcp 127\.0\.0\.1:\d+: connect: connection refused$"):
-        await handlers.tcp_connect("127.0.0.1", free_port())
+    refused = r"^dial tcp 127\.0\.0\.1:\d+: connect: connection refused$"
+    with port_of_nobody() as port, pytest.raises(Unreachable, match=refused):
+        await handlers.tcp_connect("127.0.0.1", port)
 
 
 async def test_what_can_be_no_name_is_a_failure() -> None:

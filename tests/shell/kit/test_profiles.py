@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import tracemalloc
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -13,19 +14,24 @@ from trikubelet.kit import profiles
 from trikubelet.kit.profiles import Profiler
 from trikubelet.kit.threads import StillRunning
 
+if TYPE_CHECKING:
+    from trio.testing import MockClock
+
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 
 async def test_the_processors_time_is_told_by_stacks() -> None:
     """Of a thread that does one thing only: what another one is seen at is chance."""
     ending = threading.Event()
 
     def stands_here() -> None:
-        ending.wait(20)
+        ending.wait(60)
 
     watched = threading.Thread(target=stands_here)
     watched.start()
     try:
         assert watched.ident is not None
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while sys._current_frames()[watched.ident].f_code.co_name != "wait":  # noqa: ASYNC110 - it does not tell
                 await trio.sleep(0.001)
         text = profiles.stacks(watched.ident, 0.05, threading.Event())
@@ -43,13 +49,15 @@ async def test_trios_own_thread_is_the_one_that_is_looked_at() -> None:
     assert "trio._core" in await Profiler().processor(0.05)
 
 
-async def test_memory_is_told_by_the_line_that_took_it() -> None:
+async def test_memory_is_told_by_the_line_that_took_it(mock_clock: MockClock) -> None:
+    """On a clock that stands still until it was taken."""
     held = []
 
     async def take() -> None:
         while not tracemalloc.is_tracing():
             await trio.lowlevel.checkpoint()
         held.append(bytearray(1 << 22))
+        mock_clock.jump(0.05)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(take)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from trikubelet.kit import program
 from trikubelet.kit.program import NotStarted, ProgramFailed, run_program
 
-pytestmark = pytest.mark.slow
+if TYPE_CHECKING:
+    from trio.testing import MockClock
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 run = partial(run_program, run_seconds_max=60.0)
@@ -59,23 +65,45 @@ async def test_one_that_is_not_there_is_told_apart() -> None:
 
 
 async def test_one_that_hangs_is_killed() -> None:
-    with trio.fail_after(20), pytest.raises(ProgramFailed, match=r"has not ended within 0\.5 s"):
+    with trio.fail_after(60), pytest.raises(ProgramFailed, match=r"has not ended within 0\.5 s"):
         await run_program(python("time.sleep(600)"), os.environ, run_seconds_max=0.5)
 
 
 async def test_a_child_that_holds_the_pipes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "LEFT_OVER_SECONDS_MAX", 0.1)
-    text = "print('x', end='', flush=True)\nif os.fork() == 0: time.sleep(20)"
-    with trio.fail_after(15):
-        assert b"x" == await run(python(text), os.environ)
+    text = "child = os.fork()\nif child == 0: time.sleep(600)\nprint(child, end='', flush=True)"
+    with trio.fail_after(60):
+        child = int(await run(python(text), os.environ))
+    os.kill(child, signal.SIGKILL)
 
 
 async def test_one_that_ended_in_time_is_heard_though_its_child_holds_the_pipes_beyond(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
-    monkeypatch.setattr(program, "LEFT_OVER_SECONDS_MAX", 5.2)
-    with trio.fail_after(20):
-        assert b"x\n" == await run_program(["/bin/sh", "-c", "echo x; sleep 15 &"], os.environ, run_seconds_max=5)
+    """On a clock that stands still until the program has ended."""
+    monkeypatch.setattr(program, "LEFT_OVER_SECONDS_MAX", 6)
+    has_ended, wait = trio.Event(), trio.Process.wait
+
+    async def waited(process: trio.Process) -> int:
+        code = await wait(process)
+        has_ended.set()
+        return code
+
+    async def hear() -> None:
+        heard.append(await run_program(["/bin/sh", "-c", "sleep 600 & echo $!"], os.environ, run_seconds_max=5))
+
+    monkeypatch.setattr(trio.Process, "wait", waited)
+    heard: list[bytes] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hear)
+        await has_ended.wait()
+        await wait_all_tasks_blocked()
+        mock_clock.jump(5.5)
+        await wait_all_tasks_blocked()
+        assert [] == heard
+        mock_clock.jump(1)
+    (answer,) = heard
+    os.kill(int(answer), signal.SIGKILL)
 
 
 async def test_one_that_hangs_and_may_not_be_killed_is_told_as_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,5 +113,5 @@ async def test_one_that_hangs_and_may_not_be_killed_is_told_as_another(monkeypat
 
     kill = os.killpg
     monkeypatch.setattr(os, "killpg", killed_by_its_owner)
-    with trio.fail_after(20), pytest.raises(ProgramFailed, match=r"has not ended within 0\.5 s"):
+    with trio.fail_after(60), pytest.raises(ProgramFailed, match=r"has not ended within 0\.5 s"):
         await run_program(["/bin/sleep", "600"], os.environ, run_seconds_max=0.5)

@@ -5,7 +5,6 @@ The server says what a test tells it to and remembers who asked: the common name
 
 from __future__ import annotations
 
-import socket
 import ssl
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -87,14 +86,6 @@ async def serving(
 def _caller(stream: Any) -> str:
     shown = stream.getpeercert() or {}
     return next((value for part in shown.get("subject", ()) for name, value in part if name == "commonName"), "")
-
-
-@contextmanager
-def port_of_nobody() -> Iterator[int]:
-    """A port at which a connection is refused, whatever else this machine runs: it is ours, and nobody listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
 
 
 class FixedClock:

@@ -22,10 +22,10 @@ from shell.kube.apikit import (
     asking,
     cancelled_at,
     cancelling_at,
-    port_of_nobody,
     serving,
     serving_certificate,
 )
+from shell.portkit import port_of_nobody
 from trikubelet.httpd.messages import Request, Response
 from trikubelet.httpd.messages import json as told
 from trikubelet.kube import client as client_module
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     from trikubelet.kube.client import ApiClient
+
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
 POD = {
     "apiVersion": "v1",
@@ -486,7 +488,7 @@ async def test_wherever_a_request_is_cancelled_its_place_is_free_again(
                 client.reset()
             with cancelled_at(step) as scope:
                 await client.get(PODS, "a", "n")
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 assert "a" == (await client.get(PODS, "a", "n")).name
             if not scope.cancelled_caught:
                 break
@@ -524,7 +526,7 @@ async def test_whenever_a_request_that_waits_for_its_turn_is_cancelled_nobody_lo
                 nursery.start_soon(wait_in_line, client, waiting)
                 await trio.testing.wait_all_tasks_blocked(0.01)
                 gate.set()
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 await client.get(NODES, "last")
             if not waiting.cancelled_caught:
                 break

@@ -19,16 +19,17 @@ import h11
 import pytest
 import trio
 import trio.testing
+from trio.testing import wait_all_tasks_blocked
 
 from shell.kube.apikit import (
     FixedClock,
     access_to,
     asking,
     client_pem,
-    port_of_nobody,
     serving,
     serving_certificate,
 )
+from shell.portkit import port_of_nobody
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.httpd.messages import Request, Response
 from trikubelet.httpd.messages import json as told
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
     from trustme import CA
 
     from trikubelet.model.kubeconfig import Proof
+
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -225,7 +228,7 @@ async def test_while_a_disk_hangs_what_was_read_before_is_shown_and_nobody_waits
     credentials = Credentials(access_to("https://x", proof=TokenFile(str(file))), FixedClock(), {})
     monkeypatch.setattr(credentials_module, "LOOKING_SECONDS_MAX", 0.01)
     try:
-        with monkeypatch.context() as patch, trio.fail_after(10):
+        with monkeypatch.context() as patch, trio.fail_after(60):
             patch.setattr(FileContent, "look", hang)
             while len(shown) < 5 or not asked:  # a thread may begin late
                 credentials.refresh()
@@ -251,13 +254,13 @@ class SlowDisk:
         def slow(content: FileContent, now: float) -> bytes:
             self.looks += 1
             self._token.run_sync_soon(self._asked.set)
-            self.answers.wait(30)
+            self.answers.wait(60)
             return look(content, now)
 
         patch.setattr(FileContent, "look", slow)
 
     async def is_asked(self) -> None:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             await self._asked.wait()
 
 
@@ -274,7 +277,7 @@ async def test_what_a_slow_disk_says_is_taken_though_nobody_waits_for_it_any_mor
     assert [(b"authorization", b"Bearer one")] == await credentials.headers()
     await disk.is_asked()
     disk.answers.set()
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while [(b"authorization", b"Bearer another")] != await credentials.headers():  # noqa: ASYNC110 - of a thread
             await trio.sleep(0.01)
 
@@ -584,9 +587,22 @@ def is_running(pid: int) -> bool:
 
 async def until(what: Callable[[], bool]) -> None:
     """Wait for another process, which tells nobody."""
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while not what():  # noqa: ASYNC110
             await trio.sleep(0.01)
+
+
+SAYS_IT_HANGS = (
+    "open(sys.argv[1] + '.new', 'w').write(str(os.getpid())); os.rename(sys.argv[1] + '.new', sys.argv[1] + '.hangs')"
+)
+"""What a plugin does when it is where it stays; its pid is in that file."""
+
+
+async def jump_when(clock: MockClock, seconds: float, file: Path) -> None:
+    """Let time pass when the file is there: at once, and not before."""
+    while not file.exists():  # noqa: ASYNC240 - a file has no event
+        await wait_all_tasks_blocked(0.01)  # for so long by a real clock
+    clock.jump(seconds)
 
 
 def plugged(plugin: ExecPlugin, clock: FixedClock | None = None, **server: Any) -> Credentials:
@@ -798,17 +814,24 @@ async def test_a_plugin_that_was_taken_away_comes_with_the_hint(tmp_path: Path) 
 
 
 @pytest.mark.slow
-async def test_a_plugin_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_plugin_that_hangs_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    """On a clock that stands still until the plugin hangs."""
     monkeypatch.setattr(exec_plugin, "WAIT_SECONDS_MAX", 30)
     monkeypatch.setattr(exec_plugin, "RUN_SECONDS_MAX", 5)
-    body = "child = subprocess.Popen(['sleep', '600']); print(child.pid, file=sys.stderr, flush=True); child.wait()"
-    script = Script(tmp_path, f"import subprocess; {body}")
+    body = "child = subprocess.Popen(['sleep', '600']); print(child.pid, file=sys.stderr, flush=True)"
+    script = Script(tmp_path, f"import subprocess; {body}; {SAYS_IT_HANGS}; child.wait()")
 
-    with pytest.raises(NothingToShow, match=r"has not ended within 5 s, and says: \d+") as caught:
-        await plugged(script.plugin()).headers()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(jump_when, mock_clock, 5, hangs := tmp_path / "runs.hangs")
+        with pytest.raises(NothingToShow, match=r"has not ended within 5 s, and says: \d+") as caught:
+            await plugged(script.plugin()).headers()
 
+    assert hangs.exists()
     child = int(str(caught.value).rpartition(" ")[2])
-    await until(lambda: not is_running(child))
+    while is_running(child):
+        await wait_all_tasks_blocked(0.01)
 
 
 async def test_a_plugin_takes_its_time_and_no_request_waits_for_all_of_it(
@@ -828,7 +851,7 @@ async def test_a_plugin_takes_its_time_and_no_request_waits_for_all_of_it(
             nursery.start_soon(ask)
     go.touch()
     found = None
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while found is None:
             with suppress(NothingToShow):
                 found = await credentials.headers()
@@ -839,22 +862,27 @@ async def test_a_plugin_takes_its_time_and_no_request_waits_for_all_of_it(
 
 @pytest.mark.slow
 async def test_a_plugin_that_hangs_is_killed_whoever_still_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
+    """On a clock that stands still until the plugin hangs."""
     monkeypatch.setattr(exec_plugin, "WAIT_SECONDS_MAX", 0.05)
     monkeypatch.setattr(exec_plugin, "RUN_SECONDS_MAX", 5)
-    script = Script(tmp_path, "open(sys.argv[1] + '.pid', 'w').write(f'{os.getpid()}\\n'); time.sleep(600)")
-    pid_file = tmp_path / "runs.pid"
-    with pytest.raises(NothingToShow, match="has not ended yet"):
-        await plugged(script.plugin()).headers()
-    await until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
-    await until(lambda: not is_running(int(pid_file.read_text())))
+    script = Script(tmp_path, f"{SAYS_IT_HANGS}; time.sleep(600)")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(jump_when, mock_clock, 0.1, hangs := tmp_path / "runs.hangs")
+        with pytest.raises(NothingToShow, match="has not ended yet"):
+            await plugged(script.plugin()).headers()
+    pid = int(hangs.read_text())
+    assert is_running(pid)
+    mock_clock.jump(5)
+    while is_running(pid):
+        await wait_all_tasks_blocked(0.01)
 
 
 async def test_what_a_plugin_leaves_behind_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "LEFT_OVER_SECONDS_MAX", 0.1)
-    script = Script(tmp_path, "import subprocess; child = subprocess.Popen(['sleep', '20']); say(token=str(child.pid))")
-    with trio.fail_after(10):
+    script = Script(tmp_path, "import subprocess; say(token=str(subprocess.Popen(['sleep', '600']).pid))")
+    with trio.fail_after(60):
         ((_, value),) = await plugged(script.plugin()).headers()
 
     os.kill(int(value.removeprefix(b"Bearer ")), signal.SIGKILL)

@@ -185,6 +185,20 @@ async def test_the_grace_that_is_left_only_shrinks_and_never_below_what_the_runt
     assert {"a": [30, 20, 4, 2, 2]} == runtime.graces
 
 
+async def test_a_container_that_cannot_be_stopped_goes_with_its_sandbox_when_its_grace_is_over(
+    autojump_clock: MockClock,
+) -> None:
+    no = RuntimeFailure("failed to kill: no such process")
+    runtime = Restarting((0, no), (5, LOST), (0, no), (0, no))
+    ending = stopper(runtime)
+
+    for stopped in ([], [], [], ["s"]):
+        with pytest.raises(RuntimeCallError):
+            await ending.terminate_pod(WEB, seen("a"), 30)
+        assert stopped == runtime.boxes
+        await trio.sleep(10)
+
+
 async def test_an_attempt_that_is_given_up_has_used_its_grace_too(autojump_clock: MockClock) -> None:
     runtime = Restarting((100, LOST))
     ending = stopper(runtime)

@@ -56,7 +56,7 @@ class FakeGauges:
     def directory(self, path: str) -> FsUsage:
         self.asked[path] += 1
         if path in self.held:
-            self.held[path].wait(20)
+            self.held[path].wait(60)
         if path not in self.disks:
             raise FileNotFoundError(path)
         return self.disks[path]

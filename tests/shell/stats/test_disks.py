@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from trikubelet.ports import Gauges
 
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
 BELIEVED_SECONDS = 20.0
 SMALL, LARGE = FsUsage(AT_NS, 1, 1), FsUsage(AT_NS, 9, 9)
 VOLUMES = (
