@@ -13,6 +13,9 @@ of its farewell. StopPodSandbox would kill it, so a sandbox stays until every co
 the next attempt of a pod that terminates goes on with the grace that this one left. Only what a container can have
 known of is counted: its hook, its turn and the calls under way, not how long the runtime was away. A new agent begins
 with a full grace again: what was left is not written down, and too much grace costs less than too little.
+
+A runtime that answers, and cannot stop a container, will not by being asked again: when that has gone on for the whole
+grace, its sandbox is stopped all the same, as upstream does at once.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ import trio
 from trikubelet.core.names import all_containers, object_ref
 from trikubelet.core.termination import container_grace, grace_left, kill_stages
 from trikubelet.model.runtime import ContainerState, ContainerStatus
-from trikubelet.model.runtime_errors import NotFound, RuntimeCallError
+from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeTimeout, RuntimeUnavailable
 from trikubelet.pods.hooks import Hooked
 from trikubelet.pods.in_time import in_time
 
@@ -96,6 +99,7 @@ class Stopper:
         self._bounds = bounds
         self._said: dict[str, None] = {}  # by container id, as the next
         self._left: dict[str, int] = {}  # only of pods that terminate: others may live on, and end with a full grace
+        self._refused: dict[str, float] = {}  # since when a runtime that answers cannot stop it, on Trio's clock
 
     async def terminate_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
         """As ``stop_pod``, for a pod that never runs again: an attempt goes on with the grace that the one before it
@@ -123,7 +127,7 @@ class Stopper:
         ]
         failures = await self._stop_all(pod, stages, observed.ips, left)
         errors = [failure.error for failure in failures]
-        occupied = {failure.status.sandbox_id for failure in failures}
+        occupied = {one.status.sandbox_id for one in failures if not self._is_past_stopping(one, grace_seconds)}
         for sandbox in observed.sandboxes:
             if sandbox.id in occupied or "" in occupied:  # where a container lives may not be known: in any of them
                 continue
@@ -233,8 +237,19 @@ class Stopper:
             raise
         self._is_down(pod, order)
 
+    def _is_past_stopping(self, failure: _Failure, grace_seconds: int) -> bool:
+        """Whether the container had all its grace since it was first refused to be stopped, by a runtime that answers:
+        one that is away or does not answer in time may just not have told it yet."""
+        id_ = failure.status.id
+        if isinstance(failure.error, RuntimeUnavailable | RuntimeTimeout):
+            return False
+        if id_ not in self._refused:
+            _remember(self._refused, id_, trio.current_time())
+        return trio.current_time() - self._refused[id_] >= grace_seconds
+
     def _is_down(self, pod: Pod, order: _Order) -> None:
         self._said.pop(order.status.id, None)
+        self._refused.pop(order.status.id, None)
         self._left.pop(order.status.id, None)
         self._probes.stopped(pod.metadata.uid, order.status.id)
 
