@@ -28,9 +28,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from live.kit.agent import free_port
 from live.kit.cluster_agent import LEASES, PODS
 from live.kit.control_plane import ControlPlane
+from live.kit.network import free_port
 from live.kit.watched import Watched
 from processes import cpu_seconds, wait_until
 

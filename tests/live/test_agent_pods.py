@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.registry import Registry
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
@@ -103,12 +103,13 @@ def _answer(agent: Agent, name: str, path: str) -> str:
 
 @pytest.mark.core
 def test_a_removed_manifest_ends_its_pod_with_grace_and_leaves_nothing_that_runs(agent: Agent) -> None:
-    agent.put(pod("gentle", container("c", "trap", "300"), terminationGracePeriodSeconds=30))
+    agent.put(pod("gentle", container("c", "trap", "300"), terminationGracePeriodSeconds=60))
     found = agent.wait_phase("gentle", "Running")
+    await_that(lambda: "waiting\n" == log_of(agent, found, "c"), 60, agent.story)  # until then it is deaf
     uid = found["metadata"]["uid"]
     with agent.containerd.events() as events:
         agent.take("gentle")
-        agent.wait_gone("gentle")
+        agent.wait_gone("gentle", seconds=120)
         [end] = events.wait_for("/tasks/exit", state(found, "c")["containerID"].partition("://")[2])
     # It ended by itself after SIGTERM, inside its grace; a SIGKILL would have left 137.
     assert 0 == end.fields.get("exit_status", 0)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from live.kit.agent import free_port
 from live.kit.certificates import Authority
 from live.kit.cluster_agent import ClusterAgent
 from live.kit.daemon import await_that
 from live.kit.kubectl import write_kubeconfig
 from live.kit.manifests import container, pod
+from live.kit.network import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def wait_said(agent: ClusterAgent, words: str) -> None:

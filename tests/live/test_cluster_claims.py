@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 MIB = 1024**2
 
@@ -121,20 +121,20 @@ def test_a_pod_waits_until_its_claim_is_bound_and_gets_its_files_for_its_group(
         kubectl("create", "-f-", manifests=claim("local"))
         it = claiming(member, "local", script, securityContext={"fsGroup": 2000, "runAsUser": 1000})
         kubectl("create", "-f-", manifests=it)
-        await_that(lambda: "default/local: PVC is not bound" in complaints(member, "local"), 30, member.story)
+        await_that(lambda: "default/local: PVC is not bound" in complaints(member, "local"), 60, member.story)
 
         there = volume(member, "local", local={"path": str(disk)})
         there["metadata"]["annotations"] = {"pv.beta.kubernetes.io/gid": "3000"}
         kubectl("create", "-f-", manifests=there)
         pods.wait(ready, "it runs", 60, member.story)
         await_that(
-            lambda: "2770\n" in printed(member, "local") or "2775\n" in printed(member, "local"), 30, member.story
+            lambda: "2770\n" in printed(member, "local") or "2775\n" in printed(member, "local"), 60, member.story
         )
         told = printed(member, "local").splitlines()
         assert "from before" == told[0]
         assert {"2000", "3000"} <= set(told[1].split())
         assert told[2].startswith("2000:66")
-        await_that((disk / "new").exists, 30, member.story)
+        await_that((disk / "new").exists, 60, member.story)
         assert (1000, 2000) == ((disk / "new").stat().st_uid, (disk / "new").stat().st_gid)
 
         kubectl("delete", "pod", "local")
@@ -152,7 +152,7 @@ def test_a_host_path_behind_a_claim_that_is_read_only_cannot_be_written(member: 
         kubectl("create", "-f-", manifests=claim("path"))
         kubectl("create", "-f-", manifests=it)
         pods.wait(ready, "it runs", 60, member.story)
-        await_that(lambda: "Read-only file system" in printed(member, "path"), 30, member.story)
+        await_that(lambda: "Read-only file system" in printed(member, "path"), 60, member.story)
     assert ["old"] == os.listdir(disk)
 
 
@@ -177,7 +177,7 @@ def test_an_ephemeral_volume_is_a_claim_that_goes_with_its_pod(member: ClusterAg
         kubectl("create", "-f-", manifests=volume(member, "any", local={"path": str(disk)}))
         kubectl("create", "-f-", manifests=it)
         pods.wait(ready, "it runs", 90, member.story)
-        await_that((disk / "file").exists, 30, member.story)
+        await_that((disk / "file").exists, 60, member.story)
         assert ["scratch-v"] == [one["metadata"]["name"] for one in kubectl.get("persistentvolumeclaims")["items"]]
         kubectl("delete", "pod", "scratch")
         pods.wait(lambda now: not now, "it is gone", story=member.story)
@@ -193,6 +193,6 @@ def test_a_device_behind_a_claim_is_a_device_in_the_container(member: ClusterAge
         kubectl("create", "-f-", manifests=claim("block", **block))
         kubectl("create", "-f-", manifests=claiming(member, "block", script, device="/dev/mine"))
         pods.wait(ready, "it runs", 60, member.story)
-        await_that(lambda: (member.directory / "device").read_bytes()[:7] == b"written", 30, member.story)
+        await_that(lambda: (member.directory / "device").read_bytes()[:7] == b"written", 60, member.story)
         kubectl("delete", "pod", "block")
         pods.wait(lambda now: not now, "it is gone", story=member.story)

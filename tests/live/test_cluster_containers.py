@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def ready(name: str) -> Any:
@@ -87,7 +87,7 @@ def test_a_debugging_container_joins_a_running_pod_and_sees_its_targets_processe
         after = pods.wait(joined, "one looks and one has ended", story=member.story)["web"]
         assert before["status"]["containerStatuses"] == after["status"]["containerStatuses"]
         assert is_ready(after)
-        await_that(lambda: printed(member, "web", "look") != "", 30, member.story)
+        await_that(lambda: printed(member, "web", "look") != "", 60, member.story)
         assert ("testprog\n", "cat\n") == (printed(member, "web", "look"), printed(member, "web", "alone"))
         kubectl("debug", "web", f"--image={images.BUSYBOX}", "--container=lost", "--target=main", "--attach=false")
         pods.wait(
@@ -110,7 +110,7 @@ def test_a_second_deletion_with_less_grace_cuts_a_hook(member: ClusterAgent) -> 
         kubectl("create", "-f-", manifests=pod("slow", main, volumes=volumes, terminationGracePeriodSeconds=3000))
         pods.wait(ready("slow"), "it runs", story=member.story)
         kubectl("delete", "pod", "slow", "--wait=false")
-        await_that(order.exists, 30, member.story)
+        await_that(order.exists, 60, member.story)
         kubectl("delete", "pod", "slow", "--grace-period=10", "--wait=false")
         pods.wait(lambda now: not now, "it is gone", story=member.story)
     assert ["bye", "bye", "term"] == order.read_text().split()
@@ -127,7 +127,7 @@ def test_a_hook_whose_agent_was_killed_is_run_again_by_the_next(member: ClusterA
         kubectl("create", "-f-", manifests=pod("slow", main, volumes=volumes, terminationGracePeriodSeconds=600))
         pods.wait(ready("slow"), "it runs", story=member.story)
         kubectl("delete", "pod", "slow", "--wait=false")
-        await_that(order.exists, 30, member.story)
+        await_that(order.exists, 60, member.story)
         member.kill()
         (order.parent / "go").touch()
         member.start()
@@ -167,7 +167,7 @@ def test_an_exit_may_restart_all_containers_and_run_init_containers_again(member
             "it runs anew",
             story=member.story,
         )["anew"]
-    await_that(lambda: ["first", "main", "first", "main"] == order.read_text().split(), 30, order.read_text)
+    await_that(lambda: ["first", "main", "first", "main"] == order.read_text().split(), 60, order.read_text)
     assert 1 == state(found, "other")["restartCount"]
 
 

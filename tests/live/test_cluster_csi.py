@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 NAME = "disk.csi.example.com"
 NODE_IDS = "csi.volume.kubernetes.io/nodeid"
@@ -200,14 +200,14 @@ def test_volumes_of_a_driver_outlive_the_agent_and_go_with_their_pods(member: Cl
         asked = [one["call"] for one in driver.calls("stage", "expand", "publish") if one["volumeId"] == "early"]
         assert ["stage", "expand", "publish"] == asked, "as large as it is to be before its pod has it"
         assert {"storage": "2Mi"} == claim_status(member, "early")["capacity"]
-        await_that(lambda: "denied\n" in member.command("logs", "own").stdout, 30, story)
+        await_that(lambda: "denied\n" in member.command("logs", "own").stdout, 60, story)
         context = json.loads(next(line for line in member.command("logs", "own").stdout.splitlines() if line[0] == "{"))
         assert ("1", "own", "true") == tuple(
             context[key] for key in ("a", "csi.storage.k8s.io/pod.name", "csi.storage.k8s.io/ephemeral")
         )
         seen, backing = driver.directory / "volumes/files/seen", driver.directory / "volumes/device.img"
-        await_that(lambda: seen.exists() and seen.read_text() == "2000:2775\n", 30, story)
-        await_that(lambda: backing.read_bytes()[:7] == b"written", 30, story)
+        await_that(lambda: seen.exists() and seen.read_text() == "2000:2775\n", 60, story)
+        await_that(lambda: backing.read_bytes()[:7] == b"written", 60, story)
 
         (driver.directory / "abnormal").write_text("worn out")
         told = {one.get("pvcRef", {}).get("name", ""): one for one in volumes_told(member)}
@@ -216,7 +216,7 @@ def test_volumes_of_a_driver_outlive_the_agent_and_go_with_their_pods(member: Cl
         )
         assert MIB == told["device"]["capacityBytes"]
         worn = lambda: "Volume v: worn out" in events_of(member, "files", "VolumeConditionAbnormal")  # noqa: E731
-        await_that(worn, 30, story)
+        await_that(worn, 60, story)
         grow(member, "files")
 
         before = len(driver.calls("unpublish", "unstage"))
@@ -231,12 +231,12 @@ def test_volumes_of_a_driver_outlive_the_agent_and_go_with_their_pods(member: Cl
         (expanded,) = (one for one in driver.calls("expand") if one["volumeId"] == "files")
         assert {"requiredBytes": str(2 * MIB)} == expanded["capacityRange"]
         said = f'MountVolume.NodeExpandVolume succeeded for volume "files" {member.name}'
-        await_that(lambda: said in events_of(member, "files", "FileSystemResizeSuccessful"), 30, story)
+        await_that(lambda: said in events_of(member, "files", "FileSystemResizeSuccessful"), 60, story)
 
         member.plane.kubectl("delete", "pod", "files", "device", "early")
         pods.wait(lambda now: not now, "they are gone", 60, story)
     await_that(lambda: len(driver.calls("unstage")) == 3, 60, story)
-    await_that(lambda: not left(member), 30, lambda: f"{left(member)}\n{story()}")
+    await_that(lambda: not left(member), 60, lambda: f"{left(member)}\n{story()}")
     assert seen.exists()
 
 
@@ -257,7 +257,7 @@ def test_a_driver_that_hangs_or_dies_is_the_trouble_of_its_pods_alone(member: Cl
         await_that(lambda: bool(driver.calls("unpublish")), 60, story)
         driver.answer()
         pods.wait(lambda now: "slow" not in now, "it is gone", 60, story)
-        await_that(lambda: not left(member), 30, lambda: f"{left(member)}\n{story()}")
+        await_that(lambda: not left(member), 60, lambda: f"{left(member)}\n{story()}")
 
         driver.kill()
         create(member, claiming(member, "later", "later", "sleep 1000"))

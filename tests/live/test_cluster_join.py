@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from live.kit.control_plane import ControlPlane
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 CERTIFICATE_SECONDS = 90
 WAITS_FOR_ITS_CLOUD = "node.cloudprovider.kubernetes.io/uninitialized"
@@ -226,4 +226,4 @@ def test_a_node_on_the_older_containerd_joins_and_runs_what_it_is_given(
             assert {200} == {network.ask(one["status"]["podIP"], 80, "/")[0] for one in now.values()}
             control_plane.kubectl("delete", "deployment", "web")
             pods.wait(lambda now: not now, "both are gone", 60, agent.story)
-        await_that(lambda: not containerd1.tasks(), 30, agent.story)
+        await_that(lambda: not containerd1.tasks(), 60, agent.story)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 TALKS = "default/talks"
 ROUTES = {
@@ -90,7 +90,7 @@ def client(member: ClusterAgent, context: ssl.SSLContext, token: str = "") -> ht
     (address,) = [one["address"] for one in member.node()["status"]["addresses"] if one["type"] == "InternalIP"]
     headers = {"authorization": f"Bearer {token}"} if token else {}
     return httpx.Client(
-        base_url=f"https://{address}:{member.port}", verify=context, headers=headers, trust_env=False, timeout=30
+        base_url=f"https://{address}:{member.port}", verify=context, headers=headers, trust_env=False, timeout=60
     )
 
 
@@ -138,7 +138,7 @@ def test_kubectl_reads_logs_in_every_way_it_knows(member: ClusterAgent) -> None:
     counts = "i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done"
     run(member, pod("talks", shell("c", f"{counts}; while true; do sleep 1; echo more; echo wrong >&2; done")))
 
-    await_that(lambda: {"more", "wrong"} <= set(kubectl("logs", "talks").split()), 30, member.story)
+    await_that(lambda: {"more", "wrong"} <= set(kubectl("logs", "talks").split()), 60, member.story)
     assert [f"line {n}" for n in range(100)] == kubectl("logs", "talks").splitlines()[:100]
     assert 3 == len(kubectl("logs", "talks", "--tail=3").splitlines())
     assert "line" == kubectl("logs", "talks", "--limit-bytes=4")
@@ -179,7 +179,7 @@ def test_kubectl_reads_the_log_of_a_static_pod_by_its_mirror(member: ClusterAgen
     member.put(pod("still", shell("c", "echo from a manifest; sleep 1000")))
     with member.watch(PODS) as pods:
         pods.wait(lambda now: is_ready(now.get(mirror, {})), "the mirror shows that it runs", story=member.story)
-    await_that(lambda: "from a manifest\n" == kubectl("logs", mirror), 30, member.story)
+    await_that(lambda: "from a manifest\n" == kubectl("logs", mirror), 60, member.story)
 
 
 def test_kubectl_says_of_a_container_that_waits_why(member: ClusterAgent) -> None:
@@ -217,7 +217,7 @@ def test_the_api_server_reaches_the_node_through_its_proxy(member: ClusterAgent)
         found = shapes(ask("/metrics"))
         return [name for name, shape in told.items() if shape != found.get(name)]
 
-    await_that(lambda: not differing(), 20, lambda: f"metrics of another shape: {differing()}\n{member.story()}", 0.5)
+    await_that(lambda: not differing(), 60, lambda: f"metrics of another shape: {differing()}\n{member.story()}", 0.5)
     assert "hello\n" == ask("/containerLogs/default/talks/c")
     with pytest.raises(KubectlFailed, match=r"NotFound|could not find"):
         ask("/nothing")

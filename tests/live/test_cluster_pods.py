@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 RENAMED = "nginx:1.28"
 """The same web server by another name: a rollout to it makes new pods."""
@@ -86,6 +86,7 @@ def test_a_pod_object_goes_only_after_its_container_and_tells_how_that_ended(mem
         )
         running = pods.wait(lambda now: all(map(is_ready, now.values())) and bool(now), "it runs", story=member.story)
         (identity,) = ids(running["gentle"])
+        await_that(lambda: "waiting" in member.command("logs", "gentle").stdout, 60, member.story)  # deaf until then
         kubectl("delete", "pod", "gentle")
         pods.wait(lambda now: not now, "it is gone")
         gone = next(change for change in pods.changes if change.kind == "DELETED")

@@ -18,7 +18,7 @@ from trikubelet.model import quantity
 if TYPE_CHECKING:
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def amounts(cpu: str, memory: str) -> dict[str, dict[str, str]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 BUSY = "dd if=/dev/zero of=/data/f bs=1024 count=4096 2>/dev/null; echo written > /tmp/f; while true; do :; done"
 # metrics-server's own: k8s.io/metrics-server asks for the text format by name and with a version
@@ -128,7 +128,7 @@ def test_what_is_used_is_told_as_metrics_server_and_dashboards_ask_for_it(member
         def layer_bytes() -> int:
             return int(of_pod(summary(), "busy")["containers"][0].get("rootfs", {}).get("usedBytes", 0))
 
-        await_that(lambda: layer_bytes() > 0, 40, member.story, 1.0)
+        await_that(lambda: layer_bytes() > 0, 60, member.story, 1.0)
         whole = summary()
         busy_pod = of_pod(whole, "busy")
         (data,) = [one for one in busy_pod["volume"] if one["name"] == "data"]

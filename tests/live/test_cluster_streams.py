@@ -137,7 +137,7 @@ def attaches(agent: ClusterAgent) -> None:
         process.stdin.flush()
         assert b"heard one\n" == process.stdout.readline()
         process.kill()  # a client that goes without a word
-    await_that(lambda: "heard one" in agent.plane.kubectl("logs", "talks", "-c", "ears"), 30, agent.story)
+    await_that(lambda: "heard one" in agent.plane.kubectl("logs", "talks", "-c", "ears"), 60, agent.story)
 
 
 @contextmanager
@@ -208,7 +208,7 @@ def ends_with_the_agent(agent: ClusterAgent) -> None:
         assert process.stdout is not None
         assert b"on\n" == process.stdout.readline()
         assert 0 == agent.stop()
-        said = process.communicate(timeout=30)[1]
+        said = process.communicate(timeout=60)[1]
         assert (1, True) == (process.returncode, b"the node's agent is going down" in said), said
 
 

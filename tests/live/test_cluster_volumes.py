@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from live.kit.kubectl import Kubectl
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ACCESS = "/var/run/secrets/kubernetes.io/serviceaccount"
 VOLUMES: dict[str, dict[str, Any]] = {
@@ -78,7 +78,7 @@ def test_a_pod_comes_up_when_its_last_object_does_and_sees_their_changes_without
     with member.watch(PODS) as pods:
         kubectl("create", "-f-", manifests=READER)
         missing = 'MountVolume.SetUp failed for volume "config" : configmap "settings" not found'
-        await_that(lambda: missing in complaints(), 30, member.story)
+        await_that(lambda: missing in complaints(), 60, member.story)
         kubectl("create", "configmap", "settings", "--from-literal=colour=red", "--from-literal=other=x")
         kubectl("create", "secret", "generic", "keys", "--from-literal=door=open")
         found = pods.wait(all_ready, "it runs", story=member.story)["reader"]
@@ -89,9 +89,9 @@ def test_a_pod_comes_up_when_its_last_object_does_and_sees_their_changes_without
         kubectl("patch", "configmap", "settings", '--patch={"data": {"colour": "blue"}}')
         kubectl("create", "configmap", "nowhere", "--from-literal=a=b")
         kubectl("label", "pod", "reader", "mood=good")
-        await_that(lambda: inside.read("/config/paint/colour") == "blue", 30, member.story)
-        await_that(lambda: inside.read("/facts/labels") == 'mood="good"', 30, member.story)
-        await_that(lambda: inside.names("/maybe") == ["a"], 30, member.story)
+        await_that(lambda: inside.read("/config/paint/colour") == "blue", 60, member.story)
+        await_that(lambda: inside.read("/facts/labels") == 'mood="good"', 60, member.story)
+        await_that(lambda: inside.names("/maybe") == ["a"], 60, member.story)
         assert before == member.containerd.tasks()
         kubectl("delete", "configmap", "nowhere")
         kubectl("delete", "pod", "reader")
@@ -129,7 +129,7 @@ def test_a_pods_token_is_good_for_as_long_as_the_pod(member: ClusterAgent, tmp_p
         assert "kubernetes.io~projected" in mounts(member)
         kubectl("delete", "pod/bearer", "serviceaccount/teller")
         pods.wait(lambda now: not now, "it is gone", story=member.story)
-        await_that(lambda: "kubernetes.io~projected" not in mounts(member), 30, member.story)
+        await_that(lambda: "kubernetes.io~projected" not in mounts(member), 60, member.story)
         await_that(lambda: is_refused(as_pod), 60, member.story)  # the server believes what it knew for some seconds
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def kib(amount: str) -> int:
@@ -80,7 +80,7 @@ def test_pods_are_as_the_configuration_says(containerd2: Containerd, tmp_path: P
         agent.put(pod("sees", shell("c", script, **half), dnsPolicy="Default", **fin))
         agent.put(pod("crashes", shell("c", "exit 3")))
         uid = agent.wait_phase("sees", "Running")["metadata"]["uid"]
-        await_that(lambda: "50000" in agent.command("logs", "sees-live").stdout, 30, agent.story)
+        await_that(lambda: "50000" in agent.command("logs", "sees-live").stdout, 60, agent.story)
         lines = agent.command("logs", "sees-live").stdout.splitlines()
         told = "These settings have no effect in version 1 of cgroups, which is this machine's: memoryThrottlingFactor"
         assert (told in agent.log_path.read_text()) == (read_hierarchies().version == 1)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WAIT_SECONDS_MAX = 60.0
 
@@ -90,7 +90,7 @@ def signed(plane: ControlPlane, name: str) -> bytes:
 
 def served_certificate(plane: ControlPlane) -> x509.Certificate:
     host, port = plane.url.removeprefix("https://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as bare:
+    with socket.create_connection((host, int(port)), timeout=60) as bare:
         context = ssl.create_default_context(cafile=plane.authority.certificate)
         with context.wrap_socket(bare, server_hostname=host) as connection:
             return x509.load_der_x509_certificate(connection.getpeercert(binary_form=True) or b"")
@@ -229,7 +229,7 @@ def test_a_killed_test_run_leaves_no_control_plane(control_plane: ControlPlane) 
         assert len(pids) == 4
         run.send_signal(signal.SIGKILL)
     left = [Path(directory), *(Path("/proc", pid) for pid in pids)]
-    await_that(lambda: not any(path.exists() for path in left), 20, lambda: f"left: {list(filter(Path.exists, left))}")
+    await_that(lambda: not any(path.exists() for path in left), 60, lambda: f"left: {list(filter(Path.exists, left))}")
 
 
 @pytest.mark.parametrize(

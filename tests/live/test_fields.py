@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 # What the kernel says of a process, in lines of a name and a value.
 LOOKS = (
@@ -295,6 +295,6 @@ def test_a_runtime_that_does_not_say_it_maps_users_is_not_asked(containerd1: Con
     told = "Failed to create pod sandbox: can't set `spec.hostUsers: false`, runtime does not support user namespaces"
     with Agent(containerd1) as agent:
         agent.put(pod("own", container("c", "trap"), hostUsers=False))
-        await_that(lambda: told in agent.command("describe", "pod", "own").stdout, 30, agent.story)
+        await_that(lambda: told in agent.command("describe", "pod", "own").stdout, 60, agent.story)
         assert "Pending" == agent.pods()["own"]["status"]["phase"]
     assert {} == containerd1.tasks()

@@ -24,8 +24,8 @@ import pytest
 import yaml
 
 from live.kit import places
-from live.kit.agent import free_port
 from live.kit.daemon import await_that
+from live.kit.network import free_port
 from shell.docskit import PAGES, TOP, Shown, blocks, files
 from trikubelet.app.commands.verbs import VERBS, options, parser_of
 
@@ -157,8 +157,8 @@ class Reader:
         if command.startswith("make "):
             command, _, output = output.partition("\n")
         self.beside(command)
-        await_that((self.root / "trikubelet.sock").exists, 30, self.log)
-        await_that(lambda: _is_told(output, self.log().replace(str(self.root), ROOT)), 30, self.log)
+        await_that((self.root / "trikubelet.sock").exists, 60, self.log)
+        await_that(lambda: _is_told(output, self.log().replace(str(self.root), ROOT)), 60, self.log)
 
     def beside(self, command: str) -> None:
         """Something that runs from now on, as its first word shows."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 CROWD = 5
@@ -75,5 +75,5 @@ def test_a_pod_on_a_dead_file_system_is_told_of_can_go_and_holds_nobody_up(agent
     uid = agent.pods()["stuck"]["metadata"]["uid"]
     agent.take("stuck")
     agent.wait_gone("stuck")
-    await_that(lambda: not (agent.root / "pods" / uid).exists(), 30, agent.story)
+    await_that(lambda: not (agent.root / "pods" / uid).exists(), 60, agent.story)
     assert "Running" == agent.pods()["fine"]["status"]["phase"]

@@ -14,7 +14,7 @@ from live.kit.manifests import pod, shell, state, waiting_reason
 if TYPE_CHECKING:
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def showing(reference: str, **mount: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def test_an_image_is_mounted_read_only_whole_or_in_part(
     with Agent(containerd2) as agent:
         agent.put(showing(images.TESTPROG, **mount))
         agent.wait_phase("shows", "Running")
-        await_that(lambda: "Read-only file system" in agent.command("logs", "shows-live").stdout, 30, agent.story)
+        await_that(lambda: "Read-only file system" in agent.command("logs", "shows-live").stdout, 60, agent.story)
         assert expected in agent.command("logs", "shows-live").stdout.split()
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from live.kit import configuration
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_the_versions_the_script_builds_are_the_versions_the_kit_looks_for() -> None:
@@ -71,7 +71,7 @@ def test_of_a_process_said_to_stand_still_no_thread_runs_on() -> None:
                 frozen.freeze(process.pid)
                 assert {"T"} == set(frozen.threads(process.pid).values())
                 frozen.thaw(process.pid)
-                await_that(lambda: "R" in frozen.threads(process.pid).values(), 20, lambda: "nothing goes on")
+                await_that(lambda: "R" in frozen.threads(process.pid).values(), 60, lambda: "nothing goes on")
         finally:
             process.kill()
 
@@ -147,7 +147,7 @@ def test_a_container_over_its_memory_limit_is_oomkilled(containerd: Containerd) 
     container = Pod(containerd).start(["eat", "200"], linux=api.LinuxContainerConfig(resources=limit))
     assert 137 == container.wait_exit().exit_code
     # containerd hears of the end and of its reason by two ways.
-    await_that(lambda: container.status.reason == "OOMKilled", 30, lambda: container.status.reason)
+    await_that(lambda: container.status.reason == "OOMKilled", 60, lambda: container.status.reason)
 
 
 def test_a_pod_is_reached_from_the_host_and_from_another_pod(containerd: Containerd) -> None:

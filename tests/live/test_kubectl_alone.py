@@ -15,10 +15,11 @@ import pytest
 import yaml
 
 from live.kit import places
-from live.kit.agent import Agent, free_port
+from live.kit.agent import Agent
 from live.kit.daemon import await_that
 from live.kit.kubectl import Kubectl, KubectlFailed
 from live.kit.manifests import container, pod, shell
+from live.kit.network import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 TALKS = "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done"
 
@@ -82,7 +83,7 @@ def test_kubectl_reads_and_talks_and_is_told_which_file_to_change(node: Node, tm
         writes_nothing(node)
         node.agent.take("job")
         node.kubectl("wait", "pod/job-live", "--for=delete", "--timeout=60s", seconds=90)
-        await_that(lambda: "job-live   0/1   Error" in " ".join(seen()), 20, lambda: "\n".join(seen()))
+        await_that(lambda: "job-live   0/1   Error" in " ".join(seen()), 60, lambda: "\n".join(seen()))
     rows = [line.split()[:3] for line in seen()]
     assert [["web-live", "2/2", "Running"]] == [row for row in rows if row[0] == "web-live"][-1:]
 
@@ -122,14 +123,14 @@ def shows_logs(node: Node) -> None:
     assert "line 1\n" == node.kubectl("logs", "web-live", "-c", "talker", "--limit-bytes=7")
     assert 2 == len(node.kubectl("logs", "web-live", "-c", "talker", "--tail=2").splitlines())
     with watching(node, "logs", "-f", "web-live", "-c", "talker", "--tail=1") as seen:
-        await_that(lambda: len(seen()) > 3, 20, lambda: f"{seen()}")
+        await_that(lambda: len(seen()) > 3, 60, lambda: f"{seen()}")
     assert "previous terminated container" in node.refused("logs", "job-live", "-p")
 
 
 def executes_and_copies(node: Node, directory: Path) -> None:
     assert "6\n" == node.kubectl("exec", "web-live", "-c", "talker", "--", "sh", "-c", "echo $((2*3))")
     with watching(node, "attach", "web-live", "-c", "talker") as seen:
-        await_that(lambda: len([line for line in seen() if line.startswith("line ")]) > 1, 20, lambda: f"{seen()}")
+        await_that(lambda: len([line for line in seen() if line.startswith("line ")]) > 1, 60, lambda: f"{seen()}")
     assert "told\n" == node.kubectl("exec", "-i", "web-live", "-c", "talker", "--", "cat", manifests="told\n")
     done = subprocess.run(
         node.kubectl.command("exec", "web-live", "-c", "talker", "--", "sh", "-c", "exit 5"),
@@ -147,10 +148,10 @@ def executes_and_copies(node: Node, directory: Path) -> None:
 
 def forwards_a_port(node: Node) -> None:
     with watching(node, "port-forward", "web-live", f":{node.port}") as seen:
-        await_that(lambda: bool(seen()), 20, lambda: "nothing is forwarded")
+        await_that(lambda: bool(seen()), 60, lambda: "nothing is forwarded")
         local = seen()[0].split("127.0.0.1:")[1].split()[0]
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://127.0.0.1:{local}/", timeout=20) as answer:
+        with opener.open(f"http://127.0.0.1:{local}/", timeout=60) as answer:
             assert 200 == answer.status
 
 

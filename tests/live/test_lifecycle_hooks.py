@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from live.kit import network
 from live.kit.agent import Agent
 from live.kit.answering import HOST, Answering
 from live.kit.daemon import await_that
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WAITS = "trap 'echo term >> /v/order; exit 0' TERM; echo main >> /v/order; while :; do sleep 0.1; done"
 
@@ -64,7 +65,7 @@ def test_a_command_runs_after_the_start_before_the_next_container_and_one_before
         )
     )
     agent.wait_phase("hooked", "Running")
-    await_that(lambda: 3 == len(order.read_text().split()), 30, agent.story)
+    await_that(lambda: 3 == len(order.read_text().split()), 60, agent.story)
     assert ["main", "started", "second"] == order.read_text().split()
     agent.take("hooked")
     agent.wait_gone("hooked")
@@ -95,6 +96,7 @@ def test_a_get_before_the_end_reaches_a_server_without_tls_that_was_asked_with_i
     agent.put(pod("web", container("c", "serve", "8080", ports=ports, lifecycle={"preStop": bye})))
     found = agent.wait_phase("web", "Running")
     identity = state(found, "c")["containerID"].partition("://")[2]
+    assert 200 == network.ask(found["status"]["podIP"], 8080)[0]  # it listens
     with agent.containerd.events() as events:
         agent.take("web")
         (end,) = events.wait_for("/tasks/exit", identity)
@@ -107,6 +109,7 @@ def test_a_container_that_sleeps_before_its_end_does_not_end_before(agent: Agent
     agent.put(pod("sleepy", patient, terminationGracePeriodSeconds=30))
     found = agent.wait_phase("sleepy", "Running")
     identity = state(found, "c")["containerID"].partition("://")[2]
+    await_that(lambda: "waiting" in agent.command("logs", "sleepy-live").stdout, 60, agent.story)  # deaf until then
     with agent.containerd.events() as events:
         asked = time.time()
         agent.take("sleepy")
@@ -163,7 +166,7 @@ def test_sidecars_end_after_the_regular_containers_and_the_last_to_start_first(a
     agent.put(pod("ordered", waits("main"), initContainers=beside, volumes=volumes, terminationGracePeriodSeconds=60))
     agent.wait_phase("ordered", "Running")
     ready = [order.parent / name for name in ("main", "one", "two")]
-    await_that(lambda: all(path.exists() for path in ready), 30, agent.story)  # each would hear a signal
+    await_that(lambda: all(path.exists() for path in ready), 60, agent.story)  # each would hear a signal
     agent.take("ordered")
     agent.wait_gone("ordered")
     assert ["main", "two", "one"] == order.read_text().split()

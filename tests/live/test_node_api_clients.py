@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LOG = "/containerLogs/default/talks/c"
 EXEC = "/exec/default/talks/c?command=sh&command=-c&command={}&input=1&output=1&error=1"
@@ -146,7 +146,7 @@ class Browser:
         offered: list[str] = [bearer, *protocols] if said else [*protocols]
         context: ssl.SSLContext = trusting()
         origin = "https://dashboard.example"
-        return connect(self.url + path, ssl=context, subprotocols=offered, origin=origin, open_timeout=30)  # type: ignore[arg-type]
+        return connect(self.url + path, ssl=context, subprotocols=offered, origin=origin, open_timeout=60)  # type: ignore[arg-type]
 
 
 def executes(browser: Browser) -> None:
@@ -156,7 +156,7 @@ def executes(browser: Browser) -> None:
     ) as socket:
         assert "v5.channel.k8s.io" == socket.subprotocol
         socket.send([b"\0some", b"", b"thing"])  # in three frames
-        assert socket.ping("there?").wait(30)
+        assert socket.ping("there?").wait(60)
         socket.send(b"\xff\0")
         for message in socket:
             assert isinstance(message, bytes)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 FILES = {
     "/usr/bin/trikubelet",
@@ -137,7 +137,7 @@ def test_an_upgrade_restarts_the_agent_keeps_the_configuration_and_what_still_ru
     machine.must("dpkg", "--install", "/trikubelet.deb")
     before = unpacked(machine)
     machine.start("trikubelet", "fake-runtime", "--socket=/run/fake.sock")  # somebody who runs from what is unpacked
-    await_that(lambda: machine.there("/run/fake.sock"), 30, lambda: "nothing serves the socket")
+    await_that(lambda: machine.there("/run/fake.sock"), 60, lambda: "nothing serves the socket")
     machine.write("/etc/default/trikubelet", "TRIKUBELET_FLAGS=--v=2\n")
     machine.systemd_was_told()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 CLUSTER = {"clusterDNS": ["10.0.0.10", "10.0.0.11"], "clusterDomain": "cluster.example"}
 LOOKS = shell("c", "hostname; echo --; cat /etc/hosts; echo --; cat /etc/resolv.conf; echo --")
@@ -62,7 +62,7 @@ def test_a_full_name_the_kernel_cannot_hold_is_told_and_its_pod_waits(agent: Age
     long = {"hostname": "h" * 60, "subdomain": "sub", "setHostnameAsFQDN": True}
     agent.put(pod("long", LOOKS, restartPolicy="Never", **long))
     told = "failed to construct FQDN from Pod hostname and cluster domain"
-    await_that(lambda: told in agent.command("describe", "pod", "long").stdout, 30, agent.story)
+    await_that(lambda: told in agent.command("describe", "pod", "long").stdout, 60, agent.story)
     assert "Pending" == agent.pods()["long"]["status"]["phase"]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from live.kit.control_plane import ControlPlane
     from live.kit.registry import Registry
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 RBAC = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "registry-tokens"}}
 ROBOT = [
@@ -243,8 +243,8 @@ def test_secrets_and_accounts_of_the_cluster_open_a_private_image_for_their_pods
                 events = kubectl.get("events")["items"]
                 return {uids.get(one["involvedObject"].get("uid"), "") for one in events if words in str(one)} - {""}
 
-            await_that(lambda: {"friend"} == told(PRESENT), 30, member.story)
-            await_that(lambda: bool(told("FailedToRetrieveImagePullSecret")), 30, member.story)
+            await_that(lambda: {"friend"} == told(PRESENT), 60, member.story)
+            await_that(lambda: bool(told("FailedToRetrieveImagePullSecret")), 60, member.story)
             kubectl("delete", "pod", "owner", "stranger", "friend")
             pods.wait(lambda now: not now, "all are gone", story=member.story)
 

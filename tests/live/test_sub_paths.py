@@ -124,7 +124,7 @@ async def test_the_embedded_runtimes_containers_have_their_parts_whoever_the_age
 
     async with trio.open_nursery() as nursery:
         agent = await nursery.start(trio.run_process, command)
-        with trio.fail_after(40):
+        with trio.fail_after(60):
             while not list(root.glob("pods/*/volumes/kubernetes.io~empty-dir/v/part/file")):  # noqa: ASYNC110 - disks tell nobody
                 await trio.sleep(0.1)
         assert isinstance(agent, trio.Process)
@@ -152,7 +152,7 @@ def at(path: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_containers_share_parts_of_a_volume_and_their_mounts_go_with_the_pod(agent: Agent) -> None:
     name = {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     agent.put(
@@ -174,10 +174,10 @@ def test_containers_share_parts_of_a_volume_and_their_mounts_go_with_the_pod(age
         )
     )
     found = agent.wait_phase("parts", "Running")
-    await_that(lambda: "Read-only file system" in printed(agent, "parts", "reader"), 30, agent.story)
+    await_that(lambda: "Read-only file system" in printed(agent, "parts", "reader"), 60, agent.story)
     lines = printed(agent, "parts", "reader").splitlines()
     assert ["named", "done"] == [line for line in lines if not line.startswith("touch")]
-    await_that(lambda: "deep\nfile\nof-parts-live\nx\n" == printed(agent, "parts", "writer"), 30, agent.story)
+    await_that(lambda: "deep\nfile\nof-parts-live\nx\n" == printed(agent, "parts", "writer"), 60, agent.story)
 
     agent.kill()
     agent.take("parts")
@@ -186,7 +186,7 @@ def test_containers_share_parts_of_a_volume_and_their_mounts_go_with_the_pod(age
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_container_cannot_lead_the_next_one_out_of_their_volume(agent: Agent) -> None:
     agent.put(
         pod(

@@ -23,7 +23,7 @@ from live.kit.transitions import Kind, published
 if TYPE_CHECKING:
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 RECEIVED, RELIABLE = "trikubelet_pleg_events_received_total", "trikubelet_pleg_events_reliable"
 
@@ -46,7 +46,7 @@ def test_the_event_stream_that_a_restart_of_containerd_ended_is_opened_again(con
         id_ = id_of(agent, "web")
         assert 1 == agent.measured()[RELIABLE]
         containerd2.stop()
-        await_that(lambda: 0 == agent.measured()[RELIABLE], 30, agent.story)
+        await_that(lambda: 0 == agent.measured()[RELIABLE], 60, agent.story)
         before = agent.measured()[RECEIVED]
         containerd2.start()
         die(containerd2, id_)
@@ -68,7 +68,7 @@ def test_a_pod_whose_shim_has_stopped_is_seen_and_holds_up_no_other(containerd: 
         try:
             frozen.freeze(shim)
             agent.take("stuck")
-            await_that(lambda: "Terminating" in agent.command("describe", "pod", "stuck-live").stdout, 30, agent.story)
+            await_that(lambda: "Terminating" in agent.command("describe", "pod", "stuck-live").stdout, 60, agent.story)
             die(containerd, ended)
             await_that(lambda: id_of(agent, "well") not in ("", ended), 60, agent.story)
             agent.put(pod("late", container("c", "stubborn")))

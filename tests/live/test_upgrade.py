@@ -63,7 +63,7 @@ def test_an_upgrade_under_load_keeps_every_container_and_the_node_ready(
             first = version(nodes.now)
 
             kubectl("create", "deployment", "coming", f"--image={images.WEB}", f"--replicas={COMING}")
-            await_that(lambda: len(pods.now) > STEADY + 1, 30, agent.story)  # their start is under way
+            await_that(lambda: len(pods.now) > STEADY + 1, 60, agent.story)  # their start is under way
             later.rename(installed)
             subprocess.run([*Installed.program, "--version"], check=True)  # as an installation does
             told = datetime.now(UTC)

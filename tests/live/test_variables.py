@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def of_key(kind: str, name: str, key: str, **more: object) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def environment(containerd: Containerd, found: dict[str, Any], name: str = "c") 
     process = Path(f"/proc/{containerd.tasks()[identity]}")
     # It is runc, or a copy of that in memory, until it becomes the container's program.
     program = lambda: str((process / "exe").readlink())  # noqa: E731
-    await_that(lambda: not any(word in program() for word in ("runc", "memfd")), 30, program)
+    await_that(lambda: not any(word in program() for word in ("runc", "memfd")), 60, program)
     said = (process / "environ").read_text()
     return dict(one.split("=", 1) for one in said.split("\0") if one)
 
@@ -226,7 +226,7 @@ def test_without_an_api_server_a_pod_reads_what_stands_in_manifests_and_sees_it_
         return agent.command("describe", "pod", "reader").stdout
 
     where = 'not found among the manifests, in namespace "default"'
-    await_that(lambda: f'configmap "settings" {where}' in complaints(), 30, agent.story)
+    await_that(lambda: f'configmap "settings" {where}' in complaints(), 60, agent.story)
     agent.put(yaml.safe_dump_all([settings(colour="red"), KEYS]), "objects.yaml")
     found = agent.wait_phase("reader", "Running")
     made, before = environment(agent.containerd, found), agent.containerd.tasks()
@@ -235,9 +235,9 @@ def test_without_an_api_server_a_pod_reads_what_stands_in_manifests_and_sees_it_
     assert ("red", "open") == ((root / "v/colour").read_text(), (root / "s/door").read_text())
 
     agent.put(yaml.safe_dump_all([settings(colour="blue"), KEYS]), "objects.yaml")
-    await_that(lambda: (root / "v/colour").read_text() == "blue", 30, agent.story)
+    await_that(lambda: (root / "v/colour").read_text() == "blue", 60, agent.story)
     agent.put("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndat: {}\n", "objects.yaml")
-    await_that(lambda: 'dat: unknown field (did you mean "data"?)' in agent.log_path.read_text(), 30, agent.story)
+    await_that(lambda: 'dat: unknown field (did you mean "data"?)' in agent.log_path.read_text(), 60, agent.story)
     assert "blue" == (root / "v/colour").read_text()
     assert before == agent.containerd.tasks()
 
@@ -247,13 +247,13 @@ def test_a_static_pod_of_a_cluster_reads_its_manifest_and_not_the_cluster(member
     member.plane.kubectl("create", "configmap", "settings", "--from-literal=colour=of-the-cluster")
     member.put(READER)
     where = 'not found among the manifests, in namespace "default"'
-    await_that(lambda: where in member.command("describe", "pod", name).stdout, 30, member.story)
+    await_that(lambda: where in member.command("describe", "pod", name).stdout, 60, member.story)
     member.put(yaml.safe_dump_all([settings(colour="of-the-node"), KEYS]), "objects.yaml")
     found = member.wait_phase(name, "Running")
     assert "of-the-node" == environment(member.containerd, found)["COLOUR"]
     # NodeRestriction lets no node make a pod that names objects: the pod runs all the same, and the log says it once.
     refused = f"The mirror of static pod default/{name} is not taken"
-    await_that(lambda: refused in member.log_path.read_text(), 30, member.story)
+    await_that(lambda: refused in member.log_path.read_text(), 60, member.story)
     assert 1 == member.log_path.read_text().count(refused)
     member.take("reader")
     member.wait_gone(name)

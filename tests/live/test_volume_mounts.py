@@ -106,7 +106,7 @@ async def test_a_volume_in_huge_pages_is_a_file_system_of_their_size(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_what_a_container_mounts_into_its_volume_goes_with_the_pod_and_is_not_emptied(
     agent: Agent, treasure: Path
 ) -> None:
@@ -125,7 +125,7 @@ def test_what_a_container_mounts_into_its_volume_goes_with_the_pod_and_is_not_em
         )
     )
     uid = agent.wait_phase("mounts", "Running")["metadata"]["uid"]
-    await_that(lambda: "mounted" in printed(agent, "mounts"), 30, agent.story)
+    await_that(lambda: "mounted" in printed(agent, "mounts"), 60, agent.story)
     table = agent.containerd.inside(["cat", "/proc/self/mounts"])
     volume = agent.root / "pods" / uid / "volumes/kubernetes.io~empty-dir/v/deep/in"
     assert str(volume) in subprocess.run(table, capture_output=True, text=True, check=True).stdout
@@ -138,7 +138,7 @@ def test_what_a_container_mounts_into_its_volume_goes_with_the_pod_and_is_not_em
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_what_is_mounted_later_on_the_node_is_seen_where_it_was_asked_for_in_parts_of_volumes_too(
     agent: Agent, tmp_path: Path
 ) -> None:
@@ -160,7 +160,7 @@ def test_what_is_mounted_later_on_the_node_is_seen_where_it_was_asked_for_in_par
     subprocess.run(agent.containerd.inside(["mount", "-t", "tmpfs", "tmpfs", target]), check=True)
     try:
         subprocess.run(agent.containerd.inside(["touch", f"{target}/here"]), check=True)
-        await_that(lambda: printed(agent, "late") == "seen\n", 30, agent.story)
+        await_that(lambda: printed(agent, "late") == "seen\n", 60, agent.story)
     finally:
         agent.take("late")
         agent.wait_gone("late")
@@ -169,7 +169,7 @@ def test_what_is_mounted_later_on_the_node_is_seen_where_it_was_asked_for_in_par
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_volume_is_read_only_with_all_that_is_mounted_in_it_only_where_that_is_asked_for(
     agent: Agent, tmp_path: Path
 ) -> None:
@@ -191,7 +191,7 @@ def test_a_volume_is_read_only_with_all_that_is_mounted_in_it_only_where_that_is
             {"mountPath": "/plain", "recursiveReadOnly": "Disabled", **read_only},
             {"mountPath": "/whole", "recursiveReadOnly": "Enabled", **read_only},
         ] == shown
-        await_that(lambda: printed(agent, "reads") == "plain\n", 30, agent.story)
+        await_that(lambda: printed(agent, "reads") == "plain\n", 60, agent.story)
         assert ["inner"] == os.listdir(tmp_path)
     finally:
         agent.take("reads")
@@ -216,7 +216,7 @@ def nfs_helper(agent: Agent, treasure: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_servers_directory_is_mounted_as_asked_for_and_left_with_all_that_is_in_it(
     agent: Agent, nfs_helper: Path, treasure: Path
 ) -> None:
@@ -229,8 +229,8 @@ def test_a_servers_directory_is_mounted_as_asked_for_and_left_with_all_that_is_i
         )
     )
     uid = agent.wait_phase("far", "Running")["metadata"]["uid"]
-    await_that(lambda: "Read-only file system" in printed(agent, "far"), 30, agent.story)
-    await_that(lambda: "gold" in printed(agent, "far"), 30, agent.story)
+    await_that(lambda: "Read-only file system" in printed(agent, "far"), 60, agent.story)
+    await_that(lambda: "gold" in printed(agent, "far"), 60, agent.story)
     place = agent.root / "pods" / uid / "volumes/kubernetes.io~nfs/v"
     assert [f"files.example:/export {place} -o ro"] == nfs_helper.read_text().splitlines()
 

@@ -13,30 +13,24 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import yaml
 
 from .daemon import Daemon, await_that
+from .network import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-START_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 20.0
-_PORTS = range(20_000, 30_000)
-_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-
-_handed_out: set[int] = set()
+START_SECONDS_MAX = 90.0
+STOP_SECONDS_MAX = 60.0
 
 
 class Agent:
@@ -233,23 +227,10 @@ class Agent:
 
 class _OverUnix(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=10)
+        super().__init__("localhost", timeout=60)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
-
-
-def free_port() -> int:
-    """A TCP port nobody listens on just now, and which no other process of this test run is given, nor this one again:
-    who asks for it does not listen yet. Below those the kernel gives to connections: an agent that is started again
-    needs it again, and must not find a connection of somebody else's there. Raises RuntimeError when none is left."""
-    ours = [port for port in _PORTS[_WORKER::_WORKERS] if port not in _handed_out]
-    for port in random.sample(ours, len(ours)):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("", port))
-            _handed_out.add(port)
-            return port
-    raise RuntimeError(f"every port from {_PORTS.start} to {_PORTS.stop} is taken")

@@ -12,7 +12,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from .agent import Agent, free_port
+from .agent import Agent
+from .network import free_port
 from .watched import Watched, is_ready
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START_SECONDS_MAX = 120.0
-STOP_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 60.0
 _LOG_LINES = 25
 
 # The trap: the kernel hangs up on a group whose last parent dies while one of it is stopped, as by `Component.freeze`.

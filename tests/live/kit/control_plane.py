@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SERVICES = "10.213.0.0/16"
 _FIRST_SERVICE = "10.213.0.1"
 _TOKEN_LASTS = timedelta(hours=1)
-_KNOWN_SECONDS_MAX = 30.0
+_KNOWN_SECONDS_MAX = 60.0
 
 # Who may do what while becoming a node, as kubeadm would have it: the roles are Kubernetes' own.
 _REQUESTS = "system:certificates.k8s.io:certificatesigningrequests"

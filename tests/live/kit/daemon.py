@@ -31,8 +31,8 @@ from .cri import Cri
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-START_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 20.0
+START_SECONDS_MAX = 90.0
+STOP_SECONDS_MAX = 60.0
 REMOVE_ATTEMPTS_MAX = 12
 
 

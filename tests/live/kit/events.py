@@ -56,12 +56,12 @@ class EventLog(Heard):
         """The events of one topic so far, of one container or of all."""
         return [event for event in self.all if event.topic == topic and container in (None, event.container)]
 
-    def wait_for(self, topic: str, container: str | None = None, count: int = 1, seconds: float = 30) -> list[Event]:
+    def wait_for(self, topic: str, container: str | None = None, count: int = 1, seconds: float = 60) -> list[Event]:
         """Waits until ``count`` such events came and returns them. Raises TimeoutError, its message with all events."""
         self.wait_until(lambda: len(self.of(topic, container)) >= count, f"{count} {topic} of {container}", seconds)
         return self.of(topic, container)
 
-    def wait_until(self, satisfied: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    def wait_until(self, satisfied: Callable[[], bool], what: str, seconds: float = 60) -> None:
         """Waits until ``satisfied``, asked anew after every event. Raises TimeoutError naming ``what`` did not come."""
         if why := self.why_not(satisfied, seconds):
             topics = "\n".join(f"{event.topic} {event.container[:12]}" for event in self.all)

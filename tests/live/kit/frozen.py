@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .daemon import await_that
 
-_HALT_SECONDS_MAX = 20.0
+_HALT_SECONDS_MAX = 60.0
 _AT_REST = frozenset("TtZX")
 """States of a thread that runs no more: stopped, traced, ended and not yet reaped, dead (proc(5))."""
 

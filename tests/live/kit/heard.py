@@ -40,7 +40,7 @@ class Heard(ABC):
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
-        self._reader.join(timeout=10)
+        self._reader.join(timeout=60)
         if self._process.stdout is not None:
             self._process.stdout.close()
 

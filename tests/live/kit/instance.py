@@ -39,7 +39,7 @@ HIDDEN = tuple(
 )
 
 _CGROUPS = Path("/sys/fs/cgroup")
-_KILL_SECONDS_MAX = 20.0
+_KILL_SECONDS_MAX = 60.0
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def hierarchies() -> list[Path]:
 
 def _remove_cgroup(path: Path) -> None:
     """Removes a cgroup and all below it. A group empties a moment after its last process died, hence the patience."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while path.exists():
         for directory, _, _ in os.walk(path, topdown=False):
             with suppress(OSError):

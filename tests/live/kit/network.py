@@ -9,16 +9,25 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
+import random
 import shlex
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from . import places
 
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _SHARED = ("CNI-HOSTPORT-DNAT", "CNI-HOSTPORT-MASQ", "CNI-HOSTPORT-SETMARK")
+
+_PORTS = range(20_000, 30_000)
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+_handed_out: set[int] = set()
 
 
 def is_routed(subnet: str) -> bool:
@@ -78,7 +87,7 @@ def remove_shared_chains() -> None:
             _nat("-X", words[1])
 
 
-def ask(address: str, port: int, path: str = "/", seconds: float = 10) -> tuple[int, str]:
+def ask(address: str, port: int, path: str = "/", seconds: float = 60) -> tuple[int, str]:
     """One HTTP GET from the host by bare socket: status and body. Raises OSError when nobody answers for so long: a
     container that runs need not listen yet."""
     request = f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
@@ -112,9 +121,16 @@ def host_address() -> str:
 
 
 def free_port() -> int:
-    """A TCP port nobody listened on a moment ago."""
-    with socket.create_server(("", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A TCP port nobody listens on just now, and which no other process of this test run is given, nor this one again:
+    who asks for it does not listen yet. Below those the kernel gives to connections: an agent that is started again
+    needs it again, and must not find a connection of somebody else's there. Raises RuntimeError when none is left."""
+    ours = [port for port in _PORTS[_WORKER::_WORKERS] if port not in _handed_out]
+    for port in random.sample(ours, len(ours)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", port))
+            _handed_out.add(port)
+            return port
+    raise RuntimeError(f"every port from {_PORTS.start} to {_PORTS.stop} is taken")
 
 
 def _nat(*words: str) -> None:

@@ -44,17 +44,17 @@ class Container:
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return "".join(line.split(" ", 3)[3] + "\n" for line in lines)
 
-    def wait_exit(self, seconds: float = 30) -> api.ContainerStatus:
+    def wait_exit(self, seconds: float = 60) -> api.ContainerStatus:
         """Its status once it has ended. Raises RuntimeError when it has not after ``seconds``."""
         await_that(lambda: self.status.state == api.CONTAINER_EXITED, seconds, lambda: f"{self.id} runs on")
         return self.status
 
-    def wait_output(self, text: str, seconds: float = 30) -> str:
+    def wait_output(self, text: str, seconds: float = 60) -> str:
         """Its output once that holds ``text``. Raises RuntimeError when it does not after ``seconds``."""
         await_that(lambda: text in self.output, seconds, lambda: f"{text!r} is not in {self.output!r}")
         return self.output
 
-    def run(self, *command: str, seconds: int = 30) -> tuple[int, str]:
+    def run(self, *command: str, seconds: int = 60) -> tuple[int, str]:
         """Exit code and output of a command run in the container, by ExecSync."""
         reply = self.daemon.cri.call("ExecSync", container_id=self.id, cmd=command, timeout=seconds)
         return reply.exit_code, (reply.stdout + reply.stderr).decode()

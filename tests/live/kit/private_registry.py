@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from . import places
-from .agent import free_port
 from .daemon import await_that
+from .network import free_port
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-START_SECONDS_MAX = 20.0
+START_SECONDS_MAX = 60.0
 USER, PASSWORD = "ada", "lovelace"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _INDEX = "application/vnd.oci.image.index.v1+json"
@@ -126,7 +126,7 @@ class PrivateRegistry:
         request.add_header("Accept", f"{_MANIFEST}, {_INDEX}")
         if kind:
             request.add_header("Content-Type", kind)
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        with urllib.request.urlopen(request, timeout=60) as reply:
             return reply
 
     def _answers(self) -> bool:

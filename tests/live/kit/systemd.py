@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SYSTEMD = Path("/lib/systemd/systemd")
-START_SECONDS_MAX = 20.0
+START_SECONDS_MAX = 60.0
 NAME = "trikubelet-systemd-"
 
 # $1: the directory of its cgroups; the rest: the trees.

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .agent import free_port
 from .cluster_agent import ClusterAgent
 from .instance import hierarchies
+from .network import free_port
 
 if TYPE_CHECKING:
     from .containerd import Containerd
