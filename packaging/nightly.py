@@ -98,7 +98,7 @@ def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
     fuzz += [f"FUZZ=--seed={conversations} --results=build/nightly/http_fuzz.json"]
     stages = [
         Stage("lint", ("make", "lint"), 20),
-        Stage("order", ("make", "test", f"PYTEST={shuffled}"), 30, seeds={"order": order}),
+        Stage("order", ("make", "test", f"PYTEST={shuffled}"), 30, {"TRIKUBELET_EXPLORE": "1"}, {"order": order}),
         Stage("cargo", ("cargo", "test", "--locked"), 20),
         Stage("otel", ("make", "test-otel"), 10),
         Stage(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
 from hypothesis import settings
 
 from trikubelet.embedded.processes import ProcessLimits
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 # A timing is never asserted: a busy machine may take its time over an example.
 settings.register_profile("the same every time", derandomize=True, deadline=None)
 settings.register_profile("fresh ones", deadline=None)
-settings.load_profile("fresh ones" if os.environ.get("TRIKUBELET_EXPLORE") else "the same every time")
+EXPLORES = bool(os.environ.get("TRIKUBELET_EXPLORE"))
+settings.load_profile("fresh ones" if EXPLORES else "the same every time")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,6 +60,15 @@ def pytest_runtest_call() -> Generator[None, object, object]:
 def pytest_unconfigure() -> None:
     """Of agents that tests killed empty cgroups stay, which the next agent takes away, and at the end nobody is."""
     ProcessLimits(os.getpid(), processes_max=1).close()
+
+
+@pytest.fixture(autouse=True)
+def _same_turns_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trio shuffles the tasks that are ready, so that nobody relies on their order. A test gets the same shuffles each
+    time, drawn from its name. ``TRIKUBELET_EXPLORE=1`` leaves them to chance, as does waiting for a real clock."""
+    if not EXPLORES:
+        monkeypatch.setattr(trio._core._run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+        trio._core._run._r.seed(request.node.nodeid)
 
 
 @pytest.fixture(autouse=True)

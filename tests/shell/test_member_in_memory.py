@@ -128,6 +128,23 @@ async def test_a_pod_that_somebody_else_calls_failed_ends_at_once_and_stays_fail
     assert ("Failed", "SomebodySaysSo") == (found.status.phase, found.status.reason)
 
 
+async def test_a_pod_that_failed_stays_so_though_nothing_here_tells_of_it_any_more(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    async with bench.agent():
+        bench.schedule(
+            "once", k8s.Container(name="main", image="web:1", command=["exit", "1", "0"]), restart_policy="Never"
+        )
+        await until(lambda: bench.phase("once") == "Failed")
+    for sandbox in list(bench.world.sandboxes):
+        bench.world.remove_sandbox(sandbox)
+    async with bench.agent():
+        await trio.sleep(120)
+
+    assert 1 == sum(map(len, bench.world.runs.values()))
+    assert "Failed" == bench.phase("once")
+
+
 async def test_a_static_pod_has_a_mirror_which_comes_back_and_goes_with_it(
     autojump_clock: MockClock, bench: Bench
 ) -> None:

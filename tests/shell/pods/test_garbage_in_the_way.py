@@ -1,0 +1,57 @@
+"""Garbage that does not go, or takes for ever, is in nobody's way: neither its own pod's nor another's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from shell.pods.shellkit import Bench, phase, until
+from trikubelet.model.runtime_errors import RuntimeFailure
+from trikubelet.pods.snapshot import Snapshot
+from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_runtime import MemoryRuntime
+
+if TYPE_CHECKING:
+    from trio.testing import MockClock
+
+
+async def refused(_self: MemoryRuntime, container_id: str) -> None:
+    await trio.lowlevel.checkpoint()
+    raise RuntimeFailure(f"cannot remove {container_id}: device or resource busy", "FAILED_PRECONDITION")
+
+
+async def hung(_self: MemoryRuntime, _container_id: str) -> None:
+    await trio.sleep_forever()
+
+
+async def test_a_pod_whose_dead_containers_cannot_be_removed_comes_back(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryRuntime, "remove_container", refused)
+    bench, web = Bench(), pod("web", container())
+    async with bench.agent(web) as node:
+        await until(lambda: phase(node, "uid-web") == "Running")
+        node.slots["file"].put(Snapshot(()))
+        await until(lambda: not bench.running())
+        await trio.sleep(5)  # its garbage is being removed, in vain
+        node.slots["file"].put(Snapshot((web,)))
+
+        await until(lambda: bench.running() == ["main"], seconds=15)
+        await until(lambda: phase(node, "uid-web") == "Running", seconds=5)
+
+
+async def test_a_new_pod_starts_at_once_whatever_garbage_hangs(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryRuntime, "remove_container", hung)
+    bench = Bench()
+    dead = [pod(f"dead-{number}", container(command=("exit", "0", "0")), uid=f"uid-{number}") for number in range(20)]
+    async with bench.agent(*dead) as node:
+        await until(lambda: len(bench.world.runs) == len(dead))
+        node.slots["file"].put(Snapshot(()))
+        await trio.sleep(70)  # a round of garbage has found all of them
+        node.slots["file"].put(Snapshot((pod("web", container(name="new")),)))
+
+        await until(lambda: bench.running() == ["new"], seconds=5)
