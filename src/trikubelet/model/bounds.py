@@ -75,7 +75,7 @@ class Bounds:
     they left is no hurry, and what runs uses the runtime and the disk meanwhile."""
     removal_hung_seconds: float = 10.0
     """A pod's removal that takes longer holds no place any more: what makes one hang, a broken network plugin or a
-    dead file server, is rarely alone."""
+    dead file server, is rarely alone. For so long a pod that came back under its UID waits for what is left of it."""
     runtime_check_seconds: float = 5.0
     """How often the runtime is asked how it is (upstream: 5 s)."""
     runtime_unwell_check_seconds: float = 0.5

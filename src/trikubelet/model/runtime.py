@@ -8,7 +8,7 @@ The CRI's own names and numbers are kept (cri-v1: ContainerState, PodSandboxStat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
@@ -159,6 +159,15 @@ class PodObservation:
     def history(self, container_name: str) -> tuple[ContainerStatus, ...]:
         """Every container of that name, newest first."""
         return tuple(c for c in self.containers if c.name == container_name)
+
+    @property
+    def newest_ns(self) -> int:
+        """When the newest of its containers was made, in nanoseconds since the epoch by the runtime; 0 without one."""
+        return max((c.created_at for c in self.containers), default=0)
+
+    def without_earlier(self, border_ns: int) -> PodObservation:
+        """The same without containers that were made by then. Sandboxes stay: the next one needs the next number."""
+        return replace(self, containers=tuple(c for c in self.containers if c.created_at > border_ns))
 
     @property
     def running(self) -> tuple[ContainerStatus, ...]:

@@ -55,7 +55,8 @@ NETWORK_NOT_READY = "network is not ready"
 
 
 class PodAttempts:
-    """Joins the ports for one pod's attempts. Shared by all workers; owns no state of a pod."""
+    """Owns when the last container of a pod's earlier life was made, where the pod began anew beside what is left of
+    that life. Joins the ports for one pod's attempts; shared by all workers."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class PodAttempts:
         bounds: Bounds,
         figures: PodFigures,
     ) -> None:
+        self._earlier: dict[str, int] = {}  # by UID, when the last container of an earlier life was made
         self._cache = cache
         self._relister = relister
         self._statuses = statuses
@@ -111,7 +113,8 @@ class PodAttempts:
         the next list. Raises the RuntimeCallError or TooSlowError of the pod's inspection."""
         if soon:
             self._relister.look_at(uid)
-        return await self._cache.newer_than(uid, since)
+        observed = await self._cache.newer_than(uid, since)
+        return observed.without_earlier(self._earlier[uid]) if uid in self._earlier else observed
 
     async def sync(self, pod: k8s.Pod, observed: PodObservation) -> Outcome:
         """Bring the pod closer to its configuration. DONE: its phase is terminal; IDLE: it is as configured.
@@ -237,8 +240,13 @@ class PodAttempts:
             now = rfc3339(self._facts.now_ns())
             self._statuses.publish(uid, pod, with_verdicts(pod, shown, self._probes.verdicts(uid), now))
 
+    def begin_beside_remains(self, uid: str) -> None:
+        """From now on none of the pod's containers that are there counts: they are of a life that is over."""
+        self._earlier[uid] = self._cache.get(uid).newest_ns
+
     def forget(self, uid: str) -> None:
         """This life of the pod is over and left nothing to show."""
+        self._earlier.pop(uid, None)
         self._backoffs.forget(uid)
         self._facts.forget(uid)
         self._statuses.forget(uid)

@@ -75,6 +75,10 @@ class Attempts(Protocol):
         """This life of the pod is over and left nothing to show: drop its status and notes."""
         ...
 
+    def begin_beside_remains(self, uid: str) -> None:
+        """A new life of the pod begins, and containers of the one before are still there: they are not its own."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatistics:
@@ -125,6 +129,7 @@ class PodWorker:
         self._made_at = trio.current_time()
         self._is_for = "create"  # upstream's word for why the next attempt is made
         self.over = trio.Event()
+        self.over_at = math.inf  # on Trio's clock
 
     def ask(self, request: lifecycle.Request, pod: Pod | None = None) -> None:
         """Fold a request in; ``pod`` is its newest configuration. Never blocks."""
@@ -173,6 +178,7 @@ class PodWorker:
             self._woken = trio.Event()
             if not isinstance(self.state, Finished):
                 await self._attempt_once()
+        self.over_at = trio.current_time()
         self.over.set()
 
     async def _attempt_once(self) -> None:

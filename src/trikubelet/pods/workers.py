@@ -145,9 +145,7 @@ class PodWorkers:
         for uid, worker in list(self._workers.items()):
             match worker.state:
                 case Finished(restart=True) if uid in desired:
-                    # Not among the remains of its earlier life: what ended there must not count here.
-                    if not self._runtime_pods.may_have(uid):
-                        self._begin_again(worker)
+                    self._begin_again_when_it_can(worker)
                 case _ if uid in desired or uid in unread:
                     continue
                 case Finished(deleted=True):
@@ -202,6 +200,16 @@ class PodWorkers:
         self._leftovers.add(worker.pod.metadata.uid)
         for watcher in self.watchers:
             watcher(worker.pod)
+
+    def _begin_again_when_it_can(self, ended: PodWorker) -> None:
+        """Best when nothing of its earlier life is left, for what ended there must not count here. Where that does not
+        go away, or takes for ever, it is told apart by when it was made."""
+        uid = ended.pod.metadata.uid
+        if not self._runtime_pods.may_have(uid):
+            self._begin_again(ended)
+        elif trio.current_time() - ended.over_at >= self._bounds.removal_hung_seconds:
+            self._begin_again(ended)
+            self._attempts.begin_beside_remains(uid)
 
     def _begin_again(self, ended: PodWorker) -> None:
         """The same UID is wanted again: a new life, which knows nothing of the one before."""

@@ -202,6 +202,9 @@ class Script:
     def seconds_left(self, pod: Pod) -> float | None:
         return None
 
+    def begin_beside_remains(self, uid: str) -> None:
+        """Nothing is ever left."""
+
     def forget(self, uid: str) -> None:
         """Keep that it was asked."""
         self.forgotten.append(uid)

@@ -26,11 +26,14 @@ async def hung(_self: MemoryRuntime, _container_id: str) -> None:
     await trio.sleep_forever()
 
 
-async def test_a_pod_whose_dead_containers_cannot_be_removed_comes_back(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("broken", [refused, hung])
+@pytest.mark.parametrize("policy", ["Always", "Never"])
+async def test_a_pod_whose_remains_do_not_go_comes_back_and_is_not_taken_for_them(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, broken: object, policy: str
 ) -> None:
-    monkeypatch.setattr(MemoryRuntime, "remove_container", refused)
-    bench, web = Bench(), pod("web", container())
+    monkeypatch.setattr(MemoryRuntime, "remove_container", broken)
+    monkeypatch.setattr(MemoryRuntime, "remove_sandbox", broken)
+    bench, web = Bench(), pod("web", container(), init=(container("first", ["exit", "0", "1"]),), policy=policy)
     async with bench.agent(web) as node:
         await until(lambda: phase(node, "uid-web") == "Running")
         node.slots["file"].put(Snapshot(()))
@@ -38,8 +41,13 @@ async def test_a_pod_whose_dead_containers_cannot_be_removed_comes_back(
         await trio.sleep(5)  # its garbage is being removed, in vain
         node.slots["file"].put(Snapshot((web,)))
 
-        await until(lambda: bench.running() == ["main"], seconds=15)
+        await until(lambda: bench.running() == ["main"], seconds=20)
         await until(lambda: phase(node, "uid-web") == "Running", seconds=5)
+        await trio.sleep(200)
+        node.slots["file"].put(Snapshot(()))
+        await until(lambda: not bench.running(), seconds=20)
+
+    assert [2, 2] == [len(bench.world.runs["uid-web", name]) for name in ("first", "main")]
 
 
 async def test_a_new_pod_starts_at_once_whatever_garbage_hangs(
