@@ -353,6 +353,8 @@ class Life(trio.abc.Instrument):
         self.world.note("** from now on nothing goes wrong")
         self.runtime_troubles.odds = self.image_troubles.odds = self.volume_troubles.odds = Odds(0.001)
         self.image_troubles.end_hangs()
+        if self.runtime is not None:
+            self.runtime.at_effect.clear()  # who was to be killed at something that has not happened yet
         self._publish(self.settings.calm())
 
     # ---- the end ----
