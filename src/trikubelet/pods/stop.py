@@ -10,9 +10,7 @@ that came to its end is not repeated, however often the end of its container is 
 
 A call that failed, because the runtime restarts for instance, says nothing of the container, which may be in the middle
 of its farewell. StopPodSandbox would kill it, so a sandbox stays until every container in it is known to be down, and
-the next attempt of a pod that terminates goes on with the grace that this one left. Only what a container can have
-known of is counted: its hook, its turn and the calls under way, not how long the runtime was away. A new agent begins
-with a full grace again: what was left is not written down, and too much grace costs less than too little.
+the next attempt of a pod that terminates goes on with the grace that this one left (``unfinished_stops``).
 
 A runtime that answers, and cannot stop a container, will not by being asked again: when that has gone on for the whole
 grace, its sandbox is stopped all the same, as upstream does at once.
@@ -21,10 +19,10 @@ grace, its sandbox is stopped all the same, as upstream does at once.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -34,9 +32,10 @@ from trikubelet.model.runtime import ContainerState, ContainerStatus
 from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeTimeout, RuntimeUnavailable
 from trikubelet.pods.hooks import Hooked
 from trikubelet.pods.in_time import in_time
+from trikubelet.pods.unfinished_stops import UnfinishedStops, Used
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from trikubelet.core.actions import Kill, Reset
     from trikubelet.model.bounds import Bounds
@@ -46,10 +45,6 @@ if TYPE_CHECKING:
     from trikubelet.ports import Events, Probes, Runtime
 
 log = logging.getLogger(__name__)
-
-CONTAINERS_REMEMBERED_MAX = 10_000
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +58,6 @@ class _Order:
     message: str
 
 
-@dataclass(slots=True)
-class _Used:
-    """How much of a container's grace one attempt has used, in seconds, also when the attempt is given up."""
-
-    seconds: float = 0.0
-
-    @contextmanager
-    def counting(self) -> Iterator[None]:
-        """The time of the block counts."""
-        began = trio.current_time()
-        try:
-            yield
-        finally:
-            self.seconds += trio.current_time() - began
-
-
 class _Failure(NamedTuple):
     """A container that is not known to be down, and why."""
 
@@ -87,9 +66,7 @@ class _Failure(NamedTuple):
 
 
 class Stopper:
-    """Owns which preStop hooks have ended and how much grace is left, as long as their containers are not known to be
-    down. Of too many the oldest are forgotten, which costs a hook that runs twice, or a grace that begins anew.
-    ``probes`` are told who is down, long before anybody observes it."""
+    """Stops containers and sandboxes. ``probes`` are told who is down, long before anybody observes it."""
 
     def __init__(self, runtime: Runtime, hooks: Hooks, events: Events, probes: Probes, bounds: Bounds) -> None:
         self._runtime = runtime
@@ -97,35 +74,33 @@ class Stopper:
         self._events = events
         self._probes = probes
         self._bounds = bounds
-        self._said: dict[str, None] = {}  # by container id, as the next
-        self._left: dict[str, int] = {}  # only of pods that terminate: others may live on, and end with a full grace
-        self._refused: dict[str, float] = {}  # since when a runtime that answers cannot stop it, on Trio's clock
+        self._unfinished = UnfinishedStops()
 
     async def terminate_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
         """As ``stop_pod``, for a pod that never runs again: an attempt goes on with the grace that the one before it
         left, or with ``grace_seconds`` where that is less."""
-        await self._stop_pod(pod, observed, grace_seconds, self._left)
+        await self._stop_pod(pod, observed, grace_seconds, carries_over=True)
 
     async def stop_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int) -> None:
         """Stop every container, stage by stage within one grace, then every sandbox in which no container may run any
         more. Raises the first RuntimeCallError after everything was tried."""
-        await self._stop_pod(pod, observed, grace_seconds, {})
+        await self._stop_pod(pod, observed, grace_seconds, carries_over=False)
 
-    async def _stop_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int, left: dict[str, int]) -> None:
+    async def _stop_pod(self, pod: Pod, observed: PodObservation, grace_seconds: int, *, carries_over: bool) -> None:
         named = {container.name: container for container in all_containers(pod)}
         stages = [
             [
                 _Order(
                     status,
                     named.get(status.name),
-                    min(grace_seconds, left.get(status.id, grace_seconds)),
+                    self._unfinished.grace_left(status.id, grace_seconds) if carries_over else grace_seconds,
                     f"Stopping container {status.name}",
                 )
                 for status in stage
             ]
             for stage in kill_stages(pod, observed)
         ]
-        failures = await self._stop_all(pod, stages, observed.ips, left)
+        failures = await self._stop_all(pod, stages, observed.ips, carries_over=carries_over)
         errors = [failure.error for failure in failures]
         occupied = {one.status.sandbox_id for one in failures if not self._is_past_stopping(one, grace_seconds)}
         for sandbox in observed.sandboxes:
@@ -149,7 +124,7 @@ class Stopper:
         for kill in kills:
             container = named.get(kill.status.name)
             orders.append(_Order(kill.status, container, container_grace(pod, container, kill.reason), kill.message))
-        failures = await self._stop_all(pod, [orders], ips, {})
+        failures = await self._stop_all(pod, [orders], ips, carries_over=False)
         if failures:
             raise failures[0].error
 
@@ -165,17 +140,17 @@ class Stopper:
                 await self._in_time(0, partial(self._runtime.remove_container, reset.status.id))
 
     async def _stop_all(
-        self, pod: Pod, stages: Sequence[Sequence[_Order]], ips: tuple[str, ...], left: dict[str, int]
+        self, pod: Pod, stages: Sequence[Sequence[_Order]], ips: tuple[str, ...], *, carries_over: bool
     ) -> list[_Failure]:
         """Stop containers, those of a stage together when the stage before it is down; what went wrong, in the order it
-        did. One that is gone already is no error. What an attempt leaves of a container's grace is put into ``left``.
+        did. One that is gone already is no error. ``carries_over``: what is left of a container's grace is remembered.
         The time a container is kept waiting by the bound on calls is not counted: it is no fault of its own."""
         failures: list[_Failure] = []
         limit = trio.CapacityLimiter(self._bounds.stops_per_pod_max)
 
         async def stop(order: _Order, turn: trio.Event) -> None:
             self._announce(pod, order)
-            used, is_down = _Used(), False
+            used, is_down = Used(), False
             try:
                 await self._say_goodbye(pod, order, ips, limit, used)
                 with used.counting():
@@ -190,8 +165,8 @@ class Stopper:
             except RuntimeCallError as error:
                 failures.append(_Failure(order.status, error))
             finally:
-                if not is_down:
-                    _remember(left, order.status.id, max(0, order.grace_seconds - int(used.seconds)))
+                if carries_over and not is_down:
+                    self._unfinished.carry_over(order.status.id, max(0, order.grace_seconds - int(used.seconds)))
 
         async def stop_stage(orders: Sequence[_Order], turn: trio.Event, over: trio.Event) -> None:
             async with trio.open_nursery() as nursery:
@@ -212,20 +187,22 @@ class Stopper:
         self._events.record(object_ref(pod, order.status.name), "Normal", "Killing", order.message)
 
     async def _say_goodbye(
-        self, pod: Pod, order: _Order, ips: tuple[str, ...], limit: trio.CapacityLimiter, used: _Used
+        self, pod: Pod, order: _Order, ips: tuple[str, ...], limit: trio.CapacityLimiter, used: Used
     ) -> None:
         """Run the container's preStop hook, if it has one that has not come to its end."""
         container, id_ = order.container, order.status.id
         if container is None or container.lifecycle is None or container.lifecycle.pre_stop is None:
             return
-        if order.grace_seconds <= 0 or order.status.state is not ContainerState.RUNNING or id_ in self._said:
+        if order.grace_seconds <= 0 or order.status.state is not ContainerState.RUNNING:
+            return
+        if self._unfinished.has_hook_ended(id_):
             return
         async with limit:
             with used.counting(), trio.move_on_after(order.grace_seconds) as scope:
                 await self._hooks.pre_stop(Hooked(pod, container, id_, ips))
         if scope.cancelled_caught:
             log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(pod), container.name)
-        _remember(self._said, id_, None)
+        self._unfinished.hook_ended(id_)
 
     async def _stop_one(self, pod: Pod, order: _Order) -> None:
         # The runtime may take the whole grace and still answer in time.
@@ -240,24 +217,13 @@ class Stopper:
     def _is_past_stopping(self, failure: _Failure, grace_seconds: int) -> bool:
         """Whether the container had all its grace since it was first refused to be stopped, by a runtime that answers:
         one that is away or does not answer in time may just not have told it yet."""
-        id_ = failure.status.id
         if isinstance(failure.error, RuntimeUnavailable | RuntimeTimeout):
             return False
-        if id_ not in self._refused:
-            _remember(self._refused, id_, trio.current_time())
-        return trio.current_time() - self._refused[id_] >= grace_seconds
+        return self._unfinished.refused_for(failure.status.id) >= grace_seconds
 
     def _is_down(self, pod: Pod, order: _Order) -> None:
-        self._said.pop(order.status.id, None)
-        self._refused.pop(order.status.id, None)
-        self._left.pop(order.status.id, None)
+        self._unfinished.is_down(order.status.id)
         self._probes.stopped(pod.metadata.uid, order.status.id)
 
     async def _in_time(self, grace_seconds: int, call: Callable[[], Awaitable[None]]) -> None:
         await in_time(self._bounds.runtime_call_seconds_max + grace_seconds, call)
-
-
-def _remember(notes: dict[str, T], container_id: str, note: T) -> None:
-    notes[container_id] = note
-    if len(notes) > CONTAINERS_REMEMBERED_MAX:
-        del notes[next(iter(notes))]
