@@ -34,6 +34,8 @@ from trikubelet.testing.scenario import SOURCES
 from trikubelet.testing.simulation import BOUNDS, FACTS, Life, Outcome, run_life
 
 if TYPE_CHECKING:
+    import random
+
     from trikubelet.app.cluster import Member
     from trikubelet.app.node import Node
     from trikubelet.testing.observer import Observer
@@ -110,9 +112,9 @@ class MemberLife(Life):
         self._note_weather()
         super()._new_weather()
 
-    def _end_agent(self) -> None:
+    def _agent_goes(self, chance: random.Random) -> None:
         self.cluster_witness.end()
-        super()._end_agent()
+        super()._agent_goes(chance)
 
     def _let_deleted_go(self) -> None:
         """Here the server does, when it is asked to."""

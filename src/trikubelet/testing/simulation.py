@@ -317,22 +317,24 @@ class Life(trio.abc.Instrument):
         self.image_troubles.hang = self.image_troubles.hangs.choice((0.0, 0.5))
 
     def _end_agent(self) -> None:
-        if self.observer is not None:
-            self.observer.end()
         self.world.note("** the agent is told to end")
-        self.kill_downtime = self.chance.choice((0.0, 0.5, 3.0))
+        self._agent_goes(self.chance)
         if self.runtime is not None and self.kills.random() < KILLED_SHARE:
             self.world.note("** and is killed at once")
             self.runtime.kill_caller()
-        self.agent_scope.cancel()
 
     def _kill_agent(self) -> None:
         if self.observer is not None and self.runtime is not None:
-            self.observer.end()
             self.world.note("** the agent is killed before it is answered")
-            self.kill_downtime = self.kills.choice((0.0, 0.5, 3.0))
+            self._agent_goes(self.kills)
             self.runtime.kill_caller()
-            self.agent_scope.cancel()
+
+    def _agent_goes(self, chance: random.Random) -> None:
+        """From now on it must do nothing. ``chance`` draws how long nobody follows it."""
+        if self.observer is not None:
+            self.observer.end()
+        self.kill_downtime = chance.choice((0.0, 0.5, 3.0))
+        self.agent_scope.cancel()
 
     def _publish(self, source: str | None) -> None:
         if source is not None and self.node is not None:
