@@ -33,7 +33,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 UID = "uid-mortal"
 DEATHS = 5
-NOTICED_SECONDS_MAX = 30.0
+NOTICED_SECONDS_MAX = 60.0
+HERALDED_SECONDS_MAX = 60.0
 ONE_LIST = Bounds(relist_period_seconds=3600)
 
 
@@ -107,9 +108,9 @@ class Mortal:
 
 @asynccontextmanager
 async def watched(
-    containerd: Containerd, bounds: Bounds, *, hints: bool = True
+    containerd: Containerd, bounds: Bounds, *, hints: bool = True, has_events: bool = False
 ) -> AsyncIterator[tuple[Mortal, Pleg, Witness]]:
-    """A pod, PLEG with its hints or without, and who knows of its lists."""
+    """A pod, PLEG with its hints or without, and who knows of its lists. ``has_events``: events are known to arrive."""
     cache = PodCache()
     wake: Gather[str] = Gather()
     died: Gather[str] = Gather()
@@ -126,14 +127,28 @@ async def watched(
             if hints:
                 nursery.start_soon(pleg.follow_events, Backoff(0.1, 1.0))
             await nursery.start(pleg.run)
-            await trio.sleep(0.5)  # the stream is open as soon as its request has arrived; nothing tells
+            if has_events:
+                await _until_events_arrive(pleg, runtime, containerd.cgroup_parent)
             sandbox_id = await runtime.run_sandbox(config)
             yield Mortal(runtime, cache, image.id, config, sandbox_id), pleg, runtime
             nursery.cancel_scope.cancel()
 
 
+async def _until_events_arrive(pleg: Pleg, runtime: CriRuntime, cgroup_parent: str) -> None:
+    """The stream is open once its request has arrived, which nothing tells but the first event that comes over it: run
+    sandboxes of another pod until one does."""
+    with trio.fail_after(HERALDED_SECONDS_MAX):
+        while not pleg.figures().events_received:
+            parent = f"{cgroup_parent}/uid-herald"
+            labels = {POD_UID: "uid-herald", POD_NAMESPACE: "mortal"}
+            herald = SandboxConfig("uid-herald", "herald", "mortal", 0, labels=labels, cgroup_parent=parent)
+            id_ = await runtime.run_sandbox(herald)
+            await runtime.stop_sandbox(id_)
+            await runtime.remove_sandbox(id_)
+
+
 async def test_starts_and_deaths_are_noticed_by_events_alone(containerd2: Containerd) -> None:
-    async with watched(containerd2, ONE_LIST) as (mortal, pleg, runtime):
+    async with watched(containerd2, ONE_LIST, has_events=True) as (mortal, pleg, runtime):
         lags = [await mortal.die(await mortal.start(number)) for number in range(DEATHS)]
         assert pleg.figures().has_reliable_events
         assert [] == pleg.laggards()
