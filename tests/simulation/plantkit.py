@@ -26,7 +26,7 @@ LIKELY = {
     "plant_a_jealous_agent": (149, 1),
     "plant_a_deaf_worker": (46, 175),
     "plant_a_kept_ghost": (76, 1),
-    "plant_a_homeless_container": (44,),
+    "plant_a_homeless_container": (189, 218),
     "plant_a_back_off_that_probes_evade": (631,),
     "plant_no_back_off": (25, 257),
     "plant_a_hasty_verdict": (1, 397),
@@ -51,7 +51,7 @@ LIKELY = {
     "plant_a_rash_report": (12,),
     "plant_greed": (59, 25),
     "plant_impatience": (57, 59),
-    "plant_amnesia": (3056, 3091),
+    "plant_amnesia": (433, 463),
 }
 """Seeds that have found a break, tried before all others, by the name of what plants it. What they find shifts with the
 code: then others are tried, and the test takes longer until it is told of a better one."""

@@ -3,6 +3,8 @@ and what follows from what several agents heard."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import trio
 
@@ -10,6 +12,9 @@ from shell.pods.shellkit import Bench
 from shell.test_probed_pods import command, http, probed
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.probe_truth import Answers, is_ready
+
+if TYPE_CHECKING:
+    from trio.testing import MockClock
 
 
 @pytest.mark.parametrize(
@@ -22,7 +27,7 @@ from trikubelet.testing.probe_truth import Answers, is_ready
     ],
 )
 async def test_a_question_that_was_given_up_is_no_answer(
-    words: str, lived_seconds: float, heard: list[tuple[str, bool]]
+    autojump_clock: MockClock, words: str, lived_seconds: float, heard: list[tuple[str, bool]]
 ) -> None:
     bench, given = Bench(), []
     bench.handlers = MemoryHandlers(bench.world, lambda _id, kind, well: given.append((kind, well)))

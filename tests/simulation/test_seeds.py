@@ -105,7 +105,7 @@ def test_the_driver_tells_how_many_seeds_held_and_replays_one(capsys: pytest.Cap
 
 def plant_nothing_waits(patch: pytest.MonkeyPatch) -> None:
     """An old observation is as good as a new one."""
-    patch.setattr(PodCache, "_is_newer", lambda *_: True)
+    patch.setattr(PodCache, "is_newer", lambda *_: True)
 
 
 def plant_the_terminating_return(patch: pytest.MonkeyPatch) -> None:

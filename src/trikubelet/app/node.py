@@ -303,7 +303,7 @@ def join(
         remains=remains,
         housekeeping=Housekeeping(desired, admission, workers, pleg, remains, bounds),
         garbage=GarbageCollection(
-            outside.runtime, pleg, desired, workers, outside.files, leftovers, events, this_node, bounds
+            outside.runtime, pleg, pleg, cache, desired, workers, outside.files, leftovers, events, this_node, bounds
         ),
         log_rotation=None
         if rules.logs is None

@@ -50,7 +50,7 @@ class PodCache:
         Raises what the pod's newest inspection raised, if that was begun after ``time`` as well.
         """
         await trio.lowlevel.checkpoint()
-        while not self._is_newer(uid, time):
+        while not self.is_newer(uid, time):
             await self._moved.setdefault(uid, trio.Event()).wait()
         entry = self._entries.get(uid)
         if entry is None:
@@ -59,7 +59,8 @@ class PodCache:
             raise entry.error
         return entry.observation
 
-    def _is_newer(self, uid: str, time: float) -> bool:
+    def is_newer(self, uid: str, time: float) -> bool:
+        """Whether the pod was observed after ``time``, or its inspection begun then failed."""
         entry = self._entries.get(uid)
         if entry is not None and entry.observation.observed_at > time:
             return True

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -86,7 +87,7 @@ class Pleg:
         self._telling = Telling(events, bounds.inspection_hung_seconds)
         self._inspections = Inspections(self._inspect, self._settle, self._as_listed, self._telling.look, bounds)
         self._events = EventHints(runtime, self._take_hint, self._dispatcher.end_rest)
-        self._acted_on: set[str] = set()  # their workers change them now, and ask to look at them when they have
+        self._acted_on: Counter[str] = Counter()  # how many change them now, and ask to look at them when they have
         # What was known of these pods at that instant may be wrong: to be inspected later than it, whatever lists say.
         self._reinspect: dict[str, float] = {}
         self._looked_since: set[str] = set()  # listed one by one in lists that began later than the full one under way
@@ -111,17 +112,19 @@ class Pleg:
 
     @contextmanager
     def acting_on(self, uid: str) -> Iterator[None]:
-        """The pod's worker changes the pod within it, and the pod is looked at when it has: see ``ports.Relister``."""
-        self._acted_on.add(uid)
+        """Somebody changes the pod within it, and the pod is looked at when he has: see ``ports.Relister``."""
+        self._acted_on[uid] += 1
         try:
             yield
         finally:
-            self._acted_on.discard(uid)
+            self._acted_on[uid] -= 1
+            if not self._acted_on[uid]:
+                del self._acted_on[uid]
             self.look_at(uid)
 
     def _take_hint(self, uid: str) -> None:
-        """Something happened to a pod. Where its worker is at it, that is mostly what the worker does, three events for
-        each start; the rest it could not act on before it is done, and is seen then."""
+        """Something happened to a pod. Where its worker or garbage collection is at it, that is mostly what they do,
+        three events for each start; the rest nobody could act on before they are done, and is seen then."""
         if uid in self._acted_on:
             self._news_at = trio.current_time()
         else:

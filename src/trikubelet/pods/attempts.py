@@ -109,9 +109,9 @@ class PodAttempts:
         await self._probes.beside(pod, live)
 
     async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
-        """What the runtime has of the pod, seen after ``since`` (an instant); ``soon``: ask for it rather than wait for
-        the next list. Raises the RuntimeCallError or TooSlowError of the pod's inspection."""
-        if soon:
+        """What the runtime has of the pod, seen after ``since`` (an instant); ``soon``: ask for it, unless it is known,
+        rather than wait for the next list. Raises the RuntimeCallError or TooSlowError of the pod's inspection."""
+        if soon and not self._cache.is_newer(uid, since):
             self._relister.look_at(uid)
         observed = await self._cache.newer_than(uid, since)
         return observed.without_earlier(self._earlier[uid]) if uid in self._earlier else observed

@@ -25,6 +25,7 @@ from trikubelet.kit.barrier import Barrier, words
 from trikubelet.kit.chores import Chores
 from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.every import Every
+from trikubelet.kit.instant import instant
 from trikubelet.model.errors import StillMounted
 from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeUnavailable
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from trikubelet.model.objects import ObjectRef
     from trikubelet.pods.desired import DesiredPods
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import Events, PodFiles, Runtime, RuntimePods
+    from trikubelet.ports import Events, PodCache, PodFiles, Relister, Runtime, RuntimePods
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,8 @@ class GarbageCollection:
         self,
         runtime: Runtime,
         runtime_pods: RuntimePods,
+        relister: Relister,
+        cache: PodCache,
         desired: DesiredPods,
         workers: PodWorkers,
         files: PodFiles,
@@ -65,6 +68,8 @@ class GarbageCollection:
     ) -> None:
         self._runtime = runtime
         self._runtime_pods = runtime_pods
+        self._relister = relister
+        self._cache = cache
         self._desired = desired
         self._workers = workers
         self._files = files
@@ -120,9 +125,11 @@ class GarbageCollection:
             self._chores.begin(uid, partial(self._collect_listed, uid))
 
     async def _collect_listed(self, uid: str) -> None:
-        """The pod as it is when its turn comes: there may be thousands."""
-        if (record := self._runtime_pods.pod(uid)) is not None:
-            await self._collect_from(record)
+        """The pod as it is when its turn comes: there may be thousands. It is over when a list has shown what became of
+        it, so that whoever is next for the pod does not remove the same again."""
+        if (record := self._runtime_pods.pod(uid)) is not None and await self._collect_from(record):
+            with self._told_once(f"see what is left of pod {uid}"), self._one_list():
+                await self._cache.newer_than(uid, instant())
 
     def _may_go(self, directory: str) -> bool:
         """Whether nobody needs the logs. To be asked again when their turn comes: a static pod may have come back."""
@@ -188,15 +195,21 @@ class GarbageCollection:
             log.warning("%s", told, exc_info=None if isinstance(error, _TROUBLES) else error)
             self._events.record(self._node, "Warning", "ContainerGCFailed", told)
 
-    async def _collect_from(self, record: PodRecord) -> None:
-        with self._told_once(f"look what is dead of pod {record.uid}"):
+    async def _collect_from(self, record: PodRecord) -> bool:
+        """Whether there was something to remove."""
+        uid = record.uid
+        with self._told_once(f"look what is dead of pod {uid}"):
             found = garbage.collect([record], self._workers.should_content_be_removed)
-            for container_id in found.containers:
-                await self._remove_container(container_id)
-                self._chores.goes_on(record.uid)
-            for sandbox_id in found.sandboxes:
-                await self._remove_sandbox(sandbox_id)
-                self._chores.goes_on(record.uid)
+            if not found.containers and not found.sandboxes:
+                return False
+            with self._relister.acting_on(uid):
+                for container_id in found.containers:
+                    await self._remove_container(container_id)
+                    self._chores.goes_on(uid)
+                for sandbox_id in found.sandboxes:
+                    await self._remove_sandbox(sandbox_id)
+                    self._chores.goes_on(uid)
+        return True
 
     async def _remove_container(self, container_id: str) -> None:
         log_path = ""

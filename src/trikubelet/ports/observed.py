@@ -21,6 +21,11 @@ class PodCache(Protocol):
         """What is known now; an empty observation for an unknown pod."""
         ...
 
+    def is_newer(self, uid: str, time: float) -> bool:
+        """Whether the pod was observed, or its inspection failed, after ``time`` (Trio's clock): ``newer_than`` would
+        not wait."""
+        ...
+
     async def newer_than(self, uid: str, time: float) -> PodObservation:
         """Wait until the pod was observed after ``time`` (Trio's clock). Raises what its inspection raised."""
         ...

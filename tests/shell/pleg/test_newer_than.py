@@ -242,8 +242,8 @@ class Rash(PodCache):
 class Lenient(PodCache):
     """Takes an observation begun just before for a newer one."""
 
-    def _is_newer(self, uid: str, time: float) -> bool:
-        return super()._is_newer(uid, time - 0.3)
+    def is_newer(self, uid: str, time: float) -> bool:
+        return super().is_newer(uid, time - 0.3)
 
 
 class Silent(PodCache):
