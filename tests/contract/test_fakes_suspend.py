@@ -26,9 +26,10 @@ from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_api import MemoryApi
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.memory_host import MemoryContainerLogs, MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
+from trikubelet.testing.memory_images import MemoryImages
 from trikubelet.testing.memory_plugins import MemoryDriver, MemoryPlugins
 from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
-from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
+from trikubelet.testing.memory_runtime import MemoryRuntime
 from trikubelet.testing.world import World, wall_ns
 
 if TYPE_CHECKING:

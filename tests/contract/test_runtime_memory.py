@@ -6,7 +6,8 @@ import pytest
 from trio.testing import MockClock
 
 from contract.runtime_suite import RuntimeContract, Subject
-from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
+from trikubelet.testing.memory_images import MemoryImages
+from trikubelet.testing.memory_runtime import MemoryRuntime
 from trikubelet.testing.world import World
 
 

@@ -28,8 +28,9 @@ from trikubelet.testing.memory_host import (
     MemoryVolumes,
     VirtualClock,
 )
+from trikubelet.testing.memory_images import MemoryImages
 from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
-from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
+from trikubelet.testing.memory_runtime import MemoryRuntime
 from trikubelet.testing.world import World
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from trikubelet.model.registry import Login
 from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds, Troubles
-from trikubelet.testing.memory_runtime import MemoryImages
+from trikubelet.testing.memory_images import MemoryImages
 
 if TYPE_CHECKING:
     from trio.testing import MockClock

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.testing.chance import NO_TROUBLE, ImageTroubles
-from trikubelet.testing.memory_runtime import MemoryImages
+from trikubelet.testing.memory_images import MemoryImages
 
 if TYPE_CHECKING:
     from trio.testing import MockClock

@@ -12,7 +12,6 @@ trace, it tells one line per decision and call.
 
 from __future__ import annotations
 
-import logging
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -29,6 +28,7 @@ from trikubelet.images.puller import PullRules
 from trikubelet.model.bounds import Bounds
 from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing import truth
+from trikubelet.testing.bug_reports import errors_blamed
 from trikubelet.testing.chance import NO_TROUBLE, ImageTroubles, Odds, Troubles, VolumeTroubles
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.memory_host import (
@@ -38,11 +38,13 @@ from trikubelet.testing.memory_host import (
     MemoryVolumes,
     VirtualClock,
 )
+from trikubelet.testing.memory_images import MemoryImages
 from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
-from trikubelet.testing.memory_runtime import MemoryImages, MemoryRuntime
-from trikubelet.testing.observer import STOPS, Observer
+from trikubelet.testing.memory_runtime import MemoryRuntime
+from trikubelet.testing.observer import Observer
 from trikubelet.testing.scenario import SOURCES, Scenario, Wanted
 from trikubelet.testing.settings import Settings
+from trikubelet.testing.weather import weather_of_calls, weather_of_volumes
 from trikubelet.testing.witness import Witness
 from trikubelet.testing.world import World
 
@@ -65,8 +67,6 @@ BOUNDS = Bounds(
 AMOUNTS = {"cpu": 4000, "memory": 1 << 33, "pods": 110}
 FACTS = NodeFacts("n", ("192.0.2.1",), 1 << 33, capacity=AMOUNTS, allocatable=AMOUNTS)
 LIMITS = BackoffLimits(first_seconds=1.0, seconds_max=4.0)
-LISTS = frozenset({"ListPodSandbox", "ListContainers"})
-INSPECTIONS = frozenset({"PodSandboxStatus", "ContainerStatus"})
 CONVERGE_SECONDS_MAX = 90.0
 """From calm to order: a hung call, an image back-off of 20 s, a grace, a garbage pass, and some retries in between."""
 STAYS_SECONDS = 3.0
@@ -108,38 +108,14 @@ def run_life(life: Life) -> Outcome:
     # reproducible runs; there is no public way.
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]  # Final for all but these
     trio._core._run._r.seed(life.seed)
-    handler = _BugReports(life)
-    logger = logging.getLogger("trikubelet")
-    level, spreads = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO if life.world.keeps_trace else logging.ERROR)
-    logger.propagate = False
-    try:
+    with errors_blamed(life.world, life.witness):
         return trio.run(life.live, clock=trio.testing.MockClock(autojump_threshold=0), instruments=[life])
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = spreads
 
 
 class LiveIt(Protocol):
     """How a seed's life is lived."""
 
     def __call__(self, seed: int, *, trace: bool = False) -> Outcome: ...
-
-
-class _BugReports(logging.Handler):
-    """An agent that logs an error has met a bug of its own; in a trace every line it logs is kept."""
-
-    def __init__(self, life: Life) -> None:
-        super().__init__()
-        self._life = life
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._life.world.note(f"   {record.getMessage()}")
-        if record.levelno >= logging.ERROR:
-            cause = record.exc_info[1] if record.exc_info else None
-            self._life.witness.blame(f"{record.getMessage()}: {cause!r}")
 
 
 class Life(trio.abc.Instrument):
@@ -280,7 +256,7 @@ class Life(trio.abc.Instrument):
     def _happen(self) -> None:
         """Let one thing happen."""
         if self.runtime is not None and self.kills.random() < KILLED_MAKING_SHARE:
-            self.runtime.at_effect[self.kills.choice(MAKING)] = self._kill_agent
+            self.runtime.caller.at_effect[self.kills.choice(MAKING)] = self._kill_agent
         draw = self.chance.random()
         if draw < 0.12:
             self._end_agent()
@@ -294,23 +270,9 @@ class Life(trio.abc.Instrument):
 
     def _new_weather(self) -> None:
         """What calls have to suffer for a while."""
-        slow = self.chance.choice((0.001, 0.01, 0.1, 0.4))
-        weather = self.chance.choice(
-            (
-                Odds(slow),
-                Odds(slow, error=0.1, lost_answer=0.1),
-                Odds(slow, error=0.05, lost_answer=0.05, hang=0.03),
-                Odds(slow, error=1.0),
-                Odds(slow, lost_event=0.5, lost_stream=0.1),
-                Odds(2.0, error=0.3, only=LISTS, lost_event=0.1),
-                Odds(slow, error=0.5, hang=0.2, only=INSPECTIONS),
-                Odds(slow, error=0.5, only=STOPS),
-            )
-        )
+        slow, weather = weather_of_calls(self.chance)
         # Slow to the point of hanging, back when it is too late; drawn apart, so that the other troubles stay.
-        self.volume_troubles.odds = self.volume_troubles.chance.choice(
-            (Odds(slow), Odds(slow, error=0.3), Odds(slow, error=1.0), Odds(8.0, error=0.1))
-        )
+        self.volume_troubles.odds = weather_of_volumes(self.volume_troubles.chance, slow)
         self.world.note(f"** weather: {weather}, at the volumes: {self.volume_troubles.odds}")
         self.runtime_troubles.odds = weather
         self.image_troubles.odds = Odds(slow, error=min(weather.error, 0.2))
@@ -321,13 +283,13 @@ class Life(trio.abc.Instrument):
         self._agent_goes(self.chance)
         if self.runtime is not None and self.kills.random() < KILLED_SHARE:
             self.world.note("** and is killed at once")
-            self.runtime.kill_caller()
+            self.runtime.caller.kill()
 
     def _kill_agent(self) -> None:
         if self.observer is not None and self.runtime is not None:
             self.world.note("** the agent is killed before it is answered")
             self._agent_goes(self.kills)
-            self.runtime.kill_caller()
+            self.runtime.caller.kill()
 
     def _agent_goes(self, chance: random.Random) -> None:
         """From now on it must do nothing. ``chance`` draws how long nobody follows it."""
@@ -356,7 +318,7 @@ class Life(trio.abc.Instrument):
         self.runtime_troubles.odds = self.image_troubles.odds = self.volume_troubles.odds = Odds(0.001)
         self.image_troubles.end_hangs()
         if self.runtime is not None:
-            self.runtime.at_effect.clear()  # who was to be killed at something that has not happened yet
+            self.runtime.caller.at_effect.clear()  # who was to be killed at something that has not happened yet
         self._publish(self.settings.calm())
 
     # ---- the end ----

@@ -242,12 +242,13 @@ class World:
         self.note(f"start {container_id} {sandbox.name}/{container.status.name}")
         self._tell(sandbox.uid, container_id)
 
-    def give_start_up(self, container_id: str) -> None:
+    def roll_back_start(self, container_id: str) -> None:
         """The start that was just made is taken back, because whoever asked for it is gone: what containerd then shows
         is a container that ended without ever having run (see ``cri.from_wire``)."""
         container = self.containers.get(container_id)
         if container is None or container.run is None:
             return
+        self.note(f"   the start of {container_id} is taken back")
         self.runs[self.uids[container_id], container.status.name].remove(container.run)
         container.run = container.ends_at = None
         container.status = replace(

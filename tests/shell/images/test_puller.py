@@ -22,8 +22,8 @@ from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeTimeout, Runt
 from trikubelet.pods.objects import ManifestObjects
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import VirtualClock
+from trikubelet.testing.memory_images import MemoryImages
 from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
-from trikubelet.testing.memory_runtime import MemoryImages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -11,8 +11,8 @@ from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.images.rights import PullRights
 from trikubelet.model.registry import Credential, Login, SecretOwner
 from trikubelet.testing.memory_host import VirtualClock
+from trikubelet.testing.memory_images import MemoryImages
 from trikubelet.testing.memory_pulls import MemoryPullRecords
-from trikubelet.testing.memory_runtime import MemoryImages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,80 @@
+"""Who calls a runtime in memory: an agent, which may be killed in the middle of a call.
+
+check_lives ─► asks ─► the call has its effect ─► is_answered
+               killed: it has none           └──► killed: it has, or it is taken back
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.model.runtime_errors import RuntimeUnavailable
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+
+    from trikubelet.testing.chance import Troubles
+
+KILLED = "whoever asked has been killed"
+TAKEN_BACK_SHARE = 0.5
+"""Of the calls whose caller is killed between their effect and their answer, where the runtime can take it back."""
+
+
+class Caller:
+    """Owns which calls of an agent are under way, and whether it has been killed."""
+
+    def __init__(self, troubles: Troubles, chance: random.Random) -> None:
+        self._troubles = troubles
+        self._chance = chance
+        self._under_way: dict[trio.CancelScope, None] = {}  # in a set they would have another order in each process
+        self._is_killed = False
+        self.at_effect: dict[str, Callable[[], None]] = {}
+        """What happens once, when the next call of that name has had its effect and is not answered."""
+
+    def kill(self) -> None:
+        """The agent is killed: of no call under way does it hear the end, and it makes no other."""
+        self._is_killed = True
+        for call in self._under_way:
+            call.cancel()
+
+    async def check_lives(self) -> None:
+        """Raises RuntimeUnavailable once it was killed."""
+        if self._is_killed:
+            await trio.lowlevel.checkpoint()
+            raise RuntimeUnavailable(KILLED)
+
+    async def asks(self, call: str, *, may_hang: bool) -> None:
+        """The way there."""
+        with self.until_killed():
+            await self._troubles.before(call, may_hang=may_hang)
+
+    async def is_answered(self, call: str, undo: Callable[[], None] | None = None) -> None:
+        """The way back. A runtime that notices that whoever asked is gone may ``undo`` what it has done, as containerd
+        does; one that gives a call up settles it first."""
+        if (meet := self.at_effect.pop(call, None)) is not None:
+            meet()
+        try:
+            with self.until_killed():
+                await self._troubles.after(call)
+        except (trio.Cancelled, RuntimeUnavailable):
+            if undo is not None and self._is_killed and self._chance.random() < TAKEN_BACK_SHARE:
+                undo()
+            raise
+
+    @contextmanager
+    def until_killed(self) -> Iterator[None]:
+        """Raises RuntimeUnavailable out of the block when the agent is killed."""
+        with trio.CancelScope() as call:
+            if self._is_killed:
+                call.cancel()
+            self._under_way[call] = None
+            try:
+                yield
+            finally:
+                del self._under_way[call]
+        if call.cancelled_caught:
+            raise RuntimeUnavailable(KILLED)

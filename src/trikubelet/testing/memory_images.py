@@ -1,0 +1,68 @@
+"""An image service in memory (``ports.Images``), with troubles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.model.runtime import ImageInfo
+from trikubelet.model.runtime_errors import NotFound, RuntimeFailure
+from trikubelet.model.usage import FsUsage, ImageStore, ImageStores
+from trikubelet.testing.chance import Troubles
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from trikubelet.model.registry import Login
+    from trikubelet.model.runtime_config import SandboxConfig
+
+
+class MemoryImages:
+    """An image service in memory: it has what it is given, and can pull what its registry has. ``private``: images
+    that only certain logins may pull. ``pulls`` and ``logins`` are what it was asked for, call by call."""
+
+    def __init__(
+        self,
+        present: Sequence[str] = (),
+        registry: Sequence[str] = (),
+        troubles: Troubles | None = None,
+        private: Mapping[str, Collection[Login]] | None = None,
+    ) -> None:
+        self._present = set(present)
+        self._registry = set(registry)
+        self._private = private or {}
+        self._troubles = troubles or Troubles()
+        self.pulls: list[str] = []
+        self.logins: list[Login | None] = []
+
+    async def image_status(self, image: str) -> ImageInfo | None:
+        """The image, or None."""
+        await self._troubles.before("ImageStatus")
+        return ImageInfo(f"sha256:{image}", (image,), size_bytes=1000) if image in self._present else None
+
+    async def pull_image(self, image: str, sandbox: SandboxConfig | None = None, login: Login | None = None) -> str:
+        """Pull an image; its reference. Raises NotFound, and RuntimeFailure for a login that will not do."""
+        await self._troubles.before("PullImage")
+        self.pulls.append(image)
+        self.logins.append(login)
+        if image in self._private and login not in self._private[image]:
+            raise RuntimeFailure(f"{image}: {'insufficient_scope' if login else 'no basic auth credentials'}")
+        if image not in self._registry and image not in self._private:
+            raise NotFound(f"{image}: not found")
+        self._present.add(image)
+        return f"sha256:{image}"
+
+    async def list_images(self) -> Sequence[ImageInfo]:
+        """Every image on the node."""
+        await self._troubles.before("ListImages")
+        return [ImageInfo(f"sha256:{image}", (image,), size_bytes=1000) for image in sorted(self._present)]
+
+    async def remove_image(self, image: str) -> None:
+        """Remove an image."""
+        await self._troubles.before("RemoveImage")
+        self._present.discard(image)
+
+    async def stores(self) -> ImageStores:
+        """One place for everything."""
+        await self._troubles.before("ImageFsInfo")
+        store = ImageStore("/", FsUsage(0, 1000 * len(self._present), len(self._present)))
+        return ImageStores((store,), (store,))
