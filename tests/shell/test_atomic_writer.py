@@ -153,6 +153,17 @@ def test_what_is_in_force_is_never_followed_out_of_the_volume(tmp_path: Path, le
     assert ["..data", "a"] == sorted(n for n in os.listdir(volume) if not STAMP.fullmatch(n))
 
 
+def test_a_file_without_end_left_in_the_place_of_one_is_not_read_but_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, files(a="1"), None)
+    os.truncate(tmp_path / "a", 1 << 40)  # sparse: reading it whole would take all memory
+    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("a file was read whole"))
+
+    assert write(tmp_path, files(a="1"), None)
+    assert 1 == (tmp_path / "a").stat().st_size
+
+
 def test_a_file_damaged_on_the_disk_is_mended(tmp_path: Path) -> None:
     write(tmp_path, files(a="1", b="2"), None)
     (tmp_path / "a").unlink()

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trikubelet.core.containers.volume_files import path_problem
+from trikubelet.host.plain_file import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,7 @@ def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> b
             raise ValueError(f"{above} cannot be a file and the directory of {path}")
     wanted = {path: _Told.of(file, group) for path, file in files.items()}
     current = _current(volume)
-    changed = current is None or _held(volume / current) != wanted
+    changed = current is None or not _holds(volume / current, wanted)
     if changed:
         _tidy(volume, current)  # what was left takes room that may be wanted now
         current = _write_new(volume, wanted, group)
@@ -87,17 +88,28 @@ def _current(volume: Path) -> str | None:
     return name if is_ours and name != ".." else None
 
 
-def _held(directory: Path) -> dict[str, _Told]:
-    """Every file below the directory. What is no regular file holds nothing, which is never as it should be."""
-    held = {}
+def _holds(directory: Path, wanted: Mapping[str, _Told]) -> bool:
+    """Whether these files, and no others, are below the directory."""
+    missing = set(wanted)
     for where, _, names in os.walk(directory):
         for name in names:
             file = Path(where, name)
-            said = file.lstat()
-            mode = stat.S_IMODE(said.st_mode) if stat.S_ISREG(said.st_mode) else -1
-            content = file.read_bytes() if mode >= 0 else b""
-            held[str(file.relative_to(directory))] = _Told(content, mode, said.st_uid, said.st_gid)
-    return held
+            path = str(file.relative_to(directory))
+            if path not in wanted or not _is(file, wanted[path]):
+                return False
+            missing.discard(path)
+    return not missing
+
+
+def _is(file: Path, wanted: _Told) -> bool:
+    """What is no regular file never is as wanted. No more is read than is wanted: a container that is privileged can
+    write here, for all that its mount is read-only, and there is no end to what it may leave."""
+    said = file.lstat()
+    there = (stat.S_IMODE(said.st_mode), said.st_uid, said.st_gid, said.st_size)
+    if not stat.S_ISREG(said.st_mode) or there != (wanted.mode, wanted.owner, wanted.group, len(wanted.content)):
+        return False
+    with open_plain(str(file), follows_links=False) as opened:
+        return opened.read(len(wanted.content) + 1) == wanted.content
 
 
 def _write_new(volume: Path, files: Mapping[str, _Told], group: int | None) -> str:
