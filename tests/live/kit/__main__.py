@@ -1,7 +1,8 @@
 """The kit by hand: ``python -m live.kit run 2`` keeps a containerd up until Enter, ``run crio`` a CRI-O, ``cluster`` a
 control plane; ``record`` asks one what tests/recorded keeps, ``conformance`` runs upstream's own tests on a cluster.
 
-For a developer who wants to look into one while an agent talks to it; ``sweep`` tidies what runtimes left behind.
+For a developer who wants to look into one while an agent talks to it; ``sweep`` tidies what test runs left behind that
+were killed, and ``sweep --expect-nothing`` fails when there was anything, for whoever ends a run that was not.
 ``docs/live-tests.md`` shows how.
 """
 
@@ -21,8 +22,9 @@ def main(words: list[str]) -> int:
     """Carries out one command line; the exit code is returned."""
     match words:
         case ["sweep"]:
-            for swept in instance.sweep_abandoned():
-                print(f"swept {swept.name}")
+            sweep()
+        case ["sweep", "--expect-nothing"]:
+            return 1 if sweep() else 0
         case ["run", "1"]:
             run(Containerd(*distribution()))
         case ["run", "2"]:
@@ -37,10 +39,18 @@ def main(words: list[str]) -> int:
         case ["conformance", *focus] if len(focus) <= 1:
             return 0 if conformance.record(*focus) else 1
         case _:
-            known = ("run 1|2|crio", "cluster", "record", "conformance [PATTERN]", "sweep")
+            known = ("run 1|2|crio", "cluster", "record", "conformance [PATTERN]", "sweep [--expect-nothing]")
             print(f"python -m live.kit {'   or   '.join(known)}", file=sys.stderr)
             return 2
     return 0
+
+
+def sweep() -> list[str]:
+    """Takes away what nobody owns any more, and tells of it line by line; the names are returned."""
+    swept = [one.name for one in instance.sweep_abandoned()]
+    for name in swept:
+        print(f"swept {name}", flush=True)
+    return swept
 
 
 def run(daemon: Daemon) -> None:
@@ -62,7 +72,8 @@ def cluster() -> None:
         sys.stdin.readline()
 
 
-try:
-    sys.exit(main(sys.argv[1:]))
-except places.NotInstalled as missing:
-    sys.exit(str(missing))
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (places.NotInstalled, TimeoutError) as told:
+        sys.exit(str(told))

@@ -41,6 +41,10 @@ HIDDEN = tuple(
 _CGROUPS = Path("/sys/fs/cgroup")
 _KILL_SECONDS_MAX = 60.0
 
+ALONE_SECONDS_MAX = 240.0
+"""For whoever claims or gives back just now. To give one back takes seconds, and where it will not go two minutes."""
+_ALONE_LOOK_SECONDS = 0.05
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -129,14 +133,38 @@ def _give_back(instance: Instance) -> None:
 @contextmanager
 def _alone() -> Iterator[None]:
     """While nobody else claims or gives back: two test processes would remove the same bridge, or one would take away
-    the rules that another has just found. They share the directory above `BASE`, which itself comes and goes. Waits
-    for as long as the other one takes; a killed one holds nothing."""
+    the rules that another has just found. They share the directory above `BASE`, which itself comes and goes. A killed
+    one holds nothing. Raises TimeoutError, naming who holds it, when that takes too long: the sweep that ends a run
+    must end itself."""
     directory = os.open(BASE.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
+        deadline = time.monotonic() + ALONE_SECONDS_MAX
+        while not _locked(directory):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{BASE.parent} is held by {_holder(directory)} after {ALONE_SECONDS_MAX:g} s")
+            time.sleep(_ALONE_LOOK_SECONDS)
         yield
     finally:
         os.close(directory)
+
+
+def _locked(directory: int) -> bool:
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(directory: int) -> str:
+    """Who has the lock, in words. The kernel's list has: number, FLOCK, ADVISORY, WRITE, pid, device:…:inode, …; those
+    that wait have an arrow more."""
+    inode = str(os.fstat(directory).st_ino)
+    with suppress(OSError, IndexError, ValueError):
+        for words in map(str.split, Path("/proc/locks").read_text().splitlines()):
+            if words[1] == "FLOCK" and words[5].rpartition(":")[2] == inode:
+                return f"process {words[4]} ({_command(int(words[4]))})"
+    return "a process that cannot be told"
 
 
 def leftovers(instance: Instance) -> list[str]:
