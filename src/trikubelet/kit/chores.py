@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.kit.background import BackgroundTasks
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -28,13 +30,11 @@ class Chores:
         self._hung_seconds = hung_seconds
         self._waiting: OrderedDict[str, Callable[[], Awaitable[object]]] = OrderedDict()
         self._under_way: dict[str, trio.CancelScope] = {}  # each ends when the place is given back
-        self._nursery: trio.Nursery | None = None
+        self._tasks = BackgroundTasks()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Do what is begun, until cancelled. Started: chores may be begun."""
-        async with trio.open_nursery() as self._nursery:
-            task_status.started()
-            await trio.sleep_forever()
+        await self._tasks.run(task_status=task_status)
 
     def begin(self, name: str, chore: Callable[[], Awaitable[object]]) -> None:
         """Do the chore when there is a place; in place of one of the name that still waits. Never blocks. What a chore
@@ -55,11 +55,10 @@ class Chores:
         return len(self._under_way.keys() | self._waiting.keys())
 
     def _fill_places(self) -> None:
-        assert self._nursery is not None, "nobody does chores yet"
         while self._free > 0 and (name := self._next()) is not None:
             self._free -= 1
             self._under_way[name] = held = trio.CancelScope(deadline=trio.current_time() + self._hung_seconds)
-            self._nursery.start_soon(self._do, name, self._waiting.pop(name), held)
+            self._tasks.start_soon(self._do, name, self._waiting.pop(name), held)
 
     def _next(self) -> str | None:
         return next((name for name in self._waiting if name not in self._under_way), None)

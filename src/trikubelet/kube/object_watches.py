@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import trio
 
+from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kube.informer import Informer
 from trikubelet.model import k8s
 from trikubelet.model.api import Selection
@@ -69,13 +70,11 @@ class ObjectWatches(Generic[T]):
         self._outage = outage
         self._chance = chance
         self._watches: dict[Key, _Watch[T]] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks = BackgroundTasks()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the watches' nursery open until cancelled."""
-        async with trio.open_nursery() as self._nursery:
-            task_status.started()
-            await trio.sleep_forever()
+        await self._tasks.run(task_status=task_status)
 
     async def get(self, uid: str, namespace: str, name: str) -> T | None:
         """The object, needed by the pod of that UID from now on; None where there is none. Raises ObjectUnavailable
@@ -106,7 +105,6 @@ class ObjectWatches(Generic[T]):
                 del self._watches[key]
 
     def _begin(self, key: Key) -> _Watch[T]:
-        assert self._nursery is not None, "an object is asked for before the watches run"
         selection = Selection(namespace=key[0], fields=f"metadata.name={key[1]}")
         watch = _Watch(Informer(self._api, self._resource, selection, self._decode, self._outage, self._chance))
 
@@ -118,7 +116,7 @@ class ObjectWatches(Generic[T]):
 
         watch.informer.tell(changed)
         self._watches[key] = watch
-        self._nursery.start_soon(watch.run)
+        self._tasks.start_soon(watch.run)
         return watch
 
     def _decode(self, raw: bytes) -> T:

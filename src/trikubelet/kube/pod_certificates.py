@@ -24,6 +24,7 @@ import trio
 
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_certificate import Issued, Refused, Request, outcome
+from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.kube.informer import Informer
 from trikubelet.model.api import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS, Selection
@@ -119,13 +120,11 @@ class PodCertificates:
         self._held: dict[_Key, _Held] = {}
         self._informer: Informer[Request] | None = None
         self._scope = trio.CancelScope()
-        self._nursery: trio.Nursery | None = None
+        self._tasks = BackgroundTasks()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the watch's nursery open until cancelled."""
-        async with trio.open_nursery() as self._nursery:
-            task_status.started()
-            await trio.sleep_forever()
+        await self._tasks.run(task_status=task_status)
 
     async def get(self, pod: Pod, source: PodCertificateProjection) -> PodCertificate:
         """A certificate that need not be refreshed yet, or the last one while the next is waited for. Only who begins a
@@ -210,7 +209,6 @@ class PodCertificates:
         """Begin to watch, unless that is done."""
         if self._informer is not None:
             return
-        assert self._nursery is not None, "certificates are asked for before the watch runs"
         node = self._node()
         if node is None:
             return
@@ -218,7 +216,7 @@ class PodCertificates:
         made = Informer(self._watches, POD_CERTIFICATE_REQUESTS, mine, _decode, self._outage, self._chance)
         made.tell(self._changed)
         self._informer, self._scope = made, trio.CancelScope()
-        self._nursery.start_soon(_until_cancelled, made, self._scope)
+        self._tasks.start_soon(_until_cancelled, made, self._scope)
 
     def _changed(self, places: Collection[Key]) -> None:
         answered = set()

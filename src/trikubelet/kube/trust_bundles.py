@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kube.informer import Informer
 from trikubelet.model import k8s
 from trikubelet.model.api import CLUSTER_TRUST_BUNDLES, Selection
@@ -41,13 +42,11 @@ class TrustBundles:
         self._asking: set[str] = set()
         self._informer: Informer[k8s.ClusterTrustBundle] | None = None
         self._scope = trio.CancelScope()
-        self._nursery: trio.Nursery | None = None
+        self._tasks = BackgroundTasks()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the watch's nursery open until cancelled."""
-        async with trio.open_nursery() as self._nursery:
-            task_status.started()
-            await trio.sleep_forever()
+        await self._tasks.run(task_status=task_status)
 
     async def get(self, uid: str) -> Collection[k8s.ClusterTrustBundle]:
         """All there are, needed by the pod of that UID from now on. Raises ObjectUnavailable where the server does not
@@ -75,11 +74,10 @@ class TrustBundles:
             self._informer = None
 
     def _begin(self) -> Informer[k8s.ClusterTrustBundle]:
-        assert self._nursery is not None, "trust anchors are asked for before the watch runs"
         made = Informer(self._api, CLUSTER_TRUST_BUNDLES, Selection(), _decode, self._outage, self._chance)
         made.tell(self._changed)
         self._informer, self._scope = made, trio.CancelScope()
-        self._nursery.start_soon(self._follow, made, self._scope)
+        self._tasks.start_soon(self._follow, made, self._scope)
         return made
 
     async def _follow(self, informer: Informer[k8s.ClusterTrustBundle], scope: trio.CancelScope) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
+from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.distribution import Distribution
 from trikubelet.kit.every import Every
 from trikubelet.model.runtime_errors import RuntimeCallError
@@ -87,7 +88,7 @@ class Inspections:
         self._running: dict[str, _Inspection] = {}
         self._hung_count = 0
         self._failing: dict[str, Laggard] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks = BackgroundTasks()
         self.seconds = Distribution()
         """How long inspections took, from their place to their end, whatever that was."""
 
@@ -148,7 +149,7 @@ class Inspections:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Make inspections until cancelled. Started: what is added is begun."""
-        async with trio.open_nursery() as self._nursery:
+        async with self._tasks.held():
             task_status.started()
             async for now in Every(CHECK_SECONDS):
                 for running in self._running.values():
@@ -159,13 +160,12 @@ class Inspections:
                 self._tell(now, self._out_of_sight())
 
     def _fill_places(self) -> None:
-        assert self._nursery is not None
         while self._waiting and len(self._running) - self._hung_count < self._bounds.inspections_max:
             uid, waiting = self._waiting.popitem(last=False)
             inspection = waiting or _Inspection(self._as_listed(uid))
             inspection.since = trio.current_time()
             self._running[uid] = inspection
-            self._nursery.start_soon(self._make, uid, inspection)
+            self._tasks.start_soon(self._make, uid, inspection)
 
     async def _make(self, uid: str, running: _Inspection) -> None:
         found: PodObservation | Exception

@@ -22,6 +22,7 @@ import trio
 from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
 from trikubelet.core.names import full_name, is_static, object_ref
+from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.instant import instant
 from trikubelet.pods.worker import PodWorker
 
@@ -61,7 +62,7 @@ class PodWorkers:
         self._chance = chance
         self._workers: dict[str, PodWorker] = {}
         self._turns: dict[str, deque[tuple[PodWorker, trio.Event]]] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks = BackgroundTasks()
         self._synced = False
         self._wanted: Collection[str] = ()
         self._figures = figures
@@ -70,9 +71,7 @@ class PodWorkers:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the pods nursery open until cancelled. Cancelling it stops no container."""
-        async with trio.open_nursery() as self._nursery:
-            task_status.started()
-            await trio.sleep_forever()
+        await self._tasks.run(task_status=task_status)
 
     # ---- requests ----
 
@@ -158,7 +157,6 @@ class PodWorkers:
     # ---- the tasks ----
 
     def _begin(self, pod: Pod, state: lifecycle.State, leaving: Sequence[PodWorker] = ()) -> None:
-        assert self._nursery is not None, "a pod before the pods nursery is open"
         # Where something of it exists, an earlier agent started it. It can only end by being stopped, and what is there
         # must be seen as it is now.
         since = instant() if isinstance(state, Syncing) else -math.inf
@@ -171,7 +169,7 @@ class PodWorkers:
             self._offer_turns(full_name(pod))
         else:
             turn.set()
-        self._nursery.start_soon(self._live, worker, turn, leaving)
+        self._tasks.start_soon(self._live, worker, turn, leaving)
 
     def _note_beginning(self, pod: Pod, state: lifecycle.State) -> None:
         if isinstance(state, Starting | Syncing):

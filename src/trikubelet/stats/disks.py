@@ -24,6 +24,7 @@ import trio
 from trikubelet.core.claims import claim_of
 from trikubelet.core.names import all_containers, log_directory_name
 from trikubelet.core.stats.assembly import Disk
+from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.csi import DriverFailed
 from trikubelet.model.look import VolumeUsed
@@ -90,17 +91,14 @@ class Disks:
         self._pods: dict[str, k8s.Pod] = {}
         self._busy: set[str] = set()
         self._news = trio.lowlevel.ParkingLot()
-        self._nursery: trio.Nursery | None = None
+        self._tasks = BackgroundTasks()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the measurements under way, until cancelled."""
-        async with trio.open_nursery() as self._nursery:
-            task_status.started()
-            await trio.sleep_forever()
+        await self._tasks.run(task_status=task_status)
 
     async def measure(self, pods: Sequence[k8s.Pod]) -> None:
         """Bring what is known of these pods up to date, as far as that is quickly done. Others are forgotten."""
-        assert self._nursery is not None, "run was not started"
         now = trio.current_time()
         self._pods = {pod.metadata.uid: pod for pod in pods}
         pieces = {piece.key: piece for pod in pods for piece in self._pieces(pod)}
@@ -109,10 +107,10 @@ class Disks:
         due = [piece for key, piece in pieces.items() if self._is_due(key, now)]
         self._busy |= {piece.key for piece in due}
         for remote in (piece for piece in due if piece.is_remote):
-            self._nursery.start_soon(self._ask, remote)
+            self._tasks.start_soon(self._ask, remote)
         local = [piece for piece in due if not piece.is_remote]
         for at in range(0, len(local), TOGETHER_MAX):
-            self._nursery.start_soon(self._measure, self._local, local[at : at + TOGETHER_MAX])
+            self._tasks.start_soon(self._measure, self._local, local[at : at + TOGETHER_MAX])
         with trio.move_on_after(WAIT_SECONDS_MAX):
             while new & self._busy:
                 await self._news.park()

@@ -25,6 +25,7 @@ import trio
 
 from trikubelet.core import growth
 from trikubelet.core.names import object_ref
+from trikubelet.kit.background import BackgroundTasks
 from trikubelet.model.csi import Capability, DriverFailed, Expand
 from trikubelet.model.errors import ObjectUnavailable
 from trikubelet.model.objects import ObjectRef
@@ -89,24 +90,21 @@ class Growing:
         self._is_ready = is_ready
         self._asking = trio.CapacityLimiter(LOOKS_ASKING_MAX)
         self._seen: dict[tuple[str, str], _Seen] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks = BackgroundTasks()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the looks under way, until cancelled."""
-        async with trio.open_nursery() as self._nursery:
-            task_status.started()
-            await trio.sleep_forever()
+        await self._tasks.run(task_status=task_status)
 
     def look(self, pod: Pod, volume: Volume, published: Publish) -> None:
         """Soon see whether the volume behind a claim has grown, unless that was looked at just now."""
-        assert self._nursery is not None, "run was not started"
         if not self._can_grow(volume):
             return
         seen = self._seen.setdefault(volume.identity, _Seen())
         if trio.current_time() >= seen.next_at:
             seen.next_at = math.inf
             way = _Way(published, published.target_path, self._asking, partial(self._turn_at_ready, pod, volume))
-            self._nursery.start_soon(self._look, pod, volume, seen, way)
+            self._tasks.start_soon(self._look, pod, volume, seen, way)
 
     async def before_use(self, pod: Pod, volume: Volume, staged: Publish) -> None:
         """See now whether the volume behind a claim has grown, which is staged, and which no pod has yet. The caller

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
+from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.barrier import Barrier
 
 if TYPE_CHECKING:
@@ -38,13 +39,11 @@ class Refreshing:
     def __init__(self) -> None:
         self._under_way: dict[tuple[str, str], _Task] = {}
         self._again: dict[tuple[str, str], Callable[[], Awaitable[None]]] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks = BackgroundTasks()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold what is under way, until cancelled."""
-        async with trio.open_nursery() as self._nursery:
-            task_status.started()
-            await trio.sleep_forever()
+        await self._tasks.run(task_status=task_status)
 
     async def refresh(self, uid: str, works: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
         """Begin the work of each volume, by its name, and wait for those that were begun a moment. One that has not
@@ -57,9 +56,8 @@ class Refreshing:
             if key in self._under_way:
                 self._again[key] = work
             else:
-                assert self._nursery is not None, "run was not started"
                 task = self._under_way[key] = _Task(trio.CancelScope(), trio.Event())
-                self._nursery.start_soon(self._refresh, key, work, task)
+                self._tasks.start_soon(self._refresh, key, work, task)
                 begun.append(task.done)
         with trio.move_on_after(WAIT_SECONDS_MAX):
             for done in begun:
