@@ -107,7 +107,8 @@ def executes_on_a_terminal(agent: ClusterAgent) -> None:
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     sized = 'until [ "$(stty size 2>/dev/null)" = "40 100" ]; do sleep 0.1; done'  # the size comes after the beginning
-    script = f"{sized}; tty; read word; echo got $word; exit 3"
+    # It does not end before its words were read: CRI-O loses what a terminal says last (docs/decisions/0034).
+    script = f"{sized}; tty; read word; echo got $word; read more; exit 3"
     command = agent.plane.kubectl.command("exec", "-it", "talks", "-c", "c", "--", "sh", "-c", script)
     with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, start_new_session=True) as process:
         os.close(its)
@@ -117,6 +118,9 @@ def executes_on_a_terminal(agent: ClusterAgent) -> None:
                 said += os.read(ours, 4096)
             assert b"/dev/pts" in said
             os.write(ours, b"hello\r")
+            while b"got hello" not in said and process.poll() is None:
+                said += os.read(ours, 4096)
+            os.write(ours, b"go\r")
             assert 3 == process.wait(60), said
         finally:
             process.kill()
