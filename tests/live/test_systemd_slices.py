@@ -42,6 +42,20 @@ def systemd(swept_machine: None) -> Iterator[Systemd]:
         yield made
 
 
+def test_one_that_does_not_answer_is_ended_with_its_cgroups(
+    swept_machine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Systemd()
+
+    def no_answer(_: Systemd) -> bool:
+        raise RuntimeError("no answer")
+
+    monkeypatch.setattr(Systemd, "_answers", no_answer)
+    with pytest.raises(RuntimeError, match="no answer"), made:
+        pytest.fail("it was entered")
+    assert [] == [tree for tree in made.hierarchies.trees if tree.exists()]
+
+
 def test_a_pods_limits_are_its_slices_and_outlive_a_reload(systemd: Systemd) -> None:
     trees = systemd.hierarchies
     facts = NodeFacts(

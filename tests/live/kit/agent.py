@@ -69,7 +69,11 @@ class Agent:
     # ---- the process ----
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.kill()  # nobody leaves what was not entered
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,6 +7,8 @@ stream is the runtime's own record and owes nothing to the agent. It ends when c
 from __future__ import annotations
 
 import json
+import shlex
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -15,6 +17,9 @@ from .heard import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+HEARD_SECONDS_MAX = 60.0
+_SPEAK_AGAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class EventLog(Heard):
     """Owns the events that came since it was entered. Use as a context manager.
 
     ``command`` prints the events; ``speak`` causes one, and is called on entry until one is heard, because nothing else
-    tells when a subscription holds.
+    tells when a subscription holds. Entering it raises TimeoutError, naming the command, when none is.
     """
 
     def __init__(self, command: Sequence[str], speak: Callable[[], None]) -> None:
@@ -42,9 +47,21 @@ class EventLog(Heard):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        while not self.all and not self.ended:
-            self._speak()
+        try:
+            self._hear_one()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def _hear_one(self) -> None:
+        deadline = time.monotonic() + HEARD_SECONDS_MAX
+        self._speak()
+        while why := self.why_not(lambda: bool(self._events), _SPEAK_AGAIN_SECONDS):
+            if self.ended or time.monotonic() > deadline:
+                why = why if self.ended else f"not after {HEARD_SECONDS_MAX:g} s"
+                raise TimeoutError(f"no event was heard from {shlex.join(self._command)}: {why}")
+            self._speak()
 
     @property
     def all(self) -> tuple[Event, ...]:

@@ -14,6 +14,7 @@ import subprocess
 import tarfile
 import tempfile
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,8 +39,13 @@ class PrivateRegistry:
         self.port = free_port()
 
     def __enter__(self) -> Self:
-        self._directory = tempfile.TemporaryDirectory(prefix="trikubelet-registry-")
-        root = Path(self._directory.name)
+        with ExitStack() as made:
+            self._start(Path(made.enter_context(tempfile.TemporaryDirectory(prefix="trikubelet-registry-"))), made)
+            self._made = made.pop_all()
+        return self
+
+    def _start(self, root: Path, made: ExitStack) -> None:
+        """Has it answer; what it takes to end that again goes to ``made``."""
         known = subprocess.run(
             [places.program("htpasswd"), "-nbB", USER, PASSWORD], check=True, capture_output=True, text=True
         )
@@ -51,24 +57,22 @@ class PrivateRegistry:
             f"http: {{addr: '127.0.0.1:{self.port}'}}\n"
             f"auth: {{htpasswd: {{realm: live, path: {root}/htpasswd}}}}\n"
         )
-        self._log = (root / "log").open("wb")
+        log = made.enter_context((root / "log").open("wb"))
         self._process = subprocess.Popen(
             [places.program("docker-registry"), "serve", root / "config.yml"],
             stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
+            stdout=log,
+            stderr=log,
             start_new_session=True,
         )
-        await_that(self._answers, START_SECONDS_MAX, lambda: (root / "log").read_text(errors="replace"))
-        return self
+        made.callback(self._process.wait)
+        made.callback(self._process.kill)
+        await_that(self._answers, START_SECONDS_MAX, lambda: f"no answer; its log: {(root / 'log').read_text()}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
-        self._directory.cleanup()
+        self._made.close()
 
     @property
     def address(self) -> str:

@@ -71,6 +71,20 @@ class Systemd:
         return ["nsenter", f"--target={self._init}", "--mount", "--pid", "--", *words]
 
     def __enter__(self) -> Self:
+        try:
+            self._begin()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        await_that(self._gave_back, START_SECONDS_MAX, lambda: f"the cgroups {self._root} cannot be removed")
+
+    def _begin(self) -> None:
         trees = self._machine.trees
         self._sweep()
         for tree in trees:
@@ -91,13 +105,6 @@ class Systemd:
         ]
         self._process = subprocess.Popen(line, stdin=subprocess.DEVNULL, start_new_session=True)
         await_that(self._answers, START_SECONDS_MAX, lambda: "systemd does not answer")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        await_that(self._gave_back, START_SECONDS_MAX, lambda: f"the cgroups {self._root} cannot be removed")
 
     def _answers(self) -> bool:
         assert self._process is not None

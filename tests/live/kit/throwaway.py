@@ -40,10 +40,14 @@ class Throwaway:
     def __enter__(self) -> Self:
         places.require_machine()
         made = ["unshare", "--mount", "--propagation=private", "sh", "-c", _SET_UP]
-        self._holder = subprocess.Popen(made, stdout=subprocess.PIPE, text=True)
-        assert self._holder.stdout is not None
-        assert "there\n" == self._holder.stdout.readline(), "no copy of this machine could be made"
         self._started: list[subprocess.Popen[bytes]] = []
+        self._holder = subprocess.Popen(made, stdout=subprocess.PIPE, text=True)
+        try:
+            assert self._holder.stdout is not None
+            assert "there\n" == self._holder.stdout.readline(), "no copy of this machine could be made"
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
