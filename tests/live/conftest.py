@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from live.kit import images, instance, places
+from live.kit import images, instance, marked, places
 from live.kit.cluster_agent import ClusterAgent
 from live.kit.containerd import Containerd, distribution, newer
 from live.kit.control_plane import ControlPlane
@@ -25,6 +25,7 @@ from live.kit.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from pathlib import Path
 
 LONGEST_FIRST = (
     "test_churn.py",
@@ -47,8 +48,17 @@ def swept_machine() -> None:
     try:
         places.require_machine()
         instance.sweep_abandoned()
+        marked.sweep_abandoned()
     except places.NotInstalled as missing:
         pytest.fail(str(missing), pytrace=False)
+
+
+@pytest.fixture
+def mounting_place(swept_machine: None) -> Iterator[Path]:
+    """A directory for tests that mount in the machine's own table: its mounts go with it, if need be by the next
+    sweep."""
+    with marked.directory() as place:
+        yield place
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kubernetes_validate
@@ -22,7 +23,7 @@ import yaml
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from live.kit import frozen, images, instance, network, places
+from live.kit import frozen, images, instance, marked, network, places
 from live.kit.containerd import Containerd, distribution, newer
 from live.kit.daemon import await_that
 from live.kit.events import parse
@@ -32,7 +33,6 @@ from trikubelet.cri.v1 import api_pb2 as api
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from live.kit import configuration
 
@@ -359,6 +359,34 @@ def test_what_a_killed_test_run_left_is_swept_by_the_next(swept_machine: None) -
     assert len(instance.processes(left)) >= 4  # the holder, the shim, the pause process, the server
     assert left in instance.sweep_abandoned()
     assert [] == instance.leftovers(left)
+
+
+def test_mounts_and_cgroups_of_a_killed_test_run_are_swept_with_what_lives_in_them(swept_machine: None) -> None:
+    script = (
+        "import subprocess, sys\n"
+        "from live.kit import instance, marked\n"
+        "with marked.directory() as place:\n"
+        "    subprocess.run(['mount', '-t', 'tmpfs', 'left', str(place)], check=True)\n"
+        "    (place / 'deep').mkdir()\n"
+        "    subprocess.run(['mount', '-t', 'tmpfs', 'left', str(place / 'deep')], check=True)\n"
+        "    cgroup = next(tree for tree in instance.hierarchies() if tree.name != 'cpuset') / marked.name() / 'pod'\n"
+        "    cgroup.mkdir(parents=True)\n"
+        "    sleeper = subprocess.Popen(['sleep', '600'])\n"
+        "    (cgroup / 'cgroup.procs').write_text(str(sleeper.pid))\n"
+        "    print(place, cgroup, flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=places.LIVE.parent
+    ) as run:
+        assert run.stdout is not None
+        place, cgroup = map(Path, run.stdout.readline().split())
+        run.send_signal(signal.SIGKILL)
+    assert place.is_mount()
+    marked.sweep_abandoned()
+    assert (False, False) == (place.exists(), cgroup.parent.exists())
 
 
 def test_waiting_in_vain_ends_with_the_reason() -> None:

@@ -20,6 +20,12 @@ from trikubelet.volumes.volumes import DiskVolumes
 MIB = 1024**2
 
 
+@pytest.fixture
+def tmp_path(mounting_place: Path) -> Path:
+    """It is mounted below it in the machine's own table."""
+    return mounting_place
+
+
 async def test_a_tmpfs_comes_with_size_mode_and_group_and_goes_with_its_pod(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     root = tmp_path / "root"

@@ -1,6 +1,5 @@
 """Pod cgroups against the real kernel, whichever version it has, below a root of this test's own. Needs root."""
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 import trio
 
 from core.podkit import container, pod
+from live.kit import marked
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.cgroup_values import Setting, pod_settings
 from trikubelet.core.containers.cgroups import pod_cgroup
@@ -24,18 +24,16 @@ SOME = pod(container("a", resources=k8s.ResourceRequirements(requests={"cpu": "2
 
 
 @pytest.fixture
-def chosen() -> Iterator[tuple[Choice, Hierarchies]]:
+def chosen(swept_machine: None) -> Iterator[tuple[Choice, Hierarchies]]:
     hierarchies = read_hierarchies()
-    root = f"trikubelet-test-{os.getpid()}"
+    root = marked.name()
     facts = NodeFacts("n", cgroup_root=f"/{root}", allocatable={"cpu": 1000, "memory": GIB}, pod_pids_max=50)
-    for tree in dict.fromkeys(hierarchies.of.values()):
-        (tree / root).mkdir()
     try:
+        for tree in dict.fromkeys(hierarchies.of.values()):
+            (tree / root).mkdir()
         yield choose_cgroups(facts, hierarchies), hierarchies
     finally:
-        for tree in hierarchies.trees:
-            for directory, _, _ in os.walk(tree / root, topdown=False):
-                os.rmdir(directory)
+        marked.remove_cgroups(root)
 
 
 def _said(hierarchies: Hierarchies, it: k8s.Pod, choice: Choice) -> list[Setting]:

@@ -32,6 +32,12 @@ POD = podkit.pod(
 )
 
 
+@pytest.fixture
+def tmp_path(mounting_place: Path) -> Path:
+    """It is mounted below it in the machine's own table."""
+    return mounting_place
+
+
 class Swapping:
     """The real mounts, but for a container that is quick: it swaps a directory of the volume between the moment the
     agent has found it and the moment it is mounted."""

@@ -32,6 +32,12 @@ PAGES: dict[str, k8s.Quantity] = {"hugepages-2Mi": "2Mi"}
 
 
 @pytest.fixture
+def tmp_path(mounting_place: Path) -> Path:
+    """It is mounted below it in the machine's own table."""
+    return mounting_place
+
+
+@pytest.fixture
 def agent(containerd2: Containerd) -> Iterator[Agent]:
     with Agent(containerd2) as agent:
         yield agent

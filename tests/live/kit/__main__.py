@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from . import conformance, instance, places
+from . import conformance, instance, marked, places
 from .containerd import Containerd, distribution, newer
 from .control_plane import ControlPlane
 from .crio import Crio, installed
@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
 
 def sweep() -> list[str]:
     """Takes away what nobody owns any more, and tells of it line by line; the names are returned."""
-    swept = [one.name for one in instance.sweep_abandoned()]
+    swept = [*(one.name for one in instance.sweep_abandoned()), *marked.sweep_abandoned()]
     for name in swept:
         print(f"swept {name}", flush=True)
     return swept

@@ -2,7 +2,8 @@
 
 The number is the truth from which everything that could collide is derived: directory, bridge, subnet, cgroup, and the
 mark its processes are known by. It is claimed by making the directory, by one test process at a time.
-``containerd.py`` claims one and gives it back; `sweep_abandoned` gives back those whose test run was killed.
+``containerd.py`` claims one and gives it back; `sweep_abandoned` gives back those whose test run was killed. What tests
+make outside of any instance is in ``marked.py``.
 
 Processes are found by their mount namespace: every program of an instance runs in one of its own, in which a tmpfs with
 the instance's name as its source hides ``/run/containerd``. A pid file would know only what we started, not the shims
@@ -89,7 +90,7 @@ def claim() -> Instance:
                 continue
             before = _machine_before()
             instance.directory.mkdir(mode=0o711)
-            record = {"pid": os.getpid(), "started": _started(os.getpid()), "before": before}
+            record = {"pid": os.getpid(), "started": started(os.getpid()), "before": before}
             instance.record.write_text(json.dumps(record))
             return instance
     raise places.NotInstalled(f"every number below {BASE} is taken; remove those no test run uses any more")
@@ -118,7 +119,7 @@ def _give_back(instance: Instance) -> None:
     before = _read_record(instance).get("before", {})
     groups = _end_processes(instance)
     for path in [*groups, *(hierarchy / instance.name for hierarchy in hierarchies())]:
-        _remove_cgroup(path)
+        remove_cgroup(path)
     network.remove_bridge(instance.name)
     network.remove_port_rules(instance.name)
     if not _others(instance):
@@ -234,7 +235,7 @@ def hierarchies() -> list[Path]:
     return [path for path in _CGROUPS.iterdir() if path.is_mount()]  # a container's may have directories besides
 
 
-def _remove_cgroup(path: Path) -> None:
+def remove_cgroup(path: Path) -> None:
     """Removes a cgroup and all below it. A group empties a moment after its last process died, hence the patience."""
     deadline = time.monotonic() + 60
     while path.exists():
@@ -282,7 +283,7 @@ def _others(instance: Instance) -> bool:
 
 def _is_owned(instance: Instance) -> bool:
     record = _read_record(instance)
-    return bool(record and _started(record["pid"]) == record["started"])
+    return bool(record and started(record["pid"]) == record["started"])
 
 
 def _read_record(instance: Instance) -> dict[str, Any]:
@@ -291,7 +292,7 @@ def _read_record(instance: Instance) -> dict[str, Any]:
     return {}
 
 
-def _started(pid: int) -> str:
+def started(pid: int) -> str:
     """When a process was started, in the kernel's ticks: with the pid it names one process for ever. Empty if none."""
     with suppress(OSError):
         return _stat(pid)[19]

@@ -12,17 +12,16 @@ import hashlib
 import json
 import subprocess
 import tarfile
-import tempfile
 import urllib.request
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from . import places
+from . import marked, places
 from .daemon import await_that
 from .network import free_port
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
 START_SECONDS_MAX = 60.0
@@ -40,7 +39,7 @@ class PrivateRegistry:
 
     def __enter__(self) -> Self:
         with ExitStack() as made:
-            self._start(Path(made.enter_context(tempfile.TemporaryDirectory(prefix="trikubelet-registry-"))), made)
+            self._start(made.enter_context(marked.directory()), made)
             self._made = made.pop_all()
         return self
 

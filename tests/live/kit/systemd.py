@@ -8,15 +8,13 @@ every tree of the machine, and it takes that for the root.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from trikubelet.host.cgroups import Hierarchies, read_hierarchies
 
-from . import places
+from . import marked, places
 from .daemon import await_that
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 SYSTEMD = Path("/lib/systemd/systemd")
 START_SECONDS_MAX = 60.0
-NAME = "trikubelet-systemd-"
 
 # $1: the directory of its cgroups; the rest: the trees.
 ENTER = 'root=$1; shift; for tree; do echo $$ > "$tree/$root/cgroup.procs"; done;'
@@ -52,7 +49,7 @@ class Systemd:
         if not SYSTEMD.exists():
             raise places.NotInstalled(f"{SYSTEMD} is not there: install systemd")
         self._machine = read_hierarchies()
-        self._root = f"{NAME}{os.getpid()}-{time.monotonic_ns()}"
+        self._root = marked.name()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -82,11 +79,10 @@ class Systemd:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        await_that(self._gave_back, START_SECONDS_MAX, lambda: f"the cgroups {self._root} cannot be removed")
+        marked.remove_cgroups(self._root)
 
     def _begin(self) -> None:
         trees = self._machine.trees
-        self._sweep()
         for tree in trees:
             (tree / self._root).mkdir()
             if (tree / "cpuset.cpus").exists():  # version 1: nobody can live where there are none
@@ -120,24 +116,3 @@ class Systemd:
         assert self._process is not None
         pid = self._process.pid
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
-
-    def _gave_back(self) -> bool:
-        try:
-            for tree in self._machine.trees:
-                _remove(tree / self._root)
-        except OSError:
-            return False
-        return True
-
-    def _sweep(self) -> None:
-        """Take away the cgroups of test runs that were killed."""
-        for tree in self._machine.trees:
-            for left in tree.glob(f"{NAME}*"):
-                pid = left.name.removeprefix(NAME).partition("-")[0]
-                if not Path("/proc", pid).exists():
-                    _remove(left)
-
-
-def _remove(cgroup: Path) -> None:
-    for directory, _, _ in os.walk(cgroup, topdown=False):
-        os.rmdir(directory)
