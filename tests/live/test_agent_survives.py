@@ -40,6 +40,10 @@ def test_sigterm_ends_the_agent_with_0_and_touches_nothing(containerd: Container
 
 
 def test_fifty_kills_at_random_moments_restart_nothing_and_lose_no_pod(containerd2: Containerd) -> None:
+    """A restart count may be as high as the number of starts of that container that were abandoned, and no higher. It
+    is no mistake that it may be more than 1: containerd may keep a container whose start it gave up with its caller,
+    and then the next one must have the next number; that one's start may be met by the next kill, and there are fifty,
+    none far from the one before. Where no start was abandoned it is 0, and nothing that ran was ended for it."""
     chance = random.Random(20)  # the moments are repeatable as far as a real machine allows
     names = [f"steady-{number}" for number in range(5)]
     with Agent(containerd2) as agent, containerd2.events() as events:
@@ -52,7 +56,7 @@ def test_fifty_kills_at_random_moments_restart_nothing_and_lose_no_pod(container
         counts = {name: state(agent.wait_phase(name, "Running"), "s")["restartCount"] for name in names}
         histories = read_histories(containerd2.log_path.read_text(errors="replace"), events.all)
 
-        assert [] == histories.faults()
+        assert [] == histories.faults(once={"i"})
         # No pod is lost: of each its sandbox runs, and its server. (A start that was rolled back may leave a process.)
         ids = histories.started & containerd2.tasks().keys()
         live = Counter((one.pod, one.name) for one in map(histories.made.__getitem__, ids))

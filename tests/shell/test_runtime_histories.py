@@ -43,6 +43,12 @@ TWICE = [ran(BOX), made(ONE), started(ONE), made(TWO, attempt=1), started(TWO)]
         pytest.param(TWICE, [start(ONE), end(ONE, 0, "an-exec"), start(TWO)], ["while"], id="beside one that runs"),
         pytest.param(TWICE, [start(ONE), end(ONE, 0), start(TWO)], ["ended well"], id="after a good end"),
         pytest.param(
+            [line.replace("main", "always") for line in TWICE],
+            [start(ONE), end(ONE, 0), start(TWO)],
+            [],
+            id="after a good end, as its restart policy wants it",
+        ),
+        pytest.param(
             [*TWICE[:3], ran(OTHER_BOX), made(TWO, OTHER_BOX), started(TWO)],
             [start(ONE), end(ONE, 0), start(TWO)],
             [],
@@ -59,7 +65,7 @@ TWICE = [ran(BOX), made(ONE), started(ONE), made(TWO, attempt=1), started(TWO)]
     ],
 )
 def test_each_fault_is_found_and_nothing_else(log: list[str], events: list[Event], found: list[str]) -> None:
-    faults = read_histories("\n".join(log), events).faults()
+    faults = read_histories("\n".join(log), events).faults(once={"main"})
 
     assert len(found) == len(faults)
     assert all(word in fault for word, fault in zip(found, faults, strict=True))

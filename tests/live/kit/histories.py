@@ -1,4 +1,4 @@
-"""What became of the containers of each name, as containerd tells it, and what of that no kubelet may do.
+"""What became of the containers of each name, as containerd tells it, and what of that no kubelet may do to such pods.
 
 containerd's log names whom a container was made for, under which number, and which starts came to their end; its events
 say what ran, and how that ended. Nothing here comes from the agent. A start whose caller is killed is rolled back by
@@ -6,7 +6,8 @@ containerd, after its program may have run for a moment: that is its own doing, 
 end.
 
 Called by the tests that kill agents at moments nobody has chosen. They say what must hold of each container, for how
-many calls a killed agent leaves half done is chance.
+many calls a killed agent leaves half done is chance; and which containers are to run only once, for that is a question
+of the pod: init containers, and what has the restart policy Never or OnFailure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from .events import Event
 
@@ -45,9 +46,10 @@ class Histories:
     started: frozenset[str]
     events: tuple[Event, ...]
 
-    def faults(self) -> list[str]:
-        """What must never happen: a container is started while one of its name runs in its pod, or after one of its
-        name has ended well in the same sandbox; a sandbox that runs is ended."""
+    def faults(self, once: Collection[str]) -> list[str]:
+        """What must never happen to pods that nobody wants changed or ended: a container is started while one of its
+        name runs in its pod; one of the names ``once`` is started after one of its name has ended well in the same
+        sandbox (any other has the restart policy Always, which wants just that); a sandbox that runs is ended."""
         faults: list[str] = []
         running: dict[tuple[str, str], str] = {}
         well: set[tuple[str, str]] = set()
@@ -68,13 +70,13 @@ class Histories:
                 running.pop((one.pod, one.name), None)
                 if not one.name:
                     faults.append(f"{who} ended")
-                elif not event.fields.get("exit_status", 0):
+                elif one.name in once and not event.fields.get("exit_status", 0):
                     well.add((one.sandbox, one.name))
         return faults
 
     def abandoned(self) -> Counter[tuple[str, str]]:
         """How many containers of each pod and name were made and not started, or whose start was rolled back."""
-        return Counter((one.pod, one.name) for id_, one in self.made.items() if one.name and id_ not in self.started)
+        return Counter((one.pod, one.name) for id_, one in self.made.items() if id_ not in self.started)
 
 
 def read_histories(log: str, events: Iterable[Event]) -> Histories:
