@@ -10,6 +10,7 @@ and a skip is read as a pass. ``docs/live-tests.md`` tells how to run one by han
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -25,7 +26,6 @@ from live.kit.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-    from pathlib import Path
 
 LONGEST_FIRST = (
     "test_churn.py",
@@ -36,6 +36,9 @@ LONGEST_FIRST = (
     "test_runtime_contract.py",
 )
 """Files that wait for minutes, or have very many tests: none is to begin when other workers have nothing left."""
+
+TIMEOUT_SECONDS = 300
+"""For a test here that says no other: runtimes and control planes are started in it, on a machine that may be slow."""
 
 D = TypeVar("D", bound=Daemon)
 
@@ -156,9 +159,13 @@ def member(control_plane: ControlPlane, containerd2: Containerd) -> Iterator[Clu
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files come first, the others in their order after them."""
+    """The longest files come first, the others in their order after them; each test has a timeout for a slow machine.
+    The items are those of the whole run, and some may be no live tests."""
     rank = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.registry import Registry
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from live.kit.control_plane import ControlPlane
     from trikubelet.model.kubeconfig import ClusterAccess
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 NOTICED_SECONDS_MAX = 60.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 NAME = "disk.csi.example.com"
 NODE_IDS = "csi.volume.kubernetes.io/nodeid"

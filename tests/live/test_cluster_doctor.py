@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from live.kit.cluster_agent import ClusterAgent
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def findings(member: ClusterAgent, check: str, *flags: str) -> list[dict[str, Any]]:

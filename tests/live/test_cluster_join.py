@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from live.kit.control_plane import ControlPlane
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 CERTIFICATE_SECONDS = 90
 WAITS_FOR_ITS_CLOUD = "node.cloudprovider.kubernetes.io/uninitialized"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 RENAMED = "nginx:1.28"
 """The same web server by another name: a rollout to it makes new pods."""

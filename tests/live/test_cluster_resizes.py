@@ -18,7 +18,7 @@ from trikubelet.model import quantity
 if TYPE_CHECKING:
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def amounts(cpu: str, memory: str) -> dict[str, dict[str, str]]:
@@ -162,7 +162,7 @@ def test_an_init_container_is_resized_as_it_runs(member: ClusterAgent) -> None:
             story=member.story,
         )
         assert (200, 128) == limits(member.containerd, id_of(runs, "setup"))
-        member.containerd.cri.call("ExecSync", container_id=id_of(runs, "setup"), cmd=["touch", "/go"], timeout=10)
+        member.containerd.cri.call("ExecSync", container_id=id_of(runs, "setup"), cmd=["touch", "/go"], timeout=60)
         pods.wait(has("web", main=SMALL), "the pod is ready", story=member.story)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 BUSY = "dd if=/dev/zero of=/data/f bs=1024 count=4096 2>/dev/null; echo written > /tmp/f; while true; do :; done"
 # metrics-server's own: k8s.io/metrics-server asks for the text format by name and with a version

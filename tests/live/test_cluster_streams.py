@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 # The sleeps: containerd hands stdin in a moment before it listens to stdout.
 ANSWERS = "read a; sleep 1; echo said $a"

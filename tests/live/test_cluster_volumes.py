@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from live.kit.kubectl import Kubectl
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 ACCESS = "/var/run/secrets/kubernetes.io/serviceaccount"
 VOLUMES: dict[str, dict[str, Any]] = {

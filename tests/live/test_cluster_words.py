@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from live.kit.control_plane import ControlPlane
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def listening(port: int) -> dict[str, Any]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 WAIT_SECONDS_MAX = 60.0
 

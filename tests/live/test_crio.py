@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from live.kit.private_registry import PrivateRegistry
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 LISTENS = "echo ready; while read line; do echo heard $line; done; sleep 1000"
 LIMITS = {"limits": {"cpu": "500m", "memory": "64Mi"}}

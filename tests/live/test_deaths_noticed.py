@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from trikubelet.cri.channel import Channel
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 UID = "uid-mortal"
 DEATHS = 5

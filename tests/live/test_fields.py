@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 # What the kernel says of a process, in lines of a name and a value.
 LOOKS = (

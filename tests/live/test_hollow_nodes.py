@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 WAIT_SECONDS_MAX = 90.0
 DEPLOYMENT = {

@@ -14,7 +14,7 @@ from live.kit.manifests import pod, shell, state, waiting_reason
 if TYPE_CHECKING:
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def showing(reference: str, **mount: Any) -> dict[str, Any]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from live.kit import configuration
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def test_the_versions_the_script_builds_are_the_versions_the_kit_looks_for() -> None:
@@ -124,7 +124,7 @@ def test_a_container_starts_answers_and_ends_on_sigterm_within_its_grace(contain
     container = Pod(containerd).start(["-c", "echo hello; exec testprog trap 10"], command=["sh"])
     container.wait_output("waiting")
     assert (0, "from inside\n") == container.run("echo", "from inside")
-    containerd.cri.call("StopContainer", container_id=container.id, timeout=20)
+    containerd.cri.call("StopContainer", seconds=90, container_id=container.id, timeout=60)
     status = container.wait_exit()
     assert (0, "Completed") == (status.exit_code, status.reason)
     assert "hello\nwaiting\nSIGTERM\n" == container.output

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 TALKS = "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done"
 

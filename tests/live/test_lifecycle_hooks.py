@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 WAITS = "trap 'echo term >> /v/order; exit 0' TERM; echo main >> /v/order; while :; do sleep 0.1; done"
 

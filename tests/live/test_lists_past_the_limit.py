@@ -18,7 +18,7 @@ from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
 if TYPE_CHECKING:
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 PODS = ("uid-a", "uid-b")
 CONTAINERS = 30

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 LINES, FILES_MAX, SIZE = 24_000, 3, 200 * 1024
 WRITES = (

@@ -79,7 +79,7 @@ async def test_what_the_embedded_runtimes_pods_had_in_memory_is_given_back_when_
 
     async with trio.open_nursery() as nursery:
         agent = await nursery.start(trio.run_process, command)
-        with trio.fail_after(40):
+        with trio.fail_after(60):
             while not mounts.mounted_below(str(root)):  # noqa: ASYNC110 - the kernel tells nobody
                 await trio.sleep(0.1)
         agent.terminate()

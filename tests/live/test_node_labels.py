@@ -12,7 +12,7 @@ from trikubelet.core.node_status.own_labels import ALLOWED, label_faults
 if TYPE_CHECKING:
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 DOMAINS = ("kubernetes.io", "k8s.io")
 BELOW = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 CLUSTER = {"clusterDNS": ["10.0.0.10", "10.0.0.11"], "clusterDomain": "cluster.example"}
 LOOKS = shell("c", "hostname; echo --; cat /etc/hosts; echo --; cat /etc/resolv.conf; echo --")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from live.kit.control_plane import ControlPlane
     from live.kit.registry import Registry
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 RBAC = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "registry-tokens"}}
 ROBOT = [

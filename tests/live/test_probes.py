@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from live.kit.cluster_agent import ClusterAgent
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 SHARE = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
 VOLUME = [{"name": "v", "emptyDir": {}}]

@@ -15,7 +15,7 @@ from live.kit.record import TYPES, pod_types, server_of, verdicts_of
 if TYPE_CHECKING:
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def test_the_record_is_what_the_api_server_says(control_plane: ControlPlane) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 UID = "b8f3c1de-0000-4000-8000-00000000cafe"
 ANEW = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 NOBODY = 65534  # in the images' /etc/passwd, and of the group below in their /etc/group
 NOBODYS = "4000"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from live.kit.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 TOP = Path(__file__).parents[2]
 PAGE = TOP / "docs/steps.md"

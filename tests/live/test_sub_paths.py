@@ -158,7 +158,6 @@ def at(path: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_containers_share_parts_of_a_volume_and_their_mounts_go_with_the_pod(agent: Agent) -> None:
     name = {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     agent.put(
@@ -192,7 +191,6 @@ def test_containers_share_parts_of_a_volume_and_their_mounts_go_with_the_pod(age
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_container_cannot_lead_the_next_one_out_of_their_volume(agent: Agent) -> None:
     agent.put(
         pod(

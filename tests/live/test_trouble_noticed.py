@@ -23,7 +23,7 @@ from live.kit.transitions import Kind, published
 if TYPE_CHECKING:
     from live.kit.containerd import Containerd
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 RECEIVED, RELIABLE = "trikubelet_pleg_events_received_total", "trikubelet_pleg_events_reliable"
 

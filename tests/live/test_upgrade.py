@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from live.kit.control_plane import ControlPlane
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 STEADY, COMING = 15, 5
 

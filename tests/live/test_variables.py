@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from live.kit.containerd import Containerd
     from live.kit.watched import Objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def of_key(kind: str, name: str, key: str, **more: object) -> dict[str, Any]:

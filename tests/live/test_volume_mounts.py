@@ -112,7 +112,6 @@ async def test_a_volume_in_huge_pages_is_a_file_system_of_their_size(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_what_a_container_mounts_into_its_volume_goes_with_the_pod_and_is_not_emptied(
     agent: Agent, treasure: Path
 ) -> None:
@@ -144,7 +143,6 @@ def test_what_a_container_mounts_into_its_volume_goes_with_the_pod_and_is_not_em
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_what_is_mounted_later_on_the_node_is_seen_where_it_was_asked_for_in_parts_of_volumes_too(
     agent: Agent, tmp_path: Path
 ) -> None:
@@ -175,7 +173,6 @@ def test_what_is_mounted_later_on_the_node_is_seen_where_it_was_asked_for_in_par
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_volume_is_read_only_with_all_that_is_mounted_in_it_only_where_that_is_asked_for(
     agent: Agent, tmp_path: Path
 ) -> None:
@@ -222,7 +219,6 @@ def nfs_helper(agent: Agent, treasure: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_servers_directory_is_mounted_as_asked_for_and_left_with_all_that_is_in_it(
     agent: Agent, nfs_helper: Path, treasure: Path
 ) -> None:
