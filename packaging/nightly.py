@@ -6,16 +6,20 @@ A stage is a command with the longest it may take. It goes on after one that fai
 ``build/nightly/<stage>.log``, and after each the summary is written anew, as ``build/nightly.json`` and
 ``build/nightly.txt``: what held and what did not, seconds, how many tests passed, failed and were skipped, the names of
 those that failed, seeds, and of what and on what it was run. Nothing is run twice until it holds, so that ``reruns`` is
-always 0. The exit code is 1 unless every stage held.
+always 0. The exit code is 1 unless every stage held. Who ends it (Ctrl-C, SIGTERM, SIGHUP) ends the stage, whose result
+and the summary are written before it ends itself.
 
-Where chance decides, the number is drawn here, handed on, and written down: `Stage.seeds`. What pytest ran is read from
-its own report (junit), what cargo and the simulation ran from their logs.
+Where a test draws examples, shuffles or an order, the number they come from is drawn here, handed on, and written down:
+`Stage.seeds`, and in the command, which draws the same again. Left to chance is which process runs which of the tests
+that several share, how long the mutator goes on from its seed, and what waits for a real clock (processes, ``live``).
+How many tests a stage ran is read by `counted_tests.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import re
@@ -31,10 +35,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+
+from counted_tests import Counts, count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import FrameType
 
 TOP = Path(__file__).resolve().parent.parent
 BUILD = TOP / "build"
@@ -43,9 +49,12 @@ ATTENDED = TOP / "packaging" / "attended.py"
 
 END_SECONDS_MAX = 90.0
 """For a stage that was told to end: attended.py gives it a part of this, and kills what is left in the rest."""
+LOOK_SECONDS = 0.2
+"""So often it is looked whether a signal came while a stage runs."""
 FAILED_TOLD_MAX = 50
 """Of a stage, in the table; all are in the JSON."""
 
+NOT_INSTALLED = "not installed"
 HELD, FAILED, LATE, INTERRUPTED = "held", "failed", "ended at its limit", "interrupted"
 
 
@@ -60,15 +69,10 @@ class Stage:
     seeds: Mapping[str, int] = field(default_factory=dict)
     """What was drawn for it."""
 
-
-@dataclass(frozen=True)
-class Counts:
-    """What tests a stage ran; None where nobody counted."""
-
-    passed: int | None = None
-    failed: int | None = None
-    skipped: int | None = None
-    failed_names: tuple[str, ...] = ()
+    @property
+    def line(self) -> str:
+        """For a shell: what is set, and the command."""
+        return shlex.join([*(f"{name}={value}" for name, value in self.environment.items()), *self.command])
 
 
 @dataclass(frozen=True)
@@ -82,24 +86,46 @@ class Result:
     counts: Counts
 
 
-class Told(KeyboardInterrupt):
-    """SIGTERM came, of which the stage has not heard, as it has of an interrupt."""
+class Interruption:
+    """Which signals told this process to end, from entering to leaving. They are noted and raise nothing, so that what
+    was begun is done; whoever goes from one step to the next looks. One that is ignored (by nohup) stays so."""
 
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._before: dict[int, Any] = {}
 
-def _tell(_: int, __: object) -> None:
-    raise Told
+    def __enter__(self) -> Interruption:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.numbers.append(number)
+
+    @property
+    def of_terminal(self) -> bool:
+        """The terminal interrupts a stage, too, and nobody has to hand that on."""
+        return self.numbers[:1] == [signal.SIGINT]
 
 
 def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
     """All stages, in their order."""
-    order, first, mutations, conversations = draw.randrange(2**32), *(draw.randrange(2**31) for _ in range(3))
+    order, examples = (draw.randrange(2, 2**32) for _ in range(2))
+    first, mutations, conversations = (draw.randrange(2**31) for _ in range(3))
     shuffled = f'-m "" -p randomly --randomly-seed={order}'
+    chance = {"TRIKUBELET_EXPLORE": str(order), "PYTHONHASHSEED": str(order)}
+    drawn = {"PROPTEST_RNG_SEED": str(examples)}
     fuzz = [f"SECONDS={words.fuzz_seconds}", f"EXAMPLES={words.examples}", f"CONVERSATIONS={words.conversations}"]
     fuzz += [f"FUZZ=--seed={conversations} --results=build/nightly/http_fuzz.json"]
     stages = [
         Stage("lint", ("make", "lint"), 20),
-        Stage("order", ("make", "test", f"PYTEST={shuffled}"), 30, {"TRIKUBELET_EXPLORE": "1"}, {"order": order}),
-        Stage("cargo", ("cargo", "test", "--locked"), 20),
+        Stage("order", ("make", "test", f"PYTEST={shuffled}"), 30, chance, {"order": order}),
+        Stage("cargo", ("cargo", "test", "--locked"), 20, drawn, {"examples": examples}),
         Stage("otel", ("make", "test-otel"), 10),
         Stage(
             "seeds", ("make", "sim", f"SEEDS={words.seeds}", f"SIM=--first={first}"), 60, seeds={"first seed": first}
@@ -108,8 +134,8 @@ def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
             "fuzz",
             ("make", "fuzz", *fuzz),
             60 + words.fuzz_seconds / 60,
-            {"RELIST_FUZZ_SEED": str(mutations)},
-            {"mutations": mutations, "conversations": conversations},
+            {**drawn, "TRIKUBELET_EXPLORE": str(examples), "RELIST_FUZZ_SEED": str(mutations)},
+            {"mutations": mutations, "examples": examples, "conversations": conversations},
         ),
         Stage("smoke", ("make", "smoke"), 15),
         Stage("live-core", ("make", "live-core"), 20),
@@ -130,131 +156,118 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = [stage.name for stage in stages]
     if unknown := sorted({*words.only, *words.limit} - set(known)):
         sys.exit(f"nightly: there is no stage {', '.join(unknown)}: name some of {', '.join(known)}")
+    stages = [stage for stage in stages if not words.only or stage.name in words.only]
     if words.list:
         for stage in stages:
-            print(f"{stage.name:10} {stage.minutes_max:4.0f} min  {shlex.join(stage.command)}")
+            print(f"{stage.name:10} {stage.minutes_max:4.0f} min  {stage.line}")
         return 0
-    stages = [stage for stage in stages if not words.only or stage.name in words.only]
+    with Interruption() as interruption:
+        return run_all(stages, interruption)
+
+
+def run_all(stages: Sequence[Stage], interruption: Interruption) -> int:
+    """Run one after another until a signal comes, and keep the summary; the exit code."""
     LOGS.mkdir(parents=True, exist_ok=True)
-    commit = _commit()
     began, date = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    about: dict[str, Any] = {"commit": _commit(), "date": date, "cores": os.cpu_count(), "versions": versions()}
     results: list[Result] = []
-    signal.signal(signal.SIGTERM, _tell)
+    summary = _keep(about, began, stages, results)  # not that of the run before, whatever becomes of this one
     for stage in stages:
-        print(f"nightly: {stage.name}: {shlex.join(stage.command)}", flush=True)
-        results.append(run(stage))
-        about = {"commit": commit, "date": date, "cores": os.cpu_count(), "versions": versions()}
-        about["seconds"] = round(time.monotonic() - began)
-        told = summary(about, stages, results)
-        (BUILD / "nightly.json").write_text(json.dumps(told, indent=1) + "\n")
-        (BUILD / "nightly.txt").write_text(table(told))
-        print(f"nightly: {stage.name}: {results[-1].outcome} after {results[-1].seconds:.0f} s", flush=True)
-        if results[-1].outcome == INTERRUPTED:
+        if interruption.numbers:
             break
-    print(f"\n{(BUILD / 'nightly.txt').read_text()}", end="")
-    return 0 if all(result.outcome == HELD for result in results) else 1
+        print(f"nightly: {stage.name}: {stage.line}", flush=True)
+        results.append(run(stage, interruption))
+        if NOT_INSTALLED in about["versions"].values():  # stages install what they need
+            about["versions"] = versions()
+        summary = _keep(about, began, stages, results)
+        print(f"nightly: {stage.name}: {results[-1].outcome} after {results[-1].seconds:.0f} s", flush=True)
+    print(f"\n{table(summary)}", end="")
+    return 0 if summary["held"] else 1
+
+
+def _keep(about: Mapping[str, Any], began: float, stages: Sequence[Stage], results: Sequence[Result]) -> dict[str, Any]:
+    """Write the summary of what has been run until now."""
+    summary = summarize({**about, "seconds": round(time.monotonic() - began)}, stages, results)
+    _write(BUILD / "nightly.json", json.dumps(summary, indent=1) + "\n")
+    _write(BUILD / "nightly.txt", table(summary))
+    return summary
+
+
+def _write(path: Path, text: str) -> None:
+    """Beside it and renamed: who reads it finds a whole one."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     def names(text: str) -> list[str]:
-        return [name for name in text.split(",") if name]
+        found = [name for name in text.split(",") if name]
+        if not found:
+            raise argparse.ArgumentTypeError("it names no stage")
+        return found
 
     def limits(text: str) -> dict[str, float]:
-        return {name: float(minutes) for name, _, minutes in (part.partition("=") for part in names(text))}
+        found = {}
+        for part in names(text):
+            name, _, minutes = part.partition("=")
+            with suppress(ValueError):
+                found[name] = float(minutes)
+            if not (name and 0 < found.get(name, 0) < math.inf):
+                raise argparse.ArgumentTypeError(f"{part!r} is not STAGE=MINUTES with a number above 0")
+        return found
+
+    def number(text: str) -> int:
+        if not (text.isdecimal() and int(text)):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+        return int(text)
 
     parser = argparse.ArgumentParser(prog="nightly", description="Everything that searches for the unknown.")
     parser.add_argument("--list", action="store_true", help="say what the stages are, and run none")
     parser.add_argument("--only", type=names, default=[], metavar="STAGE[,STAGE]", help="these stages alone")
     parser.add_argument("--limit", type=limits, default={}, metavar="STAGE=MINUTES[,…]", help="they may take so long")
-    parser.add_argument("--seeds", type=int, default=2000, metavar="N", help="how many fresh seeds (2000)")
-    parser.add_argument("--fuzz-seconds", type=int, default=300, metavar="S", help="of processor time to mutate (300)")
-    parser.add_argument("--examples", type=int, default=20_000, metavar="N", help="random cases of lists (20000)")
-    parser.add_argument("--conversations", type=int, default=5000, metavar="N", help="damaged ones (5000)")
+    parser.add_argument("--seeds", type=number, default=2000, metavar="N", help="how many fresh seeds (2000)")
+    parser.add_argument("--fuzz-seconds", type=number, default=300, metavar="S", help="of a processor's time (300)")
+    parser.add_argument("--examples", type=number, default=20_000, metavar="N", help="random cases of lists (20000)")
+    parser.add_argument("--conversations", type=number, default=5000, metavar="N", help="damaged ones (5000)")
     return parser.parse_args(arguments)
 
 
-def run(stage: Stage) -> Result:
-    """Run a stage to its end or to its limit."""
+def run(stage: Stage, interruption: Interruption) -> Result:
+    """Run a stage to its end, to its limit, or until a signal comes."""
     log, report = LOGS / f"{stage.name}.log", LOGS / f"{stage.name}.xml"
     report.unlink(missing_ok=True)
     options = f"{os.environ.get('PYTEST_ADDOPTS', '')} --junitxml={shlex.quote(str(report))}"
     environment = {**os.environ, "PYTEST_ADDOPTS": options.strip(), **stage.environment}
-    began, outcome = time.monotonic(), ""
+    began = time.monotonic()
     with log.open("wb") as output:
         command = [sys.executable, str(ATTENDED), *stage.command]
         process = subprocess.Popen(
             command, cwd=TOP, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
-        try:
-            code = process.wait(stage.minutes_max * 60)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt) as error:
-            outcome = LATE if isinstance(error, subprocess.TimeoutExpired) else INTERRUPTED
-            if isinstance(error, subprocess.TimeoutExpired | Told):
-                process.terminate()
-            code = _ended(process)
-    counts = count(log.read_text(errors="replace"), report.read_text() if report.exists() else "")
-    return Result(stage, outcome or (FAILED if code else HELD), code, time.monotonic() - began, counts)
+        outcome = _outcome(process, began + stage.minutes_max * 60, interruption)
+    read = (path.read_text("utf-8", "replace") if path.exists() else "" for path in (log, report))
+    return Result(stage, outcome, process.wait(), time.monotonic() - began, count(*read))
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
-    try:
-        return process.wait(END_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
-
-
-# ---- what was run --------------------------------------------------------------------------------------------------
-
-
-def count(log: str, report: str) -> Counts:
-    """What tests a log and pytest's report, where there is one, tell of, together."""
-    counted = [counts for counts in (read_junit(report), read_cargo(log), read_simulation(log)) if counts]
-    if not counted:
-        return Counts()
-    return Counts(
-        sum(counts.passed or 0 for counts in counted),
-        sum(counts.failed or 0 for counts in counted),
-        sum(counts.skipped or 0 for counts in counted),
-        tuple(name for counts in counted for name in counts.failed_names),
-    )
-
-
-def read_junit(report: str) -> Counts | None:
-    """Of pytest's report; None of one that is empty or was cut short. A test that failed and whose fixtures did, too,
-    stands there twice and is one."""
-    try:
-        cases = list(ElementTree.fromstring(report).iter("testcase"))
-    except ElementTree.ParseError:
-        return None
-    ends: dict[str, str] = {}
-    for case in cases:
-        name = "::".join(filter(None, (case.get("classname", ""), case.get("name", ""))))
-        children = {child.tag for child in case}
-        end = "failed" if children & {"failure", "error"} else "skipped" if "skipped" in children else "passed"
-        if ends.get(name) != "failed":
-            ends[name] = end
-    told = list(ends.values())
-    failed = tuple(name for name, end in ends.items() if end == "failed")
-    return Counts(told.count("passed"), len(failed), told.count("skipped"), failed)
-
-
-def read_cargo(log: str) -> Counts | None:
-    """Of every ``test result:`` line together."""
-    ends = re.findall(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored;", log, re.MULTILINE)
-    if not ends:
-        return None
-    passed, failed, skipped = (sum(map(int, column)) for column in zip(*ends, strict=True))
-    return Counts(passed, failed, skipped, tuple(re.findall(r"^test (\S+) .*\.\.\. FAILED$", log, re.MULTILINE)))
-
-
-def read_simulation(log: str) -> Counts | None:
-    """Of its last line, and of the seeds it names."""
-    end = re.search(r"^(\d+) of (\d+) lives of \d+ seeds held", log, re.MULTILINE)
-    if end is None:
-        return None
-    failed = re.findall(r"^(seed \d+ \(\w+\)): ", log, re.MULTILINE)
-    return Counts(int(end[1]), int(end[2]) - int(end[1]), 0, tuple(failed))
+def _outcome(process: subprocess.Popen[bytes], deadline: float, interruption: Interruption) -> str:
+    """Of a stage; it has ended then."""
+    while process.poll() is None and time.monotonic() < deadline and not interruption.numbers:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_SECONDS)
+    code = process.poll()
+    if code is not None:
+        return HELD if code == 0 else INTERRUPTED if interruption.numbers else FAILED
+    outcome = INTERRUPTED if interruption.numbers else LATE
+    if not interruption.of_terminal:
+        process.terminate()
+    for end in (process.terminate, process.kill):  # it may have been no terminal
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS_MAX)
+            return outcome
+        end()
+    process.wait()
+    return outcome
 
 
 # ---- of what, on what ----------------------------------------------------------------------------------------------
@@ -288,11 +301,11 @@ def _said(program: str, word: str) -> str:
     """The first line of what a program says of itself."""
     found = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"]))
     if found is None:
-        return "not installed"
+        return NOT_INSTALLED
     with suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run([found, word], capture_output=True, text=True, timeout=60, check=False, cwd=TOP).stdout
-        if told.strip():
-            return told.strip().splitlines()[0]
+        text = subprocess.run([found, word], capture_output=True, text=True, timeout=60, check=False, cwd=TOP).stdout
+        if text.strip():
+            return text.strip().splitlines()[0]
     return "says nothing"
 
 
@@ -311,40 +324,48 @@ def _commit() -> str:
 # ---- the summary ---------------------------------------------------------------------------------------------------
 
 
-def summary(about: Mapping[str, Any], stages: Sequence[Stage], results: Sequence[Result]) -> dict[str, Any]:
+def summarize(about: Mapping[str, Any], stages: Sequence[Stage], results: Sequence[Result]) -> dict[str, Any]:
     """What is written as JSON: ``about`` and every stage, those that were not run, too."""
     rows: list[dict[str, Any]] = []
     for result in results:
         stage = result.stage
         row = {"stage": stage.name, "outcome": result.outcome, "exit_code": result.exit_code}
         row |= {"seconds": round(result.seconds), **asdict(result.counts), "reruns": 0, "seeds": dict(stage.seeds)}
-        row |= {"command": shlex.join(stage.command), "log": f"build/nightly/{stage.name}.log"}
+        row |= {"command": stage.line, "log": f"build/nightly/{stage.name}.log"}
         rows.append(row)
     left = [stage.name for stage in stages[len(results) :]]
     held = not left and all(result.outcome == HELD for result in results)
     return {"held": held, **about, "stages": rows, "not_run": left}
 
 
-def table(told: Mapping[str, Any]) -> str:
+def table(summary: Mapping[str, Any]) -> str:
     """The summary as it is read."""
-    lines = [f"nightly of {told['commit']}", f"{told['date']}, {told['cores']} cores, {told['seconds']} s in all", ""]
-    columns = ("stage", "seconds", "passed", "failed", "skipped", "reruns", "outcome")
-    lines.append("{:<10} {:>8} {:>8} {:>7} {:>8} {:>7}  {}".format(*columns))
-    for row in told["stages"]:
+    lines = [
+        f"nightly of {summary['commit']}",
+        f"{summary['date']}, {summary['cores']} cores, {summary['seconds']} s in all",
+        "",
+    ]
+    columns = ("stage", "seconds", "passed", "failed", "skipped", "outcome")
+    lines.append("{:<10} {:>8} {:>8} {:>7} {:>8}  {}".format(*columns))
+    for row in summary["stages"]:
         counts = ["-" if row[name] is None else row[name] for name in ("passed", "failed", "skipped")]
-        cells = (row["stage"], row["seconds"], *counts, row["reruns"], row["outcome"])
-        lines.append("{:<10} {:>8} {:>8} {:>7} {:>8} {:>7}  {}".format(*cells))
-    lines += [f"{name:<10} not run" for name in told["not_run"]]
-    lines += ["", "held" if told["held"] else "NOT HELD", "Nothing was run twice: no stage reruns a test that failed."]
-    for row in told["stages"]:
+        cells = (row["stage"], row["seconds"], *counts, row["outcome"])
+        lines.append("{:<10} {:>8} {:>8} {:>7} {:>8}  {}".format(*cells))
+    lines += [f"{name:<10} not run" for name in summary["not_run"]]
+    lines += [
+        "",
+        "held" if summary["held"] else "NOT HELD",
+        "Nothing was run twice: no stage reruns a test that failed.",
+    ]
+    for row in summary["stages"]:
         names = row["failed_names"]
         more = [f"  … and {len(names) - FAILED_TOLD_MAX} more"] if len(names) > FAILED_TOLD_MAX else []
         if row["outcome"] != HELD:
             lines += ["", f"{row['stage']}: {row['outcome']}, exit code {row['exit_code']}, {row['log']}"]
             lines += [*(f"  {name}" for name in names[:FAILED_TOLD_MAX]), *more]
-    seeds = [f"  {row['stage']}: {name} {seed}" for row in told["stages"] for name, seed in row["seeds"].items()]
+    seeds = [f"  {row['stage']}: {name} {seed}" for row in summary["stages"] for name, seed in row["seeds"].items()]
     lines += ["", "seeds", *seeds] if seeds else []
-    lines += ["", "versions", *(f"  {name}: {version}" for name, version in told["versions"].items())]
+    lines += ["", "versions", *(f"  {name}: {version}" for name, version in summary["versions"].items())]
     return "\n".join([*lines, ""])
 
 

@@ -1,32 +1,19 @@
 """``packaging/nightly.py``: what it reads out of reports and logs, the summary it makes of that, and which stages there
-are. `test_attended.py` has what it starts them by."""
+are. `test_nightly_runs.py` runs some, `test_attended.py` has what it starts them by."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
-from pathlib import Path
 from random import SystemRandom
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-TOP = Path(__file__).parents[2]
+from shell.nightlykit import TOP, counted_tests, nightly
 
-
-def loaded() -> Any:
-    spec = importlib.util.spec_from_file_location("nightly", TOP / "packaging" / "nightly.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their annotations up there
-    spec.loader.exec_module(module)
-    return module
-
-
-nightly = loaded()
+if TYPE_CHECKING:
+    from pathlib import Path
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites name="pytest tests"><testsuite name="pytest" errors="2" failures="1" skipped="1" tests="6">
@@ -69,7 +56,7 @@ def stages(*words: str) -> dict[str, Any]:
 
 def test_a_test_that_failed_twice_is_one_and_so_is_one_that_could_not_begin() -> None:
     failed = ("shell.test_a::test_two[x]", "shell.test_b::test_four", "tests.shell.test_c")
-    assert nightly.Counts(1, 3, 1, failed) == nightly.read_junit(REPORT)
+    assert nightly.Counts(1, 3, 1, failed) == counted_tests.read_junit(REPORT)
 
 
 @pytest.mark.parametrize("report", ["", REPORT[:-60]])
@@ -109,9 +96,9 @@ def test_the_summary_names_what_failed_and_what_was_not_run_and_is_json() -> Non
         result("order", nightly.FAILED, nightly.Counts(1, 2, 3, ("a::b", "c::d")), 2, order=77),
     ]
     planned = [one.stage for one in results] + [nightly.Stage("live", ("make", "live"), 9)]
-    told = json.loads(json.dumps(nightly.summary(ABOUT, planned, results)))
+    summary = json.loads(json.dumps(nightly.summarize(ABOUT, planned, results)))
 
-    assert (False, ["live"], "abc and changes") == (told["held"], told["not_run"], told["commit"])
+    assert (False, ["live"], "abc and changes") == (summary["held"], summary["not_run"], summary["commit"])
     expected = {
         "stage": "order",
         "outcome": "failed",
@@ -126,12 +113,12 @@ def test_the_summary_names_what_failed_and_what_was_not_run_and_is_json() -> Non
         "command": "make 'a b'",
         "log": "build/nightly/order.log",
     }
-    assert expected == told["stages"][1]
-    lines = [re.sub(" +", " ", line) for line in nightly.table(told).splitlines()]
+    assert expected == summary["stages"][1]
+    lines = [re.sub(" +", " ", line) for line in nightly.table(summary).splitlines()]
     assert lines[3:7] == [
-        "stage seconds passed failed skipped reruns outcome",
-        "lint 12 - - - 0 held",
-        "order 12 1 2 3 0 failed",
+        "stage seconds passed failed skipped outcome",
+        "lint 12 - - - held",
+        "order 12 1 2 3 failed",
         "live not run",
     ]
     assert "NOT HELD" in lines
@@ -140,29 +127,33 @@ def test_the_summary_names_what_failed_and_what_was_not_run_and_is_json() -> Non
 
 def test_it_held_when_every_stage_did() -> None:
     results = [result("lint", nightly.HELD, nightly.Counts())]
-    told = nightly.summary(ABOUT, [one.stage for one in results], results)
+    summary = nightly.summarize(ABOUT, [one.stage for one in results], results)
 
-    assert told["held"]
-    assert "held" in nightly.table(told).splitlines()
+    assert summary["held"]
+    assert "held" in nightly.table(summary).splitlines()
 
 
 def test_of_a_thousand_failed_tests_the_table_has_some_and_the_json_all() -> None:
     names = tuple(f"a::{number}" for number in range(1000))
     results = [result("order", nightly.FAILED, nightly.Counts(0, 1000, 0, names), 1)]
-    told = nightly.summary(ABOUT, [], results)
+    summary = nightly.summarize(ABOUT, [], results)
 
-    assert 1000 == len(told["stages"][0]["failed_names"])
-    assert 50 == nightly.table(told).count("  a::")
-    assert "  … and 950 more" in nightly.table(told).splitlines()
+    assert 1000 == len(summary["stages"][0]["failed_names"])
+    assert 50 == nightly.table(summary).count("  a::")
+    assert "  … and 950 more" in nightly.table(summary).splitlines()
 
 
 def test_what_was_drawn_is_handed_on_and_told() -> None:
     planned = stages("--seeds=9", "--fuzz-seconds=120", "--limit=live=7,lint=0.5")
 
-    order = planned["order"].seeds["order"]
+    order, examples = planned["order"].seeds["order"], planned["fuzz"].seeds["examples"]
     assert f'PYTEST=-m "" -p randomly --randomly-seed={order}' in planned["order"].command
+    assert {"TRIKUBELET_EXPLORE": str(order), "PYTHONHASHSEED": str(order)} == planned["order"].environment
     assert ("make", "sim", "SEEDS=9", f"SIM=--first={planned['seeds'].seeds['first seed']}") == planned["seeds"].command
     assert str(planned["fuzz"].seeds["mutations"]) == planned["fuzz"].environment["RELIST_FUZZ_SEED"]
+    assert str(examples) == planned["fuzz"].environment["TRIKUBELET_EXPLORE"]
+    assert str(examples) == planned["fuzz"].environment["PROPTEST_RNG_SEED"]
+    assert str(planned["cargo"].seeds["examples"]) == planned["cargo"].environment["PROPTEST_RNG_SEED"]
     assert (7, 0.5) == (planned["live"].minutes_max, planned["lint"].minutes_max)
     assert planned["order"].seeds != stages()["order"].seeds
 
@@ -178,7 +169,29 @@ def test_a_stage_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit, match="there is no stage lents: name some of lint, order"):
         nightly.main(["--only=lents"])
     assert 0 == nightly.main(["--list", "--only=lint"])
-    assert "make lint" in capsys.readouterr().out
+    assert ["make lint"] == [line.split("min  ")[1] for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("word", "complaint"),
+    [
+        ("--only=,", "argument --only: it names no stage"),
+        ("--only=", "argument --only: it names no stage"),
+        ("--limit=live", "argument --limit: 'live' is not STAGE=MINUTES with a number above 0"),
+        ("--limit=lint=1,live=long", "argument --limit: 'live=long' is not STAGE=MINUTES with a number above 0"),
+        ("--limit=live=0", "argument --limit: 'live=0' is not STAGE=MINUTES with a number above 0"),
+        ("--limit=live=nan", "argument --limit: 'live=nan' is not STAGE=MINUTES with a number above 0"),
+        ("--limit==5", "argument --limit: '=5' is not STAGE=MINUTES with a number above 0"),
+        ("--seeds=0", "argument --seeds: '0' is not a whole number above 0"),
+        ("--examples=-5", "argument --examples: '-5' is not a whole number above 0"),
+    ],
+)
+def test_a_word_that_means_nothing_is_refused_in_one_line(
+    word: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        nightly.main([word, "--list"])
+    assert f"nightly: error: {complaint}" == capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -194,7 +207,7 @@ def test_a_stage_ends_as_its_command_does_or_at_its_limit(
     outcome: str, codes: set[int], script: str, minutes: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nightly, "LOGS", tmp_path)
-    done = nightly.run(nightly.Stage("some", ("sh", "-c", script), minutes))
+    done = nightly.run(nightly.Stage("some", ("sh", "-c", script), minutes), nightly.Interruption())
 
     assert (outcome, nightly.Counts()) == (done.outcome, done.counts)
     assert done.exit_code in codes
