@@ -91,5 +91,5 @@ def test_pods_are_as_the_configuration_says(containerd2: Containerd, tmp_path: P
         assert "25000" in said
         assert "50000" in said
         assert ["123"] == kernel.told(containerd2, f"kubepods/burstable/pod{uid}/pids.", "max")
-        # By default the fourth start would come after 70 seconds.
-        agent.wait(lambda pods: state(pods["crashes"], "c").get("restartCount", 0) >= 4, "four restarts", 30)
+        # By default the sixth start would come after two and a half minutes.
+        agent.wait(lambda pods: state(pods["crashes"], "c").get("restartCount", 0) >= 5, "five restarts", 60)

@@ -182,6 +182,7 @@ def test_fields_that_do_not_work_are_told_of_and_the_pod_runs_or_waits_as_the_ta
     volume = {"name": "v", "cephfs": {"monitors": ["192.0.2.1"]}}
     agent.put(pod("waits", container("c", "trap"), volumes=[volume]))
     agent.wait_phase("runs", "Running")
+    agent.wait_phase("waits", "Pending")
     told = {name: agent.command("describe", "pod", name).stdout for name in ("runs", "waits")}
 
     assert {"runs": 1, "waits": 1} == {name: said.count("UnsupportedFields") for name, said in told.items()}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -120,6 +121,8 @@ def describes(node: Node) -> None:
 
 
 def shows_logs(node: Node) -> None:
+    whole = partial(node.kubectl, "logs", "web-live", "-c", "talker")
+    await_that(lambda: len(whole().splitlines()) > 1, 60, node.agent.story)
     assert "line 1\n" == node.kubectl("logs", "web-live", "-c", "talker", "--limit-bytes=7")
     assert 2 == len(node.kubectl("logs", "web-live", "-c", "talker", "--tail=2").splitlines())
     with watching(node, "logs", "-f", "web-live", "-c", "talker", "--tail=1") as seen:

@@ -44,7 +44,7 @@ def test_the_event_stream_that_a_restart_of_containerd_ended_is_opened_again(con
         agent.put(pod("web", container("c", "serve", "8080")))
         agent.wait_phase("web", "Running")
         id_ = id_of(agent, "web")
-        assert 1 == agent.measured()[RELIABLE]
+        await_that(lambda: 1 == agent.measured()[RELIABLE], 60, agent.story)
         containerd2.stop()
         await_that(lambda: 0 == agent.measured()[RELIABLE], 60, agent.story)
         before = agent.measured()[RECEIVED]
@@ -52,7 +52,7 @@ def test_the_event_stream_that_a_restart_of_containerd_ended_is_opened_again(con
         die(containerd2, id_)
         # Seen by a list, should it have died before the stream was there; what follows from it is told by events.
         await_that(lambda: agent.measured()[RECEIVED] > before, 60, agent.story)
-        assert 1 == agent.measured()[RELIABLE]
+        await_that(lambda: 1 == agent.measured()[RELIABLE], 60, agent.story)
         await_that(lambda: id_of(agent, "web") not in ("", id_), 60, agent.story)
         agent.wait_phase("web", "Running")
 
