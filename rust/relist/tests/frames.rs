@@ -1,5 +1,7 @@
 //! The frame reader on conversations with wounds in them: no panic, nothing kept that did not come, and the same story
-//! wherever the bytes are cut. `PROPTEST_CASES` says for how long.
+//! wherever the bytes are cut. `PROPTEST_CASES` says for how long, and has fresh ones.
+
+mod common;
 
 use _relist::frames::{Block, Fault, Frames, News, Piece};
 use proptest::collection::vec;
@@ -94,7 +96,7 @@ fn note(story: &mut Story, piece: Piece) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(common::examples(256))]
 
     #[test]
     fn the_story_is_the_same_wherever_the_bytes_are_cut(bytes in conversation(), size in 1..50usize) {

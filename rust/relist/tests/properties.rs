@@ -8,6 +8,8 @@ use _relist::diff::{Change, Lists, Relist};
 use common::{container, mutate, sandbox, Chance, Container, Node, Sandbox};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{contextualize_config, TestRunner};
 
 fn nodes() -> impl Strategy<Value = Node> {
     let one = (0..4u64, 0..3u64, 0..2u64, -2..6i64).prop_map(|(id, uid, state, created_at)| Sandbox {
@@ -59,8 +61,17 @@ fn changes(relist: &Relist) -> Vec<Change<'_>> {
     relist.due().into_iter().map(|uid| relist.change(uid)).collect()
 }
 
+#[test]
+fn examples_are_the_same_every_time_unless_more_are_asked_for() {
+    let runner = || TestRunner::new(contextualize_config(common::examples(1)));
+    let drawn = || vec(any::<u64>(), 8).new_tree(&mut runner()).expect("it is drawn").current();
+    let fresh = std::env::var_os("PROPTEST_CASES").is_some() && std::env::var_os("PROPTEST_RNG_SEED").is_none();
+
+    assert_eq!(fresh, drawn() != drawn());
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(common::examples(2_000))]
 
     #[test]
     fn any_bytes_are_read_or_refused(one in vec(any::<u8>(), 0..64), two in vec(any::<u8>(), 0..64)) {

@@ -63,7 +63,7 @@ fn a_list_has_an_end() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(common::examples(2_000))]
 
     #[test]
     fn any_bytes_are_read_or_refused(reply in vec(any::<u8>(), 0..64)) {

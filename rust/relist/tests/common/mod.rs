@@ -5,6 +5,15 @@
 
 pub mod status;
 
+use proptest::test_runner::{Config, RngSeed};
+
+/// So many examples for a property, the same ones each time. Who asks for another number of them (`PROPTEST_CASES`) has
+/// fresh ones; `PROPTEST_RNG_SEED` says which.
+pub fn examples(cases: u32) -> Config {
+    let rng_seed = if std::env::var_os("PROPTEST_CASES").is_some() { RngSeed::Random } else { RngSeed::Fixed(1) };
+    Config { cases, failure_persistence: None, rng_seed, ..Config::default() }
+}
+
 /// Numbers that look random and are the same every time (xorshift).
 pub struct Chance(pub u64);
 
