@@ -1,8 +1,9 @@
 """What all tests share: property tests try the same examples every time, so that a run says something about the change
-and not about the day. ``make fuzz`` and ``TRIKUBELET_EXPLORE=1`` draw fresh ones. And a signal is one: a shell has what
-it runs in the background ignore interrupts, and nohup what it runs hang-ups, which a test that sends them, and commands
-that tests start, would inherit. Whoever ends a run by SIGTERM has it end as an interrupt does: what fixtures put up
-they take down."""
+and not about the day. ``make fuzz`` and ``TRIKUBELET_EXPLORE=1`` draw fresh ones, from a number that the run's last
+lines tell; ``TRIKUBELET_EXPLORE=<that number>`` draws them again. And a signal is one: a shell has what it runs in the
+background ignore interrupts, and nohup what it runs hang-ups, which a test that sends them, and commands that tests
+start, would inherit. Whoever ends a run by SIGTERM has it end as an interrupt does: what fixtures put up they take
+down."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import os
 import signal
 import tempfile
 from pathlib import Path
+from random import SystemRandom
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,8 +27,20 @@ if TYPE_CHECKING:
 # A timing is never asserted: a busy machine may take its time over an example.
 settings.register_profile("the same every time", derandomize=True, deadline=None)
 settings.register_profile("fresh ones", deadline=None)
-EXPLORES = bool(os.environ.get("TRIKUBELET_EXPLORE"))
-settings.load_profile("fresh ones" if EXPLORES else "the same every time")
+
+
+def _explored() -> str:
+    """The number that what is fresh is drawn from; empty where nothing is. Whoever wants more examples wants others."""
+    asked = os.environ.get("TRIKUBELET_EXPLORE", "") or (os.environ.get("RELIST_EXAMPLES", "") and "1")
+    if not asked or (asked.isdecimal() and asked != "1"):
+        return asked
+    drawn = str(SystemRandom().randrange(2, 2**32))
+    os.environ["TRIKUBELET_EXPLORE"] = drawn  # for the processes that share the tests out, each of which would draw one
+    return drawn
+
+
+EXPLORED = _explored()
+settings.load_profile("fresh ones" if EXPLORED else "the same every time")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,6 +58,18 @@ def _interrupt(_: int, __: object) -> None:
 
 _ended: list[bool] = []
 signal.signal(signal.SIGTERM, _interrupt)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis reads it after us."""
+    if EXPLORED and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = EXPLORED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if EXPLORED:
+        terminalreporter.write_line(f"TRIKUBELET_EXPLORE={EXPLORED} draws the same examples and shuffles again")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -65,10 +91,10 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(autouse=True)
 def _same_turns_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trio shuffles the tasks that are ready, so that nobody relies on their order. A test gets the same shuffles each
-    time, drawn from its name. ``TRIKUBELET_EXPLORE=1`` leaves them to chance, as does waiting for a real clock."""
-    if not EXPLORES:
-        monkeypatch.setattr(trio._core._run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
-        trio._core._run._r.seed(request.node.nodeid)
+    time, drawn from its name, and others with every number of ``TRIKUBELET_EXPLORE``. (Waiting for a real clock leaves
+    to chance who is ready.)"""
+    monkeypatch.setattr(trio._core._run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+    trio._core._run._r.seed(f"{EXPLORED}{request.node.nodeid}")
 
 
 @pytest.fixture(autouse=True)
