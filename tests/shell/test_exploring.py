@@ -53,6 +53,7 @@ def drawn(place: Path, **environment: str) -> tuple[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)  # three runs
 def test_what_a_run_explored_its_number_explores_again(tmp_path: Path) -> None:
     fresh, number = drawn(tmp_path, TRIKUBELET_EXPLORE="1")
 
@@ -61,6 +62,7 @@ def test_what_a_run_explored_its_number_explores_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)  # three runs
 def test_who_explores_nothing_has_the_same_every_time_and_who_wants_more_examples_has_fresh_ones(
     tmp_path: Path,
 ) -> None:
