@@ -29,7 +29,10 @@ BIN := $(VENV)/bin
 RUST := $(wildcard rust/relist/src/*.rs) rust/relist/Cargo.toml Cargo.toml Cargo.lock
 # Nothing that the tests start outlives them, whatever becomes of them. (exec: no shell stands between it and make.)
 ATTENDED := exec $(BIN)/python packaging/attended.py
-SWEPT := --then="env PYTHONPATH=tests $(BIN)/python -m live.kit sweep"
+# What is no process is swept, too. Before a run there may be something, of one that was killed; at the end of one that
+# held there must not: then it has not held. (That of one that failed stays as it is, and so it may be the same words.)
+SWEEP := env PYTHONPATH=tests $(BIN)/python -m live.kit sweep
+SWEPT := --finally="$(SWEEP) --expect-nothing"
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help run test test-otel live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
@@ -119,10 +122,12 @@ test-otel: $(VENV)/.dev $(VENV)/.built $(VENV)/.otel
 
 live-core: linux-root $(VENV)/.dev $(VENV)/.built
 	$(ATTENDED) tests/live/install.sh --core
+	$(ATTENDED) $(SWEEP)
 	$(ATTENDED) $(SWEPT) $(BIN)/pytest tests/live -m core -k containerd1 $(PYTEST)
 
 live: can-live packages $(VENV)/.dev $(VENV)/.built
 	$(ATTENDED) tests/live/install.sh
+	$(ATTENDED) $(SWEEP)
 	$(ATTENDED) $(SWEPT) $(BIN)/pytest tests/live -n $(WORKERS) --dist loadfile $(PYTEST)
 
 # It goes on after a stage that fails; without `-j`, for each has the machine to itself.
@@ -131,14 +136,16 @@ nightly: $(VENV)/.dev $(VENV)/.built
 
 record: can-live $(VENV)/.dev $(VENV)/.built
 	$(ATTENDED) tests/live/install.sh
-	cd tests && ../$(BIN)/python -m live.kit record
+	$(ATTENDED) $(SWEEP)
+	$(ATTENDED) $(SWEPT) env PYTHONPATH=tests $(BIN)/python -m live.kit record
 
 # What failed stands on the page, too.
 conformance: can-live $(VENV)/.dev $(VENV)/.built
 	$(ATTENDED) tests/live/install.sh
 	packaging/control-plane/build.sh --conformance
-	cd tests && ../$(BIN)/python -m live.kit conformance; \
-	  ended=$$?; cd .. && $(BIN)/python packaging/generate_conformance.py && exit $$ended
+	$(ATTENDED) $(SWEEP)
+	($(ATTENDED) $(SWEPT) env PYTHONPATH=tests $(BIN)/python -m live.kit conformance); \
+	  ended=$$?; $(BIN)/python packaging/generate_conformance.py && exit $$ended
 
 linux-root:
 	@test "$$(uname -s) $$(id -u)" = "Linux 0" \
@@ -148,7 +155,7 @@ can-live: linux-root
 	@packaging/control-plane/build.sh --check
 
 sim: $(VENV)/.dev $(VENV)/.built
-	$(BIN)/python -m trikubelet.testing.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(SIM)
+	$(ATTENDED) $(BIN)/python -m trikubelet.testing.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(SIM)
 
 bench: $(VENV)/.dev $(VENV)/.built
 	$(BIN)/python bench/run.py
@@ -159,7 +166,8 @@ bench-relist: $(VENV)/.bench $(VENV)/.built
 
 bench-cluster: can-live pyz
 	$(ATTENDED) tests/live/install.sh
-	PYTHONPATH=tests $(BIN)/python bench/cluster.py
+	$(ATTENDED) $(SWEEP)
+	$(ATTENDED) $(SWEPT) env PYTHONPATH=tests $(BIN)/python bench/cluster.py
 
 # A shell counts its own SECONDS, but make does not hand that on.
 fuzz: $(VENV)/.dev $(VENV)/.built
@@ -189,7 +197,7 @@ pyz: $(VENV)/.release
 	PATH=$(CURDIR)/$(BIN):$$PATH packaging/build-pyz.sh
 
 smoke: pyz
-	$(BIN)/python packaging/smoke_test.py dist/trikubelet
+	$(ATTENDED) $(BIN)/python packaging/smoke_test.py dist/trikubelet
 
 wheels: $(VENV)/.release
 	PATH=$(CURDIR)/$(BIN):$$PATH packaging/packages/build.sh --wheels

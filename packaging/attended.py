@@ -1,21 +1,21 @@
 """Runs a command, and sees to it that nothing the command started outlives it.
 
-    python packaging/attended.py [--then WORDS] [--settle SECONDS] COMMAND [WORD ...]
+    python packaging/attended.py [--finally WORDS] [--grace SECONDS] COMMAND [WORD ...]
 
-    running ─┬─ the command ends ──────────────► settling ─► (--then) ─► its exit code; 1 where something was left
-             ├─ interrupt, SIGTERM: it is given ─┤
-             │  time to end in good order        │
+    running ─┬─ the command ends ──────────────► grace ─► (--finally) ─► its exit code; 1 where something was left
+             ├─ interrupt, SIGTERM, SIGHUP: it ──┤
+             │  is given time to end properly    │
              └─ it is killed ────────────────────┘
 
 The Makefile starts the tests so, and `packaging/nightly.py` every stage. To the kernel this process is the parent of
 whoever has lost his own (a "child subreaper"), so that all that was ever started below the command is found there,
 whatever its environment, session or mount namespace, also when the command was killed. What is still alive a moment
 after the command ended is named and killed; a command that held and left something behind has not held. If this
-process is killed itself, or whoever started it, the command is told to end. ``--then`` is run at the very end: it takes
-away what is no process.
+process is killed itself, or whoever started it, the command is told to end. ``--finally`` is run at the very end: it
+takes away what is no process. A command that held has not where that does not, and that has its own bound.
 
-An interrupt of the terminal reaches the command without us, so it is not handed on; SIGTERM is. Elsewhere than on Linux
-it is the command alone.
+An interrupt of the terminal reaches the command without us, so it is not handed on; SIGTERM is, and so is SIGHUP, as a
+SIGTERM. Elsewhere than on Linux it is the command alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import ctypes
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -35,63 +34,117 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# All of these together are what `.ci/run` waits for one of us (ATTENDANT_SECONDS_MAX there).
 ORDERLY_SECONDS_MAX = 25
-"""For a command that was told to end. `.ci/run` kills five seconds later."""
-SETTLE_SECONDS_MAX = 60.0
+"""For a command that was told to end. `.ci/run` has make killed five seconds later."""
+GRACE_SECONDS_MAX = 60.0
 """For what ends by itself once the command has, on a machine that has much else to do."""
 HURRIED_SECONDS_MAX = 5.0
 """The same, when the command was told to end or was killed: then something is expected to be left."""
 KILL_SECONDS_MAX = 20.0
+FINALLY_SECONDS_MAX = 300
+"""For ``--finally``. A sweep itself waits four minutes for another to end, and can then say for whom."""
 LEFT_TOLD_MAX = 20
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
+_HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line says; the exit code."""
     parser = argparse.ArgumentParser(prog="attended", description="Run a command that leaves nothing behind.")
-    parser.add_argument("--then", default="", metavar="WORDS", help="run this when all has ended")
-    parser.add_argument("--settle", type=float, default=SETTLE_SECONDS_MAX, metavar="SECONDS", help="to end by itself")
+    parser.add_argument("--finally", default="", metavar="WORDS", dest="last", help="run this when all has ended")
+    parser.add_argument("--grace", type=float, default=GRACE_SECONDS_MAX, metavar="SECONDS", help="to end by itself")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     words = parser.parse_args(arguments)
     if not words.command:
         parser.error("name a command")
     if sys.platform != "linux":
         os.execvp(words.command[0], words.command)
-    code = attend(words.command, words.settle)
-    then = subprocess.run(shlex.split(words.then), check=False).returncode if words.then else 0
-    return code or then
+    code = attend(words.command, words.grace)
+    last = _run_last(shlex.split(words.last)) if words.last else 0
+    return code or last
 
 
-def attend(command: Sequence[str], settle_seconds_max: float) -> int:
-    """The command's exit code (128 and the number of the signal that killed it), once nothing of it is alive."""
+def attend(command: Sequence[str], grace_seconds_max: float) -> int:
+    """The command's exit code (128 and the number of the signal that killed it), once nothing of it is alive.
+
+    No signal is heard until there is a command to hand it to: who was killed by one between would leave it alone."""
+    above = os.getppid()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    pid = os.fork()
-    if pid == 0:
-        _become(command)
+    if os.getppid() != above:  # it ended before the kernel knew that we want to hear of it
+        os.kill(os.getpid(), signal.SIGTERM)
+    pid = _start(command, blocked)
     told = _pass_signals(pid)
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     status = _wait(pid)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
-        signal.signal(number, signal.SIG_IGN)  # there is nobody any more to hand them to
+    for number in (*_HEARD, signal.SIGALRM):
+        # There is nobody any more to hand them to. (Not SIG_IGN, which whoever is started from now on would inherit.)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda _, __: None)
     signal.alarm(0)
     code = os.waitstatus_to_exitcode(status)
     hurried = told or code < 0
-    left = _end_descendants(min(settle_seconds_max, HURRIED_SECONDS_MAX) if hurried else settle_seconds_max)
-    for line in left[:LEFT_TOLD_MAX]:
-        print(f"attended: left behind, and killed: {line}", file=sys.stderr)
+    left = _end_descendants(min(grace_seconds_max, HURRIED_SECONDS_MAX) if hurried else grace_seconds_max)
+    _tell_left(left)
     if code < 0:
         return 128 - code
     return code or (1 if left and not told else 0)
 
 
-def _become(command: Sequence[str]) -> NoReturn:
+def _run_last(command: Sequence[str]) -> int:
+    """Its exit code. It hears signals like any process, but those that end us are not handed on: it is the end."""
+    late: list[int] = []
+
+    def kill(number: int, _: object) -> None:
+        late.append(number)
+        _send(pid, signal.SIGKILL)
+
+    pid = _start(command, signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+    signal.signal(signal.SIGALRM, kill)
+    signal.alarm(FINALLY_SECONDS_MAX)
+    code = os.waitstatus_to_exitcode(_wait(pid))
+    signal.alarm(0)
+    if late:
+        said = f"has not ended after {FINALLY_SECONDS_MAX} s, and is killed"
+        print(f"attended: {shlex.join(command)}: {said}", file=sys.stderr)
+    _tell_left(left := _end_descendants(HURRIED_SECONDS_MAX))
+    return 128 - code if code < 0 else code or (1 if left else 0)
+
+
+def _tell_left(left: Sequence[str]) -> None:
+    for line in left[:LEFT_TOLD_MAX]:
+        print(f"attended: left behind, and killed: {line}", file=sys.stderr)
+
+
+def _start(command: Sequence[str], blocked: set[signal.Signals | int]) -> int:
+    """Its process, which hears what is not ``blocked``."""
+    above = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become(command, above, blocked)
+    return pid
+
+
+def _become(command: Sequence[str], above: int, blocked: set[signal.Signals | int]) -> NoReturn:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != above:
+        os._exit(128 + signal.SIGTERM)
+    for number in _HEARD:  # what came since is for the command, not for Python in it
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # this Python itself ignores
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     try:
         os.execvp(command[0], list(command))
     except OSError as error:
         print(f"attended: {command[0]}: {error.strerror}", file=sys.stderr)
+        sys.stderr.flush()
         os._exit(127)
 
 
@@ -100,7 +153,7 @@ def _pass_signals(pid: int) -> list[int]:
     told: list[int] = []
 
     def end(number: int, _: object) -> None:
-        if number == signal.SIGTERM:
+        if number != signal.SIGINT:
             _send(pid, signal.SIGTERM)
         if not told:
             signal.alarm(ORDERLY_SECONDS_MAX)
@@ -110,8 +163,9 @@ def _pass_signals(pid: int) -> list[int]:
         _send(pid, signal.SIGKILL)
 
     signal.signal(signal.SIGALRM, kill)
-    signal.signal(signal.SIGINT, end)
-    signal.signal(signal.SIGTERM, end)
+    for number in _HEARD:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it so
+            signal.signal(number, end)
     return told
 
 
@@ -123,15 +177,15 @@ def _wait(pid: int) -> int:
             return status
 
 
-def _end_descendants(settle_seconds_max: float) -> list[str]:
+def _end_descendants(grace_seconds_max: float) -> list[str]:
     """Waits for those that end by themselves and kills the others; these, in words."""
     began = time.monotonic()
     left: dict[int, str] = {}
     while alive := _descendants():
         passed = time.monotonic() - began
-        if passed > settle_seconds_max + KILL_SECONDS_MAX:
+        if passed > grace_seconds_max + KILL_SECONDS_MAX:
             return [f"{line} (and it does not end)" if one in alive else line for one, line in left.items()]
-        if passed > settle_seconds_max:
+        if passed > grace_seconds_max:
             for one in alive:
                 left.setdefault(one, _in_words(one))
                 _send(one, signal.SIGKILL)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +17,15 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ATTENDED = Path(__file__).parents[2] / "packaging" / "attended.py"
-WAIT_SECONDS_MAX = 45.0
+TOP = Path(__file__).parents[2]
+ATTENDED = TOP / "packaging" / "attended.py"
+WAIT_SECONDS_MAX = 60.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="it is the command alone there")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(180),  # above the waits of one test together
+    pytest.mark.skipif(sys.platform != "linux", reason="it is the command alone there"),
+]
 
 AWAY = "env -i PATH=$PATH setsid sh -c 'echo $$ >$0/pid.new; mv $0/pid.new $0/pid; exec sleep 4244' \"$0\" &"
 """A process that nothing of the caller's is left of: no environment, no session, and soon no parent."""
@@ -26,6 +33,13 @@ AWAY = "env -i PATH=$PATH setsid sh -c 'echo $$ >$0/pid.new; mv $0/pid.new $0/pi
 
 def line(place: Path, script: str, *words: str) -> list[str]:
     return [sys.executable, str(ATTENDED), *words, "sh", "-c", script, str(place)]
+
+
+def changed_line(change: str, place: Path, script: str, *words: str) -> list[str]:
+    """The same, but ``change`` is run first, which knows ``attended``, ``os``, ``signal`` and ``time``."""
+    program = "import os, signal, sys, time; sys.path.insert(0, sys.argv.pop(1)); import attended\n"
+    program += f"{change}\nsys.exit(attended.main(sys.argv[1:]))"
+    return [sys.executable, "-c", program, str(ATTENDED.parent), *words, "sh", "-c", script, str(place)]
 
 
 def wait_for(file: Path) -> str:
@@ -52,9 +66,12 @@ def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
+LIVE_CHORES = ["live-core", "live", "record", "conformance", "bench-cluster"]
+
+
 @pytest.mark.parametrize(("code", "script"), [(0, "true"), (4, "exit 4"), (137, "kill -9 $$"), (127, "exec nope")])
 def test_the_commands_exit_code_is_ours(code: int, script: str, tmp_path: Path) -> None:
-    done = subprocess.run(line(tmp_path, script), capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(line(tmp_path, script), capture_output=True, text=True, timeout=60, check=False)
 
     assert code == done.returncode
     assert "left behind" not in done.stderr
@@ -63,8 +80,8 @@ def test_the_commands_exit_code_is_ours(code: int, script: str, tmp_path: Path) 
 @pytest.mark.parametrize(("code", "end"), [(1, "exit 0"), (4, "exit 4"), (137, "kill -9 $$")])
 def test_what_it_leaves_is_named_and_ended_and_then_it_has_not_held(code: int, end: str, tmp_path: Path) -> None:
     script = f"{AWAY} while ! [ -e $0/pid ]; do sleep 0.02; done; {end}"
-    words = line(tmp_path, script, "--settle=1")
-    done = subprocess.run(words, capture_output=True, text=True, timeout=50, check=False)
+    words = line(tmp_path, script, "--grace=1")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
 
     pid = wait_for(tmp_path / "pid")
     assert (code, f"attended: left behind, and killed: {pid} sleep 4244\n") == (done.returncode, done.stderr)
@@ -72,7 +89,7 @@ def test_what_it_leaves_is_named_and_ended_and_then_it_has_not_held(code: int, e
 
 
 def test_what_ends_by_itself_a_moment_later_is_no_fault(tmp_path: Path) -> None:
-    done = subprocess.run(line(tmp_path, "sleep 0.2 &"), capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(line(tmp_path, "sleep 0.2 &"), capture_output=True, text=True, timeout=60, check=False)
 
     assert (0, "") == (done.returncode, done.stderr)
 
@@ -81,7 +98,7 @@ def test_a_command_that_is_told_to_end_may_do_so_in_good_order_and_then_the_last
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     script = f"trap 'echo bye; exit 5' TERM; {AWAY} while :; do sleep 0.1; done"
-    words = line(tmp_path, script, "--then=echo last")
+    words = line(tmp_path, script, "--finally=echo last")
     started.append(process := subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
     pid = wait_for(tmp_path / "pid")
     process.send_signal(signal.SIGTERM)
@@ -92,8 +109,8 @@ def test_a_command_that_is_told_to_end_may_do_so_in_good_order_and_then_the_last
 
 @pytest.mark.parametrize(("code", "end", "then"), [(0, "true", "true"), (7, "true", "exit 7"), (4, "exit 4", "exit 7")])
 def test_the_last_is_run_however_the_command_ended(code: int, end: str, then: str, tmp_path: Path) -> None:
-    words = line(tmp_path, f"echo first; {end}", f"--then=sh -c 'echo last; {then}'")
-    done = subprocess.run(words, capture_output=True, text=True, timeout=50, check=False)
+    words = line(tmp_path, f"echo first; {end}", f"--finally=sh -c 'echo last; {then}'")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
 
     assert (code, "first\nlast\n") == (done.returncode, done.stdout)
 
@@ -121,3 +138,90 @@ def test_when_it_is_killed_itself_the_command_is_told_to_end(
     process.kill()
 
     wait_for(tmp_path / "bye")
+
+
+def test_who_tells_it_to_end_before_it_can_hand_that_on_ends_all_the_same(
+    tmp_path: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    change = f"""
+def late(pid, pass_signals=attended._pass_signals):
+    while not os.path.exists({str(tmp_path / "pid")!r}):
+        time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return pass_signals(pid)
+attended._pass_signals = late"""
+    words = changed_line(change, tmp_path, f"{AWAY} exec sleep 4245", "--finally=echo last")
+    started.append(process := subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+    out, _ = process.communicate(timeout=WAIT_SECONDS_MAX)
+
+    assert (143, "last\n", False) == (process.returncode, out, lives(wait_for(tmp_path / "pid")))
+
+
+@pytest.mark.parametrize("last", [1, 2], ids=["of the attendant", "of the command"])
+def test_a_parent_that_has_ended_already_is_no_parent_to_wait_for(last: int, tmp_path: Path) -> None:
+    change = f"""
+looks = []
+def getppid(real=os.getppid):
+    looks.append(real())
+    return looks[-1] if len(looks) <= {last} else 1
+os.getppid = getppid"""
+    words = changed_line(change, tmp_path, "exec sleep 4245")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (143, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("number", ["INT", "TERM", "HUP", "ALRM", "PIPE"])
+def test_the_last_hears_signals(number: str, tmp_path: Path) -> None:
+    words = line(tmp_path, "true", f"--finally=sh -c 'kill -{number} $$; echo alive'")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (128 + signal.Signals[f"SIG{number}"], "") == (done.returncode, done.stdout)
+
+
+def test_the_last_goes_on_when_we_are_told_to_end_once_more(
+    tmp_path: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    words = line(tmp_path, "true", "--finally=sh -c 'echo there; read line; echo $line'")
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    started.append(process)
+    assert process.stdout is not None
+    assert "there\n" == process.stdout.readline()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        process.send_signal(number)
+    out, _ = process.communicate("done\n", timeout=WAIT_SECONDS_MAX)
+
+    assert (0, "done\n") == (process.returncode, out)
+
+
+def test_the_last_has_a_bound_and_leaves_nothing_either(tmp_path: Path) -> None:
+    last = f"{AWAY} exec sleep 4246".replace("$0", str(tmp_path)).replace("'", "'\"'\"'")
+    change = "attended.FINALLY_SECONDS_MAX = 2; attended.HURRIED_SECONDS_MAX = 0.1"
+    words = changed_line(change, tmp_path, "true", f"--finally=sh -c '{last}'")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+    assert 137 == done.returncode
+    assert "has not ended after 2 s, and is killed\n" in done.stderr
+    assert not (tmp_path / "pid").exists() or not lives(wait_for(tmp_path / "pid"))
+
+
+def test_a_terminal_that_hangs_up_tells_it_to_end(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
+    words = line(tmp_path, f"trap 'echo bye; exit 5' TERM; {AWAY} while :; do sleep 0.1; done")
+    started.append(process := subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+    pid = wait_for(tmp_path / "pid")
+    process.send_signal(signal.SIGHUP)
+    out, _ = process.communicate(timeout=WAIT_SECONDS_MAX)
+
+    assert (5, "bye\n", False) == (process.returncode, out, lives(pid))
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is nothing that could run a chore")
+@pytest.mark.parametrize("chore", LIVE_CHORES)
+def test_what_starts_runtimes_and_control_planes_is_attended_and_swept_before_and_after(chore: str) -> None:
+    words = ["make", "--dry-run", chore]
+    told = subprocess.run(words, cwd=TOP, capture_output=True, text=True, timeout=60, check=True).stdout
+    lines = [line for line in told.splitlines() if "live.kit" in line or "pytest" in line or "cluster.py" in line]
+
+    before, run = lines
+    assert re.fullmatch(r"exec \S+ packaging/attended.py env PYTHONPATH=tests \S+ -m live.kit sweep", before)
+    assert re.match(r'\(?exec \S+ packaging/attended.py --finally="env .* -m live.kit sweep --expect-nothing" ', run)
