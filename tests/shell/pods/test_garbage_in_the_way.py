@@ -11,6 +11,7 @@ from shell.pods.shellkit import Bench, phase, until
 from trikubelet.model.runtime_errors import RuntimeFailure
 from trikubelet.pods.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
+from trikubelet.testing.chance import Odds
 from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
@@ -63,3 +64,23 @@ async def test_a_new_pod_starts_at_once_whatever_garbage_hangs(
         node.slots["file"].put(Snapshot((pod("web", container(name="new")),)))
 
         await until(lambda: bench.running() == ["new"], seconds=5)
+
+
+async def test_a_pod_that_cannot_be_inspected_after_a_removal_is_no_failure_of_the_removal(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who tells of it is PLEG, by the pod's name."""
+    bench, remove = Bench(), MemoryRuntime.remove_container
+
+    async def remove_and_break(self: MemoryRuntime, container_id: str) -> None:
+        await remove(self, container_id)
+        bench.troubles.odds = Odds(error=1.0, only=frozenset({"PodSandboxStatus"}))
+
+    monkeypatch.setattr(MemoryRuntime, "remove_container", remove_and_break)
+    async with bench.agent(pod("web", container(command=("exit", "1", "0")))) as node:
+        await until(lambda: bench.troubles.odds.error > 0, seconds=120)
+        await trio.sleep(60)
+        told = [event.reason for event in node.events.all()]
+
+    assert "NotInspected" in told or node.pleg.laggards()
+    assert "ContainerGCFailed" not in told
