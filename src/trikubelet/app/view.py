@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from trikubelet.app.node import Node
     from trikubelet.core.file_source import FileState
     from trikubelet.core.lifecycle import State
+    from trikubelet.core.pleg_pod import Laggard
     from trikubelet.core.relist import PodRecord
     from trikubelet.kit.call_figures import CallFigures
     from trikubelet.model.runtime import ContainerStatus, PodObservation
     from trikubelet.pleg.figures import Figures
-    from trikubelet.pleg.inspections import Laggard
     from trikubelet.pods.worker import PodWorker
     from trikubelet.ports import Clock
     from trikubelet.probes.figures import ProbeFigures

@@ -17,42 +17,38 @@ import trio
 
 from trikubelet.kit.instant import instant
 from trikubelet.pleg import pace
-from trikubelet.pleg.agenda import Agenda
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from trikubelet.model.bounds import Bounds
-    from trikubelet.pleg.agenda import Look
+    from trikubelet.pleg.pods import PlegPods
 
 
 @dataclass(frozen=True, slots=True)
 class Lister:
     """Who makes the lists that the dispatcher begins, and is asked before.
 
-    ``everything`` lists the whole node in a list that begins at the instant it is given; ``one`` lists the pod that was
-    asked for. ``may_rest``: whether, at that time, a full list that is due may be left out; ``is_busy``: whether a pod
-    is not to be listed by itself now.
+    ``everything`` lists the whole node in a list that begins at the instant it is given; ``one`` lists one pod.
+    ``may_rest``: whether, at that time, a full list that is due may be left out.
     """
 
     everything: Callable[[float], Awaitable[None]]
-    one: Callable[[Look, float], Awaitable[None]]
+    one: Callable[[str, float], Awaitable[None]]
     may_rest: Callable[[float], bool]
-    is_busy: Callable[[str], bool]
 
 
 class Dispatcher:
     """Owns which lists are under way, and when the next full one is due."""
 
-    def __init__(self, lister: Lister, bounds: Bounds) -> None:
+    def __init__(self, lister: Lister, pods: PlegPods, bounds: Bounds) -> None:
         self._lister = lister
+        self._pods = pods
         self._bounds = bounds
         self._due = -math.inf  # as the pace has it
         self._rests_until = -math.inf  # ... and not before this, while there is a reason to rest
-        self._looking: set[str] = set()  # listed one by one now
+        self._of_one = 0  # on-demand relists under way
         self._stirred = trio.Event()
-        self.agenda = Agenda(bounds.looks_waiting_max)
-        """Who was asked for."""
         self.listing_since: float | None = None
         """The instant at which the full list under way began."""
 
@@ -91,12 +87,12 @@ class Dispatcher:
             else:
                 self.listing_since = instant()
                 nursery.start_soon(self._list_all, self.listing_since)
-        while len(self._looking) < self._bounds.looks_max:
-            look = self.agenda.take(self._is_busy, self._held_until(now))
-            if look is None:
+        while self._of_one < self._bounds.looks_max:
+            uid = self._pods.begin_list(self._held_until(now))
+            if uid is None:
                 break
-            self._looking.add(look.uid)
-            nursery.start_soon(self._list_one, look)
+            self._of_one += 1
+            nursery.start_soon(self._list_one, uid)
 
     def _next_pass(self, now: float) -> float:
         """When there may be something to begin though nobody stirs."""
@@ -111,20 +107,17 @@ class Dispatcher:
             return -math.inf
         return self.listing_since
 
-    def _is_busy(self, uid: str) -> bool:
-        return uid in self._looking or self._lister.is_busy(uid)
-
     async def _list_all(self, began: float) -> None:
         await self._lister.everything(began)
         self._due = pace.due_at(began, trio.current_time(), self._bounds)
         self.listing_since = None
         self.stir()
 
-    async def _list_one(self, look: Look) -> None:
-        await self._lister.one(look, instant())
-        self._looking.discard(look.uid)
+    async def _list_one(self, uid: str) -> None:
+        await self._lister.one(uid, instant())
+        self._of_one -= 1
         self.stir()
 
     def __repr__(self) -> str:
         full = "a full list" if self.listing_since is not None else "no full list"
-        return f"<Dispatcher: {full} and {len(self._looking)} of one pod under way, {self.agenda!r}>"
+        return f"<Dispatcher: {full} and {self._of_one} of one pod under way>"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trikubelet.core.pleg_pod import Laggard
     from trikubelet.model.bounds import Bounds
-    from trikubelet.pleg.inspections import Laggard
 
 NAMED_MAX: Final = 5
 """Pods named in one sentence; the rest is counted."""

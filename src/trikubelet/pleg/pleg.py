@@ -7,16 +7,15 @@
 A change of state only says who to look at; the inspection says what is so. A pod's record advances when its inspection
 has succeeded; until then every list reports it again.
 
-Lists overlap, and the older must not have the last word. A list of one pod that a newer full list overtook is thrown
-away. A full list that a newer list of one pod overtook does not speak for that pod, which is listed once more. Of a
-pod that waits for its inspection it is only known who it is; what is asked is asked as the newest list has it.
+Lists overlap, and the older must not have the last word. What there is to do about a pod, and what an answer that
+comes late may still say of it, is decided by one record for each pod that is not idle: ``core.pleg_pod``. Here is who
+asks the runtime, and what becomes of its answers.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.core import pleg_pod
+from trikubelet.core.pleg_pod import Inspecting, Job, ListEnd
 from trikubelet.core.relist import DecodeError, EventKind, PodChange, Relist
 from trikubelet.core.statuses import KEY_BYTES, StatusDigester
 from trikubelet.kit.gather import Gather
@@ -37,19 +38,19 @@ from trikubelet.pleg.dispatcher import Dispatcher, Lister
 from trikubelet.pleg.events import EventHints
 from trikubelet.pleg.figures import Figures, Measured
 from trikubelet.pleg.inspection import inspect
-from trikubelet.pleg.inspections import Inspections, Job, told
+from trikubelet.pleg.inspections import Inspections, told
+from trikubelet.pleg.pods import PlegPods
 from trikubelet.pleg.telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from trikubelet.core.pleg_pod import Laggard, PlegPod
     from trikubelet.core.relist import Counts, PodRecord
     from trikubelet.kit.backoff import Backoff
     from trikubelet.kit.spans import Spans
     from trikubelet.model.bounds import Bounds
-    from trikubelet.pleg.agenda import Look
     from trikubelet.pleg.cache import PodCache
-    from trikubelet.pleg.inspections import Laggard
     from trikubelet.ports import Events, Runtime
 
 log = logging.getLogger(__name__)
@@ -82,15 +83,13 @@ class Pleg:
         self._relist = Relist()
         self._digester = StatusDigester(token_bytes(KEY_BYTES))
         everything = self._list_all if spans is None else partial(self._list_all_within, spans)
-        self._dispatcher = Dispatcher(Lister(everything, self._list_one, self._may_rest, self._is_busy), bounds)
-        self._agenda = self._dispatcher.agenda
+        self._pods = PlegPods(bounds.looks_waiting_max)
+        self._dispatcher = Dispatcher(Lister(everything, self._list_one, self._may_rest), self._pods, bounds)
         self._telling = Telling(events, bounds.inspection_hung_seconds)
-        self._inspections = Inspections(self._inspect, self._settle, self._as_listed, self._telling.look, bounds)
+        self._inspections = Inspections(
+            self._pods, self._inspect, self._settle, self._as_listed, self._telling.look, bounds
+        )
         self._events = EventHints(runtime, self._take_hint, self._dispatcher.end_rest)
-        self._acted_on: Counter[str] = Counter()  # how many change them now, and ask to look at them when they have
-        # What was known of these pods at that instant may be wrong: to be inspected later than it, whatever lists say.
-        self._reinspect: dict[str, float] = {}
-        self._looked_since: set[str] = set()  # listed one by one in lists that began later than the full one under way
         self._measured = Measured()
         self._listed_at: float | None = None
         self._news_at = -math.inf
@@ -101,34 +100,29 @@ class Pleg:
 
     def look_at(self, uid: str) -> None:
         """Ask for an on-demand relist of one pod, soon. Never blocks; asking twice is asking once."""
-        self._agenda.ask(uid, instant())
-        self._news_at = trio.current_time()
-        self._dispatcher.stir()
+        self._now(uid, pleg_pod.asked(self._pods.get(uid), instant()))
 
     def look_inside(self, uid: str) -> None:
         """Ask for an on-demand relist of one pod and for its inspection, see ``ports.Relister``."""
-        self._reinspect[uid] = instant()
-        self.look_at(uid)
+        self._now(uid, pleg_pod.doubted(self._pods.get(uid), instant()))
 
     @contextmanager
     def acting_on(self, uid: str) -> Iterator[None]:
         """Somebody changes the pod within it, and the pod is looked at when he has: see ``ports.Relister``."""
-        self._acted_on[uid] += 1
+        self._pods.put(uid, pleg_pod.acting_began(self._pods.get(uid)))
         try:
             yield
         finally:
-            self._acted_on[uid] -= 1
-            if not self._acted_on[uid]:
-                del self._acted_on[uid]
-            self.look_at(uid)
+            self._now(uid, pleg_pod.acting_ended(self._pods.get(uid), instant()))
 
     def _take_hint(self, uid: str) -> None:
-        """Something happened to a pod. Where its worker or garbage collection is at it, that is mostly what they do,
-        three events for each start; the rest nobody could act on before they are done, and is seen then."""
-        if uid in self._acted_on:
-            self._news_at = trio.current_time()
-        else:
-            self.look_at(uid)
+        self._now(uid, pleg_pod.hinted(self._pods.get(uid), instant()))
+
+    def _now(self, uid: str, pod: PlegPod) -> None:
+        """There is news of a pod, and that is what became of its record."""
+        self._pods.put(uid, pod)
+        self._news_at = trio.current_time()
+        self._dispatcher.stir()
 
     def unhealthy(self) -> str | None:
         """Why PLEG is not healthy, or None. Pods that alone cannot be seen are no reason, see ``laggards``."""
@@ -137,7 +131,7 @@ class Pleg:
         if trouble is not None:
             return trouble
         # Unhealthy takes long; the pods are counted only when there is one that could be a reason.
-        late = self._inspections.laggards(self._bounds.relist_stale_seconds_max)
+        late = self._out_of_sight(self._bounds.relist_stale_seconds_max)
         return health.unseen(now, self._relist.pod_count(), late, self._bounds) if late else None
 
     def remark(self) -> str | None:
@@ -147,7 +141,12 @@ class Pleg:
 
     def laggards(self) -> list[Laggard]:
         """The pods out of sight for so long that an operator should know, longest first."""
-        return self._inspections.laggards(self._bounds.inspection_hung_seconds)
+        return self._out_of_sight(self._bounds.inspection_hung_seconds)
+
+    def _out_of_sight(self, seconds: float) -> list[Laggard]:
+        """The pods that have been out of sight for longer than that, longest first."""
+        now = trio.current_time()
+        return [one for one in self._pods.laggards() if now - one.since > seconds]
 
     def pod(self, uid: str) -> PodRecord | None:
         """One pod as last listed; None when the runtime has nothing of it."""
@@ -186,18 +185,19 @@ class Pleg:
 
     def figures(self) -> Figures:
         """How PLEG stands now."""
-        ago = None if self._listed_at is None else trio.current_time() - self._listed_at
+        now = trio.current_time()
+        oldest = self._pods.began_first()
         return Figures(
             measured=self._measured,
-            listed_ago_seconds=ago,
+            listed_ago_seconds=None if self._listed_at is None else now - self._listed_at,
             counts=self.counts(),
-            looks_waiting=len(self._agenda),
-            looks_answered=self._agenda.answered,
-            looks_dropped=self._agenda.dropped,
+            looks_waiting=len(self._pods.asked),
+            looks_answered=self._pods.answered,
+            looks_dropped=self._pods.dropped,
             inspections=self._inspections.seconds,
-            inspections_running=len(self._inspections.running),
-            inspections_waiting=len(self._inspections.waiting),
-            oldest_inspection_seconds=self._inspections.oldest_seconds(),
+            inspections_running=len(self._pods.inspecting),
+            inspections_waiting=len(self._pods.due),
+            oldest_inspection_seconds=0.0 if oldest is None else now - oldest,
             hung_pods=len(self.laggards()),
             event_streams=self._events.streams,
             event_stream_failures=self._events.failures,
@@ -235,13 +235,10 @@ class Pleg:
             news_at=self._news_at,
             events_since=self._events.reliable_since,
             is_awaited=self._cache.is_awaited,
-            is_blind=bool(self._reinspect or self._inspections.running),
-            backlog=len(self._inspections.waiting),
+            is_blind=self._pods.is_blind,
+            backlog=len(self._pods.due),
         )
         return pace.may_rest(now, situation, self._bounds)
-
-    def _is_busy(self, uid: str) -> bool:
-        return uid in self._inspections.running
 
     # ---- full lists ----
 
@@ -250,7 +247,7 @@ class Pleg:
             await self._list_all(began)
 
     async def _list_all(self, began: float) -> None:
-        self._looked_since.clear()
+        self._pods.full_list_began()
         try:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 sandboxes, containers = await self._lists(None)
@@ -261,7 +258,7 @@ class Pleg:
             self._note_failure(error, began)
             return
         self._measure(began, sum(map(len, (*sandboxes, *containers))))
-        self._spread([*self._relist.due(), *(self._reinspect.keys() - self._inspections.running)], began)
+        self._spread(self._relist.due(), began)
 
     def _measure(self, began: float, list_bytes: int) -> None:
         self._measured.relists.add(trio.current_time() - began)
@@ -279,14 +276,12 @@ class Pleg:
         self._listed_at = began
         self._last_error, self._failing_since = "", None
         self._telling.listed()
-        if due:
+        pending = self._pods.full_list_ended(began, instant(), due, self._relist.change)
+        if pending:
             self._news_at = trio.current_time()
-        apart = self._looked_since | self._inspections.running
-        self._inspections.add_listed(due, apart)
-        self._cache.listed(began, self._looked_since | self._inspections.running | self._inspections.waiting)
-        self._agenda.answer(began, apart)
-        for uid in sorted(self._looked_since):
-            self.look_at(uid)  # this list has set back what a newer one had recorded of it
+            self._dispatcher.stir()
+        self._cache.listed(began, pending)
+        self._inspections.begin()
 
     def _note_failure(self, error: Exception, began: float) -> None:
         text = told(error)
@@ -298,31 +293,30 @@ class Pleg:
 
     # ---- lists of one pod ----
 
-    async def _list_one(self, look: Look, began: float) -> None:
-        uid = look.uid
+    async def _list_one(self, uid: str, began: float) -> None:
         try:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 sandboxes, containers = await self._lists(uid)
-            if self._listed_at is not None and self._listed_at > began:
-                self._agenda.answered += 1  # a full list has overtaken this one
-            elif uid in self._inspections.running:
-                self._agenda.ask(*look)  # a full list that began earlier was faster
-            else:
-                self._take_one(uid, sandboxes, containers, began)
             self._measured.looks.add(trio.current_time() - began)
+            self._one_listed(uid, sandboxes, containers, began)
         except (RuntimeCallError, DecodeError, trio.TooSlowError) as error:
+            self._pods.put(uid, pleg_pod.list_failed(self._pods.get(uid)))
             log.debug("On-demand relist of pod %s failed: %s", uid, told(error))  # the next list will see it
 
-    def _take_one(self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], began: float) -> None:
-        must = uid in self._reinspect or uid in self._inspections.waiting
-        change = self._relist.observe_pod(uid, sandboxes, containers, force=must)
-        listing_since = self._dispatcher.listing_since
-        if listing_since is not None and began > listing_since:
-            self._looked_since.add(uid)
+    def _one_listed(self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], began: float) -> None:
+        """A list of one pod is in: what it says, unless it comes too late."""
+        pod, end = pleg_pod.list_ended(self._pods.get(uid), began, self._listed_at, self._dispatcher.listing_since)
+        if end is not ListEnd.TAKEN:
+            self._pods.answered += end is ListEnd.OVERTAKEN
+            self._pods.put(uid, pod)
+            return
+        change = self._relist.observe_pod(uid, sandboxes, containers, force=pod.must_be_inspected)
+        self._pods.put(uid, pod)
         if change is None:  # as recorded: what is known of it holds until now
             self._cache.put(replace(self._cache.get(uid), observed_at=began))
         else:
-            self._inspections.add_first(Job(change, began))
+            self._pods.found(uid, Job(change, began))
+            self._inspections.begin()
 
     # ---- one pod ----
 
@@ -338,37 +332,38 @@ class Pleg:
         before, listed = self._cache.get(uid), self._relist.pod(uid)
         return await inspect(self._runtime, self._digester, job.change, listed, before, job.began)
 
-    def _settle(self, job: Job, found: PodObservation | Exception, is_outdated: bool) -> None:
+    def _settle(self, job: Job, found: PodObservation | Exception) -> None:
         """An inspection is over: publish what it found, or that it failed."""
-        change = job.change
-        again = change.uid in self._reinspect
+        change, uid = job.change, job.change.uid
+        before = self._pods.get(uid)
+        assert isinstance(before.inspection, Inspecting)
         self._dispatcher.stir()
         if isinstance(found, Exception):
             log.debug("Cannot inspect pod %s/%s: %s", change.namespace, change.name, told(found))
-            self._cache.put_error(change.uid, job.began, found)
-            self._reinspect.setdefault(change.uid, job.began)
+            is_late = isinstance(found, trio.TooSlowError)
+            why = f"no answer within {self._bounds.runtime_call_seconds_max:g} s" if is_late else told(found)
+            self._pods.put(uid, pleg_pod.inspection_failed(before, why))
+            self._cache.put_error(uid, job.began, found)
             return  # its events come again with the inspection that succeeds
-        if is_outdated:  # a newer list has seen what this inspection did not ask for
-            self._reinspect.setdefault(change.uid, job.began)
-            self.look_at(change.uid)
-        else:
-            self._relist.advance(change.uid)
-            if self._reinspect.get(change.uid, -math.inf) < job.began:
-                self._reinspect.pop(change.uid, None)
-            else:
-                self.look_at(change.uid)  # it was asked for after this inspection had begun
+        after = pleg_pod.inspected(before, instant())
+        self._pods.put(uid, after)
+        if after.doubted_at is not None:  # and so it is asked for again
+            self._news_at = trio.current_time()
+        is_newest = not before.inspection.is_outdated
+        if is_newest:
+            self._relist.advance(uid)
             _note(change)
-        is_news = self._cache.put(found, is_newest=not is_outdated)
+        is_news = self._cache.put(found, is_newest=is_newest)
         kinds = {event.kind for event in change.events}
         # Starts and deaths are told even where the cache knew already (docs/decisions/0007), a second look only if it
         # shows more.
-        if kinds & {EventKind.STARTED, EventKind.DIED} or (again and is_news):
-            self._wake.add(change.uid)
+        if kinds & {EventKind.STARTED, EventKind.DIED} or (before.doubted_at is not None and is_news):
+            self._wake.add(uid)
         if EventKind.DIED in kinds:
-            self._died.add(change.uid)
+            self._died.add(uid)
 
     def __repr__(self) -> str:
-        return f"<Pleg {self.unhealthy() or 'healthy'}, {self._inspections!r}, {self._dispatcher!r}>"
+        return f"<Pleg {self.unhealthy() or 'healthy'}, {self._pods!r}, {self._dispatcher!r}>"
 
 
 def _note(change: PodChange) -> None:

@@ -18,7 +18,7 @@ from trikubelet.pleg.health import NAMED_MAX, named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trikubelet.pleg.inspections import Laggard
+    from trikubelet.core.pleg_pod import Laggard
     from trikubelet.ports import Events
 
 log = logging.getLogger(__name__)

@@ -33,8 +33,8 @@ from trikubelet.pleg.pleg import Pleg
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from trikubelet.core.pleg_pod import Job
     from trikubelet.model.runtime import PodObservation
-    from trikubelet.pleg.inspections import Job
 
 UIDS = ("a", "b", "c")
 LIFE = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.EXITED, None)
@@ -137,10 +137,10 @@ class Noting(Pleg):
         super().__init__(*args)
         self._began: dict[Exception, float] = {}
 
-    def _settle(self, job: Job, found: PodObservation | Exception, is_outdated: bool) -> None:
+    def _settle(self, job: Job, found: PodObservation | Exception) -> None:
         if isinstance(found, Exception):
             self._began[found] = job.began
-        super()._settle(job, found, is_outdated)
+        super()._settle(job, found)
 
     def check_error(self, error: Exception, acted: float) -> None:
         """Whether it is that of an inspection begun since the instant ``acted``."""

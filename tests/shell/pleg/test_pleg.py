@@ -571,7 +571,7 @@ async def test_a_pod_that_waits_for_its_inspection_is_asked_for_as_the_newest_li
         all_of_it = shelf.containers["a"]
         shelf.containers["a"] = {id_: state for id_, state in all_of_it.items() if id_ not in missing}
         await trio.sleep(1)  # one list is without them ...
-        assert ["a"] == list(watch.pleg._inspections.waiting)
+        assert ["a"] == list(watch.pleg._pods.due)
         shelf.containers["a"] = all_of_it
         await trio.sleep(1)  # ... and the next has them again, as they were
         shelf.gates["slow"].set()
@@ -594,7 +594,7 @@ async def test_a_pod_that_waits_with_a_look_of_its_own_is_asked_for_as_a_newer_f
         shelf.containers["a"]["d"] = RUNNING
         watch.pleg.look_at("a")
         await trio.sleep(0.1)
-        assert ["a"] == list(watch.pleg._inspections.waiting)
+        assert ["a"] == list(watch.pleg._pods.due)
         shelf.containers["a"]["e"] = RUNNING
         await trio.sleep(1)  # a full list has it
         shelf.gates["slow"].set()
@@ -898,11 +898,12 @@ async def test_a_full_list_that_takes_long_does_not_hold_up_single_pods(autojump
         await watch.wakes()
         shelf.gates["list"] = trio.Event()
         await trio.sleep(0.95)
-        watch.pleg._dispatcher._looking.add("a")  # its turn has not come when the full list begins
+        pods = watch.pleg._pods
+        pods.put("a", replace(pods.get("a"), listing=instant()))  # its turn has not come when the full list begins
         acted = instant()
         watch.pleg.look_at("a")
         await trio.sleep(0.1)
-        watch.pleg._dispatcher._looking.clear()
+        pods.put("a", replace(pods.get("a"), listing=None))
         watch.pleg._dispatcher.stir()
         with trio.fail_after(1.5):
             seen = await watch.cache.newer_than("a", acted)

@@ -114,7 +114,7 @@ async def test_detecting_container_deaths(
 
 async def test_event_channel_full(autojump_clock: MockClock) -> None:
     """TestEventChannelFull, TestHealthyEventedPLEG. Wake-ups are a set here that is never full. What can be full is the
-    agenda: what finds no room is counted, nothing blocks, the next full list sees it, and PLEG stays healthy."""
+    line: what finds no room is counted, nothing blocks, the next full list sees it, and PLEG stays healthy."""
     shelf = Shelf()
     uids = [f"p{n}" for n in range(6)]
     async with watching(shelf, Bounds(looks_waiting_max=4)) as watch:

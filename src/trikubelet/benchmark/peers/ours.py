@@ -21,10 +21,10 @@ from trikubelet.pleg.pleg import Pleg
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection, Sequence
 
+    from trikubelet.core.pleg_pod import Job
     from trikubelet.core.relist import PodChange
     from trikubelet.cri.channel import Channel
     from trikubelet.model.runtime import PodObservation
-    from trikubelet.pleg.inspections import Job
     from trikubelet.ports import Runtime
 
 UPSTREAM_TYPES: Final = {
@@ -102,7 +102,7 @@ class OurPleg(Pleg):
         await self._inspections.run(task_status=task_status)
 
     def _look_idle(self) -> None:
-        if not self._inspections.running and not self._inspections.waiting:
+        if not self._pods.inspecting and not self._pods.due:
             self._idle.set()
 
     def _spread(self, due: Collection[str], began: float) -> None:
@@ -113,8 +113,8 @@ class OurPleg(Pleg):
         self._told.error = words_of(error)
         super()._note_failure(error, began)
 
-    def _settle(self, job: Job, found: PodObservation | Exception, is_outdated: bool) -> None:
-        super()._settle(job, found, is_outdated)
+    def _settle(self, job: Job, found: PodObservation | Exception) -> None:
+        super()._settle(job, found)
         if not job.change.gone:
             self._told.inspected += 1
             self._told.published()

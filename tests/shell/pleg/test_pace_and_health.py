@@ -1,82 +1,15 @@
-"""The agenda: who is next, who was answered, who found no room. And when a full list is due, and PLEG ill."""
+"""When a full list is due, when one may be left out, and when PLEG is unhealthy."""
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
+from trikubelet.core.pleg_pod import Laggard
 from trikubelet.model.bounds import Bounds
 from trikubelet.pleg import health
-from trikubelet.pleg.agenda import Agenda, Look
-from trikubelet.pleg.inspections import Laggard
 from trikubelet.pleg.pace import Situation, due_at, may_rest
 
 BOUNDS = Bounds()
-ALWAYS = -math.inf
-
-
-def nobody(_: str) -> bool:
-    return False
-
-
-def agenda(*uids: str, waiting_max: int = 10) -> Agenda:
-    made = Agenda(waiting_max)
-    for at, uid in enumerate(uids):
-        made.ask(uid, float(at))
-    return made
-
-
-def test_who_has_waited_longest_is_next_and_who_is_busy_waits_on() -> None:
-    asked = agenda("a", "b", "c")
-
-    assert Look("b", 1.0) == asked.take({"a"}.__contains__, ALWAYS)
-    assert Look("a", 0.0) == asked.take(nobody, ALWAYS)
-    assert Look("c", 2.0) == asked.take(nobody, ALWAYS)
-    assert asked.take(nobody, ALWAYS) is None
-
-
-def test_asking_again_keeps_the_turn_and_only_a_newer_list_answers_it() -> None:
-    asked = agenda("a", "b", "a")
-    asked.answer(1.5, ())
-
-    assert 1 == asked.answered
-    assert Look("a", 2.0) == asked.take(nobody, ALWAYS)
-    assert 0 == len(asked)
-
-
-def test_a_request_given_back_does_not_make_a_newer_one_older() -> None:
-    asked = agenda("a", "b")
-    given_back = asked.take(nobody, ALWAYS)
-    asked.ask("a", 5.0)
-    assert given_back is not None
-    asked.ask(*given_back)
-    asked.answer(3.0, ())
-
-    assert Look("a", 5.0) == asked.take(nobody, ALWAYS)
-
-
-def test_a_list_answers_who_asked_before_it_began_but_for_those_it_does_not_tell_of() -> None:
-    asked = agenda("a", "b", "c")
-    asked.answer(1.0, {"a"})  # "b" was asked for at that very instant
-
-    assert [Look("a", 0.0), Look("b", 1.0), Look("c", 2.0)] == [asked.take(nobody, ALWAYS) for _ in range(3)]
-
-
-def test_who_is_about_to_be_answered_by_the_list_under_way_waits_for_it() -> None:
-    asked = agenda("a", "b")
-
-    assert Look("b", 1.0) == asked.take(nobody, 0.5)
-    assert asked.take(nobody, 0.5) is None
-    assert 1 == len(asked)
-
-
-def test_a_full_agenda_drops_new_names_and_still_hears_old_ones() -> None:
-    asked = agenda("a", "b", "c", waiting_max=2)
-    asked.ask("b", 9.0)
-
-    assert (2, 1) == (len(asked), asked.dropped)
-    assert [Look("a", 0.0), Look("b", 9.0)] == [asked.take(nobody, ALWAYS) for _ in range(2)]
 
 
 @pytest.mark.parametrize(("took", "due"), [(0.0, 11.0), (0.5, 11.0), (0.6, 11.2), (20.0, 50.0), (120.0, 160.0)])

@@ -1,0 +1,264 @@
+"""What PLEG still has to do about one pod: one record, and what each thing that happens makes of it.
+
+An idle pod has no record. A pod that is not idle is somewhere on each of these two lines, which it walks independently:
+
+    on-demand relist   None ──asked──► asked_at ──list_began──► listing ──list_ended──► None, or asked again
+    inspection         None ──due────► Waiting ──inspection_began──► Inspecting ──inspected, inspection_failed──► None
+
+They meet where an older answer could have the last word:
+
+- An on-demand relist that a newer full list overtook is thrown away, and so is one whose pod came under inspection
+  meanwhile (the pod is asked for again).
+- A full list that a newer on-demand relist overtook (``overtook``) or that finds the pod under inspection does not
+  speak for the pod: ``is_apart``. It can only tell that the inspection began from another picture, ``is_outdated``.
+- What was known at an instant may be wrong (``doubted_at``): after a failed or outdated inspection, or because somebody
+  said so. Only an inspection of a newer list ends the doubt.
+
+Plain data and no clock: times are instants (``kit.instant``) that the caller brings along. ``pleg/pods.py`` keeps the
+records and says whose turn it is, ``pleg/pleg.py`` brings the facts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from trikubelet.core.relist import PodChange
+
+
+class Job(NamedTuple):
+    """One inspection to make: how the pod was listed, in a list that began at the instant ``began``."""
+
+    change: PodChange
+    began: float
+
+
+class Laggard(NamedTuple):
+    """A pod that could not be inspected since that time (Trio's clock, seconds), and why."""
+
+    uid: str
+    name: str
+    namespace: str
+    since: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An inspection is due. ``job``: as an on-demand relist found the pod; None: as the newest full list has it when
+    its turn comes, since thousands may wait and a pod may change meanwhile."""
+
+    job: Job | None = None
+    is_outdated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inspecting:
+    """An inspection has run since that time (Trio's clock). ``is_hung``: for so long that its place is given away.
+    ``is_outdated``: a full list has shown another picture than the inspection began from."""
+
+    job: Job
+    since: float
+    is_hung: bool = False
+    is_outdated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlegPod:
+    """What is to be done about a pod, see the module. ``listing``: when the request was made that the on-demand relist
+    under way answers. ``acting``: how many change the pod now, and ask for it when they have. ``failing``: inspections
+    have failed since the last that succeeded."""
+
+    asked_at: float | None = None
+    listing: float | None = None
+    overtook: bool = False
+    inspection: Waiting | Inspecting | None = None
+    doubted_at: float | None = None
+    failing: Laggard | None = None
+    acting: int = 0
+
+    @property
+    def is_inspecting(self) -> bool:
+        """Whether an inspection is under way."""
+        return isinstance(self.inspection, Inspecting)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an inspection is due and has not begun."""
+        return isinstance(self.inspection, Waiting)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the full list under way, or just in, does not speak for the pod."""
+        return self.overtook or self.is_inspecting
+
+    @property
+    def must_be_inspected(self) -> bool:
+        """Whether an on-demand relist is followed by an inspection even if it finds the pod as recorded."""
+        return self.doubted_at is not None or self.is_waiting
+
+    def may_be_listed(self, after: float) -> bool:
+        """Whether an on-demand relist may begin. A request made by ``after`` waits: a full list is about to answer."""
+        return self.asked_at is not None and self.asked_at > after and self.listing is None and not self.is_inspecting
+
+
+IDLE: Final = PlegPod()
+DUE: Final = PlegPod(inspection=Waiting())
+"""Listed, nothing else: shared, for on the first look at a large node thousands of pods are so at once."""
+
+
+class ListEnd(Enum):
+    """What becomes of an on-demand relist that is in."""
+
+    TAKEN = auto()
+    """It is the newest word on the pod."""
+    OVERTAKEN = auto()
+    """A newer full list has told already: it is thrown away."""
+    AGAIN = auto()
+    """The pod came under inspection meanwhile: it is thrown away, and the pod asked for again."""
+
+
+# ---- requests ----
+
+
+def asked(pod: PlegPod, at: float) -> PlegPod:
+    """Somebody asks for an on-demand relist. Asking again is asking once, later: only a newer list answers it."""
+    return replace(pod, asked_at=at if pod.asked_at is None else max(at, pod.asked_at))
+
+
+def unasked(pod: PlegPod) -> PlegPod:
+    """The request found no room: the next full list sees the pod."""
+    return replace(pod, asked_at=None)
+
+
+def hinted(pod: PlegPod, at: float) -> PlegPod:
+    """The runtime sent an event of the pod. Where its worker or garbage collection is at it, that is mostly what they
+    do, three events for each start; the rest nobody could act on before they are done, and they ask then."""
+    return pod if pod.acting else asked(pod, at)
+
+
+def doubted(pod: PlegPod, at: float) -> PlegPod:
+    """Somebody says that what is known now may be wrong though no list shows it."""
+    return asked(replace(pod, doubted_at=at), at)
+
+
+def acting_began(pod: PlegPod) -> PlegPod:
+    """Somebody begins to change the pod."""
+    return replace(pod, acting=pod.acting + 1)
+
+
+def acting_ended(pod: PlegPod, at: float) -> PlegPod:
+    """One of those who changed the pod is done, and wants to see what came of it."""
+    return asked(replace(pod, acting=pod.acting - 1), at)
+
+
+# ---- on-demand relists ----
+
+
+def list_began(pod: PlegPod) -> PlegPod:
+    """An on-demand relist begins; it answers the request."""
+    return replace(pod, asked_at=None, listing=pod.asked_at)
+
+
+def list_failed(pod: PlegPod) -> PlegPod:
+    """The on-demand relist failed; the next full list will see the pod."""
+    return replace(pod, listing=None)
+
+
+def list_ended(
+    pod: PlegPod, began: float, listed_at: float | None, listing_since: float | None
+) -> tuple[PlegPod, ListEnd]:
+    """The on-demand relist that began at that instant is in. ``listed_at``: when the newest full list that succeeded
+    began; ``listing_since``: when the one under way did."""
+    request = pod.listing
+    pod = replace(pod, listing=None)
+    if listed_at is not None and listed_at > began:
+        return pod, ListEnd.OVERTAKEN
+    if pod.is_inspecting:  # a full list that began earlier was faster
+        return (pod if request is None else asked(pod, request)), ListEnd.AGAIN
+    overtook = listing_since is not None and began > listing_since
+    return replace(pod, overtook=pod.overtook or overtook), ListEnd.TAKEN
+
+
+def found(pod: PlegPod, job: Job) -> PlegPod:
+    """The on-demand relist found something to inspect."""
+    assert not pod.is_inspecting
+    return replace(pod, inspection=Waiting(job))
+
+
+# ---- full lists ----
+
+
+def full_list_began(pod: PlegPod) -> PlegPod:
+    """A full list begins; no on-demand relist is newer than it yet."""
+    return replace(pod, overtook=False) if pod.overtook else pod
+
+
+def full_list_ended(pod: PlegPod, began: float, at: float, *, is_due: bool, is_other: bool) -> PlegPod:
+    """The full list that began at that instant is in, ``at`` now. ``is_due``: it shows the pod not as recorded;
+    ``is_other``: nor as the pod's inspection, made or due, began from. It answers who asked before it began."""
+    if pod.is_apart:
+        if is_other and pod.inspection is not None:
+            pod = replace(pod, inspection=replace(pod.inspection, is_outdated=True))
+        # The record was set back to what this list has seen, which is older than what was recorded: ask once more.
+        return asked(replace(pod, overtook=False), at) if pod.overtook else pod
+    if pod.asked_at is not None and pod.asked_at < began:
+        pod = replace(pod, asked_at=None)
+    if is_due or pod.is_waiting or pod.doubted_at is not None:
+        pod = replace(pod, inspection=DUE.inspection)
+    return pod
+
+
+# ---- inspections ----
+
+
+def inspection_began(pod: PlegPod, job: Job, now: float) -> PlegPod:
+    """The pod's turn has come. ``job``: what it waited with, or the pod as the newest full list has it."""
+    assert isinstance(pod.inspection, Waiting)
+    return replace(pod, inspection=Inspecting(job, now, is_outdated=pod.inspection.is_outdated))
+
+
+def inspection_hangs(pod: PlegPod) -> PlegPod:
+    """The inspection has taken so long that its place goes to another; it goes on beside them."""
+    assert isinstance(pod.inspection, Inspecting)
+    return replace(pod, inspection=replace(pod.inspection, is_hung=True))
+
+
+def inspected(pod: PlegPod, at: float) -> PlegPod:
+    """The inspection succeeded. If it is outdated, a newer list has seen what it did not ask for; if it began before
+    the doubt did, it does not end it: either way the pod is asked for again."""
+    inspection = pod.inspection
+    assert isinstance(inspection, Inspecting)
+    began = inspection.job.began
+    pod = replace(pod, inspection=None, failing=None)
+    if inspection.is_outdated:
+        return asked(_in_doubt_since(pod, began), at)
+    if pod.doubted_at is None:
+        return pod
+    return replace(pod, doubted_at=None) if pod.doubted_at < began else asked(pod, at)
+
+
+def inspection_failed(pod: PlegPod, why: str) -> PlegPod:
+    """The inspection failed. The next list that is in has it tried again."""
+    inspection = pod.inspection
+    assert isinstance(inspection, Inspecting)
+    change = inspection.job.change
+    since = inspection.since if pod.failing is None else pod.failing.since
+    failing = Laggard(change.uid, change.name, change.namespace, since, why)
+    return _in_doubt_since(replace(pod, inspection=None, failing=failing), inspection.job.began)
+
+
+def laggard(pod: PlegPod) -> Laggard | None:
+    """Since when the pod is out of sight, and why; None for one that is not under inspection and did not fail."""
+    inspection = pod.inspection
+    if not isinstance(inspection, Inspecting) or (pod.failing is not None and not inspection.is_hung):
+        return pod.failing  # tried once more: the error of the last time says more
+    change = inspection.job.change
+    since = inspection.since if pod.failing is None else pod.failing.since
+    return Laggard(change.uid, change.name, change.namespace, since, "no answer yet")
+
+
+def _in_doubt_since(pod: PlegPod, instant: float) -> PlegPod:
+    return pod if pod.doubted_at is not None else replace(pod, doubted_at=instant)

@@ -1,0 +1,189 @@
+"""The pods about which PLEG has something to do, and whose turn it is.
+
+Each has one record, ``core.pleg_pod``; a pod without one is idle. Beside the records stand two lines, in the order of
+turns: who was asked for, oldest first, and whose inspection is due. Neither says more than the records do.
+
+A request for an on-demand relist that finds its line full is dropped: losing it is never worse than waiting for the
+next full list.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from trikubelet.core import pleg_pod
+from trikubelet.core.pleg_pod import DUE, IDLE, Inspecting, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from trikubelet.core.pleg_pod import Job, Laggard, PlegPod
+    from trikubelet.core.relist import PodChange
+
+
+class PlegPods:
+    """Owns what PLEG has to do about each pod, and how many requests were answered or dropped without a list."""
+
+    def __init__(self, requests_max: int) -> None:
+        self._pods: dict[str, PlegPod] = {}
+        self._asked: dict[str, None] = {}
+        self._due: OrderedDict[str, None] = OrderedDict()
+        self._inspecting: dict[str, None] = {}
+        self._hung = 0
+        self._requests_max = requests_max
+        self.answered = 0
+        """Requests that a newer full list made unnecessary."""
+        self.dropped = 0
+        """Requests that found their line full."""
+
+    def get(self, uid: str) -> PlegPod:
+        """A pod's record; ``IDLE`` where there is nothing to do."""
+        return self._pods.get(uid, IDLE)
+
+    def put(self, uid: str, pod: PlegPod) -> None:
+        """Keep what became of a pod's record; the lines follow it."""
+        if pod.asked_at is None:
+            self._asked.pop(uid, None)
+        elif uid not in self._asked:
+            if len(self._asked) >= self._requests_max:
+                self.dropped += 1
+                pod = pleg_pod.unasked(pod)
+            else:
+                self._asked[uid] = None
+        before = self.get(uid).inspection
+        self._hung += _is_hung(pod.inspection) - _is_hung(before)
+        if isinstance(pod.inspection, Waiting):
+            self._due.setdefault(uid)
+        else:
+            self._due.pop(uid, None)
+        if isinstance(pod.inspection, Inspecting):
+            self._inspecting[uid] = None
+        else:
+            self._inspecting.pop(uid, None)
+        if pod == IDLE:
+            self._pods.pop(uid, None)
+        else:
+            self._pods[uid] = pod
+
+    # ---- requests ----
+
+    @property
+    def asked(self) -> Collection[str]:
+        """Who was asked for and is not yet listed, oldest first."""
+        return self._asked.keys()
+
+    def begin_list(self, after: float) -> str | None:
+        """Whose on-demand relist begins now; None when nobody's may. Requests made by ``after`` wait on."""
+        for uid in self._asked:
+            if self._pods[uid].may_be_listed(after):
+                self.put(uid, pleg_pod.list_began(self._pods[uid]))
+                return uid
+        return None
+
+    # ---- full lists ----
+
+    def full_list_began(self) -> None:
+        """No on-demand relist is newer than the full list that begins now."""
+        for uid, pod in [(uid, pod) for uid, pod in self._pods.items() if pod.overtook]:
+            self.put(uid, pleg_pod.full_list_began(pod))
+
+    def full_list_ended(
+        self, began: float, at: float, due: Collection[str], as_listed: Callable[[str], PodChange]
+    ) -> set[str]:
+        """The full list that began at that instant is in, ``at`` now; ``due`` are not as recorded, ``as_listed`` tells
+        how a pod is. Returns the pods for which it does not speak, or not before they are inspected."""
+        pending = set()
+        differs = frozenset(due)
+        for uid, pod in list(self._pods.items()):
+            if pod is DUE:
+                pending.add(uid)  # thousands, on the first look at a large node, and nothing to be said of them
+                continue
+            is_other = pod.is_apart and _is_other(pod.inspection, uid, as_listed)
+            after = pleg_pod.full_list_ended(pod, began, at, is_due=uid in differs, is_other=is_other)
+            self.answered += pod.asked_at is not None and after.asked_at is None
+            self.put(uid, after)
+            if pod.overtook or after.inspection is not None:
+                pending.add(uid)
+        for uid in due:
+            if uid not in self._pods:
+                self.put(uid, DUE)
+                pending.add(uid)
+        return pending
+
+    # ---- inspections ----
+
+    @property
+    def due(self) -> Collection[str]:
+        """Whose inspection is due, in the order of their turns."""
+        return self._due.keys()
+
+    @property
+    def inspecting(self) -> Collection[str]:
+        """Who is under inspection."""
+        return self._inspecting.keys()
+
+    @property
+    def in_places(self) -> int:
+        """How many of the inspections under way count against the bound: those that do not hang."""
+        return len(self._inspecting) - self._hung
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether some pod is under inspection, or what is known of it in doubt."""
+        return bool(self._inspecting) or any(pod.doubted_at is not None for pod in self._pods.values())
+
+    def found(self, uid: str, job: Job) -> None:
+        """An on-demand relist found something to inspect. Somebody waits for it: its turn comes before all others."""
+        self.put(uid, pleg_pod.found(self.get(uid), job))
+        self._due.move_to_end(uid, last=False)
+
+    def begin_inspection(self, now: float, as_listed: Callable[[str], Job]) -> Job | None:
+        """Whose inspection begins now; None when none is due. ``as_listed``: a pod as the newest full list has it."""
+        for uid in self._due:
+            pod = self._pods[uid]
+            assert isinstance(pod.inspection, Waiting)
+            job = pod.inspection.job or as_listed(uid)
+            self.put(uid, pleg_pod.inspection_began(pod, job, now))
+            return job
+        return None
+
+    def look_for_hung(self, before: float) -> None:
+        """The inspections that began before that time (Trio's clock) count as hung."""
+        for uid in list(self._inspecting):
+            pod = self._pods[uid]
+            if isinstance(pod.inspection, Inspecting) and not pod.inspection.is_hung and pod.inspection.since < before:
+                self.put(uid, pleg_pod.inspection_hangs(pod))
+
+    def began_first(self) -> float | None:
+        """When the oldest inspection under way began (Trio's clock)."""
+        running = (self._pods[uid].inspection for uid in self._inspecting)
+        return min((one.since for one in running if isinstance(one, Inspecting)), default=None)
+
+    def laggards(self, *, also_running: bool = True) -> list[Laggard]:
+        """The pods out of sight, longest first: whose inspection failed last, or hangs, or (``also_running``) runs."""
+        found = [
+            late
+            for pod in self._pods.values()
+            if also_running or pod.failing or _is_hung(pod.inspection)
+            if (late := pleg_pod.laggard(pod))
+        ]
+        return sorted(found, key=lambda one: (one.since, one.uid))
+
+    def __len__(self) -> int:
+        """How many pods are not idle."""
+        return len(self._pods)
+
+    def __repr__(self) -> str:
+        asked = f"{len(self._asked)} asked for, {self.answered} answered by full lists, {self.dropped} dropped"
+        running = f"{self.in_places} under inspection, {self._hung} hang, {len(self._due)} wait"
+        return f"<PlegPods: {len(self)} not idle; {asked}; {running}>"
+
+
+def _is_hung(inspection: Waiting | Inspecting | None) -> bool:
+    return isinstance(inspection, Inspecting) and inspection.is_hung
+
+
+def _is_other(inspection: Waiting | Inspecting | None, uid: str, as_listed: Callable[[str], PodChange]) -> bool:
+    """Whether the inspection began, or is to begin, from another picture of the pod than the newest full list has."""
+    return inspection is not None and inspection.job is not None and inspection.job.change != as_listed(uid)

@@ -1,0 +1,209 @@
+"""What PLEG has to do about one pod, row by row: each thing that happens, in each state that matters to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trikubelet.core import pleg_pod
+from trikubelet.core.pleg_pod import IDLE, Inspecting, Job, Laggard, ListEnd, PlegPod, Waiting
+from trikubelet.core.relist import PodChange
+
+CHANGE = PodChange("u", "web", "ns", (), ("s",), ("c",))
+JOB = Job(CHANGE, 5.0)
+WAITING = PlegPod(inspection=Waiting())
+FOUND = PlegPod(inspection=Waiting(JOB))
+INSPECTING = PlegPod(inspection=Inspecting(JOB, 5.5))
+OUTDATED = PlegPod(inspection=Inspecting(JOB, 5.5, is_outdated=True))
+HUNG = PlegPod(inspection=Inspecting(JOB, 5.5, is_hung=True))
+FAILED = Laggard("u", "web", "ns", 1.0, "refused")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (IDLE, PlegPod(asked_at=7.0)),
+        (PlegPod(asked_at=3.0), PlegPod(asked_at=7.0)),
+        (PlegPod(asked_at=9.0), PlegPod(asked_at=9.0)),  # given back by a list that came too late
+        (PlegPod(listing=3.0), PlegPod(listing=3.0, asked_at=7.0)),
+        (INSPECTING, replace(INSPECTING, asked_at=7.0)),
+        (PlegPod(acting=1), PlegPod(acting=1, asked_at=7.0)),
+    ],
+)
+def test_asked(before: PlegPod, after: PlegPod) -> None:
+    assert after == pleg_pod.asked(before, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (IDLE, PlegPod(asked_at=7.0)),
+        (PlegPod(acting=1), PlegPod(acting=1)),
+        (PlegPod(acting=2, asked_at=3.0), PlegPod(acting=2, asked_at=3.0)),
+    ],
+)
+def test_a_hint_is_a_request_but_for_pods_that_somebody_changes(before: PlegPod, after: PlegPod) -> None:
+    assert after == pleg_pod.hinted(before, 7.0)
+
+
+def test_who_changes_a_pod_asks_for_it_when_he_has() -> None:
+    twice = pleg_pod.acting_began(pleg_pod.acting_began(IDLE))
+
+    assert PlegPod(acting=1, asked_at=7.0) == pleg_pod.acting_ended(twice, 7.0)
+    assert PlegPod(asked_at=8.0) == pleg_pod.acting_ended(pleg_pod.acting_ended(twice, 7.0), 8.0)
+
+
+@pytest.mark.parametrize(
+    ("pod", "may"),
+    [
+        (IDLE, False),
+        (PlegPod(asked_at=3.0), True),
+        (PlegPod(asked_at=2.0), False),  # the full list that began then is about to answer
+        (PlegPod(asked_at=3.0, listing=1.0), False),
+        (replace(INSPECTING, asked_at=3.0), False),
+        (replace(FOUND, asked_at=3.0), True),
+        (PlegPod(asked_at=3.0, doubted_at=3.0, overtook=True, acting=1), True),
+    ],
+)
+def test_whether_an_on_demand_relist_may_begin(pod: PlegPod, may: bool) -> None:
+    assert may is pod.may_be_listed(after=2.0)
+
+
+def test_an_on_demand_relist_answers_the_request() -> None:
+    assert PlegPod(listing=3.0) == pleg_pod.list_began(PlegPod(asked_at=3.0))
+    assert IDLE == pleg_pod.list_failed(PlegPod(listing=3.0))
+
+
+@pytest.mark.parametrize(
+    ("listed_at", "listing_since", "before", "after", "end"),
+    [
+        (None, None, IDLE, IDLE, ListEnd.TAKEN),
+        (3.0, None, IDLE, IDLE, ListEnd.TAKEN),
+        (3.0, 5.0, IDLE, IDLE, ListEnd.TAKEN),  # the full list is newer, and will say so itself
+        (3.0, 3.5, IDLE, PlegPod(overtook=True), ListEnd.TAKEN),
+        (3.0, 5.0, PlegPod(overtook=True), PlegPod(overtook=True), ListEnd.TAKEN),
+        (5.0, None, IDLE, IDLE, ListEnd.OVERTAKEN),
+        (5.0, 6.0, INSPECTING, INSPECTING, ListEnd.OVERTAKEN),
+        (3.0, None, INSPECTING, replace(INSPECTING, asked_at=2.0), ListEnd.AGAIN),
+        (3.0, 3.5, replace(INSPECTING, asked_at=4.5), replace(INSPECTING, asked_at=4.5), ListEnd.AGAIN),
+        (3.0, None, WAITING, WAITING, ListEnd.TAKEN),
+    ],
+)
+def test_an_on_demand_relist_that_began_at_4_is_in(
+    listed_at: float | None, listing_since: float | None, before: PlegPod, after: PlegPod, end: ListEnd
+) -> None:
+    assert (after, end) == pleg_pod.list_ended(replace(before, listing=2.0), 4.0, listed_at, listing_since)
+
+
+@pytest.mark.parametrize(
+    ("pod", "must"),
+    [(IDLE, False), (PlegPod(asked_at=1.0), False), (PlegPod(doubted_at=1.0), True), (WAITING, True), (FOUND, True)],
+)
+def test_when_a_pod_found_as_recorded_is_inspected_all_the_same(pod: PlegPod, must: bool) -> None:
+    assert must is pod.must_be_inspected
+
+
+def test_what_an_on_demand_relist_found_replaces_what_waited() -> None:
+    newer = Job(CHANGE, 6.0)
+
+    assert PlegPod(inspection=Waiting(newer)) == pleg_pod.found(
+        PlegPod(inspection=Waiting(JOB, is_outdated=True)), newer
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "is_due", "is_other", "after"),
+    [
+        (IDLE, False, False, IDLE),
+        (IDLE, True, False, WAITING),
+        (WAITING, False, False, WAITING),
+        (FOUND, False, False, WAITING),  # to be made as this list has the pod
+        (PlegPod(doubted_at=1.0), False, False, PlegPod(doubted_at=1.0, inspection=Waiting())),
+        (PlegPod(asked_at=3.0), False, False, IDLE),
+        (PlegPod(asked_at=4.0), False, False, PlegPod(asked_at=4.0)),
+        (PlegPod(asked_at=3.0), True, False, WAITING),
+        (PlegPod(listing=3.0), True, False, replace(WAITING, listing=3.0)),
+        (PlegPod(acting=1), True, False, replace(WAITING, acting=1)),
+        (PlegPod(overtook=True), False, False, PlegPod(asked_at=9.0)),
+        (PlegPod(overtook=True), True, False, PlegPod(asked_at=9.0)),
+        (PlegPod(overtook=True, asked_at=3.0), False, False, PlegPod(asked_at=9.0)),
+        (replace(FOUND, overtook=True), True, False, replace(FOUND, asked_at=9.0)),
+        (
+            replace(FOUND, overtook=True),
+            True,
+            True,
+            PlegPod(inspection=Waiting(JOB, is_outdated=True), asked_at=9.0),
+        ),
+        (INSPECTING, True, False, INSPECTING),
+        (INSPECTING, True, True, OUTDATED),
+        (replace(INSPECTING, asked_at=3.0), False, False, replace(INSPECTING, asked_at=3.0)),
+        (replace(INSPECTING, doubted_at=1.0), True, False, replace(INSPECTING, doubted_at=1.0)),
+    ],
+)
+def test_a_full_list_that_began_at_4_is_in(before: PlegPod, is_due: bool, is_other: bool, after: PlegPod) -> None:
+    assert after == pleg_pod.full_list_ended(before, 4.0, 9.0, is_due=is_due, is_other=is_other)
+
+
+def test_a_full_list_that_begins_is_newer_than_all_that_was_listed() -> None:
+    assert WAITING == pleg_pod.full_list_began(replace(WAITING, overtook=True))
+    assert WAITING is pleg_pod.full_list_began(WAITING)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(WAITING, INSPECTING), (PlegPod(inspection=Waiting(JOB, is_outdated=True)), OUTDATED)]
+)
+def test_an_inspection_begins(before: PlegPod, after: PlegPod) -> None:
+    assert after == pleg_pod.inspection_began(before, JOB, 5.5)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (INSPECTING, IDLE),
+        (HUNG, IDLE),
+        (replace(INSPECTING, failing=FAILED), IDLE),
+        (replace(INSPECTING, asked_at=6.0), PlegPod(asked_at=6.0)),
+        (replace(INSPECTING, doubted_at=4.9), IDLE),
+        (replace(INSPECTING, doubted_at=5.0), PlegPod(doubted_at=5.0, asked_at=9.0)),
+        (OUTDATED, PlegPod(doubted_at=5.0, asked_at=9.0)),
+        (replace(OUTDATED, doubted_at=4.0), PlegPod(doubted_at=4.0, asked_at=9.0)),
+        (replace(INSPECTING, acting=1), PlegPod(acting=1)),
+    ],
+)
+def test_an_inspection_of_a_list_that_began_at_5_succeeded(before: PlegPod, after: PlegPod) -> None:
+    assert after == pleg_pod.inspected(before, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "doubted_at", "since"),
+    [
+        (INSPECTING, 5.0, 5.5),
+        (OUTDATED, 5.0, 5.5),
+        (replace(INSPECTING, doubted_at=7.0), 7.0, 5.5),
+        (replace(INSPECTING, failing=FAILED), 5.0, 1.0),
+    ],
+)
+def test_an_inspection_failed(before: PlegPod, doubted_at: float, since: float) -> None:
+    failing = Laggard("u", "web", "ns", since, "no answer")
+
+    assert PlegPod(doubted_at=doubted_at, failing=failing) == pleg_pod.inspection_failed(before, "no answer")
+
+
+@pytest.mark.parametrize(
+    ("pod", "since", "why"),
+    [
+        (INSPECTING, 5.5, "no answer yet"),
+        (HUNG, 5.5, "no answer yet"),
+        (PlegPod(failing=FAILED), 1.0, "refused"),
+        (replace(INSPECTING, failing=FAILED), 1.0, "refused"),  # tried once more: the error says more
+        (replace(HUNG, failing=FAILED), 1.0, "no answer yet"),
+    ],
+)
+def test_since_when_a_pod_is_out_of_sight(pod: PlegPod, since: float, why: str) -> None:
+    assert Laggard("u", "web", "ns", since, why) == pleg_pod.laggard(pod)
+
+
+@pytest.mark.parametrize("pod", [IDLE, WAITING, PlegPod(doubted_at=1.0)])
+def test_a_pod_that_only_waits_is_not_out_of_sight(pod: PlegPod) -> None:
+    assert pleg_pod.laggard(pod) is None
