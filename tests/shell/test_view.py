@@ -10,9 +10,9 @@ import pytest
 import trio
 
 from shell.test_node_in_memory import Bench, until
-from trikubelet.app.commands.pod_row import pod_row
 from trikubelet.app.view import View
 from trikubelet.core.file_source import FileState
+from trikubelet.core.kubectl.pod_row import pod_row
 from trikubelet.core.lifecycle import Finished, StopReason, Terminating
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model.faults import Fault
