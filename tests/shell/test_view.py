@@ -19,8 +19,8 @@ from trikubelet.model.faults import Fault
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.inspections import Laggard
-from trikubelet.pods.snapshot import Snapshot
 from trikubelet.server.node_view import NodeNote, NoSuchPod, NotShown, RunningContainer
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import container, pod

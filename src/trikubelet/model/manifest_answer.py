@@ -1,4 +1,4 @@
-"""What the server of a manifest URL answered, as ``pods.http_source`` needs to know it."""
+"""What the server of a manifest URL answered, as ``sources.url`` needs to know it."""
 
 from __future__ import annotations
 

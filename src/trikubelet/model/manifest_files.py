@@ -1,6 +1,6 @@
 """What a manifest directory holds, as the host sees it: names and stamps, no content.
 
-``host.manifests`` makes these records and ``pods.file_source`` compares them. A file whose stamp did not change is not
+``host.manifests`` makes these records and ``sources.file`` compares them. A file whose stamp did not change is not
 read again.
 """
 

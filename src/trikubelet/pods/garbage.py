@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.objects import ObjectRef
-    from trikubelet.pods.desired import DesiredPods
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import Events, PodCache, PodFiles, Relister, Runtime, RuntimePods
+    from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
 

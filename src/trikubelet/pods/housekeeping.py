@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
     from trikubelet.pods.admission import Admission
-    from trikubelet.pods.desired import DesiredPods
     from trikubelet.pods.remains import Remains
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import RuntimePods
+    from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import StillMounted
 from trikubelet.model.runtime import ContainerState
 from trikubelet.model.runtime_errors import RuntimeFailure
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
 

@@ -14,7 +14,7 @@ from trikubelet.app.node import run_node
 from trikubelet.core.names import POD_UID, log_directory_name
 from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
 from trikubelet.model.runtime_errors import MessageTooLarge
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import pod
 from trikubelet.testing.memory_runtime import MemoryRuntime
 

@@ -12,8 +12,8 @@ from trikubelet.kit.slot import Slot
 from trikubelet.kube.informer import Informer
 from trikubelet.model.api import PODS, Selection
 from trikubelet.model.objects import ObjectRef
-from trikubelet.pods.api_source import ApiSource, decode_pod
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.api import ApiSource, decode_pod
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.apiserver.server import ApiServer
 from trikubelet.testing.memory_api import MemoryApi
 from trikubelet.testing.world import wall_ns

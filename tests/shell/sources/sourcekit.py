@@ -11,7 +11,7 @@ import trio
 
 from trikubelet.kit.slot import Slot
 from trikubelet.model.manifest_files import Entry, EntryKind, Stamp
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.world import wall_ns
 
 T = TypeVar("T")

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from trikubelet.kit.slot import Slot
     from trikubelet.model.k8s import Pod
-    from trikubelet.pods.desired import DesiredPods
-    from trikubelet.pods.objects import ManifestObjects
-    from trikubelet.pods.snapshot import Snapshot
     from trikubelet.ports import Events
+    from trikubelet.sources.desired import DesiredPods
+    from trikubelet.sources.objects import ManifestObjects
+    from trikubelet.sources.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import pytest
 import trio
 from inotify_simple import INotify
 
-from shell.pods.sourcekit import Snapshots, manifest
+from shell.sources.sourcekit import Snapshots, manifest
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.manifests import DiskManifests
 from trikubelet.host.watch import InotifyWatcher
@@ -24,7 +24,7 @@ from trikubelet.kube.manifest_url import ManifestUrl
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.manifest_answer import ManifestAnswer
 from trikubelet.model.manifest_files import EntryKind
-from trikubelet.pods.file_source import FileSource
+from trikubelet.sources.file import FileSource
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 

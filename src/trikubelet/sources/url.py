@@ -21,8 +21,8 @@ from trikubelet.core.manifest import load_manifest
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.every import Every
 from trikubelet.model.faults import Fault
-from trikubelet.pods.fault_log import FaultLog
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.fault_log import FaultLog
+from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from trikubelet.kit.slot import Slot
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.manifest_answer import ManifestAnswer
-    from trikubelet.pods.file_source import Threads
     from trikubelet.ports import Clock
+    from trikubelet.sources.file import Threads
 
 log = logging.getLogger(__name__)
 

@@ -37,8 +37,8 @@ from trikubelet.kit.slot import Slot
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.faults import Fault
 from trikubelet.model.manifest_files import NO_STAMP, EntryKind
-from trikubelet.pods.fault_log import FaultLog
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.fault_log import FaultLog
+from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

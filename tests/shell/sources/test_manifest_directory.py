@@ -11,10 +11,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from shell.pods.sourcekit import Inline, MemoryDirectory, Snapshots, manifest, settings
+from shell.sources.sourcekit import Inline, MemoryDirectory, Snapshots, manifest, settings
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.manifest_files import EntryKind
-from trikubelet.pods.file_source import FileSource
+from trikubelet.sources.file import FileSource
 from trikubelet.testing.memory_host import VirtualClock
 
 BAD = "kind: Pod\nspec: ["

@@ -15,7 +15,7 @@ from trikubelet.model import k8s
 from trikubelet.model.api import PODS
 from trikubelet.model.decoding import decode_object
 from trikubelet.model.objects import ObjectRef
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection

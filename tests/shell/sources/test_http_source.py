@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from shell.pods.sourcekit import Inline, Snapshots, manifest, settings
+from shell.sources.sourcekit import Inline, Snapshots, manifest, settings
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.manifest_answer import ManifestAnswer
-from trikubelet.pods.http_source import UrlSource, without_password
+from trikubelet.sources.url import UrlSource, without_password
 from trikubelet.testing.memory_host import VirtualClock
 
 URL = "https://config.example/pods"
