@@ -122,7 +122,8 @@ def test_a_reader_who_leaves_is_no_traceback() -> None:
 
 
 def test_get_pods_loads_nothing_that_only_the_agent_needs(tmp_path: Path) -> None:
-    heavy = ["httpx", "h2", "grpclib", "google", "yaml", "inotify_simple", "trikubelet.pods", "trikubelet.cri"]
+    heavy = ["httpx", "h2", "grpclib", "google", "yaml", "inotify_simple"]
+    heavy += ["trikubelet.pods", "trikubelet.sources", "trikubelet.node", "trikubelet.cri"]
     script = (
         "import sys; from trikubelet.cli.main import main\n"
         f"code = main(['get', 'pods', '--root-dir={tmp_path}'])\n"

@@ -17,11 +17,11 @@ from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.probes import ProbeKind
 from trikubelet.model.errors import VolumeFailed
 from trikubelet.model.runtime import ContainerState
+from trikubelet.node.housekeeping import Housekeeping
 from trikubelet.pleg import inspection
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.housekeeping import Housekeeping
 from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.worker import PodWorker
 from trikubelet.pods.workers import PodWorkers

@@ -22,6 +22,10 @@ from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.turnstile import Turnstile
 from trikubelet.model.objects import ObjectRef
+from trikubelet.node.garbage import GarbageCollection
+from trikubelet.node.housekeeping import Housekeeping
+from trikubelet.node.log_rotation import LogRotation
+from trikubelet.node.remains import Remains
 from trikubelet.node.runtime_state import RuntimeState
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
@@ -33,12 +37,8 @@ from trikubelet.pods.configs import Configs
 from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.facts import FactFinder
 from trikubelet.pods.figures import PodFigures
-from trikubelet.pods.garbage import GarbageCollection
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.housekeeping import Housekeeping
-from trikubelet.pods.log_rotation import LogRotation
 from trikubelet.pods.references import References
-from trikubelet.pods.remains import Remains
 from trikubelet.pods.resizes import ResizeNotes, Resizes
 from trikubelet.pods.resizing import Resizing
 from trikubelet.pods.start import ContainerStarter

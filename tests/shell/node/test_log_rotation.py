@@ -15,7 +15,7 @@ from trikubelet.core.log_rotation import RotationRules
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
 from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeUnavailable
-from trikubelet.pods.log_rotation import LogRotation
+from trikubelet.node.log_rotation import LogRotation
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import pod
 from trikubelet.testing.memory_host import MemoryContainerLogs, MemoryPodFiles, VirtualClock

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
+    from trikubelet.node.remains import Remains
     from trikubelet.pods.admission import Admission
-    from trikubelet.pods.remains import Remains
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import RuntimePods
     from trikubelet.sources.desired import DesiredPods

@@ -12,8 +12,8 @@ from shell.pods.shellkit import NothingThere
 from trikubelet.kit.every import Every
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import CgroupFailed, VolumeFailed
+from trikubelet.node.remains import Remains
 from trikubelet.pods.figures import PodFigures
-from trikubelet.pods.remains import Remains
 from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
 
 if TYPE_CHECKING:
