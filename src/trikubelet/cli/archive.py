@@ -16,7 +16,7 @@ import tarfile
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.printable import in_a_cell
+from trikubelet.cli.terminal import in_a_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from trikubelet.cli import asking
+from trikubelet.cli.describe.image import image_cells
 from trikubelet.cli.failed import Misunderstood
-from trikubelet.cli.image_row import image_cells
 from trikubelet.core.kubectl import event_row, node_row, pod_row
 from trikubelet.model.faults import nearest
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.cli.printable import in_a_cell
 from trikubelet.cli.tables import Table
+from trikubelet.cli.terminal import in_a_cell
 from trikubelet.cli.usage_rows import NODE_COLUMNS, node_row, pod_rows
-from trikubelet.core.kubectl.blanks import UNKNOWN
 from trikubelet.core.kubectl.pod_row import pod_row
+from trikubelet.core.kubectl.words import UNKNOWN
 from trikubelet.core.timestamps import SECOND_NS
 
 if TYPE_CHECKING:

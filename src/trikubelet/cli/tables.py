@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.cli.printable import in_a_cell
+from trikubelet.cli.terminal import in_a_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.kubectl.blanks import UNKNOWN
+from trikubelet.core.kubectl.words import UNKNOWN
 from trikubelet.model import quantity
 
 if TYPE_CHECKING:

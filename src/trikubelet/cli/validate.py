@@ -21,7 +21,7 @@ from trikubelet.core.names import full_name
 from trikubelet.kit.named_file import read_named
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.faults import Fault
-from trikubelet.model.manifest_files import EntryKind
+from trikubelet.model.manifest_places import EntryKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

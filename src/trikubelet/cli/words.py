@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from trikubelet.cli.failed import Misunderstood
-from trikubelet.core.label_selector import parse_selector
+from trikubelet.core.selectors import parse_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trikubelet.model.manifest_files import Entry, EntryKind, Stamp
+from trikubelet.model.manifest_places import Entry, EntryKind, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

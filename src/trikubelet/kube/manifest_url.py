@@ -20,7 +20,7 @@ from trikubelet.kube.errors import transport_errors
 from trikubelet.kube.transport import Transport
 from trikubelet.model.api_errors import ApiError
 from trikubelet.model.kubeconfig import Server
-from trikubelet.model.manifest_answer import ManifestAnswer
+from trikubelet.model.manifest_places import ManifestAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

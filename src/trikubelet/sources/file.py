@@ -36,7 +36,7 @@ from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.faults import Fault
-from trikubelet.model.manifest_files import NO_STAMP, EntryKind
+from trikubelet.model.manifest_places import NO_STAMP, EntryKind
 from trikubelet.sources.fault_log import FaultLog
 from trikubelet.sources.snapshot import Snapshot
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.manifest_files import Entry, Stamp
+    from trikubelet.model.manifest_places import Entry, Stamp
     from trikubelet.ports import Clock, Watcher
 
 log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from trikubelet.kit.slot import Slot
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.manifest_answer import ManifestAnswer
+    from trikubelet.model.manifest_places import ManifestAnswer
     from trikubelet.ports import Clock
     from trikubelet.sources.file import Threads
 

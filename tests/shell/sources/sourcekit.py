@@ -10,7 +10,7 @@ from typing import TypeVar
 import trio
 
 from trikubelet.kit.slot import Slot
-from trikubelet.model.manifest_files import Entry, EntryKind, Stamp
+from trikubelet.model.manifest_places import Entry, EntryKind, Stamp
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.world import wall_ns
 

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from shell.sources.sourcekit import Inline, Snapshots, manifest, settings
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.manifest_answer import ManifestAnswer
+from trikubelet.model.manifest_places import ManifestAnswer
 from trikubelet.sources.url import UrlSource, without_password
 from trikubelet.testing.memory_host import VirtualClock
 

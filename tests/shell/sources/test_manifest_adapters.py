@@ -22,8 +22,7 @@ from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.kube.manifest_url import ManifestUrl
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.manifest_answer import ManifestAnswer
-from trikubelet.model.manifest_files import EntryKind
+from trikubelet.model.manifest_places import EntryKind, ManifestAnswer
 from trikubelet.sources.file import FileSource
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from shell.sources.sourcekit import Inline, MemoryDirectory, Snapshots, manifest, settings
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.manifest_files import EntryKind
+from trikubelet.model.manifest_places import EntryKind
 from trikubelet.sources.file import FileSource
 from trikubelet.testing.memory_host import VirtualClock
 

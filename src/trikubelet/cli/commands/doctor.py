@@ -16,9 +16,8 @@ import trio
 
 from trikubelet.cli import asking
 from trikubelet.cli.client import Agent, NoAgent
-from trikubelet.cli.colours import Colour, painted
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.printable import in_a_cell
+from trikubelet.cli.terminal import Colour, in_a_cell, painted
 from trikubelet.cli.words import Parser
 from trikubelet.core.doctor.finding import Severity, worst
 from trikubelet.model.errors import StartFailed

@@ -17,8 +17,8 @@ from trikubelet.cli.client import Agent
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.kinds import KINDS, PODS, Listed, add_kind_argument, listed_pod, read_things
 from trikubelet.cli.objects import TABLE, WIDE, Output, as_list, read_output, show
-from trikubelet.cli.printable import in_a_cell
 from trikubelet.cli.tables import Table
+from trikubelet.cli.terminal import in_a_cell
 from trikubelet.cli.words import Parser, valid_selector
 from trikubelet.kit.every import Every
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.kubectl.blanks import NONE
+from trikubelet.core.kubectl.words import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

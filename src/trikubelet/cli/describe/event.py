@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.cli.describe.layout import Layout
 from trikubelet.cli.describe.pod import when
-from trikubelet.core.kubectl.blanks import NONE
+from trikubelet.core.kubectl.words import NONE
 
 if TYPE_CHECKING:
     from trikubelet.model.k8s import Event

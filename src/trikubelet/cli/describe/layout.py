@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.cli.printable import in_lines
 from trikubelet.cli.tables import Table
-from trikubelet.core.kubectl.blanks import NONE
+from trikubelet.cli.terminal import in_lines
+from trikubelet.core.kubectl.words import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.cli.describe.layout import Layout
 from trikubelet.cli.describe.pod import events_of, pairs, when
-from trikubelet.core.kubectl.ages import since
-from trikubelet.core.kubectl.blanks import NONE
 from trikubelet.core.kubectl.node_row import roles_of
+from trikubelet.core.kubectl.words import NONE, since
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.cli.describe.container import describe_container
 from trikubelet.cli.describe.layout import Layout
 from trikubelet.cli.describe.volume import describe_volume
-from trikubelet.core.kubectl.ages import since
-from trikubelet.core.kubectl.blanks import NONE
 from trikubelet.core.kubectl.event_row import message_of
+from trikubelet.core.kubectl.words import NONE, since
 from trikubelet.core.names import as_container
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.model import k8s

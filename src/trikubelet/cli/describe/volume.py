@@ -11,7 +11,7 @@ import msgspec
 from msgspec import json
 
 from trikubelet.cli.describe.layout import Layout
-from trikubelet.core.kubectl.blanks import NONE
+from trikubelet.core.kubectl.words import NONE
 from trikubelet.core.names import all_containers
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.kubectl.ages import since
+from trikubelet.core.kubectl.words import since
 
 if TYPE_CHECKING:
     from trikubelet.model.k8s import Event

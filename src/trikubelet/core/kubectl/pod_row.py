@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trikubelet.core.kubectl.ages import since
-from trikubelet.core.kubectl.blanks import NONE
+from trikubelet.core.kubectl.words import NONE, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

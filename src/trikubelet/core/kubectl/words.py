@@ -1,14 +1,21 @@
-"""How long ago, as kubectl says it: at most two units, and the larger the age the coarser.
+"""kubectl's words: what stands where there is nothing to be said, and how long ago something was.
+
+Of an age there are at most two units, and the larger it is the coarser:
 
 0s … 119s   2m … 9m59s   10m … 179m   3h … 7h59m   8h … 47h   2d … 7d23h   8d … 729d   2y … 7y364d   8y …
 """
 
 from __future__ import annotations
 
-from trikubelet.core.kubectl.blanks import UNKNOWN
+from typing import Final
+
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 
-_INVALID = "<invalid>"
+NONE: Final = "<none>"
+"""There is none."""
+UNKNOWN: Final = "<unknown>"
+"""There is one, and nobody told."""
+_INVALID: Final = "<invalid>"
 
 
 def human_duration(seconds: int) -> str:

@@ -1,7 +1,8 @@
-"""What a manifest directory holds, as the host sees it: names and stamps, no content.
+"""What the places of manifests say: a directory of files, as the host sees it, and the server of a URL.
 
-``host.manifests`` makes these records and ``sources.file`` compares them. A file whose stamp did not change is not
-read again.
+Of a directory there are names and stamps, no content: ``host.manifests`` makes these records and ``sources.file``
+compares them, and a file whose stamp did not change is not read again. The answer of a URL is made by
+``kube.manifest_url`` for ``sources.url``.
 """
 
 from __future__ import annotations
@@ -41,3 +42,13 @@ class Entry:
     path: str
     kind: EntryKind
     stamp: Stamp = NO_STAMP
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestAnswer:
+    """One answer. ``has_length``: the server said how much it sends, or that it is done, so that a body that was cut on
+    its way is known for one; without, nobody can tell it from a whole one."""
+
+    status: int
+    body: bytes
+    has_length: bool = True

@@ -1,18 +1,20 @@
-"""Did a container come back from an end that was final? A status that says so was computed from a mistake.
+"""What lies between two statuses of a pod: which runs of containers ended, and whether one came back that could not.
 
-A container that ended may leave that state only when its rules and policy let it run again. Whoever publishes statuses
-asks before it replaces one, and drops the new one, loudly, rather than show a history that cannot have happened
-(upstream: checkContainerStateTransition).
+Whoever publishes statuses asks both before it replaces one. A container that ended for good may leave that state only
+when its rules and policy let it run again: a status that says otherwise was computed from a mistake, and is dropped,
+loudly, rather than show a history that cannot have happened (upstream: checkContainerStateTransition).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import all_containers
+from trikubelet.core.names import CONTAINER, EPHEMERAL_CONTAINER, INIT_CONTAINER, all_containers
 from trikubelet.core.restarts import RESTART_ALL, allows_restart, is_sidecar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trikubelet.model import k8s
 
 
@@ -38,3 +40,21 @@ def illegal_transitions(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatu
         if left and not allows_restart(pod, container, ended.exit_code):
             found.append(f"container {container.name} ended for good (exit code {ended.exit_code}) and came back")
     return tuple(found)
+
+
+def ends(before: k8s.PodStatus, now: k8s.PodStatus) -> list[tuple[str, int, str]]:
+    """For each run that ended: the container's kind, its exit code and the reason."""
+    known = {end.container_id for _, end in _ended(before)}
+    return [(kind, end.exit_code, end.reason) for kind, end in _ended(now) if end.container_id not in known]
+
+
+def _ended(status: k8s.PodStatus) -> Iterator[tuple[str, k8s.ContainerStateTerminated]]:
+    for kind, containers in (
+        (INIT_CONTAINER, status.init_container_statuses),
+        (CONTAINER, status.container_statuses),
+        (EPHEMERAL_CONTAINER, status.ephemeral_container_statuses),
+    ):
+        for one in containers:
+            for state in (one.last_state, one.state):
+                if state is not None and state.terminated is not None and state.terminated.container_id:
+                    yield kind, state.terminated

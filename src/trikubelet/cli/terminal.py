@@ -1,11 +1,15 @@
-"""Text from elsewhere, made fit for a terminal.
+"""What a terminal is sent: text from elsewhere, made fit for it, and colours for those who have not said no.
 
 A container chooses its termination message, and an image's author much of what events say. Such text must not be able
-to move a reader's cursor, retitle their window, turn a line around or hide one. Logs are what the
-container wrote and stay so.
+to move a reader's cursor, retitle their window, turn a line around or hide one. Logs are what the container wrote and
+stay so. Colours are for terminals only (https://no-color.org).
 """
 
 from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
 
 _CARET = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127)}
 _HIGH = {code: f"\\x{code:02x}" for code in range(128, 160)}
@@ -27,3 +31,18 @@ def in_lines(text: str) -> str:
 def in_a_cell(text: str) -> str:
     """The text on one line: newlines and tabs are blanks, other control characters spelt out."""
     return text.strip().translate(_CELL)
+
+
+class Colour(StrEnum):
+    """What a terminal is told (ECMA-48, SGR)."""
+
+    GREEN = "32"
+    YELLOW = "33"
+    RED = "31"
+
+
+def painted(text: str, colour: Colour) -> str:
+    """The text in that colour, where standard output is a terminal that has colours."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
+        return text
+    return f"\x1b[{colour}m{text}\x1b[0m"
