@@ -35,7 +35,7 @@ from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.handlers.network import NetworkHandlers
 from trikubelet.host.clock import SystemClock
 from trikubelet.model.bounds import Bounds
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.memory_host import MemoryContainerLogs, MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
 from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
 

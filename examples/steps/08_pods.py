@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 from step import agent, api_of, parser, run, say
 
-from trikubelet.app.client import Agent
+from trikubelet.cli.client import Agent
 from trikubelet.model.api import PODS
 from trikubelet.server.node_view import SOCKET_NAME
 

@@ -1,10 +1,10 @@
-"""``python -m trikubelet`` is the same as ``trikubelet``; ``app/cli.py`` has it."""
+"""``python -m trikubelet`` is the same as ``trikubelet``; ``cli/main.py`` has it."""
 
 from __future__ import annotations
 
 import sys
 
-from trikubelet.app.cli import main
+from trikubelet.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,7 +18,7 @@ from trikubelet.kube.pod_objects import ApiPodObjects
 from trikubelet.model import k8s
 from trikubelet.model.api import CONFIG_MAPS, SECRETS
 from trikubelet.model.api_errors import ObjectMissing
-from trikubelet.pods.objects import ManifestObjects, NodeObjects
+from trikubelet.sources.objects import ManifestObjects, NodeObjects
 from trikubelet.testing.apiserver.server import ApiServer
 from trikubelet.testing.memory_api import Link, MemoryApi
 from trikubelet.testing.memory_host import VirtualClock

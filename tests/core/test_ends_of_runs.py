@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trikubelet.core.pod_status.ends import ends
+from trikubelet.core.pod_status.between import ends
 from trikubelet.model import k8s
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trikubelet.core.field_selector import FieldTerm, parse_field_selector
+from trikubelet.core.selectors import FieldTerm, parse_field_selector
 
 KNOWN = ("status.phase", "spec.nodeName", "reason")
 

@@ -6,8 +6,7 @@ import pytest
 
 from core.podkit import pod
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.containers.hostname import PodName, kernel_hostname, pod_name
-from trikubelet.core.containers.hosts import hosts_file
+from trikubelet.core.containers.host_names import PodName, hosts_file, kernel_hostname, pod_name
 from trikubelet.model import k8s
 
 FACTS = NodeFacts("node-a", cluster_domain="cluster.local")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.label_selector import parse_selector
+from trikubelet.core.selectors import parse_selector
 
 LABELS = {"app": "web", "tier": "front", "example.com/owner": "me"}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.app.commands.ages import human_duration, since
-from trikubelet.app.commands.layout import Layout
-from trikubelet.app.commands.pod_row import COLUMNS, WIDE_COLUMNS, in_order, pod_row
-from trikubelet.app.commands.tables import Table
+from trikubelet.cli.describe.layout import Layout
+from trikubelet.cli.tables import Table
+from trikubelet.core.kubectl.pod_row import COLUMNS, WIDE_COLUMNS, in_order, pod_row
+from trikubelet.core.kubectl.words import human_duration, since
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.model import k8s
 

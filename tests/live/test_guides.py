@@ -27,7 +27,7 @@ from live.kit import places
 from live.kit.daemon import await_that
 from live.kit.network import free_port
 from shell.docskit import PAGES, TOP, Shown, blocks, files
-from trikubelet.app.commands.verbs import VERBS, options, parser_of
+from trikubelet.cli.verbs import VERBS, options, parser_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -26,7 +26,7 @@ from trikubelet.model.api_errors import Conflict
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.decoding import decode_object
 from trikubelet.model.objects import ObjectRef
-from trikubelet.pods.api_source import decode_pod
+from trikubelet.sources.api import decode_pod
 from trikubelet.status.event_writer import EventRate, EventWriter
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.mirror import MirrorPods

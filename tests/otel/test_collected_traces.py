@@ -19,7 +19,7 @@ from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.httpd.messages import Request, Response, json
 from trikubelet.model.api import NODES
 from trikubelet.model.kubelet_configuration import Tracing
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import pod
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from trikubelet.app.client import Agent
+from trikubelet.cli.client import Agent
 from trikubelet.core.relist import Counts
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.images.figures import PullFigures

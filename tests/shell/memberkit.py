@@ -23,7 +23,7 @@ from trikubelet.model.decoding import decode_object
 from trikubelet.model.node_reading import NodeReading
 from trikubelet.model.runtime import ContainerState
 from trikubelet.node.publisher import Pace
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.status.event_writer import EventRate
 from trikubelet.testing.api_link import Link
 from trikubelet.testing.apiserver.server import ApiServer

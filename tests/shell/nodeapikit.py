@@ -31,7 +31,7 @@ from trikubelet.server.authentication import Authenticator
 from trikubelet.server.authorization import Authorizer
 from trikubelet.server.checkpoints import Checkpoints
 from trikubelet.server.node_api import Gate, NodeApi
-from trikubelet.server.node_pages import About, page_routes
+from trikubelet.server.node_pages import About, pages
 from trikubelet.server.reviews import Reviews
 from trikubelet.server.serving_tls import ServingTls, TlsFiles, TlsRules
 from trikubelet.server.streams import Streams
@@ -120,8 +120,8 @@ class Bench:
         self.streams = streams = Streams(self.view, self.runtime, configuration.streaming_connection_idle_timeout)
         about = About("v1.2.3", self.clock.now_ns() - 3723 * 10**9, {"b": "2", "a": "1"}, lambda: self.paths)
         checkpoints = Checkpoints(self.view, self.runtime, self.directory, self.clock)
-        more = page_routes(about, configuration, self.clock, checkpoints, self.directory)
-        made = NodeApi(self.view, self.stats, streams, self.checks, {}, configuration, self.clock, more, self.spans)
+        into = pages(about, configuration, self.clock, checkpoints, self.directory)
+        made = NodeApi(self.view, self.stats, streams, self.checks, {}, configuration, self.clock, into, self.spans)
         self.paths = [route.path for route in made.routes]
         return made
 

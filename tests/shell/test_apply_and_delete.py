@@ -13,8 +13,8 @@ import pytest
 import trio
 
 from shell.localkit import FakeAgent, FakeView, served
-from trikubelet.app.cli import main
-from trikubelet.app.manifest_directory import LOCK_TRIES_MAX
+from trikubelet.cli.main import main
+from trikubelet.cli.manifest_directory import LOCK_TRIES_MAX
 from trikubelet.server.agent_view import ConfigNote
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trikubelet.app.archive import pour, unpack
-from trikubelet.app.commands.failed import CommandFailed
+from trikubelet.cli.archive import pour, unpack
+from trikubelet.cli.failed import CommandFailed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trikubelet import __version__
-from trikubelet.app.cli import VERBS, main
-from trikubelet.app.commands import version
+from trikubelet.cli.commands import version
+from trikubelet.cli.main import VERBS, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,9 +122,10 @@ def test_a_reader_who_leaves_is_no_traceback() -> None:
 
 
 def test_get_pods_loads_nothing_that_only_the_agent_needs(tmp_path: Path) -> None:
-    heavy = ["httpx", "h2", "grpclib", "google", "yaml", "inotify_simple", "trikubelet.pods", "trikubelet.cri"]
+    heavy = ["httpx", "h2", "grpclib", "google", "yaml", "inotify_simple"]
+    heavy += ["trikubelet.pods", "trikubelet.sources", "trikubelet.node", "trikubelet.cri"]
     script = (
-        "import sys; from trikubelet.app.cli import main\n"
+        "import sys; from trikubelet.cli.main import main\n"
         f"code = main(['get', 'pods', '--root-dir={tmp_path}'])\n"
         f"print(code, [name for name in {heavy} if name in sys.modules])"
     )

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from trikubelet.app.commands.colours import Colour, painted
+from trikubelet.cli.terminal import Colour, painted
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ import trio
 import yaml
 
 from shell.localkit import NOW_NS, FakeAgent, FakeView, event, pod, served
-from trikubelet.app.cli import main
-from trikubelet.app.commands import asking, get
-from trikubelet.app.commands.kinds import PODS, kind_of
-from trikubelet.app.commands.objects import as_yaml
+from trikubelet.cli import asking
+from trikubelet.cli.commands import get
+from trikubelet.cli.kinds import PODS, kind_of
+from trikubelet.cli.main import main
+from trikubelet.cli.objects import as_yaml
 from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import RuntimeUnavailable
 from trikubelet.server.agent_view import ConfigNote, ImageNote

@@ -19,9 +19,9 @@ import trio
 from shell.localkit import FakeAgent, FakeView, served
 from trikubelet.app import cluster_doctor, compose, doctor
 from trikubelet.app.access import Found, find_access
-from trikubelet.app.cli import main
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Settings, Surroundings, load_settings
+from trikubelet.cli.main import main
 from trikubelet.core import doctor as core_doctor
 from trikubelet.core.doctor import RIGHTS, SYSCTLS, Finding, Severity
 from trikubelet.cri.runtime import CriRuntime
@@ -241,7 +241,7 @@ async def test_the_certificates_it_makes_for_its_ports_are_looked_at_while_it_ha
 
 def test_where_nothing_compiled_can_be_loaded_the_doctor_and_so_the_log_of_a_start_says_so(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.modules['trikubelet._relist'] = None; from trikubelet.app.cli import main; main(sys.argv[1:])"
+        "import sys; sys.modules['trikubelet._relist'] = None; from trikubelet.cli.main import main; main(sys.argv[1:])"
     )
     words = ["doctor", f"--socket={tmp_path}/none", "--", "--standalone", f"--root-dir={tmp_path}"]
     command = [sys.executable, "-c", code, *words, "--container-runtime-endpoint=fake:"]

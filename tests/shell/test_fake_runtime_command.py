@@ -15,9 +15,9 @@ import pytest
 import trio
 
 from trikubelet.app import compose
-from trikubelet.app.cli import main
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
+from trikubelet.cli.main import main
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import RuntimeServiceStub

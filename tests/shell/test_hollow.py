@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trikubelet.app import hollow
-from trikubelet.app.cli import main
-from trikubelet.app.hollow import FILES_BESIDE_MAX, FILES_PER_NODE_MAX, allow_files, name_node, settings_of
+from trikubelet.cli import hollow
+from trikubelet.cli.hollow import FILES_BESIDE_MAX, FILES_PER_NODE_MAX, allow_files, name_node, settings_of
+from trikubelet.cli.main import main
 from trikubelet.core.kubeconfig import write_kubeconfig
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.kubeconfig import Server, Token

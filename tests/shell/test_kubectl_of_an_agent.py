@@ -14,7 +14,7 @@ import trio
 
 from shell.portkit import free_port
 from shell.test_node_api_of_an_agent import agent, faults, settings
-from trikubelet.app.cli import main
+from trikubelet.cli.main import main
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
 

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from shell.localkit import NOW, FakeAgent, FakeUse, FakeView, StoppedClock, event, no_streams, pod, served
-from trikubelet.app.client import Agent, AgentObjects, NoAgent, NotAllowed
+from trikubelet.cli.client import Agent, AgentObjects, NoAgent, NotAllowed
 from trikubelet.model.errors import StartFailed
 from trikubelet.server.local_api import serve_local_api
 from trikubelet.server.node_view import ManifestFault, PodWork

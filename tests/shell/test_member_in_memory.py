@@ -12,7 +12,7 @@ from shell.memberkit import Bench, until
 from trikubelet.model import k8s
 from trikubelet.model.api import CONFIG_MAPS, EVENTS, PODS, RUNTIME_CLASSES, SERVICE_ACCOUNTS, PatchKind, Selection
 from trikubelet.model.decoding import decode_object
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import trustme
 
 from shell.localkit import pod
 from shell.nodeapikit import SYSTEM_CLOCK, Bench, rules
-from trikubelet.core.node_access import subresources, verb
+from trikubelet.core.node_access import PLACES, Place, subresources, verb
 from trikubelet.httpd.messages import Request, Response
 from trikubelet.httpd.request_head import NotServed, request_of
 from trikubelet.model import k8s
@@ -31,7 +31,9 @@ from trikubelet.model.api_errors import ApiFailure
 from trikubelet.model.callers import Caller
 from trikubelet.model.kubelet_configuration import KubeletConfiguration
 from trikubelet.model.usage import Depth
+from trikubelet.server.authorization import Authorizer
 from trikubelet.server.node_api import DEBUGGING, Gate
+from trikubelet.server.routes import table
 from trikubelet.testing.memory_api import Fail, Hang
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-    from trikubelet.server.node_api import NodeApi, Route
+    from trikubelet.server.node_api import NodeApi
+    from trikubelet.server.routes import Route
 
 EXPECTED = {
     "/healthz": ("healthz", "proxy"),
@@ -117,6 +120,54 @@ def test_the_table_of_routes_is_the_one_expected(bench: Bench) -> None:
     wanted[CHECKPOINT] = (("checkpoint",), ("POST",))
     wanted[VERBOSITY] = (("proxy",), ("PUT",))
     assert wanted == {route.path: (route.rights, route.methods) for route in bench.node_api(rules()).routes}
+
+
+def test_a_path_without_a_handler_and_a_handler_without_a_path_are_found_before_anything_is_served() -> None:
+    handlers = dict.fromkeys((place.path for place in PLACES), answered)
+
+    assert [place.path for place in PLACES] == [route.path for route in table(handlers)]
+    assert len(PLACES) - 1 == len(table(handlers | {CHECKPOINT: None}))
+    with pytest.raises(AssertionError, match="/pods"):
+        table({path: answer for path, answer in handlers.items() if path != "/pods"})
+    with pytest.raises(AssertionError, match="/new"):
+        table(handlers | {"/new": answered})
+
+
+async def answered(*_: object) -> Response:
+    await trio.lowlevel.checkpoint()
+    return Response()
+
+
+class OneRight:
+    """An API server that gives each caller one right, by which they are called."""
+
+    async def allows(self, caller: Caller, action: str, subresource: str) -> bool:
+        await trio.lowlevel.checkpoint()
+        return caller.name == f"{action} {subresource}"
+
+    async def caller(self, request: Request) -> Caller:
+        await trio.lowlevel.checkpoint()
+        return Caller(request.headers["name"])
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.path)
+async def test_each_row_opens_to_one_verb_on_one_of_its_subresources_and_to_nothing_else(
+    bench: Bench, place: Place
+) -> None:
+    api, server = bench.node_api(rules()), OneRight()
+    api.routes = table(dict.fromkeys((one.path for one in PLACES), answered))  # type: ignore[misc]
+    gate = Gate(api, server, Authorizer(rules().authorization, server))  # type: ignore[arg-type]
+    verbs = {"GET": "create" if place.path in STREAMS else "get", "POST": "create", "PUT": "update", "HEAD": ""}
+    opened = set()
+    for method, action, right in itertools.product(verbs, ("", "get", "create", "update", "delete"), RIGHTS):
+        request = Request(method, real(place.path), headers={"name": f"{action} {right}"})
+        if (told := (await gate.answer(request)).status) != HTTPStatus.FORBIDDEN:
+            opened.add((method, action, right, told))
+
+    assert opened == {
+        (method, verbs[method], right, HTTPStatus.OK if method in place.methods else HTTPStatus.METHOD_NOT_ALLOWED)
+        for method, right in itertools.product(verbs, place.rights)
+    }
 
 
 async def test_each_route_wants_one_of_its_rights_and_no_other_one_helps(bench: Bench) -> None:

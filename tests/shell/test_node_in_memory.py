@@ -17,7 +17,7 @@ from trikubelet.images.puller import PullRules
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.k8s import ContainerStateWaiting, PodResourceClaim, PodStatus, ResourceRequirements
 from trikubelet.model.runtime import ContainerState, SandboxState
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds, Troubles
 from trikubelet.testing.memory_handlers import MemoryHandlers

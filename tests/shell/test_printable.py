@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.app.commands.printable import in_a_cell, in_lines
+from trikubelet.cli.terminal import in_a_cell, in_lines
 
 
 @pytest.mark.parametrize(

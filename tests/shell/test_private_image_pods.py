@@ -11,7 +11,7 @@ import trio
 from shell.pods.shellkit import Bench, until
 from trikubelet.model import k8s
 from trikubelet.model.registry import Login
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds, Troubles
 from trikubelet.testing.memory_images import MemoryImages

@@ -15,7 +15,7 @@ from shell.pods.shellkit import Bench, until
 from trikubelet.model import k8s
 from trikubelet.model.pod_notes import Note
 from trikubelet.model.runtime import ContainerState
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:

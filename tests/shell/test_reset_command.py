@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from trikubelet.app.cli import main
-from trikubelet.app.commands import reset
 from trikubelet.app.lock import RootLock
+from trikubelet.cli.commands import reset
+from trikubelet.cli.main import main
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from trikubelet.app import one_shot
-from trikubelet.app.cli import main
-from trikubelet.app.neighbours import agents_on
-from trikubelet.app.one_pod import OnePodRuntime
+from trikubelet.cli import one_shot
+from trikubelet.cli.main import main
+from trikubelet.cli.neighbours import agents_on
+from trikubelet.cli.one_pod import OnePodRuntime
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake

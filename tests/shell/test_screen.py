@@ -15,10 +15,10 @@ import trio
 
 from shell.localkit import NOW_NS, FakeAgent, FakeUse, FakeView, pod, served
 from shell.test_top_command import NODE, summary
-from trikubelet.app.cli import main
-from trikubelet.app.commands.failed import CommandFailed
-from trikubelet.app.commands.screen import Showing
-from trikubelet.app.commands.status_page import Page
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.main import main
+from trikubelet.cli.screen import Showing
+from trikubelet.cli.status_page import Page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-    from trikubelet.app.client import Agent
+    from trikubelet.cli.client import Agent
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 

@@ -7,7 +7,7 @@ import pytest
 
 from shell.localkit import NOW_NS, pod
 from shell.test_top_command import NODE, pod_used, summary
-from trikubelet.app.commands.status_page import Page, Sheet, sheet_of, warning_of
+from trikubelet.cli.status_page import Page, Sheet, sheet_of, warning_of
 from trikubelet.model import k8s
 
 LONG = "checkout-frontend-7d9c5b6f4-x2k9f"

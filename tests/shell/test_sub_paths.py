@@ -14,7 +14,7 @@ from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import VolumeFailed
 from trikubelet.model.runtime_config import Mount
-from trikubelet.pods.objects import ManifestObjects, NodeObjects
+from trikubelet.sources.objects import ManifestObjects, NodeObjects
 from trikubelet.volumes.volumes import DiskVolumes
 
 SCRATCH = k8s.Volume(name="v", empty_dir=k8s.EmptyDirVolumeSource())

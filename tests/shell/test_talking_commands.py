@@ -20,13 +20,13 @@ from trio.testing import wait_all_tasks_blocked
 
 from shell.portkit import free_port
 from trikubelet.app import compose
-from trikubelet.app.client import Agent
-from trikubelet.app.commands.cp import Place, read_place
-from trikubelet.app.commands.failed import CommandFailed
-from trikubelet.app.commands.port_forward import _attend, read_ports
 from trikubelet.app.flags import parse_agent_flags
-from trikubelet.app.remote_process import RemoteProcess, exit_code_of
 from trikubelet.app.settings import Surroundings, load_settings
+from trikubelet.cli.client import Agent
+from trikubelet.cli.commands.cp import Place, read_place
+from trikubelet.cli.commands.port_forward import _attend, read_ports
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.remote_process import RemoteProcess, exit_code_of
 from trikubelet.core import spdy
 from trikubelet.model.runtime import StandardStreams
 
@@ -193,7 +193,7 @@ async def test_a_signal_leaves_the_terminal_as_it_was(number: signal.Signals) ->
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     script = (
-        "import os, resource, signal, trio; from trikubelet.app.remote_process import raw_terminal\n"
+        "import os, resource, signal, trio; from trikubelet.cli.remote_process import raw_terminal\n"
         f"signal.signal({int(number)}, signal.SIG_DFL)\n"  # a shell has its background jobs ignore some
         "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"  # SIGQUIT would leave a file behind
         "with raw_terminal(): os.write(1, b'raw'); trio.run(trio.sleep_forever)"

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from shell.localkit import NOW, FakeAgent, FakeUse, FakeView, served
-from trikubelet.app.cli import main
-from trikubelet.app.commands import top
-from trikubelet.app.commands.failed import CommandFailed
+from trikubelet.cli.commands import top
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.main import main
 from trikubelet.model import k8s
 from trikubelet.model.summary import (
     ContainerStats,

@@ -30,7 +30,7 @@ from trikubelet.model.api_errors import ApiLost, ObjectMissing
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.kubelet_configuration import Tracing
 from trikubelet.model.runtime_errors import RuntimeCallError
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import pod
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trikubelet.app.validate import validate_files
+from trikubelet.cli.validate import validate_files
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "manifests"
 GOOD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {}\nspec:\n  containers:\n  - {{name: main, image: a}}\n"

@@ -12,7 +12,7 @@ from shell.memberkit import until
 from shell.pods.shellkit import Bench
 from trikubelet.model import k8s
 from trikubelet.model.api import CONFIG_MAPS, PODS, SECRETS, SERVICES, PatchKind
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:

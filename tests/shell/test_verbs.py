@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from trikubelet.app import commands
-from trikubelet.app.cli import main
-from trikubelet.app.commands.verbs import VERBS, options, parser_of, runner
 from trikubelet.app.flags import build_parser
+from trikubelet.cli import commands
+from trikubelet.cli.main import main
+from trikubelet.cli.verbs import VERBS, options, parser_of, runner
 
 
 def said_by(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -10,17 +10,17 @@ import pytest
 import trio
 
 from shell.test_node_in_memory import Bench, until
-from trikubelet.app.commands.pod_row import pod_row
 from trikubelet.app.view import View
 from trikubelet.core.file_source import FileState
+from trikubelet.core.kubectl.pod_row import pod_row
 from trikubelet.core.lifecycle import Finished, StopReason, Terminating
 from trikubelet.core.pleg_pod import Laggard
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.model.faults import Fault
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.pleg.cache import PodCache
-from trikubelet.pods.snapshot import Snapshot
 from trikubelet.server.node_view import NodeNote, NoSuchPod, NotShown, RunningContainer
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import container, pod

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from shell.localkit import FakeView, pod, served
-from trikubelet.app.cli import main
-from trikubelet.app.commands import wait
-from trikubelet.app.commands.failed import CommandFailed
+from trikubelet.cli.commands import wait
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.main import main
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:

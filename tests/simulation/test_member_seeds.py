@@ -22,8 +22,8 @@ from trikubelet.kube.informer import Informer
 from trikubelet.kube.known import Known
 from trikubelet.kube.object_watches import ObjectWatches
 from trikubelet.model.api import ChangeKind
-from trikubelet.pods.api_source import decode_pod
 from trikubelet.pods.workers import PodWorkers
+from trikubelet.sources.api import decode_pod
 from trikubelet.status import writer
 from trikubelet.status.mirror import MirrorPods
 from trikubelet.status.writer import StatusWriter

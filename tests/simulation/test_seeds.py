@@ -17,16 +17,16 @@ from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.probes import ProbeKind
 from trikubelet.model.errors import VolumeFailed
 from trikubelet.model.runtime import ContainerState
+from trikubelet.node.housekeeping import Housekeeping
 from trikubelet.pleg import inspection
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.housekeeping import Housekeeping
-from trikubelet.pods.objects import ManifestObjects
 from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.worker import PodWorker
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes import pod as probes_pod
+from trikubelet.sources.objects import ManifestObjects
 from trikubelet.testing import sim
 from trikubelet.testing.memory_host import MemoryVolumes
 from trikubelet.testing.simulation import run_node

@@ -32,7 +32,7 @@ from trikubelet.model.objects import ObjectRef
 from trikubelet.node.csi_node import CsiNode
 from trikubelet.node.lease import NodeLease
 from trikubelet.node.publisher import NodePublisher
-from trikubelet.pods.api_source import ApiSource, decode_pod
+from trikubelet.sources.api import ApiSource, decode_pod
 from trikubelet.status.event_writer import EventWriter
 from trikubelet.status.mirror import MirrorPods
 from trikubelet.status.writer import StatusWriter

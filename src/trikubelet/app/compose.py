@@ -36,8 +36,7 @@ from trikubelet.core.node_status import self_described
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.endpoint import socket_path
 from trikubelet.cri.runtime import CriImages, CriRuntime
-from trikubelet.handlers.network import NetworkHandlers
-from trikubelet.handlers.pretended import PretendedHandlers
+from trikubelet.handlers.network import NetworkHandlers, PretendedHandlers
 from trikubelet.host import mounts
 from trikubelet.host.cgroups import NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.host.clock import SystemClock

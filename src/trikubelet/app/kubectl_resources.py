@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.app.commands import event_row, node_row, pod_row
-from trikubelet.app.commands.ages import since
+from trikubelet.core.kubectl import event_row, node_row, pod_row
+from trikubelet.core.kubectl.words import since
 from trikubelet.model import k8s
 from trikubelet.server.kubectl.api import POD_PARTS
 from trikubelet.server.kubectl.reading import WATCH_SECONDS

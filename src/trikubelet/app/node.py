@@ -22,6 +22,10 @@ from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.turnstile import Turnstile
 from trikubelet.model.objects import ObjectRef
+from trikubelet.node.garbage import GarbageCollection
+from trikubelet.node.housekeeping import Housekeeping
+from trikubelet.node.log_rotation import LogRotation
+from trikubelet.node.remains import Remains
 from trikubelet.node.runtime_state import RuntimeState
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
@@ -31,17 +35,10 @@ from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.carry_out import CarryOut
 from trikubelet.pods.configs import Configs
 from trikubelet.pods.crash_backoffs import CrashBackoffs
-from trikubelet.pods.desired import DesiredPods
 from trikubelet.pods.facts import FactFinder
 from trikubelet.pods.figures import PodFigures
-from trikubelet.pods.garbage import GarbageCollection
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.housekeeping import Housekeeping
-from trikubelet.pods.log_rotation import LogRotation
-from trikubelet.pods.mux import Mux
-from trikubelet.pods.objects import ManifestObjects, NodeObjects
 from trikubelet.pods.references import References
-from trikubelet.pods.remains import Remains
 from trikubelet.pods.resizes import ResizeNotes, Resizes
 from trikubelet.pods.resizing import Resizing
 from trikubelet.pods.start import ContainerStarter
@@ -53,6 +50,9 @@ from trikubelet.pods.user_ids import UserIds
 from trikubelet.pods.wishes import RestartWishes
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes.node import NodeProbes
+from trikubelet.sources.desired import DesiredPods
+from trikubelet.sources.mux import Mux
+from trikubelet.sources.objects import ManifestObjects, NodeObjects
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
 
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from trikubelet.core.restarts import BackoffLimits
     from trikubelet.kit.spans import Spans
     from trikubelet.model.bounds import Bounds
-    from trikubelet.pods.snapshot import Snapshot
     from trikubelet.pods.worker import Attempts
     from trikubelet.ports import (
         Clock,
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
         Runtime,
         Volumes,
     )
+    from trikubelet.sources.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

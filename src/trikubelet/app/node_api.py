@@ -32,7 +32,7 @@ from trikubelet.server.authentication import Authenticator
 from trikubelet.server.authorization import Authorizer
 from trikubelet.server.checkpoints import Checkpoints
 from trikubelet.server.node_api import Gate, NodeApi
-from trikubelet.server.node_pages import About, page_routes
+from trikubelet.server.node_pages import About, pages
 from trikubelet.server.reviews import Reviews
 from trikubelet.server.serving_tls import ServingTls, TlsFiles, TlsRules, TlsUnusable
 from trikubelet.server.streams import Streams
@@ -66,13 +66,13 @@ async def start_node_api(
     remarks = {"pleg": agent.node.pleg.remark}
     streams = Streams(agent.view, agent.runtime, configuration.streaming_connection_idle_timeout)
     checkpoints = Checkpoints(agent.view, agent.runtime, settings.root_dir, clock)
-    more = page_routes(
+    into = pages(
         About(VERSION, clock.now_ns(), flag_values(settings), lambda: (route.path for route in api.routes)),
         configuration,
         clock,
         checkpoints if settings.gate("ContainerCheckpoint") else None,
     )
-    api = NodeApi(agent.view, agent.stats, streams, agent.checks, remarks, configuration, clock, more, spans)
+    api = NodeApi(agent.view, agent.stats, streams, agent.checks, remarks, configuration, clock, into, spans)
     if settings.api_port:
         gate = _gate(api, settings, clock, agent.member)
         tls = await _tls(settings, agent.host_ips, clock)

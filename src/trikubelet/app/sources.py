@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.core.names import API_SOURCE
 from trikubelet.host.manifests import DiskManifests
 from trikubelet.host.watch import InotifyWatcher
-from trikubelet.pods.file_source import FileSource
-from trikubelet.pods.http_source import UrlSource
+from trikubelet.sources.file import FileSource
+from trikubelet.sources.url import UrlSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from trikubelet.kit.slot import Slot
     from trikubelet.kit.threads import ThreadPool
     from trikubelet.model.bounds import Bounds
-    from trikubelet.pods.snapshot import Snapshot
     from trikubelet.ports import Clock
+    from trikubelet.sources.snapshot import Snapshot
 
 FILE: Final = "file"
 URL: Final = "http"

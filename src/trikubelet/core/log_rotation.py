@@ -6,7 +6,7 @@
     0.log.20261120-190233.tmp      being compressed, or left by a process that ended amid that
 
 A *part* is what stands behind ``0.log.``. The names are upstream's (container_log_manager.go), so collectors of logs
-know them. ``pods.log_rotation`` carries out what is decided here, ``server.log_files`` reads the parts.
+know them. ``node.log_rotation`` carries out what is decided here, ``server.log_files`` reads the parts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,22 @@
-"""The real network, as probes and hooks ask it."""
+"""The network over which probes and hooks ask containers (``ports.Handlers``): the real one, and one where all is well.
+
+The second is for a runtime that only pretends. Nothing runs there, and nobody listens at the addresses; a pod that is
+probed is to be as ready on such a node as any.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.handlers.dial import dial
 from trikubelet.handlers.grpc_health import grpc_health
 from trikubelet.handlers.http_get import http_get
+from trikubelet.model.handlers import Health, HttpAnswer
+
+if TYPE_CHECKING:
+    from trikubelet.model.handlers import HttpTarget
 
 
 class NetworkHandlers:
@@ -19,3 +29,21 @@ class NetworkHandlers:
         """Open a connection, and close it. Raises Unreachable."""
         (await dial(host, port)).close()
         await trio.lowlevel.checkpoint()
+
+
+class PretendedHandlers:
+    """Asks nobody, and is told what one hopes for (``ports.Handlers``). Owns nothing."""
+
+    async def http_get(self, _target: HttpTarget) -> HttpAnswer:
+        """200, with nothing in it."""
+        await trio.lowlevel.checkpoint()
+        return HttpAnswer(200)
+
+    async def tcp_connect(self, _host: str, _port: int) -> None:
+        """As if it had been opened."""
+        await trio.lowlevel.checkpoint()
+
+    async def grpc_health(self, _host: str, _port: int, _service: str, _agent: str) -> Health:
+        """SERVING."""
+        await trio.lowlevel.checkpoint()
+        return Health.SERVING

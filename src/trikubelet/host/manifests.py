@@ -1,4 +1,4 @@
-"""Manifest files on the real disk: names, stamps and contents (``pods.file_source.ManifestFiles``).
+"""Manifest files on the real disk: names, stamps and contents (``sources.file.ManifestFiles``).
 
 Every call works in a thread, because a manifest directory may lie on a file system that hangs. Whoever asks holds the
 deadline; a path whose thread was given up is refused until that thread ends (``kit.threads``).
@@ -12,7 +12,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trikubelet.model.manifest_files import Entry, EntryKind, Stamp
+from trikubelet.model.manifest_places import Entry, EntryKind, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Fetches the manifest URL over HTTP (``pods.http_source.ManifestFetch``).
+"""Fetches the manifest URL over HTTP (``sources.url.ManifestFetch``).
 
 Servers are trusted by the machine's own certificate store, not by one that came with a package. Connections are made as
 those to an API server, so that none is forgotten that is given up half made: a server that hangs in its TLS handshake
@@ -20,7 +20,7 @@ from trikubelet.kube.errors import transport_errors
 from trikubelet.kube.transport import Transport
 from trikubelet.model.api_errors import ApiError
 from trikubelet.model.kubeconfig import Server
-from trikubelet.model.manifest_answer import ManifestAnswer
+from trikubelet.model.manifest_places import ManifestAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

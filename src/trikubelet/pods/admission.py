@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from trikubelet.core.admission import Rejection
     from trikubelet.core.containers import NodeFacts
     from trikubelet.pods.allocations import Allocations
-    from trikubelet.pods.desired import DesiredPods
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import Clock, Events, RuntimePods, Statuses
+    from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.containers import ContainerParts, container_config, sandbox_config
 from trikubelet.core.containers.dns import dns_plan
-from trikubelet.core.containers.hosts import hosts_file
+from trikubelet.core.containers.host_names import hosts_file
 from trikubelet.core.containers.sandbox import log_directory
 from trikubelet.core.containers.security import in_groups
 from trikubelet.core.names import object_ref

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Pod, PodCondition
     from trikubelet.pods.admission import Admission
     from trikubelet.pods.allocations import Allocations
-    from trikubelet.pods.desired import DesiredPods
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import Events, Statuses
+    from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
 

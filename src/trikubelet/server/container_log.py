@@ -1,7 +1,9 @@
-"""GET /containerLogs/NAMESPACE/POD/CONTAINER: what ``kubectl logs`` is given.
+"""A container's log, as both servers of the node are asked for it; and the answer to kubectl, who has it of
+GET /containerLogs/NAMESPACE/POD/CONTAINER.
 
-The API server hands our answer on: a body of 400 is what kubectl prints, so it ends without a newline, as upstream's.
-What may be asked is in ``log_query``, which log is meant in ``NodeView.log``, how it is read in ``log_reader``.
+What of the log is wanted is upstream's PodLogOptions, which log is meant is in ``NodeView.log``, how it is read in
+``log_reader``. The API server hands our answer on: a body of 400 is what kubectl prints, so it ends without a newline,
+as upstream's.
 """
 
 from __future__ import annotations
@@ -10,16 +12,41 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from trikubelet.core.log_status import has_container, why_no_log
-from trikubelet.core.query import flag
+from trikubelet.core.query import flag, whole
+from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.httpd.messages import Response, bare
-from trikubelet.server.log_query import log_query
-from trikubelet.server.log_reader import read_log
+from trikubelet.server.log_reader import LogQuery, read_log
 from trikubelet.server.node_view import NoSuchPod, NotShown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.server.node_view import NodeView
+
+
+def log_query(query: Mapping[str, str], now_ns: int) -> LogQuery:
+    """What of the log is wanted. Raises ValueError."""
+    stream = query.get("stream", "all").lower()
+    if stream not in ("all", "stdout", "stderr"):
+        raise ValueError(f"stream={stream}: write stdout, stderr or all")
+    seconds = whole(query, "sinceSeconds", 1)
+    moment = query.get("sinceTime", "")
+    if seconds is not None and moment:
+        raise ValueError("sinceSeconds and sinceTime: give one of them")
+    since_ns = now_ns - seconds * SECOND_NS if seconds is not None else 0
+    if moment:
+        try:
+            since_ns = parse_rfc3339(moment)
+        except ValueError as error:
+            raise ValueError(f"sinceTime={moment}: write a time such as 2026-11-21T07:01:02Z") from error
+    return LogQuery(
+        follow=flag(query, "follow"),
+        tail_lines=whole(query, "tailLines"),
+        since_ns=max(0, since_ns),
+        limit_bytes=whole(query, "limitBytes", 1),
+        timestamps=flag(query, "timestamps"),
+        stream="" if stream == "all" else stream,
+    )
 
 
 def container_log(

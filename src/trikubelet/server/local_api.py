@@ -43,8 +43,8 @@ from trikubelet.httpd.server import HttpLimits, Response, json, serve_http, text
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.server.container_log import log_query
 from trikubelet.server.kubectl.spelling import line
-from trikubelet.server.log_query import log_query
 from trikubelet.server.log_reader import read_log
 from trikubelet.server.node_view import NoSuchPod, NotShown
 from trikubelet.server.scrape import scrape, scrape_probes, stats_summary

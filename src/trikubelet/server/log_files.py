@@ -4,7 +4,7 @@
     0.log.20261121-070102       rotated away; the newest of these is kept plain
     0.log.20261120-190233.gz    older, compressed
 
-Rotation (``pods.log_rotation``; the names are explained in ``core.log_rotation``) renames the file and lets the runtime
+Rotation (``node.log_rotation``; the names are explained in ``core.log_rotation``) renames the file and lets the runtime
 open a new one of the old name. A reader that follows notices that the name stands for another file now, and asks here
 which files came after its own. A part may be compressed between the moment it is found and the moment it is opened: it
 is the same part. ``log_reader`` reads what is found here.

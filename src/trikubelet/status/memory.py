@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import equal, illegal_transitions, normalize
-from trikubelet.core.pod_status.ends import ends
+from trikubelet.core.pod_status.between import ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

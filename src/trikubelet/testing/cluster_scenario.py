@@ -18,7 +18,7 @@ from trikubelet.core.names import API_SOURCE, is_mirror
 from trikubelet.model import k8s
 from trikubelet.model.api import NODES, PODS, PatchKind
 from trikubelet.model.runtime import SandboxState
-from trikubelet.pods.api_source import decode_pod
+from trikubelet.sources.api import decode_pod
 from trikubelet.testing.api_link import Link, LinkState
 from trikubelet.testing.apiserver.server import ApiServer, StreamedLists
 from trikubelet.testing.chance import NO_TROUBLE, Odds

@@ -24,7 +24,7 @@ from trikubelet.core.names import is_mirror, status_uid
 from trikubelet.core.pod_status import normalize
 from trikubelet.model import k8s
 from trikubelet.model.api import NODES, PODS
-from trikubelet.pods.api_source import decode_pod
+from trikubelet.sources.api import decode_pod
 from trikubelet.testing.cluster_scenario import FOREIGN_CONDITION
 from trikubelet.testing.status_order import StatusOrder
 

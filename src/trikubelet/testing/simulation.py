@@ -26,7 +26,7 @@ from trikubelet.core.lifecycle import Finished
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.images.puller import PullRules
 from trikubelet.model.bounds import Bounds
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing import truth
 from trikubelet.testing.bug_reports import errors_blamed
 from trikubelet.testing.chance import NO_TROUBLE, ImageTroubles, Odds, Troubles, VolumeTroubles

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from trikubelet.app.cli import main
+from trikubelet.cli.main import main
 from trikubelet.host.clock import SystemClock
 
 

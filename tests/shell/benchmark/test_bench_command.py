@@ -12,9 +12,9 @@ import trio
 
 from shell.benchmark.benchkit import cell, run_of, showing
 from trikubelet import __version__
-from trikubelet.app.cli import main
 from trikubelet.benchmark.lineup import lineup
 from trikubelet.benchmark.results import CellResult, Round, Showing, read_run, write_run
+from trikubelet.cli.main import main
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_what_was_measured_until_somebody_stopped_it_is_kept(done, tmp_path, mon
             progress.done(CellResult(cell=one, peers={"ours": showing(2)}))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trikubelet.app.commands.bench.measure", stopped)
+    monkeypatch.setattr("trikubelet.cli.commands.bench.measure", stopped)
     path = tmp_path / "run.json"
 
     assert 130 == main(["bench", "relist", "--pods", "5", "--peers", "ours", "--output", str(path)])
@@ -67,7 +67,7 @@ def test_a_run_in_which_ours_always_failed_is_no_success(tmp_path, monkeypatch, 
         for one in cells:
             progress.done(CellResult(cell=one, peers={"ours": Showing(rounds=[failed])}))
 
-    monkeypatch.setattr("trikubelet.app.commands.bench.measure", failing)
+    monkeypatch.setattr("trikubelet.cli.commands.bench.measure", failing)
     path = tmp_path / "run.json"
     words = ["--pods", "5", "--mode", "bytes", "--peers", "ours", "--output", str(path)]
 
@@ -91,7 +91,7 @@ def test_a_run_that_nohup_started_outlives_its_terminal(monkeypatch):
         for one in cells:
             progress.done(CellResult(cell=one, peers={"ours": showing(2)}))
 
-    monkeypatch.setattr("trikubelet.app.commands.bench.measure", quick)
+    monkeypatch.setattr("trikubelet.cli.commands.bench.measure", quick)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         assert 0 == main(["bench", "relist", "--pods", "5", "--mode", "bytes", "--peers", "ours"])
@@ -108,7 +108,7 @@ def test_a_run_that_is_told_to_end_leaves_no_files_and_keeps_what_it_measured(nu
             os.kill(os.getpid(), number)
             await trio.sleep_forever()
 
-    monkeypatch.setattr("trikubelet.app.commands.bench.measure", measuring)
+    monkeypatch.setattr("trikubelet.cli.commands.bench.measure", measuring)
     before = signal.getsignal(number)
     path = tmp_path / "run.json"
 
@@ -131,8 +131,8 @@ def test_what_cannot_be_written_is_told_before_anything_is_measured(flag, tmp_pa
     async def never(*_):
         pytest.fail("it was measured")
 
-    monkeypatch.setattr("trikubelet.app.commands.bench.measure", never)
-    monkeypatch.setattr("trikubelet.app.commands.bench.can_draw", lambda: None)
+    monkeypatch.setattr("trikubelet.cli.commands.bench.measure", never)
+    monkeypatch.setattr("trikubelet.cli.commands.bench.can_draw", lambda: None)
 
     assert 1 == main(["bench", "relist", "--pods", "5", "--peers", "ours", flag, str(tmp_path / "none/x")])
     assert str(tmp_path / "none") in capsys.readouterr().err
@@ -144,7 +144,7 @@ def test_without_git_the_version_is_told(tmp_path, monkeypatch):
         for one in cells:
             progress.done(CellResult(cell=one, peers={"ours": showing(2)}))
 
-    monkeypatch.setattr("trikubelet.app.commands.bench.measure", quick)
+    monkeypatch.setattr("trikubelet.cli.commands.bench.measure", quick)
     monkeypatch.setenv("PATH", str(tmp_path))
     path = tmp_path / "run.json"
 

@@ -16,7 +16,7 @@ from trikubelet.model import k8s
 from trikubelet.model.credential_plugin import CredentialPlugin, TokenAttributes
 from trikubelet.model.objects import ServiceAccountToken
 from trikubelet.model.registry import AccountOwner, Credential, Login, SecretOwner
-from trikubelet.pods.objects import ManifestObjects
+from trikubelet.sources.objects import ManifestObjects
 from trikubelet.testing.builders import pod
 from trikubelet.testing.memory_pulls import MemoryLogins
 

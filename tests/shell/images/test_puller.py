@@ -19,7 +19,7 @@ from trikubelet.model.errors import ImageUnavailable, RetryAt
 from trikubelet.model.registry import Login
 from trikubelet.model.runtime_config import SandboxConfig
 from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeTimeout, RuntimeUnavailable
-from trikubelet.pods.objects import ManifestObjects
+from trikubelet.sources.objects import ManifestObjects
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import VirtualClock
 from trikubelet.testing.memory_images import MemoryImages

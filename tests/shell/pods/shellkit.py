@@ -22,7 +22,7 @@ from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState, PodObservation
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.chance import Odds, Troubles
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.memory_host import (

@@ -17,7 +17,7 @@ from trikubelet.model import k8s
 from trikubelet.model.runtime import RuntimeHandler, RuntimeInfo
 from trikubelet.model.runtime_config import Mount
 from trikubelet.model.runtime_errors import RuntimeUnavailable
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_runtime import MemoryRuntime
 

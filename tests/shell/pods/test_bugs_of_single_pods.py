@@ -9,8 +9,9 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Bench, until
-from trikubelet.pods import admission, mux, sync_loop
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.pods import admission, sync_loop
+from trikubelet.sources import mux
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import trio
 
 from shell.pods.shellkit import Bench, until
 from trikubelet.app.node import run_node
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import pod
 from trikubelet.testing.memory_runtime import MemoryRuntime
 

@@ -19,7 +19,7 @@ from trikubelet.kit.settle import settle
 from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from trikubelet.model.runtime import ContainerState, PodObservation, SandboxStat
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
 from trikubelet.pods.carry_out import CarryOut, most_urgent
 from trikubelet.pods.figures import PodFigures
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
 from trikubelet.testing.memory_runtime import MemoryRuntime

@@ -9,7 +9,7 @@ import trio
 from shell.pods.shellkit import Bench, until
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.pods.crash_backoffs import CrashBackoffs, Wait
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import VirtualClock
 

@@ -13,7 +13,7 @@ from trikubelet.core.hooks import POST_START_ERROR
 from trikubelet.model import k8s
 from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachable
 from trikubelet.model.runtime_errors import RuntimeFailure
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:

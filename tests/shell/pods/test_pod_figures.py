@@ -13,8 +13,8 @@ from shell.pods.shellkit import Bench, phase, until
 from trikubelet.app.tally import tally
 from trikubelet.images.figures import Ensured, size_word
 from trikubelet.model import k8s
-from trikubelet.pods.snapshot import Snapshot
 from trikubelet.server.node_figures import Work
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from trikubelet.app.node import run_node
 from trikubelet.app.view import View
 from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import RuntimeUnavailable
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import VirtualClock
 from trikubelet.testing.memory_runtime import MemoryRuntime

@@ -17,7 +17,7 @@ from trikubelet.model.pod_notes import Note
 from trikubelet.model.runtime import ContainerState, HeldResources
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
 from trikubelet.pods.resizes import PERIODIC
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import MemoryPodCgroups
 from trikubelet.testing.world import World

@@ -10,7 +10,7 @@ import trio
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.core.lifecycle import Starting
 from trikubelet.model import k8s
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
 

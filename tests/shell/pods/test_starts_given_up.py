@@ -14,7 +14,7 @@ from shell.pods.shellkit import Bench, phase, until
 from trikubelet.app.node import run_node
 from trikubelet.model.runtime import NO_PROGRAM, ContainerState
 from trikubelet.model.runtime_errors import RuntimeFailure
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
 from trikubelet.testing.memory_runtime import MemoryRuntime

@@ -9,7 +9,7 @@ import msgspec
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.model import k8s
 from trikubelet.model.objects import ObjectRef
-from trikubelet.pods.snapshot import Snapshot
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import container, pod

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.containers import env_file
 from trikubelet.core.containers.downward import field_value, resource_value
-from trikubelet.core.containers.errors import ConfigError
+from trikubelet.core.containers.errors import ConfigError, missing
 from trikubelet.core.containers.expansion import expand
-from trikubelet.core.containers.objects import missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

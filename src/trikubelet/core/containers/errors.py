@@ -1,8 +1,16 @@
-"""What makes a configuration impossible, one class per place where a user will read it."""
+"""What makes a configuration impossible, one class per place where a user will read it; and what is read there of an
+object that a pod refers to and that is not there.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from trikubelet.core.names import is_static
 from trikubelet.model.errors import PodSyncError
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Pod
 
 
 class ConfigError(PodSyncError):
@@ -17,3 +25,9 @@ class SandboxConfigError(PodSyncError):
 
     def __init__(self, message: str) -> None:
         super().__init__("FailedCreatePodSandBox", f"Failed to create pod sandbox: {message}")
+
+
+def missing(pod: Pod, kind: str, name: str) -> str:
+    """That there is none, in the API's words; to the author of a manifest also where it was looked for."""
+    told = f'{kind} "{name}" not found'
+    return f'{told} among the manifests, in namespace "{pod.metadata.namespace}"' if is_static(pod) else told

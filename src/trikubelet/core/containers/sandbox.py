@@ -12,7 +12,7 @@ from trikubelet.core import names
 from trikubelet.core.containers.cgroups import cgroup_parent
 from trikubelet.core.containers.dns import dns_plan
 from trikubelet.core.containers.errors import SandboxConfigError
-from trikubelet.core.containers.hostname import kernel_hostname
+from trikubelet.core.containers.host_names import kernel_hostname
 from trikubelet.core.containers.resources import overhead, pod_resources
 from trikubelet.core.containers.security import sandbox_security
 from trikubelet.core.containers.sysctls import forbidden_sysctl, pod_sysctls

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.containers.downward import field_value, resource_value
-from trikubelet.core.containers.objects import missing
+from trikubelet.core.containers.errors import missing
 from trikubelet.core.names import all_containers
 from trikubelet.model import k8s
 

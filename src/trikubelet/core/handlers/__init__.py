@@ -6,8 +6,7 @@ what an answer means to them (upstream: pkg/probe/http/request.go, pkg/kubelet/u
 
 from __future__ import annotations
 
-from trikubelet.core.handlers.command import probe_command
 from trikubelet.core.handlers.redirect import redirected
-from trikubelet.core.handlers.target import HOOK_AGENT, PROBE_AGENT, host_of, http_target, port_number
+from trikubelet.core.handlers.target import HOOK_AGENT, PROBE_AGENT, host_of, http_target, port_number, probe_command
 
 __all__ = ["HOOK_AGENT", "PROBE_AGENT", "host_of", "http_target", "port_number", "probe_command", "redirected"]

@@ -1,21 +1,26 @@
-"""Where an HTTP or TCP handler goes and with which headers.
+"""What a handler asks for: where an HTTP or TCP handler goes and with which headers, and the command of a probe's exec.
 
 The host is the handler's own or else the pod's address; a port may be the name of one of the container's. ``Host``,
 ``User-Agent`` and ``Accept`` are set where the handler does not set them; ``Accept`` set to nothing is left out. The
 connection is closed after one answer, and nothing is asked to be compressed.
+
+In a command ``$(VAR)`` stands for a variable of the container that has a literal value. Those that come from elsewhere
+are not looked up for a probe and stand for nothing (upstream: ExpandContainerCommandOnlyStatic). The command of a hook
+is not expanded at all.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.core.containers.expansion import expand
 from trikubelet.model import names
 from trikubelet.model.handlers import HandlerInvalid, HttpTarget, authority
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trikubelet.model.k8s import Container, HTTPGetAction, HTTPHeader
+    from trikubelet.model.k8s import Container, ExecAction, HTTPGetAction, HTTPHeader
 
 PROBE_AGENT = "kube-probe/1.36"
 """Who probes say they are; servers know them by it."""
@@ -79,3 +84,9 @@ def _headers(given: Iterable[HTTPHeader], host: str, agent: str) -> tuple[tuple[
         if name.lower() not in own and (value or name.lower() not in empty_is_unset)
     ]
     return (*first, *rest, ("Connection", "close"))
+
+
+def probe_command(action: ExecAction, container: Container) -> tuple[str, ...]:
+    """The words to run in the container."""
+    values = {variable.name: variable.value for variable in container.env}
+    return tuple(expand(word, values) for word in action.command)

@@ -9,6 +9,7 @@ API server's form, ``merge`` lays it over what the server has, ``equal`` tells w
 
 from __future__ import annotations
 
+from trikubelet.core.pod_status.between import illegal_transitions
 from trikubelet.core.pod_status.conditions import gates_unheeded
 from trikubelet.core.pod_status.deadline import deadline_left
 from trikubelet.core.pod_status.generate import StatusFacts, generate
@@ -17,7 +18,6 @@ from trikubelet.core.pod_status.normal import normalize
 from trikubelet.core.pod_status.patch import Life, Patch, Remove, due, is_to_go, is_urgent
 from trikubelet.core.pod_status.serving import with_verdicts
 from trikubelet.core.pod_status.terminal import terminate
-from trikubelet.core.pod_status.transitions import illegal_transitions
 
 __all__ = [
     "Life",

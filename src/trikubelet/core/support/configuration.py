@@ -148,17 +148,17 @@ _WORKS: Final = (
         by=("EventRate", "burst", "per_second"),
     ),
     Works(
-        "tests/shell/pods/test_manifest_directory.py::test_a_change_nobody_notices_is_found_by_the_next_regular_look",
+        "tests/shell/sources/test_manifest_directory.py::test_a_change_nobody_notices_is_found_by_the_next_regular_look",
         ("fileCheckFrequency",),
         by=("file_check_seconds",),
     ),
     Works(
-        "tests/shell/pods/test_http_source.py::test_a_url_is_asked_every_twenty_seconds_and_says_something_only_when_it_changed",
+        "tests/shell/sources/test_http_source.py::test_a_url_is_asked_every_twenty_seconds_and_says_something_only_when_it_changed",
         ("httpCheckFrequency", "staticPodURL"),
         by=("http_check_seconds",),
     ),
     Works(
-        "tests/shell/pods/test_manifest_adapters.py::test_a_url_is_fetched_with_its_headers_each_time",
+        "tests/shell/sources/test_manifest_adapters.py::test_a_url_is_fetched_with_its_headers_each_time",
         ("staticPodURLHeader",),
         by=("ManifestUrl",),
     ),

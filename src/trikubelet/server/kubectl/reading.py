@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core.field_selector import parse_field_selector
-from trikubelet.core.label_selector import parse_selector
 from trikubelet.core.query import flag, whole
+from trikubelet.core.selectors import parse_field_selector, parse_selector
 from trikubelet.httpd.messages import Response, json
 from trikubelet.kit.every import Every
 from trikubelet.server.kubectl.history import Expired
@@ -26,8 +25,7 @@ from trikubelet.server.kubectl.statuses import Refused, failure
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from trikubelet.core.field_selector import FieldTerm
-    from trikubelet.core.label_selector import Selector
+    from trikubelet.core.selectors import FieldTerm, Selector
     from trikubelet.httpd.messages import Request
     from trikubelet.ports import Clock
     from trikubelet.server.kubectl.history import Change, History

@@ -1,0 +1,272 @@
+"""What every verb that asks the agent shares: the options that find it, and its answers as typed records."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from trikubelet.app.paths import places_for
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.core.doctor.finding import Finding
+from trikubelet.core.kubectl.pod_row import in_order
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.faults import nearest
+from trikubelet.model.k8s import Event, Node, Pod
+from trikubelet.model.summary import Summary
+from trikubelet.server.agent_view import ConfigNote, ImageNote
+from trikubelet.server.node_view import SOCKET_NAME, ManifestFault, NodeNote, PodWork
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+
+    from trikubelet.cli.client import Agent
+
+DEFAULT_NAMESPACE = "default"
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""The annotation by which a pod says which container is meant when nobody says."""
+
+
+class Items(msgspec.Struct, frozen=True):
+    """A list as the API has it, of pods."""
+
+    items: tuple[Pod, ...]
+
+
+class EventItems(msgspec.Struct, frozen=True):
+    """The same of events."""
+
+    items: tuple[Event, ...]
+
+
+class NodeItems(msgspec.Struct, frozen=True):
+    """The same of nodes."""
+
+    items: tuple[Node, ...]
+
+
+class Images(msgspec.Struct, frozen=True):
+    """What ``/images`` answers."""
+
+    images: tuple[ImageNote, ...]
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """What ``/doctor`` answers."""
+
+    findings: tuple[Finding, ...]
+
+
+class Restarted(msgspec.Struct, frozen=True):
+    """What ``/restart`` answers."""
+
+    restarted: tuple[str, ...]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A line of a watch of pods."""
+
+    type: str
+    object: Pod
+
+
+class Faults(msgspec.Struct, frozen=True):
+    """What ``/faults`` answers."""
+
+    faults: tuple[ManifestFault, ...]
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What ``/work`` answers."""
+
+    pods: tuple[PodWork, ...]
+
+
+def add_agent_options(parser: argparse.ArgumentParser) -> None:
+    """``--root-dir`` and ``--socket``."""
+    group = parser.add_argument_group("finding the agent")
+    group.add_argument("--root-dir", metavar="DIR", help="the agent's root directory (default: what it would use)")
+    group.add_argument("--socket", metavar="PATH", help="its socket (default: where that agent would listen)")
+
+
+def add_namespace_option(parser: argparse.ArgumentParser) -> None:
+    """``-n``. An empty one is the default, as with kubectl."""
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        type=lambda said: said or DEFAULT_NAMESPACE,
+        default=DEFAULT_NAMESPACE,
+        help="default: %(default)s",
+    )
+
+
+def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
+    """A verb's own words, and the agent's flags behind ``--``; None where there is none."""
+    if "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def socket_path(args: argparse.Namespace) -> str:
+    """Where the agent is to be asked: where an agent of this user, given the same root directory, would listen.
+    Raises CommandFailed."""
+    if args.socket:
+        return str(args.socket)
+    try:
+        places = [places_for(os.geteuid(), os.environ, args.root_dir or "", inside=one) for one in (False, True)]
+    except StartFailed as error:
+        raise CommandFailed(str(error)) from error
+    sockets = [str(place.run_dir / SOCKET_NAME) for place in places]
+    # os.path.exists is false of what this user may not see; connecting will say so.
+    return next(filter(os.path.exists, sockets), sockets[0])
+
+
+def now_ns() -> int:
+    """Now, in nanoseconds since the epoch: a command is a process of its own, and ages are by its clock."""
+    return time.time_ns()
+
+
+async def pods(agent: Agent) -> list[Pod]:
+    """Every pod of the node, in order."""
+    return in_order(_decode(await agent.get("/pods"), Items).items)
+
+
+async def events(agent: Agent) -> list[Event]:
+    """The node's events, last seen longest ago first."""
+    found = _decode(await agent.get("/events"), EventItems).items
+    return sorted(found, key=lambda event: event.last_timestamp)
+
+
+async def pod_named(agent: Agent, namespace: str, name: str) -> Pod:
+    """The pod of that name. Raises CommandFailed when there is none, with what there is instead."""
+    known = await pods(agent)
+    for pod in known:
+        if (pod.metadata.namespace, pod.metadata.name) == (namespace, name):
+            return pod
+    raise not_found(name, namespace, known)
+
+
+@asynccontextmanager
+async def pod_changes(agent: Agent) -> AsyncGenerator[AsyncIterator[Change], None]:
+    """The pods there are, each as ADDED, and then every change, for as long as the block lasts."""
+
+    async def changes(parts: AsyncIterator[bytes]) -> AsyncGenerator[Change, None]:
+        torn = b""
+        async for part in parts:
+            *whole, torn = (torn + part).split(b"\n")
+            for line in whole:
+                yield _decode(line, Change)
+
+    async with agent.stream("/pods", {"watch": "true"}) as parts:
+        yield changes(parts)
+
+
+async def nodes(agent: Agent) -> tuple[Node, ...]:
+    """This node, as the API has it."""
+    return _decode(await agent.get("/nodes"), NodeItems).items
+
+
+async def images(agent: Agent) -> tuple[ImageNote, ...]:
+    """The images the runtime has."""
+    return _decode(await agent.get("/images"), Images).images
+
+
+async def used(agent: Agent) -> Summary:
+    """What node, pods and containers use of processors and memory."""
+    return _decode(await agent.get("/stats/summary", {"only_cpu_and_memory": "true"}), Summary)
+
+
+async def configuration(agent: Agent) -> ConfigNote:
+    """What the agent runs with."""
+    return _decode(await agent.get("/config"), ConfigNote)
+
+
+async def kubeconfig(agent: Agent) -> bytes:
+    """How kubectl asks the node."""
+    return await agent.get("/kubeconfig")
+
+
+async def restart(agent: Agent, namespace: str, name: str, container: str) -> tuple[str, ...]:
+    """Have a pod's containers restarted, or one of them; their names."""
+    query = {"container": container} if container else None
+    return _decode(await agent.post(f"/restart/{namespace}/{name}", query), Restarted).restarted
+
+
+async def findings(agent: Agent) -> tuple[Finding, ...]:
+    """What the agent's doctor finds."""
+    return _decode(await agent.get("/doctor"), Examined).findings
+
+
+async def faults(agent: Agent) -> tuple[ManifestFault, ...]:
+    """What is wrong with the manifests."""
+    return _decode(await agent.get("/faults"), Faults).faults
+
+
+async def node(agent: Agent) -> NodeNote:
+    """How the node itself is."""
+    return _decode(await agent.get("/node"), NodeNote)
+
+
+async def work(agent: Agent) -> dict[str, PodWork]:
+    """What the agent is doing, by the pod's UID."""
+    return {one.uid: one for one in _decode(await agent.get("/work"), Work).pods}
+
+
+T = TypeVar("T")
+
+
+def _decode(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise CommandFailed(f"the agent's answer is not understood: {error}; is it of another version?") from error
+
+
+def not_found(name: str, namespace: str, known: Iterable[Pod]) -> CommandFailed:
+    """What to say of a pod that is not there: what is there instead, if it is near."""
+    known = list(known)
+    elsewhere = [pod.metadata.namespace for pod in known if pod.metadata.name == name]
+    elsewhere = [other for other in elsewhere if other != namespace]
+    here = [pod.metadata.name for pod in known if pod.metadata.namespace == namespace]
+    # Whoever wrote the manifest knows the pod without the node's name behind it.
+    longer = [other for other in here if other.startswith(f"{name}-")]
+    if elsewhere:
+        hint = f"there is one in namespace {elsewhere[0]}: use -n {elsewhere[0]}"
+    else:
+        hint = f'did you mean "{longer[0]}"?' if longer else nearest(name, here)
+    return CommandFailed(f'pods "{name}" not found' + (f" ({hint})" if hint else ""))
+
+
+def default_container(pod: Pod) -> str:
+    """The container that is meant when nobody says: the one the pod's annotation names, else the first, and then that
+    is told. Raises CommandFailed."""
+    names = [container.name for container in pod.spec.containers]
+    wanted = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
+    if not names:
+        raise CommandFailed(f'pod "{pod.metadata.name}" has no containers')
+    chosen = wanted if wanted in names else names[0]
+    if len(names) > 1 and not wanted:
+        others = ", ".join(name for name in names if name != chosen)
+        print(f'No container was named: this is "{chosen}"; there are also {others}', file=sys.stderr)
+    return chosen
+
+
+def bare_name(word: str) -> str:
+    """A pod's name out of ``NAME`` or ``pod/NAME``."""
+    kind, slash, name = word.partition("/")
+    return name if slash and kind in POD_WORDS else word
+
+
+def pod_names(words: Sequence[str]) -> list[str]:
+    """The names of pods out of ``NAME…``, ``pod NAME…`` or ``pod/NAME…``."""
+    return [bare_name(word) for word in (words[1:] if words and words[0] in POD_WORDS else words)]
+
+
+POD_WORDS = ("pods", "pod", "po")

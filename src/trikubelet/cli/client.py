@@ -1,0 +1,184 @@
+"""The commands' side of the local API: one request over the agent's Unix socket, whole or as a stream.
+
+A person reads every error here at a terminal, so each says what to do: no agent answers, the socket is another user's,
+or what the agent itself objected to. Small on purpose: ``get pods`` should not wait for an HTTP library to load.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+import h11
+import trio
+
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.core.remote_command import spdy_headers
+from trikubelet.server.runtime_stream import Declined, change_protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+
+    from trio.abc import Stream
+
+_RECEIVE_BYTES = 64 * 1024
+ANSWER_SECONDS_MAX = 30.0
+"""Between asking and the beginning of an answer, and between the parts of one that is not a stream."""
+BODY_BYTES_MAX = 256 * 1024 * 1024
+
+
+class NoAgent(CommandFailed):
+    """Nobody answers at the socket."""
+
+
+class NotAllowed(CommandFailed):
+    """The socket is another user's."""
+
+
+class AgentObjects(CommandFailed):
+    """The agent answered with an error, in its own words. ``status`` is HTTP's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Agent:
+    """The agent behind one socket. Owns nothing: each request is a connection of its own."""
+
+    def __init__(self, socket_path: str) -> None:
+        self.socket_path = socket_path
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The whole answer at ``path``. Raises NoAgent, NotAllowed or AgentObjects."""
+        return await self._whole(path, query, "GET")
+
+    async def post(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """Have something changed; the whole answer. Raises as ``get`` does."""
+        return await self._whole(path, query, "POST")
+
+    async def _whole(self, path: str, query: Mapping[str, str] | None, method: str) -> bytes:
+        body = bytearray()
+        async with self.stream(path, query, method) as parts:
+            while True:
+                with _soon_enough(self.socket_path):
+                    part = await anext(parts, None)
+                if part is None:
+                    return bytes(body)
+                body += part
+                if len(body) > BODY_BYTES_MAX:
+                    raise CommandFailed(f"the answer to {path} is longer than {BODY_BYTES_MAX} bytes")
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str] | None = None, method: str = "GET"
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """The answer at ``path`` as it comes, for as long as the block lasts. Raises as ``get`` does."""
+        target = quote(path) + (f"?{urlencode(query)}" if query else "")
+        async with await self._connect() as stream:
+            wire = _Wire(stream, self.socket_path)
+            with _soon_enough(self.socket_path):
+                status = await wire.ask(method, target)
+                if status >= 400:
+                    said = b"".join([part async for part in wire]).decode(errors="replace").strip()
+                    raise AgentObjects(status, said or f"the agent answered {status}")
+            yield wire
+
+    @asynccontextmanager
+    async def upgraded(
+        self, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncGenerator[Stream, None]:
+        """A conversation in SPDY/3.1, with a protocol within it, for as long as the block lasts. Raises as ``get``
+        does."""
+        target = quote(path) + (f"?{urlencode(query)}" if query else "")
+        headers = [("host", "trikubelet"), *spdy_headers(protocol)]
+        async with await self._connect() as stream:
+            with _soon_enough(self.socket_path):
+                try:
+                    agreed = await change_protocol(stream, h11.Request(method="POST", target=target, headers=headers))
+                except Declined as declined:
+                    said = declined.response.body
+                    told = said.decode(errors="replace").strip() if isinstance(said, bytes) else ""
+                    raise AgentObjects(declined.response.status, told) from declined
+                except (h11.RemoteProtocolError, trio.BrokenResourceError) as error:
+                    raise NoAgent(f"what answers at {self.socket_path} is no trikubelet: {error}") from error
+            yield agreed.stream
+
+    async def _connect(self) -> trio.SocketStream:
+        try:
+            return await trio.open_unix_socket(self.socket_path)
+        except PermissionError as error:
+            raise NotAllowed(self._who_may()) from error
+        except OSError as error:
+            raise NoAgent(no_agent(self.socket_path)) from error
+
+    def _who_may(self) -> str:
+        try:
+            uid = os.stat(self.socket_path).st_uid
+            owner = pwd.getpwuid(uid).pw_name
+        except (OSError, KeyError):
+            owner = "root"
+        remedy = "use sudo" if owner == "root" else f"run this as {owner}"
+        return f"only {owner} may ask the trikubelet at {self.socket_path}: {remedy}"
+
+
+def no_agent(socket_path: str) -> str:
+    """What to say when nobody answers."""
+    roots = "" if os.geteuid() == 0 else ", ask root's with sudo"
+    return (
+        f"no trikubelet answers at {socket_path}: is the agent running?"
+        f" (start it with `trikubelet`{roots}, or say where it keeps its files with --root-dir or --socket)"
+    )
+
+
+@contextmanager
+def _soon_enough(socket_path: str) -> Iterator[None]:
+    """A deadline for an agent that took the connection and says nothing."""
+    try:
+        with trio.fail_after(ANSWER_SECONDS_MAX):
+            yield
+    except trio.TooSlowError as error:
+        silence = f"{ANSWER_SECONDS_MAX:g} seconds of silence"
+        raise NoAgent(f"the trikubelet at {socket_path} does not answer: {silence}") from error
+
+
+class _Wire:
+    """One request and its answer. Iterating gives the parts of the body."""
+
+    def __init__(self, stream: trio.SocketStream, socket_path: str) -> None:
+        self._stream = stream
+        self._path = socket_path
+        self._h11 = h11.Connection(h11.CLIENT)
+
+    async def ask(self, method: str, target: str) -> int:
+        """Send the request and wait for the head of the answer; its status."""
+        headers = [("host", "trikubelet"), ("connection", "close")]
+        asked = self._h11.send(h11.Request(method=method, target=target, headers=headers))
+        try:
+            await self._stream.send_all((asked or b"") + (self._h11.send(h11.EndOfMessage()) or b""))
+        except trio.BrokenResourceError as error:
+            raise NoAgent(no_agent(self._path)) from error
+        while not isinstance(event := await self._event(), h11.Response):
+            if not isinstance(event, h11.InformationalResponse):
+                raise NoAgent(f"what answers at {self._path} is no trikubelet")
+        return event.status_code
+
+    def __aiter__(self) -> _Wire:
+        return self
+
+    async def __anext__(self) -> bytes:
+        event = await self._event()
+        if isinstance(event, h11.Data):
+            return bytes(event.data)
+        raise StopAsyncIteration
+
+    async def _event(self) -> object:
+        try:
+            while (event := self._h11.next_event()) is h11.NEED_DATA:
+                self._h11.receive_data(bytes(await self._stream.receive_some(_RECEIVE_BYTES)))
+        except (h11.RemoteProtocolError, trio.BrokenResourceError) as error:
+            raise NoAgent(f"the trikubelet at {self._path} went away in the middle of its answer") from error
+        return event

@@ -1,0 +1,29 @@
+"""``trikubelet attach POD [-c NAME] [-it]``: to what a container's own process reads and writes, from now on."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.cli.talking import add_talking_options, talk
+from trikubelet.cli.words import Parser
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``attach``."""
+    made = Parser(
+        prog="trikubelet attach",
+        description="See what a container's own process writes from now on and, with -i, let it read what you write.",
+    )
+    add_talking_options(made)
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``attach``; the exit code. Raises CommandFailed."""
+    return trio.run(talk, parser().parse_args(argv), "attach")

@@ -1,0 +1,114 @@
+"""``trikubelet config view``: the configuration that holds, and where each value was given.
+
+Asked of the running agent; with flags of an agent behind ``--``, of an agent that would be started with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from trikubelet.cli import asking
+from trikubelet.cli.client import Agent
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.objects import as_yaml
+from trikubelet.cli.tables import Table
+from trikubelet.cli.words import Parser
+from trikubelet.core.document.record import path_of
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trikubelet.core.document.record import Place
+    from trikubelet.server.agent_view import ConfigNote
+
+DEFAULT = "default"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``config``."""
+    made = Parser(
+        prog="trikubelet config",
+        usage="trikubelet config view [-o json|yaml] [--given] [-- agent's flags]",
+        description="Show the configuration that holds on this node, and where each value was given: of the agent that "
+        "runs, or of one that would be started with the flags behind --.",
+    )
+    made.add_argument("what", choices=("view",), help="show it")
+    made.add_argument("-o", "--output", choices=("json", "yaml"), help="as a KubeletConfiguration file has it")
+    made.add_argument("--given", action="store_true", help="only what somebody gave, without the defaults")
+    asking.add_agent_options(made)
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``config``; the exit code. Raises CommandFailed."""
+    words, flags = asking.split_flags(argv)
+    args = parser().parse_args(words)
+    note = trio.run(_asked, args) if flags is None else _computed(flags)
+    if args.output is not None:
+        _print_file(note, args)
+        return 0
+    rows = [row for row in _rows(note) if not args.given or row[2] != DEFAULT]
+    for line in Table(("WHAT", "VALUE", "GIVEN BY")).lines(rows):
+        print(line)
+    return 0
+
+
+async def _asked(args: argparse.Namespace) -> ConfigNote:
+    return await asking.configuration(Agent(asking.socket_path(args)))
+
+
+def _computed(flags: Sequence[str]) -> ConfigNote:
+    """What would hold. Raises CommandFailed with every fault of flags and files."""
+    # Only here: whoever asks an agent does not wait for what an agent needs.
+    from trikubelet.app.agent_view import config_note  # noqa: PLC0415
+    from trikubelet.app.flags import parse_agent_flags  # noqa: PLC0415
+    from trikubelet.app.settings import Surroundings, load_settings  # noqa: PLC0415
+
+    try:
+        surroundings = Surroundings(os.geteuid(), os.environ, socket.gethostname())
+        return config_note(load_settings(parse_agent_flags(flags), surroundings))
+    except StartFailed as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _print_file(note: ConfigNote, args: argparse.Namespace) -> None:
+    fields = note.configuration
+    if args.given:
+        given = {place.partition(".")[0].partition("[")[0] for place in note.provenance}
+        fields = {name: value for name, value in fields.items() if name in given | {"apiVersion", "kind"}}
+    if args.output == "json":
+        print(json.dumps(fields, indent=4, sort_keys=True, ensure_ascii=False))
+    else:
+        print(as_yaml(fields), end="")
+
+
+def _rows(note: ConfigNote) -> Iterator[tuple[str, str, str]]:
+    """Each place, flag and field with its value, and where that was given."""
+    for what, value in {**note.places, "static pods": note.manifests or "none", **note.flags}.items():
+        yield what, value, note.provenance.get(what, DEFAULT)
+    for place, value in sorted(_leaves(note.configuration)):
+        yield path_of(place), value if isinstance(value, str) else json.dumps(value), _giver(place, note.provenance)
+
+
+def _leaves(fields: Mapping[str, Any], above: Place = ()) -> Iterator[tuple[Place, Any]]:
+    for name, value in fields.items():
+        place = (*above, name)
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, place)
+        else:
+            yield place, value
+
+
+def _giver(place: Place, provenance: Mapping[str, str]) -> str:
+    """Where a field, or one that it is a part of, was given."""
+    for length in range(len(place), 0, -1):
+        if giver := provenance.get(path_of(place[:length])):
+            return giver
+    return DEFAULT

@@ -1,0 +1,161 @@
+"""``trikubelet cp SOURCE DESTINATION``: files between this machine and a container, one of both written ``POD:PATH``.
+
+    POD:PATH ─► exec tar in the container ─► its output ─► unpacked here       (and the other way round)
+
+The container needs a tar of its own. What it sends is not trusted (``cli/archive.py``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import posixpath
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from trikubelet.cli import archive, asking
+from trikubelet.cli.client import Agent
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.remote_process import RemoteProcess
+from trikubelet.cli.words import Parser
+from trikubelet.core.remote_command import V4
+from trikubelet.model.runtime import StandardStreams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_BYTES = 32 * 1024
+
+
+class Place(NamedTuple):
+    """A side of a copy. ``pod`` is empty for this machine."""
+
+    namespace: str
+    pod: str
+    path: str
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``cp``."""
+    made = Parser(
+        prog="trikubelet cp", description="Copy files and directories to or out of a container, which needs tar."
+    )
+    for name in ("source", "destination"):
+        made.add_argument(name, metavar="[[NAMESPACE/]POD:]PATH", help=f"the {name}")
+    made.add_argument("-c", "--container", default="", metavar="NAME", help="default: the pod's first container")
+    asking.add_namespace_option(made)
+    asking.add_agent_options(made)
+    return made
+
+
+def read_place(said: str, namespace: str) -> Place:
+    """A path here, or in a pod. A colon behind a slash is part of a path."""
+    before, colon, path = said.partition(":")
+    if not colon or before.startswith((".", "/")) or before.count("/") > 1:
+        return Place("", "", said)
+    space, slash, pod = before.rpartition("/")
+    return Place(space if slash else namespace, pod, path)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``cp``; the exit code. Raises CommandFailed and OSError."""
+    args = parser().parse_intermixed_args(argv)
+    source, destination = (read_place(said, args.namespace) for said in (args.source, args.destination))
+    if bool(source.pod) is bool(destination.pod):
+        parser().error("one of the two must be in a pod, written POD:PATH, and the other here")
+    if not (source.path and destination.path):
+        parser().error("a path is missing")
+    trio.run(_fetch if source.pod else _send, args, source, destination)
+    return 0
+
+
+async def _fetch(args: argparse.Namespace, source: Place, destination: Place) -> None:
+    """Out of the container. A directory that is there takes the source in; else the destination is its new name."""
+    directory, name = posixpath.split(source.path.rstrip("/") or "/")
+    into, renamed = _target(destination.path, name)
+    command = ["tar", "cf", "-", "-C", directory or ".", "--", name or "."]
+    read_end, write_end = os.pipe()
+
+    async def receive() -> None:
+        try:
+            await _talk(args, source, command, bytes, partial(_write_all, write_end))
+        finally:
+            os.close(write_end)
+
+    if archive.is_special(destination.path):
+        await _side_by_side(receive, partial(archive.pour, read_end, destination.path))
+    else:
+        await _side_by_side(receive, partial(archive.unpack, read_end, into, name, renamed))
+
+
+def _target(path: str, name: str) -> tuple[str, str]:
+    """The directory to write to, and the name the source gets there."""
+    if os.path.isdir(path):
+        return path, name
+    directory, renamed = os.path.split(path.rstrip("/"))
+    return directory or ".", renamed
+
+
+def _own_name(path: str) -> str:
+    return os.path.basename(os.path.abspath(path))
+
+
+async def _send(args: argparse.Namespace, source: Place, destination: Place) -> None:
+    """Into the container. A path that ends with a slash is a directory that takes the source in. Raises OSError for a
+    source that is not there, before anything is begun."""
+    os.stat(source.path)
+    directory, name = posixpath.split(destination.path)
+    name = name or _own_name(source.path)
+    read_end, write_end = os.pipe()
+
+    async def send() -> None:
+        try:
+            command = ["tar", "xf", "-", "-C", directory or "."]
+            await _talk(args, destination, command, partial(os.read, read_end, _BYTES), _nothing)
+        finally:
+            os.close(read_end)
+
+    await _side_by_side(send, partial(archive.pack, write_end, source.path, name))
+
+
+async def _side_by_side(talk: Callable[[], object], work: Callable[[], None]) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(talk)  # type: ignore[arg-type]  # a coroutine function, as every caller has it
+        await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+async def _talk(
+    args: argparse.Namespace,
+    place: Place,
+    command: Sequence[str],
+    read: Callable[[], bytes],
+    output: Callable[[bytes], object],
+) -> None:
+    """Have a command run in the container. Raises CommandFailed with what it had to say."""
+    agent = Agent(asking.socket_path(args))
+    pod = await asking.pod_named(agent, place.namespace, place.pod)
+    container = args.container or asking.default_container(pod)
+    streams = StandardStreams(stdin=read is not bytes, stdout=True, stderr=True, tty=False)
+    query = [("command", word) for word in command] + [("output", "1"), ("error", "1")]
+    query += [("input", "1")] if streams.stdin else []
+    errors = bytearray()
+    path = f"/exec/{place.namespace}/{place.pod}/{container}"
+    async with agent.upgraded(path, query, V4) as stream:
+        code = await RemoteProcess(stream, streams, read, output, partial(_keep, errors)).run()
+    if code:
+        raise CommandFailed(errors.decode(errors="replace").strip() or f"tar ended with {code} in the container")
+
+
+def _keep(errors: bytearray, said: bytes) -> None:
+    errors += said[: _BYTES - len(errors)]
+
+
+def _write_all(descriptor: int, said: bytes) -> None:
+    while said:
+        said = said[os.write(descriptor, said) :]
+
+
+def _nothing(_: bytes) -> None:
+    """What is not wanted."""

@@ -1,0 +1,84 @@
+"""``trikubelet doctor``: what is wrong with this node, and how to mend it.
+
+Asked of the running agent, which knows with what it was started. Where none runs, or with an agent's flags behind
+``--``, this process looks for itself, at what an agent would find that was started so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import trio
+
+from trikubelet.cli import asking
+from trikubelet.cli.client import Agent, NoAgent
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.terminal import Colour, in_a_cell, painted
+from trikubelet.cli.words import Parser
+from trikubelet.core.doctor.finding import Severity, worst
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.core.doctor.finding import Finding
+
+EXIT_CODES: Final = {Severity.GOOD: 0, Severity.WARNING: 3, Severity.ERROR: 1}
+_COLOURS: Final = {Severity.GOOD: Colour.GREEN, Severity.WARNING: Colour.YELLOW, Severity.ERROR: Colour.RED}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``doctor``."""
+    made = Parser(
+        prog="trikubelet doctor",
+        usage="trikubelet doctor [-o json] [-q] [-- agent's flags]",
+        description="Look at the container runtime, cgroups, swap, sysctls, clock, disks, ports, certificates and the "
+        "API server, and say what is wrong and what to do. Exit code 1 with an error, 3 with warnings only.",
+    )
+    made.add_argument("-o", "--output", choices=("json",), help="another form")
+    made.add_argument("-q", "--quiet", action="store_true", help="only what is wrong")
+    asking.add_agent_options(made)
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``doctor``; the exit code, by the worst that was found. Raises CommandFailed."""
+    words, flags = asking.split_flags(argv)
+    args = parser().parse_args(words)
+    findings = trio.run(_found, args, flags)
+    shown = [one for one in findings if not args.quiet or one.severity is not Severity.GOOD]
+    if args.output == "json":
+        print(msgspec.json.format(msgspec.json.encode(shown), indent=4).decode())
+    else:
+        for finding in shown:
+            _print(finding)
+    return EXIT_CODES[worst(findings)]
+
+
+def _print(finding: Finding) -> None:
+    word = painted(f"{finding.severity:9}", _COLOURS[finding.severity])
+    print(f"{word}{finding.check:14}{in_a_cell(finding.found)}")
+    if finding.remedy:
+        print(f"{'':23}{in_a_cell(finding.remedy)}")
+
+
+async def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Sequence[Finding]:
+    if flags is None:
+        try:
+            return await asking.findings(Agent(asking.socket_path(args)))
+        except NoAgent:
+            flags = ["--standalone", *([f"--root-dir={args.root_dir}"] if args.root_dir else [])]
+    # Only here: whoever asks an agent does not wait for what an agent needs.
+    from trikubelet.app.doctor import examine  # noqa: PLC0415
+    from trikubelet.app.flags import parse_agent_flags  # noqa: PLC0415
+    from trikubelet.app.settings import Surroundings, load_settings  # noqa: PLC0415
+
+    try:
+        settings = load_settings(parse_agent_flags(flags), Surroundings(os.geteuid(), os.environ, socket.gethostname()))
+    except StartFailed as error:
+        raise CommandFailed(str(error)) from error
+    return await examine(settings, running=False)

@@ -1,0 +1,194 @@
+"""``trikubelet fake-runtime``: a container runtime on a socket with as many pods as one asks for, none of which runs.
+
+For trying an agent without a runtime, and for measuring one with more pods than the machine could hold. It runs until
+it is told to end; see docs/fake-runtime.md.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+from argparse import BooleanOptionalAction
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.words import Parser, count, valid
+from trikubelet.cri.listener import UnixListener
+from trikubelet.fake.control import read_fraction, read_latency
+from trikubelet.fake.runtime import Plan, run_fake
+from trikubelet.model import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PODS_MAX: Final = 1_000_000
+CONTAINERS_PER_POD_MAX: Final = 1000
+MESSAGE_BYTES_MAX: Final = 2**32 - 1  # as many as gRPC's prefix can tell
+
+
+def parser() -> Parser:
+    """The words of ``fake-runtime``."""
+    made = Parser(
+        prog="trikubelet fake-runtime",
+        description="Be a container runtime that runs nothing: a CRI v1 server with made-up pods, which change as time "
+        "goes by, and on which an agent can start its own. Ends with SIGTERM or Ctrl-C, and the pods with it.",
+        epilog="Durations are written 50ms, 1.5s or 2m; a bare number is seconds. See docs/fake-runtime.md.",
+        allow_abbrev=False,
+    )
+    add, switch = made.add_argument, BooleanOptionalAction
+    add("--socket", required=True, metavar="PATH", help="the Unix socket to serve the CRI at")
+    add(
+        "--http",
+        type=valid(_address),
+        metavar="ADDR",
+        help="serve a page and its JSON API at HOST:PORT; :PORT is on 127.0.0.1",
+    )
+    add("--pods", type=count(PODS_MAX), default=0, metavar="N", help="pods at first (default: %(default)s)")
+    add(
+        "--containers-per-pod",
+        type=count(CONTAINERS_PER_POD_MAX),
+        default=2,
+        metavar="M",
+        help="running containers of each (default: %(default)s)",
+    )
+    add("--seed", type=int, default=0, metavar="N", help="the same seed makes the same pods (default: %(default)s)")
+    add(
+        "--churn",
+        type=valid(read_fraction),
+        default=0.0,
+        metavar="F",
+        help="fraction of the pods that changes every period, such as 0.01 (default: none)",
+    )
+    add("--churn-period", type=valid(read_latency), default=1.0, metavar="SECONDS", help="default: 1")
+    add("--list-latency", type=valid(read_latency), default=0.0, metavar="DURATION", help="before every list")
+    add(
+        "--status-latency",
+        type=valid(read_latency),
+        default=0.0,
+        metavar="DURATION",
+        help="before every PodSandboxStatus and ContainerStatus",
+    )
+    add(
+        "--error-rate",
+        type=valid(read_fraction),
+        default=0.0,
+        metavar="F",
+        help="fraction of lists and status calls that fail (default: none)",
+    )
+    add("--events", action=switch, default=True, help="have GetContainerEvents, as containerd 2 has (default: yes)")
+    add("--streaming", action=switch, default=True, help="have the streamed lists of Kubernetes 1.36 (default: yes)")
+    add(
+        "--message-limit",
+        type=valid(_limit),
+        default="16Mi",
+        metavar="BYTES",
+        help="a longer reply fails, as Go's gRPC has it (default: %(default)s, containerd's)",
+    )
+    add("--journal", metavar="FILE", help="write every call there, as a line of JSON")
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``fake-runtime``; the exit code. Raises CommandFailed."""
+    args = parser().parse_args(argv)
+    if args.churn_period == 0:
+        parser().error("--churn-period must be more than 0")
+    plan = Plan(
+        pods=args.pods,
+        containers_per_pod=args.containers_per_pod,
+        seed=args.seed,
+        churn=args.churn,
+        churn_period_seconds=args.churn_period,
+        list_latency_seconds=args.list_latency,
+        status_latency_seconds=args.status_latency,
+        error_rate=args.error_rate,
+        events=args.events,
+        streaming=args.streaming,
+        message_bytes_max=args.message_limit,
+    )
+    with ExitStack() as files:
+        try:
+            journal = Path(args.journal).open("w", buffering=1) if args.journal else None  # noqa: SIM115 - see _close
+        except OSError as error:
+            raise CommandFailed(f"--journal: {error.filename}: {error.strerror}") from error
+        if journal is not None:
+            files.callback(_close, journal)
+        trio.run(_serve, plan, args.socket, args.http, journal)
+    return 0
+
+
+def _close(journal: IO[str]) -> None:
+    with suppress(OSError):  # a disk that is full was told of when it was met
+        journal.close()
+
+
+async def _serve(plan: Plan, socket: str, http: tuple[str, int] | None, journal: IO[str] | None) -> None:
+    try:
+        page = await trio.open_tcp_listeners(http[1], host=http[0]) if http else []
+    except OSError as error:
+        assert http is not None
+        raise CommandFailed(f"--http: {_told(http)}: {error.strerror or error}") from error
+    try:
+        unix = UnixListener(socket)
+    except (OSError, ValueError) as error:
+        said = f"{socket}: {error.strerror}" if isinstance(error, OSError) and error.strerror else error
+        raise CommandFailed(f"--socket: {said}") from error
+    trouble: OSError | None = None
+    try:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(partial(run_fake, plan, unix.listener, http=page, journal=journal))
+                # What was made stays: looking through 100,000 pods for garbage would be seen in every figure.
+                gc.collect()
+                gc.freeze()
+                where = f", page at http://{_where(page[0])}/" if page else ""
+                try:
+                    print(f"ready: {plan.pods} pods at {unix.path}{where}", flush=True)
+                    await anext(aiter(signals))
+                except OSError as error:
+                    trouble = error
+                nursery.cancel_scope.cancel()
+    finally:
+        unix.remove()
+    if trouble is not None:
+        raise CommandFailed(f"standard output: {trouble.strerror}") from trouble
+
+
+def _where(listener: trio.SocketListener) -> str:
+    return _told(listener.socket.getsockname()[:2])
+
+
+def _told(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+# ---- what flags say ----
+
+
+_SIZE: Final = "a whole number of bytes, with k, M, G (thousands) or Ki, Mi, Gi (of 1024) if any, such as 16Mi"
+
+
+def _limit(said: str) -> int:
+    try:
+        size = quantity.parse(said)
+    except ValueError:
+        raise ValueError(f"{said!r} is not {_SIZE}") from None
+    if size.denominator != 1:  # 1m is a thousandth, as in every quantity, and nobody means that
+        raise ValueError(f"{said!r} is not {_SIZE}")
+    if not 0 < size <= MESSAGE_BYTES_MAX:
+        raise ValueError(f"{said!r} is not from 1 to {MESSAGE_BYTES_MAX} bytes")
+    return int(size)
+
+
+def _address(said: str) -> tuple[str, int]:
+    """Host and port. Raises ValueError."""
+    host, colon, port = said.rpartition(":")
+    if not (colon and port.isascii() and port.isdecimal() and int(port) < 65_536):
+        raise ValueError(f"{said!r} is not HOST:PORT, such as 127.0.0.1:8080 or :8080")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)

@@ -1,0 +1,141 @@
+"""``trikubelet hollow``: as many nodes of a cluster as one asks for, in one process, whose containers only pretend.
+
+For trying schedulers, controllers and API servers with a cluster that is larger than the machine. It runs until it is
+told to end; see docs/hollow-nodes.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from argparse import RawDescriptionHelpFormatter
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.app import supervise
+from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.lock import RootLock
+from trikubelet.app.translate import bounds_of
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.hollow import Hollow, allow_files, name_node, run_hollow, settings_of
+from trikubelet.cli.words import Parser, count, valid
+from trikubelet.host.node import read_node
+from trikubelet.kit import klog
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.names import subdomain_problem
+from trikubelet.model.quantity import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.app.settings import Settings
+
+NODES_MAX: Final = 5000
+CPUS_MAX: Final = 100_000
+OURS: Final = ("hostname-override", "container-runtime-endpoint", "standalone", "healthz-port", "pod-manifest-path")
+
+
+def parser() -> Parser:
+    """The words of ``hollow``."""
+    made = Parser(
+        prog="trikubelet hollow",
+        usage="trikubelet hollow --nodes N (--kubeconfig FILE | --bootstrap-kubeconfig FILE) [flags] [agent's flags]",
+        formatter_class=RawDescriptionHelpFormatter,
+        description="Be many nodes of a cluster: hollow-0, hollow-1, …, each a whole agent whose pods only pretend."
+        "\nEnds with SIGTERM or Ctrl-C, and the pods with it; the nodes stay in the cluster until deleted.",
+        epilog="Every other flag is the agent's (`trikubelet help agent`) and holds for all nodes, such as\n"
+        "  --node-labels=example.com/hollow=true --max-pods=30 --register-with-taints=… -v 2\n\n"
+        "See docs/hollow-nodes.md.",
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    who = made.add_mutually_exclusive_group(required=True)
+    who.add_argument("--kubeconfig", metavar="FILE", help="one user for all nodes, who may do what each of them does")
+    who.add_argument("--bootstrap-kubeconfig", metavar="FILE", help="with it each node gets a certificate of its own")
+    add("--nodes", type=count(NODES_MAX, 1), required=True, metavar="N", help="how many")
+    add("--prefix", default="hollow", metavar="NAME", help="of their names (default: %(default)s)")
+    add("--first", type=count(10**9), default=0, metavar="N", help="number of the first (default: %(default)s)")
+    add("--cpus", type=count(CPUS_MAX, 1), metavar="N", help="that each says it has (default: this machine's)")
+    add("--memory", type=valid(_bytes), metavar="BYTES", help="likewise, such as 64Gi (default: this machine's)")
+    add("--root-dir", metavar="DIR", help="what they keep, a directory for each (default: a temporary one)")
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``hollow``; the exit code. Raises CommandFailed."""
+    args, words = parser().parse_known_args(argv)
+    _refuse(words)
+    named = (
+        f"--kubeconfig={args.kubeconfig}" if args.kubeconfig else f"--bootstrap-kubeconfig={args.bootstrap_kubeconfig}"
+    )
+    names = [f"{args.prefix}-{number}" for number in range(args.first, args.first + args.nodes)]
+    if problem := subdomain_problem(names[-1]):
+        raise CommandFailed(f"--prefix: {names[-1]!r} {problem}")
+    try:
+        with ExitStack() as places:
+            root = Path(args.root_dir or places.enter_context(tempfile.TemporaryDirectory(prefix="trikubelet-hollow-")))
+            places.enter_context(RootLock(root))
+            nodes = [settings_of(name, root.absolute(), [*words, named], os.geteuid(), os.environ) for name in names]
+            allow_files(len(nodes))
+            reading = read_node(root_dir=root)
+            reading = replace(reading, cpus=args.cpus or reading.cpus, memory_bytes=args.memory or reading.memory_bytes)
+            return _be(Hollow(nodes, reading))
+    except StartFailed as error:
+        return supervise.last_words(error, sys.stderr)
+
+
+def _be(hollow: Hollow) -> int:
+    first, last = hollow.nodes[0], hollow.nodes[-1]
+    handler = _start_log(first)
+    for warning in first.warnings:
+        logging.getLogger(__name__).warning("%s", warning)
+
+    who = f"{len(hollow.nodes)} nodes, {first.node_name} to {last.node_name}"
+
+    async def main(*, task_status: trio.TaskStatus[None]) -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run_hollow, hollow, lambda: handler.trouble)
+            print(f"ready: {who}", flush=True)
+            task_status.started()
+
+    return supervise.run(
+        main,
+        checks=lambda _: {"log": lambda: handler.trouble},
+        status=lambda _: who,
+        stop_seconds_max=bounds_of(first.configuration).stop_seconds_max,
+    )
+
+
+def _start_log(settings: Settings) -> klog.LogHandler:
+    """Warnings only, unless ``-v`` says otherwise: what one agent says at its start is too much a hundredfold."""
+    logging_ = settings.configuration.logging
+    handler = klog.LogHandler(klog.Verbosity(logging_.verbosity), logging_.format)
+    if not logging_.verbosity:
+        handler.setLevel(logging.WARNING)
+    handler.addFilter(name_node)
+    klog.install(handler)
+    return handler
+
+
+def _refuse(words: Sequence[str]) -> None:
+    """Raises CommandFailed for flags of the agent that cannot hold for many, and for what is no flag of it."""
+    flags = parse_agent_flags(words)
+    if flags.faults:
+        raise CommandFailed("\n".join(map(str, flags.faults)))
+    for word in words:
+        name = word.partition("=")[0].removeprefix("--").replace("_", "-")
+        if name in OURS:
+            raise CommandFailed(f"--{name} is not for hollow nodes, which have their own")
+
+
+def _bytes(said: str) -> int:
+    size = whole(said)
+    if size <= 0:
+        raise ValueError(f"{said!r} is not more than 0 bytes")
+    return size

@@ -1,0 +1,46 @@
+"""``trikubelet kubeconfig [FILE]``: how kubectl asks this node, printed, or written where nobody else can read it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.cli import asking
+from trikubelet.cli.client import Agent
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.words import Parser
+from trikubelet.kit.private_file import write_privately
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``kubeconfig``."""
+    made = Parser(
+        prog="trikubelet kubeconfig",
+        description="Tell kubectl how to ask the agent of a node without a cluster, which was started with "
+        "--kubectl-port. There is a secret in it, with which pods can be talked to.",
+    )
+    made.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="a new file, for you alone (default: print it)"
+    )
+    asking.add_agent_options(made)
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``kubeconfig``; always 0. Raises CommandFailed, and OSError for a file that cannot be written."""
+    args = parser().parse_args(argv)
+    if args.file is not None and args.file.exists():
+        raise CommandFailed(f"{args.file} is there already: name another file, or remove it")
+    told = trio.run(asking.kubeconfig, Agent(asking.socket_path(args)))
+    if args.file is None:
+        print(told.decode(), end="")
+    else:
+        write_privately(args.file, told)
+        print(f"written: {args.file}; try `kubectl --kubeconfig={args.file} get pods`")
+    return 0

@@ -1,0 +1,160 @@
+"""``trikubelet logs POD [CONTAINER]``: what a container wrote, as it wrote it; or what all of a pod's did.
+
+Of several containers that are followed, lines come as they are written and are never torn; each then says whose it is
+if ``--prefix`` asks for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.cli import asking
+from trikubelet.cli.client import Agent
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.words import Parser, count, valid
+from trikubelet.core.names import all_containers
+from trikubelet.core.query import COUNT_MAX
+from trikubelet.core.timestamps import parse_rfc3339
+from trikubelet.model.duration import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.model.k8s import Pod
+
+LINE_BYTES_MAX = 1024 * 1024
+"""A longer line is broken rather than kept."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``logs``."""
+    made = Parser(prog="trikubelet logs", description="Print what a container of a pod wrote.")
+    made.add_argument("pod", metavar="POD", help="whose")
+    made.add_argument("container", nargs="?", metavar="CONTAINER", help="the same as -c")
+    made.add_argument("-c", "--container", dest="option", metavar="NAME", help="default: the pod's first container")
+    made.add_argument("--all-containers", action="store_true", help="of every container of the pod, one after another")
+    made.add_argument("--prefix", action="store_true", help="with pod and container before each line")
+    made.add_argument("-f", "--follow", action="store_true", help="go on until the container ends")
+    made.add_argument("-p", "--previous", action="store_true", help="of the run before this one")
+    made.add_argument(
+        "--tail", type=valid(read_tail), default=-1, metavar="LINES", help="only the last lines (-1, the default: all)"
+    )
+    made.add_argument("--since", metavar="DURATION", help="only what is younger, such as 5s, 2m or 3h")
+    made.add_argument(
+        "--since-time", type=valid(read_time), metavar="TIME", help="only what is younger, such as 2026-11-21T07:01:02Z"
+    )
+    made.add_argument("--limit-bytes", type=count(COUNT_MAX, 1), metavar="BYTES", help="at most so much")
+    made.add_argument("--timestamps", action="store_true", help="with the time of each line before it")
+    asking.add_namespace_option(made)
+    asking.add_agent_options(made)
+    return made
+
+
+def read_tail(said: str) -> int:
+    """How many lines, -1 for all. Raises ValueError."""
+    if said == "-1":
+        return -1
+    if not (said.isascii() and said.isdecimal() and len(said) <= len(str(COUNT_MAX))):
+        raise ValueError(f"{said!r} is not a whole number from 0 to {COUNT_MAX}, nor -1 for all")
+    return int(said)
+
+
+def read_time(said: str) -> str:
+    """A time as it was written. Raises ValueError for what is none."""
+    parse_rfc3339(said)
+    return said
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``logs``; the exit code. Raises CommandFailed."""
+    args = parser().parse_intermixed_args(argv)
+    if args.container and args.option and args.container != args.option:
+        parser().error("two containers: give one, as CONTAINER or with -c")
+    if args.all_containers and (args.container or args.option):
+        parser().error("--all-containers and a container: give one of them")
+    return trio.run(_logs, args, _query(args))
+
+
+def _query(args: argparse.Namespace) -> dict[str, str]:
+    """The words for the agent. Raises CommandFailed."""
+    query = {name: "true" for name in ("follow", "previous", "timestamps") if getattr(args, name)}
+    if args.tail >= 0:
+        query["tailLines"] = str(args.tail)
+    if args.since and args.since_time:
+        raise CommandFailed("--since and --since-time: give one of them")
+    if args.since:
+        try:
+            seconds = parse_duration(args.since)
+        except ValueError as error:
+            raise CommandFailed(f"--since: {error}") from error
+        if seconds <= 0:
+            raise CommandFailed("--since: must be longer than nothing")
+        query["sinceSeconds"] = str(max(1, round(seconds)))
+    if args.since_time:
+        query["sinceTime"] = args.since_time
+    if args.limit_bytes is not None:
+        query["limitBytes"] = str(args.limit_bytes)
+    return query
+
+
+async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
+    agent = Agent(asking.socket_path(args))
+    name = asking.bare_name(args.pod)
+    container = args.option or args.container
+    if not container:
+        pod = await asking.pod_named(agent, args.namespace, name)
+        if args.all_containers:
+            return await _of_all(agent, args, query, pod)
+        container = asking.default_container(pod)
+    await _print(agent, args, query, f"{args.namespace}/{name}/{container}")
+    return 0
+
+
+async def _of_all(agent: Agent, args: argparse.Namespace, query: dict[str, str], pod: Pod) -> int:
+    """The logs of every container; side by side where they are followed. One that has none is told, and costs the exit
+    code."""
+    missing: list[str] = []
+
+    async def one(container: str) -> None:
+        try:
+            await _print(agent, args, query, f"{pod.metadata.namespace}/{pod.metadata.name}/{container}")
+        except CommandFailed as error:
+            missing.append(container)
+            print(f"error: {error}", file=sys.stderr)
+
+    names = [container.name for container in all_containers(pod)]
+    names += [container.name for container in pod.spec.ephemeral_containers]
+    async with trio.open_nursery() as nursery:
+        for container in names:
+            if args.follow:
+                nursery.start_soon(one, container)
+            else:
+                await one(container)
+    return 1 if missing else 0
+
+
+async def _print(agent: Agent, args: argparse.Namespace, query: dict[str, str], place: str) -> None:
+    """One container's log. Where others may write between, or a prefix is wanted, whole lines only."""
+    by_line = args.prefix or (args.all_containers and args.follow)
+    before = f"[pod/{place.split('/', 1)[1]}] ".encode() if args.prefix else b""
+    torn = b""
+    async with agent.stream(f"/logs/{place}", query) as parts:
+        async for part in parts:
+            if not by_line:
+                _write(part)
+                continue
+            *lines, torn = (torn + part).split(b"\n")
+            if len(torn) > LINE_BYTES_MAX:
+                lines, torn = [*lines, torn], b""
+            _write(b"".join(before + line + b"\n" for line in lines))
+    if torn:
+        _write(before + torn)
+
+
+def _write(part: bytes) -> None:
+    sys.stdout.buffer.write(part)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,134 @@
+"""``trikubelet reset``: end every pod of a node that is given up, and take down what was kept for them.
+
+It is the agent once more (``app/compose.py``), in the same root directory and on the same runtime, and nothing wants a
+pod. So pods end as what nobody wants ends: with their grace, then their volumes, directories, cgroups and logs. It
+sees what an agent sees, which is every pod on the runtime; so it refuses where a kubelet runs, or another agent on that
+runtime, whose root directory may be another one by now. Purging the package calls it, when files and flags are gone
+already: which runtime it was stands in the root directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.app import compose
+from trikubelet.app.endpoint import INSIDE
+from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.lock import RootLock
+from trikubelet.app.paths import places_for
+from trikubelet.app.root_dir import RECORD, recorded_runtime
+from trikubelet.app.settings import Surroundings, load_settings
+from trikubelet.app.supervise import reason_of
+from trikubelet.cli import asking
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.neighbours import agents_on
+from trikubelet.cli.words import Parser, valid
+from trikubelet.host.examination import processes_named
+from trikubelet.kit import klog
+from trikubelet.kit.every import Every
+from trikubelet.model.duration import parse_span
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.app.compose import Agent
+    from trikubelet.app.settings import Settings
+
+LOOK_SECONDS: Final = 0.2
+TIMEOUT_SECONDS: Final = 180.0
+"""Six times the grace a pod has unless it says otherwise."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``reset``."""
+    made = Parser(
+        prog="trikubelet reset",
+        usage="trikubelet reset [--root-dir DIR] [--timeout DURATION] [-- agent's flags]",
+        description="End every pod on this node's container runtime, each with its grace, and remove volumes, "
+        "directories and logs of pods. No kubelet may run, and no agent on that runtime. Credentials and configuration "
+        "are left alone.",
+    )
+    made.add_argument(
+        "--root-dir", default="", metavar="DIR", help="the agent's root directory (default: as the agent's)"
+    )
+    made.add_argument(
+        "--timeout",
+        type=valid(parse_span),
+        default=TIMEOUT_SECONDS,
+        metavar="DURATION",
+        help="how long all of it may take (default: 3m)",
+    )
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``reset``; the exit code. Raises CommandFailed and OSError."""
+    words, flags = asking.split_flags(argv)
+    args = parser().parse_args(words)
+    handler = klog.LogHandler(klog.Verbosity(0))
+    handler.setLevel(logging.WARNING)
+    klog.install(handler)
+    try:
+        root = Path(args.root_dir or places_for(os.geteuid(), os.environ).root_dir)
+        endpoint = recorded_runtime(root)
+        if not endpoint or endpoint in INSIDE:
+            where = f"those on {endpoint} end with their agent" if endpoint else f"none was kept in {root}"
+            print(f"there is no pod to end: {where}")
+            return 0
+        if kubelets := processes_named("kubelet"):
+            raise CommandFailed(f"process {kubelets[0]} is a kubelet, whose pods these may be: stop it first")
+        with tempfile.TemporaryDirectory(prefix="trikubelet-reset-") as nothing:
+            ours = [f"--root-dir={root}", f"--container-runtime-endpoint={endpoint}"]
+            settings = _settings([*(flags or ()), *ours], nothing)
+            with RootLock(root):
+                if agents := agents_on(endpoint):
+                    raise CommandFailed(f"process {agents[0]} is an agent on {endpoint}: stop it first")
+                if left := trio.run(_end_all, settings, args.timeout):
+                    raise CommandFailed(f"not all of it is gone after {args.timeout:g} s: {left}")
+                (root / RECORD).unlink()
+    except* StartFailed as failed:
+        raise CommandFailed(reason_of(failed)) from failed
+    print(f"every pod of {endpoint} has ended")
+    return 0
+
+
+def _settings(words: Sequence[str], nothing: str) -> Settings:
+    """Those of the agent inside, to which the directory ``nothing`` is all its manifests. Raises StartFailed."""
+    found = load_settings(parse_agent_flags(words), Surroundings(os.geteuid(), os.environ, os.uname().nodename))
+    return replace(found, standalone=True, manifest_path=nothing, manifest_url="", api_port=0)
+
+
+async def _end_all(settings: Settings, seconds_max: float) -> str:
+    """Be the agent until there is no pod; what is left when the time is over, in words. Raises StartFailed."""
+    left = f"{settings.runtime.endpoint} does not answer"
+    is_collected = False
+    async with trio.open_nursery() as nursery:
+        with trio.move_on_after(seconds_max):
+            agent: Agent = await nursery.start(compose.run, settings, lambda: None, None)
+            async for _ in Every(LOOK_SECONDS):
+                left = _left(agent, settings)
+                if not left and not is_collected:
+                    is_collected = True
+                    agent.node.garbage.collect()  # the logs, which may lie there for a minute otherwise
+                if not left and agent.node.garbage.is_busy:
+                    left = f"logs in {settings.pod_logs_dir}"
+                if not left:
+                    break
+        nursery.cancel_scope.cancel()
+    return left
+
+
+def _left(agent: Agent, settings: Settings) -> str:
+    """What there is still of pods, in words."""
+    pods = settings.root_dir / "pods"
+    uids = {*agent.node.pleg.uids(), *(os.listdir(pods) if pods.is_dir() else ())}
+    return f"pods {', '.join(sorted(uids))}" if uids else ""

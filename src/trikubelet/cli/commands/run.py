@@ -1,0 +1,121 @@
+"""``trikubelet run FILE``: one pod from its manifest to its end, without an agent that runs; ends as the pod does.
+
+What its containers write is printed, what is in its way told on standard error. Ctrl-C, SIGTERM and ``--timeout`` stop
+it with its grace, a second signal at once. Nothing of it stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import math
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.app.supervise import reason_of
+from trikubelet.cli import manifests
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.neighbours import agents_on, kubelets_on
+from trikubelet.cli.one_shot import EXIT_INTERRUPTED, EXIT_TIMEOUT, Shot, run_shot, settings_of
+from trikubelet.cli.validate import load
+from trikubelet.cli.words import Parser, valid
+from trikubelet.cri.endpoint import connect_failure, socket_path
+from trikubelet.kit import klog
+from trikubelet.model.duration import parse_span
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.app.settings import Settings
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``run``."""
+    made = Parser(
+        prog="trikubelet run",
+        description="Run one pod to its end, without an agent. Ends with 0, or the exit code of the first container "
+        f"that failed; {EXIT_TIMEOUT} when its time was over, {EXIT_INTERRUPTED} when it was interrupted.",
+    )
+    made.add_argument("file", metavar="FILE", help="a manifest with one pod, and the objects it reads; - for stdin")
+    made.add_argument(
+        "--container-runtime-endpoint",
+        dest="endpoint",
+        default="",
+        metavar="ENDPOINT",
+        help="unix:///path/to.sock, or embedded: (default: the first socket that is found, else embedded:)",
+    )
+    made.add_argument(
+        "--timeout", type=valid(parse_span), default=math.inf, metavar="DURATION", help="stop it after so long"
+    )
+    made.add_argument("-v", dest="verbosity", type=int, default=-1, metavar="N", help="tell what the agent inside does")
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``run``; the pod's exit code. Raises CommandFailed and OSError."""
+    args = parser().parse_args(argv)
+    _start_log(args.verbosity)
+    root = Path(tempfile.mkdtemp(prefix="trikubelet-run-"))
+    try:
+        settings = settings_of(root, args.endpoint)
+        shot = _shot(args, settings)
+        if not settings.runtime.inside:
+            trio.run(_refuse_without_a_runtime, settings.runtime.endpoint)
+            _refuse_beside_others(settings.runtime.endpoint)
+        return trio.run(run_shot, shot)
+    except* StartFailed as failed:
+        raise CommandFailed(reason_of(failed)) from failed
+    finally:
+        if not (root / "pods").is_dir() or not os.listdir(root / "pods"):  # else something may still be mounted there
+            shutil.rmtree(root, ignore_errors=True)
+
+
+def _start_log(verbosity: int) -> None:
+    handler = klog.LogHandler(klog.Verbosity(max(0, verbosity)))
+    if verbosity < 0:
+        handler.setLevel(logging.ERROR)
+    klog.install(handler)
+
+
+def _shot(args: argparse.Namespace, settings: Settings) -> Shot:
+    """The pod, with its manifest where the agent inside will find it. Raises CommandFailed."""
+    found = manifests.given([args.file], settings.node_name)
+    if len(found) != 1 or len(found[0].loaded.pods) != 1:
+        count = sum(len(one.loaded.pods) for one in found)
+        raise CommandFailed(f"{args.file}: there are {count} pods in it: give a file with one")
+    manifest = settings.root_dir / "manifests" / "pod.yaml"
+    manifest.parent.mkdir()
+    manifest.write_bytes(found[0].text)
+    again = load(str(manifest), settings.node_name)  # a pod's identity hangs on where its manifest lies
+    assert not isinstance(again, Fault)
+    return Shot(settings, manifest, again.pods[0].metadata.uid, args.timeout)
+
+
+def _refuse_beside_others(endpoint: str) -> None:
+    """Raises CommandFailed when somebody would take the pod for a leftover, and OSError."""
+    others = [f"process {process} is an agent" for process in agents_on(endpoint)]
+    others += [f"process {process} is a kubelet" for process in kubelets_on(endpoint)]
+    if others:
+        raise CommandFailed(
+            f"{others[0]} on {endpoint} and would take this pod for a leftover: give it the manifest instead "
+            "(`trikubelet apply`), or use --container-runtime-endpoint=embedded:"
+        )
+
+
+async def _refuse_without_a_runtime(endpoint: str) -> None:
+    """An agent waits for its runtime; somebody who waits for one pod rather hears at once. Raises CommandFailed."""
+    try:
+        path = socket_path(endpoint)
+    except ValueError as error:
+        raise CommandFailed(str(error)) from error
+    try:
+        await (await trio.open_unix_socket(path)).aclose()
+    except OSError as error:
+        raise CommandFailed(connect_failure(path, error)) from error

@@ -1,0 +1,96 @@
+"""``trikubelet top pods|node``: what is used of processors and memory; without a kind, a page on the whole screen."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.cli import asking
+from trikubelet.cli.client import Agent
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.tables import Table
+from trikubelet.cli.usage_rows import (
+    CONTAINER_COLUMNS,
+    NODE_COLUMNS,
+    POD_COLUMNS,
+    container_rows,
+    is_known,
+    node_row,
+    pod_rows,
+)
+from trikubelet.cli.words import Parser
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NODE_WORDS: Final = ("node", "nodes", "no")
+OF_TABLES: Final = ("containers", "sort_by", "all_namespaces", "no_headers", "namespace")
+"""What is said of a table, and of no page."""
+RATE_SECONDS: Final = 2.0
+"""Between two looks: what is used of processors is the difference, and after a start there was only one."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``top``."""
+    made = Parser(prog="trikubelet top", description="Show what pods, or the node, use of processors and memory.")
+    made.add_argument("kind", nargs="?", metavar="pods|node", help="what to show; without it the whole screen is used")
+    made.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    made.add_argument("--containers", action="store_true", help="of pods: each container by itself")
+    made.add_argument("--sort-by", choices=("cpu", "memory"), help="of pods: the most first (default: by name)")
+    made.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
+    made.add_argument("--no-headers", action="store_true", help="without the headings")
+    asking.add_namespace_option(made)
+    asking.add_agent_options(made)
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``top``; the exit code. Raises CommandFailed."""
+    args = parser().parse_intermixed_args(argv)
+    if args.kind is None:
+        if given := [name for name in OF_TABLES if getattr(args, name) != parser().get_default(name)]:
+            parser().error(f"--{given[0].replace('_', '-')} is for a table: write `trikubelet top pods`")
+        from trikubelet.cli.screen import show  # noqa: PLC0415 - a table needs no curses
+
+        trio.run(show, Agent(asking.socket_path(args)))
+        return 0
+    if args.kind not in (*asking.POD_WORDS, *NODE_WORDS):
+        parser().error(f"{args.kind!r} is neither pods nor node")
+    trio.run(_top, args)
+    return 0
+
+
+async def _top(args: argparse.Namespace) -> None:
+    agent = Agent(asking.socket_path(args))
+    summary = await asking.used(agent)
+    if not is_known(summary):
+        await trio.sleep(RATE_SECONDS)
+        summary = await asking.used(agent)
+    if args.kind in NODE_WORDS:
+        (node,) = await asking.nodes(agent)
+        if others := [name for name in args.names if name != node.metadata.name]:
+            raise CommandFailed(f'nodes "{others[0]}" not found: this is {node.metadata.name}')
+        _print(args, NODE_COLUMNS, [node_row(summary, node)])
+        return
+    names = [asking.bare_name(word) for word in args.names]
+    here = [pod for pod in summary.pods if args.all_namespaces or pod.pod_ref.namespace == args.namespace]
+    for name in names:
+        if all(pod.pod_ref.name != name for pod in here):
+            raise CommandFailed(f'pods "{name}" not found, or nothing of it runs')
+    chosen = [pod for pod in here if not names or pod.pod_ref.name in names]
+    chosen.sort(key=lambda pod: (pod.pod_ref.namespace, pod.pod_ref.name))
+    if args.sort_by == "cpu":
+        chosen.sort(key=lambda pod: -((pod.cpu and pod.cpu.usage_nano_cores) or 0))
+    elif args.sort_by == "memory":
+        chosen.sort(key=lambda pod: -((pod.memory and pod.memory.working_set_bytes) or 0))
+    columns = CONTAINER_COLUMNS if args.containers else POD_COLUMNS
+    first = 0 if args.all_namespaces else 1
+    rows = container_rows(chosen) if args.containers else pod_rows(chosen)
+    _print(args, columns[first:], [row[first:] for row in rows])
+
+
+def _print(args: argparse.Namespace, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    for line in Table(columns, show_headings=not args.no_headers).lines(rows):
+        print(line)

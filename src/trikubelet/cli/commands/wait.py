@@ -1,0 +1,144 @@
+"""``trikubelet wait POD… --for=WHAT``: until every one of the pods is so, or the time is over.
+
+    condition=Ready          a condition that is True; condition=Ready=False for another value
+    phase=Succeeded          the pod's phase
+    jsonpath={.a.b}=VALUE    what a template says of the pod
+    delete                   the pod is gone, or another life of that name is there
+
+A pod that is not there yet is waited for, because its manifest may just have been written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from trikubelet.cli import asking
+from trikubelet.cli.client import Agent
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.words import Parser, valid, valid_selector
+from trikubelet.core.jsonpath import parse_template, render
+from trikubelet.model.duration import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trikubelet.model.k8s import Pod
+
+    Goal = Callable[[Pod], bool]
+
+DELETE = "delete"
+LOOK_SECONDS = 0.5
+"""Between two looks at the pods. A watch would say no sooner, and not whether a pod went before it began."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of ``wait``."""
+    made = Parser(
+        prog="trikubelet wait",
+        description="Wait until pods are as they should be. Exit code 1 when they are not in time.",
+    )
+    made.add_argument("names", nargs="*", metavar="POD", help="or chosen by -l or --all")
+    made.add_argument(
+        "--for",
+        dest="goal",
+        required=True,
+        type=valid(read_goal),
+        metavar="condition=TYPE[=VALUE]|phase=PHASE|jsonpath={…}=VALUE|delete",
+        help="what to wait for",
+    )
+    made.add_argument(
+        "--timeout", type=valid(_seconds), default=30.0, metavar="DURATION", help="such as 5s or 2m; negative: for ever"
+    )
+    made.add_argument("-l", "--selector", type=valid_selector, metavar="LABELS", help="the pods with such labels")
+    made.add_argument("--all", action="store_true", help="every pod of the namespace")
+    asking.add_namespace_option(made)
+    asking.add_agent_options(made)
+    return made
+
+
+def read_goal(said: str) -> Goal | None:
+    """What a pod must be; None for one that must be gone. Raises ValueError."""
+    kind, _, rest = said.partition("=")
+    if said == DELETE:
+        return None
+    if kind == "condition" and rest:
+        type_, _, value = rest.partition("=")
+        return lambda pod: _condition(pod, type_).lower() == (value or "True").lower()
+    if kind == "phase" and rest:
+        return lambda pod: (pod.status.phase if pod.status else "").lower() == rest.lower()
+    if kind == "jsonpath" and "}=" in rest:
+        template, _, value = rest.rpartition("}=")
+        parts = parse_template(f"{template}}}")
+        return lambda pod: render(parts, msgspec.to_builtins(pod)) == value
+    raise ValueError(f"{said!r} is none of condition=TYPE[=VALUE], phase=PHASE, jsonpath={{…}}=VALUE, delete")
+
+
+def _condition(pod: Pod, type_: str) -> str:
+    conditions = pod.status.conditions if pod.status else ()
+    return next((one.status for one in conditions if one.type.lower() == type_.lower()), "")
+
+
+def _seconds(said: str) -> float:
+    return math.inf if said.startswith("-") else parse_duration(said)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out ``wait``; the exit code. Raises CommandFailed."""
+    args = parser().parse_intermixed_args(argv)
+    args.names = asking.pod_names(args.names)
+    if not args.names and args.selector is None and not args.all:
+        parser().error("which pods? give names, -l or --all")
+    if args.names and args.all:
+        parser().error("names and --all: give one of them")
+    trio.run(_wait, args)
+    return 0
+
+
+async def _wait(args: argparse.Namespace) -> None:
+    agent = Agent(asking.socket_path(args))
+    first = lives = await _lives(agent, args)
+    left = dict.fromkeys(args.names or [pod.metadata.name for pod in first])
+    if not left:
+        raise CommandFailed("no matching resources found")
+    with trio.move_on_after(args.timeout):
+        while _strike_off(left, args.goal, lives, first):
+            await trio.sleep(LOOK_SECONDS)
+            lives = await _lives(agent, args)
+    for name in left:
+        if all(pod.metadata.name != name for pod in lives):
+            raise asking.not_found(name, args.namespace, await asking.pods(agent))
+    if left:
+        raise CommandFailed(f"timed out waiting for the condition on {', '.join(f'pods/{name}' for name in left)}")
+
+
+async def _lives(agent: Agent, args: argparse.Namespace) -> list[Pod]:
+    """The pods that are meant."""
+    return [pod for pod in await asking.pods(agent) if _is_meant(args, pod)]
+
+
+def _is_meant(args: argparse.Namespace, pod: Pod) -> bool:
+    meta = pod.metadata
+    if meta.namespace != args.namespace or (args.names and meta.name not in args.names):
+        return False
+    return args.selector is None or bool(args.selector(meta.labels))
+
+
+def _strike_off(left: dict[str, None], goal: Goal | None, lives: Sequence[Pod], first: Sequence[Pod]) -> bool:
+    """Take off the names that need no more waiting, and say so; whether there are others. ``first``: the pods there
+    were at the beginning."""
+    old = {pod.metadata.uid for pod in first}
+    for name in list(left):
+        named = [pod for pod in lives if pod.metadata.name == name]
+        if goal is None:
+            met, said = all(pod.metadata.uid not in old for pod in named), "deleted"
+        else:
+            met, said = any(map(goal, named)), "condition met"
+        if met:
+            del left[name]
+            print(f"pod/{name} {said}", flush=True)
+    return bool(left)

@@ -1,0 +1,158 @@
+"""The command line: ``trikubelet [flags]`` is the agent, ``trikubelet VERB …`` asks about one.
+
+Started as a kubelet is, by a service manager with nothing but flags, it is one. A first word that is no flag is a verb.
+The verbs are those of ``cli.verbs``.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.verbs import VERBS, runner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+EXIT_FAILED, EXIT_MISUNDERSTOOD, EXIT_INTERRUPTED = 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the words say (the process's own, without its name, by default); the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    give_standard_files()
+    try:
+        return _dispatch(words)
+    except SystemExit as ended:  # argparse has said why
+        return _code_of(ended)
+
+
+def _code_of(ended: SystemExit) -> int:
+    return ended.code if isinstance(ended.code, int) else EXIT_FAILED
+
+
+def _dispatch(words: list[str]) -> int:
+    match words:
+        case ["--version", *_]:
+            return _said(partial(_verb, "version", []))
+        case ["help", "agent", *_]:
+            return _said(partial(_agent, ["--help"]))
+        case ["help", verb, *_] if verb in VERBS:
+            return _said(partial(_verb, verb, ["--help"]))
+        case ["help", word, *_] if not word.startswith("-"):
+            return _unknown(word)
+        case ["help", *_] | ["-h"]:
+            return _said(_overview)
+        case ["--help", *_]:
+            return _said(partial(_overview, and_flags=True))
+        case [verb, *rest] if verb in VERBS:
+            return _said(partial(_verb, verb, rest))
+        case [word, *_] if not word.startswith("-"):
+            return _unknown(word)
+        case _:
+            return _agent(words)
+
+
+def give_standard_files() -> None:
+    """What a process was started without of its three files (``>&-``, a daemon) is made up for, before some socket is
+    given one of their numbers: reading ends at once, writing fails as it should. What standard output's encoding has
+    no sign for is spelt out in ASCII."""
+    for number, way in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, way)  # which takes the lowest number that is free
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - they are the process's own
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def overview() -> str:
+    """What can be said, in a few lines."""
+    width = max(map(len, VERBS)) + 2
+    verbs = "\n".join(f"  {verb:{width}}{what}" for verb, what in VERBS.items())
+    return (
+        "trikubelet runs the pods of this machine, from manifests or for an API server.\n\n"
+        "  trikubelet [flags]            run the agent; `trikubelet help agent` lists the flags\n"
+        "  trikubelet VERB …             ask about it; `trikubelet help VERB` tells more\n\n"
+        f"Verbs:\n{verbs}"
+    )
+
+
+def _agent(words: list[str]) -> int:
+    from trikubelet.app.agent import run_agent  # noqa: PLC0415 - the verbs do not need what the agent needs
+
+    return run_agent(words)
+
+
+def _overview(*, and_flags: bool = False) -> int:
+    print(overview())
+    if and_flags:
+        print()
+        return _agent(["--help"])
+    return 0
+
+
+def _verb(verb: str, words: list[str]) -> int:
+    return runner(verb)(words)
+
+
+def _said(say: Callable[[], int]) -> int:
+    """Have an answer given. What goes wrong is told in one line, and a reader who left (``| head``) is no error of
+    ours."""
+    try:
+        try:
+            code = say()
+        except SystemExit as ended:  # whose words may not be written yet
+            code = _code_of(ended)
+        sys.stdout.flush()
+        return code
+    except BaseExceptionGroup as group:  # of what went wrong side by side the first is enough
+        return _told(_first(group))
+    except (CommandFailed, KeyboardInterrupt, OSError) as error:
+        return _told(error)
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _told(error: BaseException) -> int:
+    """Tell what went wrong; the exit code. Raises what is a bug of ours."""
+    match error:
+        case CommandFailed():
+            print(f"error: {error}", file=sys.stderr)
+            return error.exit_code
+        case KeyboardInterrupt():
+            return EXIT_INTERRUPTED
+        case BrokenPipeError():
+            _drop_output()
+            return EXIT_FAILED
+        case OSError():
+            _drop_output()
+            print(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}", file=sys.stderr)
+            return EXIT_FAILED
+        case _:
+            raise error
+
+
+def _drop_output() -> None:
+    """What cannot be written is given up: Python would complain once more when it flushes at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unknown(word: str) -> int:
+    from trikubelet.model.faults import nearest  # noqa: PLC0415
+
+    remedy = nearest(word, [*VERBS, "help"]) or "`trikubelet help` lists the verbs"
+    print(f'error: "{word}" is no verb of trikubelet ({remedy})', file=sys.stderr)
+    return EXIT_MISUNDERSTOOD

@@ -1,0 +1,87 @@
+"""What ``apply`` and ``delete`` share: which directory, and doing all of it or nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.cli import asking
+from trikubelet.cli.client import Agent, NoAgent
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.manifest_directory import Given, ManifestDirectory, carry_out, locked
+from trikubelet.cli.validate import SEEN, STDIN, bare_directories, files_of, read, report
+from trikubelet.core.manifest import load_manifest
+from trikubelet.model.faults import Fault
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from trikubelet.cli.manifest_directory import Change
+
+
+def add_directory_options(parser: argparse.ArgumentParser) -> None:
+    """``--to`` and those that find the agent."""
+    parser.add_argument("--to", metavar="DIR", help="the directory of manifests (default: the running agent's)")
+    asking.add_agent_options(parser)
+
+
+def directory(args: argparse.Namespace) -> tuple[str, str]:
+    """Where manifests lie, and the node's name. Raises CommandFailed where nobody says which, or it is a file."""
+    if args.to:
+        place, node = args.to, socket.gethostname().lower()
+    else:
+        try:
+            note = trio.run(asking.configuration, Agent(asking.socket_path(args)))
+        except NoAgent as error:
+            raise CommandFailed(f"{error}; or name the directory of manifests: --to") from error
+        place, node = note.manifests, note.node_name
+    if not place:
+        raise CommandFailed("this agent has no directory of manifests: start it with --pod-manifest-path, or give --to")
+    if os.path.exists(place) and not os.path.isdir(place):
+        raise CommandFailed(f"{place} is one file: edit it, or start the agent with a directory")
+    return place, node
+
+
+@contextmanager
+def opened(place: str, node: str) -> Iterator[ManifestDirectory]:
+    """The directory, which no other ``apply`` or ``delete`` changes in the block. Raises CommandFailed and OSError."""
+    try:
+        with locked(place):
+            yield ManifestDirectory(place, node)
+    except TimeoutError as error:
+        raise CommandFailed(f"{error}: try again") from error
+
+
+def given(paths: Sequence[str], node: str) -> list[Given]:
+    """Manifests without a fault. Raises CommandFailed with every fault of every file, and for a directory that has no
+    manifest, which is hardly the one that was meant."""
+    if bare := [*bare_directories(paths)]:
+        raise CommandFailed(f"no manifest in {', '.join(bare)}")
+    found: list[Given] = []
+    faults: list[Fault] = []
+    for path in files_of(paths):
+        text = read(path)
+        if isinstance(text, Fault):
+            faults.append(text)
+        else:
+            source = "<stdin>" if path == STDIN else path
+            found.append(Given(path, text, load_manifest(text, source, node, SEEN)))
+    lines, code = report([*faults, *(one.loaded for one in found)])
+    if code:
+        raise CommandFailed("\n".join(lines))
+    return found
+
+
+def do(changes: Sequence[Change], faults: Sequence[Fault]) -> None:
+    """Carry everything out and tell it; or nothing, where something is in the way. Raises CommandFailed and OSError."""
+    if faults:
+        raise CommandFailed("\n".join(map(str, faults)))
+    carry_out(changes)
+    for change in changes:
+        for name in change.names:
+            print(f"{name} {change.word}", flush=True)

@@ -1,0 +1,275 @@
+"""One pod, from its manifest to its end, without an agent that runs: what ``trikubelet run`` does.
+
+    manifest ─► an agent in a directory of its own, which sees no other pod ─► logs while it runs
+       ended by itself or by a signal, its time is over, or nobody reads on
+          ─► manifest removed ─► the pod ends with its grace ─► removed
+
+The agent inside is the one and only there is (``app/compose.py``), without ports and without cgroups for pods, which an
+agent would tidy up on the whole machine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+
+from trikubelet.app import compose
+from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.settings import Surroundings, load_settings
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.one_pod import OnePodRuntime
+from trikubelet.core.names import all_containers
+from trikubelet.kit.every import Every
+from trikubelet.model.errors import StartFailed
+from trikubelet.model.runtime import ContainerState
+from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.server.log_reader import LogQuery, read_log
+from trikubelet.server.node_view import NotShown
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from trikubelet.app.compose import Agent
+    from trikubelet.app.settings import Settings
+    from trikubelet.model.k8s import Pod
+
+T = TypeVar("T")
+
+LOOK_SECONDS: Final = 0.2
+SILENCE_SECONDS: Final = 5.0
+"""Then somebody who waits is told what for."""
+REMOVAL_SECONDS_MAX: Final = 30.0
+"""After the pod's own grace: for the runtime to remove it, and the volumes to go."""
+EXIT_TIMEOUT: Final = 124
+"""As of timeout(1)."""
+EXIT_INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """What is to be run: the pod's identity and its manifest, which lies in the directory of ``settings``."""
+
+    settings: Settings
+    manifest: Path
+    uid: str
+    seconds_max: float
+
+
+def settings_of(root: Path, endpoint: str) -> Settings:
+    """Those of the agent inside: everything below ``root``, nothing served. ``endpoint``: the runtime's, empty for the
+    first that is found. Raises CommandFailed."""
+    words = ["--standalone", f"--root-dir={root}", f"--pod-manifest-path={root}/manifests", "--healthz-port=0"]
+    words += ["--enable-server=false", "--cgroups-per-qos=false", "--enforce-node-allocatable="]
+    words += [f"--container-runtime-endpoint={endpoint}"] if endpoint else []
+    try:
+        found = load_settings(parse_agent_flags(words), Surroundings(os.geteuid(), os.environ, os.uname().nodename))
+    except StartFailed as error:
+        raise CommandFailed(str(error)) from error
+    return replace(
+        found, pod_logs_dir=root / "logs/pods", container_logs_dir=root / "logs/containers", run_dir=root / "run"
+    )
+
+
+async def run_shot(shot: Shot) -> int:
+    """Run the pod to its end; the exit code: the pod's, or why it was ended. Raises StartFailed, and OSError where what
+    it writes can be written no more; then nothing of it is left either."""
+    ends_at = trio.current_time() + shot.seconds_max
+    run = partial(compose.run, make_runtime=partial(OnePodRuntime, uid=shot.uid))
+    with trio.open_signal_receiver(*_ending_signals()) as signals:
+        async with trio.open_nursery() as nursery:
+            start = partial(nursery.start, run, shot.settings, lambda: None, None)
+            silence = partial(_say_who_is_silent, shot.settings)
+            begun: Agent | int = EXIT_TIMEOUT
+            with trio.move_on_at(ends_at):
+                begun = await _first(start, partial(_interrupted, signals, "interrupted"), silence)
+            if isinstance(begun, int):
+                code = begun
+                _tell(f"{shot.settings.runtime.endpoint} has not answered: nothing was begun")
+            else:
+                code = await _OneShot(shot, begun, signals, ends_at).run()
+            nursery.cancel_scope.cancel()
+    return code
+
+
+def _ending_signals() -> list[signal.Signals]:
+    """Those that end the pod. A terminal that closes is one, unless it was said that it should not matter (nohup)."""
+    heeded = [signal.SIGINT, signal.SIGTERM]
+    return heeded if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [*heeded, signal.SIGHUP]
+
+
+class _OneShot:
+    """Owns which runs of containers and which warnings were shown."""
+
+    def __init__(self, shot: Shot, agent: Agent, signals: AsyncIterator[int], ends_at: float) -> None:
+        self._shot = shot
+        self._agent = agent
+        self._signals = signals
+        self._ends_at = ends_at
+        self._logs: set[str] = set()
+        self._warned: set[str] = set()
+
+    async def run(self) -> int:
+        """To the end of the pod and of all that is left of it."""
+        try:
+            return await self._shown()
+        except BaseException:  # such as a reader who left: the pod ends with us all the same
+            await self._end()
+            raise
+
+    async def _shown(self) -> int:
+        code = EXIT_TIMEOUT
+        async with trio.open_nursery() as showing:
+            with trio.move_on_at(self._ends_at) as running:
+                said = "interrupted: the pod is stopped, with its grace"
+                code = await _first(partial(self._to_its_end, showing), partial(_interrupted, self._signals, said))
+            if running.cancelled_caught:
+                _tell(f"the pod has not ended within {self._shot.seconds_max:g} s: it is stopped")
+            await self._end()
+            showing.cancel_scope.cancel()
+        return code
+
+    async def _end(self) -> None:
+        """Have the pod stopped, and wait until it is gone. A second signal is for who does not want to wait."""
+        self._shot.manifest.unlink(missing_ok=True)
+        with trio.move_on_after(REMOVAL_SECONDS_MAX + self._grace_seconds()) as removing:
+            said = "interrupted again: parts of the pod may still run"
+            await _first(self._removed, partial(_interrupted, self._signals, said))
+        if removing.cancelled_caught:
+            _tell("the pod did not end in time: parts of it may still run")
+
+    async def _to_its_end(self, showing: trio.Nursery) -> int:
+        """Show what the pod does until it has ended and all it wrote is shown; its exit code."""
+        code: int | None = None
+        async for _ in Every(LOOK_SECONDS):
+            pod = self._pod()
+            if pod is not None and pod.status is not None:
+                self._show_logs(pod, showing)
+                self._warn(pod)
+                if code is None and pod.status.phase in ("Succeeded", "Failed"):
+                    code = exit_code_of(pod)
+            if code is not None and not showing.child_tasks:
+                return code
+        raise AssertionError  # it has no end of its own
+
+    def _pod(self) -> Pod | None:
+        return next((pod for pod in self._agent.view.pods() if pod.metadata.uid == self._shot.uid), None)
+
+    def _grace_seconds(self) -> int:
+        pod = self._pod()
+        seconds = None if pod is None else pod.spec.termination_grace_period_seconds
+        return 30 if seconds is None else seconds
+
+    def _show_logs(self, pod: Pod, showing: trio.Nursery) -> None:
+        """Begin to show each run of a container that has begun."""
+        containers = all_containers(pod)
+        observed = self._agent.node.cache.get(self._shot.uid)
+        for container in containers:
+            run = observed.latest(container.name)
+            if run is None or run.state not in (ContainerState.RUNNING, ContainerState.EXITED):
+                continue  # its log may be there already, and nobody could tell whether it is over
+            try:
+                place = self._agent.view.log(pod.metadata.namespace, pod.metadata.name, container.name, previous=False)
+            except NotShown:
+                continue
+            if place.path not in self._logs:
+                self._logs.add(place.path)
+                before = f"[{container.name}] " if len(containers) > 1 else ""
+                showing.start_soon(_show, place.path, place.is_over, before.encode())
+
+    def _warn(self, pod: Pod) -> None:
+        """Say what is in the pod's way, each thing once."""
+        for event in self._agent.node.events.about(pod.metadata.uid):
+            said = f"{event.reason}: {event.message}"
+            if event.type == "Warning" and said not in self._warned:
+                self._warned.add(said)
+                _tell(said)
+
+    async def _removed(self) -> int:
+        """The pod, which nothing wants any more, ends; then what the runtime keeps of it is removed."""
+        async for _ in Every(LOOK_SECONDS):
+            if self._pod() is None:
+                break
+        for sandbox in self._agent.node.cache.get(self._shot.uid).sandboxes:
+            try:
+                await self._agent.runtime.remove_sandbox(sandbox.id)
+            except RuntimeCallError as error:
+                _tell(f"the runtime keeps the pod's sandbox: {error}")
+        pods = self._shot.settings.root_dir / "pods"
+        async for _ in Every(LOOK_SECONDS):
+            if not pods.is_dir() or not os.listdir(pods):  # housekeeping takes the volumes down
+                break
+        return 0
+
+
+def exit_code_of(pod: Pod) -> int:
+    """0 for a pod that succeeded; else that of the first container that failed, or 1 where none did: then the reason is
+    told."""
+    assert pod.status is not None
+    if pod.status.phase == "Succeeded":
+        return 0
+    for one in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        ended = one.state.terminated if one.state else None
+        if ended is not None and ended.exit_code:
+            return ended.exit_code
+    _tell(f"the pod failed: {pod.status.reason} {pod.status.message}".rstrip())
+    return 1
+
+
+async def _first(*ways: Callable[[], Awaitable[T]]) -> T:
+    """The answer of whichever is done first."""
+    answers: list[T] = []
+
+    async def go(way: Callable[[], Awaitable[T]], nursery: trio.Nursery) -> None:
+        answers.append(await way())
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        for way in ways:
+            nursery.start_soon(go, way, nursery)
+    return answers[0]
+
+
+async def _interrupted(signals: AsyncIterator[int], said: str) -> int:
+    await anext(signals)
+    _tell(said)
+    return EXIT_INTERRUPTED
+
+
+async def _say_who_is_silent(settings: Settings) -> int:
+    if not settings.runtime.inside:
+        await trio.sleep(SILENCE_SECONDS)
+        _tell(f"waiting for {settings.runtime.endpoint} to answer")
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+async def _show(path: str, is_over: Callable[[], bool], before: bytes) -> None:
+    """What one run of a container writes, by whole lines where others write between."""
+    torn = b""
+    async with aclosing(read_log(path, LogQuery(follow=True), is_over)) as blocks:
+        async for block in blocks:
+            if not before:
+                _write(block)
+                continue
+            *lines, torn = (torn + block).split(b"\n")
+            _write(b"".join(before + line + b"\n" for line in lines))
+    if torn:
+        _write(before + torn + b"\n")
+
+
+def _write(said: bytes) -> None:
+    sys.stdout.buffer.write(said)
+    sys.stdout.buffer.flush()
+
+
+def _tell(said: str) -> None:
+    with suppress(OSError):  # nobody is left to hear it, and there is still a pod to be ended
+        print(f"trikubelet: {said}", file=sys.stderr, flush=True)

@@ -1,0 +1,48 @@
+"""What a terminal is sent: text from elsewhere, made fit for it, and colours for those who have not said no.
+
+A container chooses its termination message, and an image's author much of what events say. Such text must not be able
+to move a reader's cursor, retitle their window, turn a line around or hide one. Logs are what the container wrote and
+stay so. Colours are for terminals only (https://no-color.org).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+
+_CARET = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127)}
+_HIGH = {code: f"\\x{code:02x}" for code in range(128, 160)}
+_TURNING = {
+    code: f"\\u{code:04x}" for code in (0x61C, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
+"""Marks of direction (Unicode's bidirectional algorithm), what parts lines, and a blank without width. Joiners stay:
+scripts and emoji need them."""
+_ALL = _CARET | _HIGH | _TURNING
+_LINES = {code: shown for code, shown in _ALL.items() if chr(code) not in "\n\t"}
+_CELL = _ALL | {ord("\n"): " ", ord("\t"): " "}
+
+
+def in_lines(text: str) -> str:
+    """The text with every control character but newline and tab spelt out."""
+    return text.translate(_LINES)
+
+
+def in_a_cell(text: str) -> str:
+    """The text on one line: newlines and tabs are blanks, other control characters spelt out."""
+    return text.strip().translate(_CELL)
+
+
+class Colour(StrEnum):
+    """What a terminal is told (ECMA-48, SGR)."""
+
+    GREEN = "32"
+    YELLOW = "33"
+    RED = "31"
+
+
+def painted(text: str, colour: Colour) -> str:
+    """The text in that colour, where standard output is a terminal that has colours."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
+        return text
+    return f"\x1b[{colour}m{text}\x1b[0m"

@@ -1,0 +1,149 @@
+"""``trikubelet validate``: what an agent would say about manifests, before it has to.
+
+The same ``load_manifest`` as the agent's sources, so there is one opinion. Beyond what one file can tell: pods and
+objects of one name, or pods of one UID, in several of the files, files and directories with nothing in them, and
+fields that are accepted and not honoured yet. The verb in ``cli/commands`` prints what comes from here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from trikubelet.core.containers.unsupported import unsupported_fields
+from trikubelet.core.document.shown import shown
+from trikubelet.core.file_source import why_ignored
+from trikubelet.core.manifest import load_manifest
+from trikubelet.core.manifest.objects import object_name
+from trikubelet.core.names import full_name
+from trikubelet.kit.named_file import read_named
+from trikubelet.model.bounds import Bounds
+from trikubelet.model.faults import Fault
+from trikubelet.model.manifest_places import EntryKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from trikubelet.core.manifest import Loaded, Origin
+
+STDIN = "-"
+EXIT_FAULTY = 1
+SEEN = "1970-01-01T00:00:00Z"  # it is in no UID and nobody sees these pods
+
+
+def validate_files(paths: Sequence[str], node_name: str) -> tuple[list[str], int]:
+    """One line per fault of the files (``FILE:LINE: FIELD: what is wrong``), then one per field that has no effect
+    yet and per file or directory with nothing in it, marked as warnings; and the exit code: 1 where there is a fault.
+
+    A directory stands for the manifests an agent would find in it, ``-`` for standard input. A file that cannot be
+    read is a fault too. Raises nothing.
+    """
+    lines, code = report(load(path, node_name) for path in files_of(paths))
+    return [
+        *lines,
+        *(str(Fault(path, None, "", "warning: no manifest in it")) for path in bare_directories(paths)),
+    ], code
+
+
+def bare_directories(paths: Sequence[str]) -> Iterator[str]:
+    """Those of the paths that are directories in which an agent would find no manifest, each once."""
+    return (path for path in dict.fromkeys(paths) if not _files_at(path))
+
+
+def report(texts: Iterable[Loaded | Fault]) -> tuple[list[str], int]:
+    """The same for manifests that are loaded already, or have a fault instead of a text."""
+    faults: list[Fault] = []
+    warnings: list[Fault] = []
+    first: dict[tuple[str, str], Origin] = {}
+    for loaded in texts:
+        if isinstance(loaded, Fault):
+            faults.append(loaded)
+            continue
+        faults += loaded.faults
+        if not loaded.pods and not loaded.objects and not loaded.faults:
+            warnings.append(Fault(loaded.source, None, "", "warning: no pod in it"))
+        for one in loaded.objects:
+            name = object_name(one)
+            origin = loaded.origins[name]
+            earlier = first.setdefault(("metadata.name", name), origin)
+            if earlier is not origin:
+                faults.append(_twice(origin, earlier, "metadata.name", origin.name, "rename one of the two"))
+        for pod in loaded.pods:
+            origin = loaded.origins[full_name(pod)]
+            earlier = first.setdefault(("metadata.name", full_name(pod)), origin)
+            same_uid = first.setdefault(("metadata.uid", pod.metadata.uid), origin)
+            if earlier is not origin:
+                faults.append(_twice(origin, earlier, "metadata.name", origin.name, "rename one of the two"))
+            elif same_uid is not origin:
+                remedy = "leave it out: each pod is given one"
+                faults.append(_twice(origin, same_uid, "metadata.uid", pod.metadata.uid, remedy))
+            used = [field for field in unsupported_fields(pod) if origin.says(field.path)]
+            told = [origin.fault(field.path, f"warning: {field.why}") for field in used]
+            warnings += sorted(told, key=lambda warning: warning.line or 0)
+    return [*map(str, faults), *map(str, warnings)], EXIT_FAULTY if faults else 0
+
+
+def _twice(origin: Origin, earlier: Origin, path: str, value: str, remedy: str) -> Fault:
+    line, what = earlier.document.line(earlier.path(path)), "name" if path == "metadata.name" else "UID"
+    problem = f"Duplicate value: {shown(value)}: {earlier.document.source}:{line} has one of that {what} already"
+    return origin.fault(path, problem, remedy)
+
+
+def files_of(paths: Sequence[str]) -> Iterator[str]:
+    """The files meant by the paths, each once however often it is named."""
+    seen: set[str] = set()
+    for path in paths:
+        for file in _files_at(path):
+            identity = file if file == STDIN else os.path.realpath(file)
+            if identity not in seen:
+                seen.add(identity)
+                yield file
+
+
+def _files_at(path: str) -> list[str]:
+    if path == STDIN or not os.path.isdir(path):
+        return [path]
+    try:
+        names = sorted(name for name in os.listdir(path) if why_ignored(name) is None)
+    except OSError:
+        return [path]  # whoever reads it will say why that cannot be done
+    return [file for file in (os.path.join(path, name) for name in names) if os.path.isfile(file) or _is_lost(file)]
+
+
+def _is_lost(path: str) -> bool:
+    """Whether it is a link to nothing, or one that leads round in circles."""
+    return os.path.islink(path) and not os.path.exists(path)
+
+
+def load(path: str, node_name: str) -> Loaded | Fault:
+    """What a manifest says on this node, or why it cannot be read. Raises nothing."""
+    text = read(path)
+    return text if isinstance(text, Fault) else load_manifest(text, _source(path), node_name, SEEN)
+
+
+def read(path: str) -> bytes | Fault:
+    """A manifest's text, or why it cannot be had. Raises nothing."""
+    bytes_max = Bounds().manifest_bytes_max
+    source = _source(path)
+    try:
+        octets = sys.stdin.buffer.read(bytes_max + 1) if path == STDIN else read_named(path, bytes_max)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            return _too_large(source, bytes_max)
+        if _is_lost(path):
+            kind = EntryKind.CIRCLE if error.errno == errno.ELOOP else EntryKind.LOST
+            return Fault(source, None, "", f"a {kind.value}", "mend or remove the link")
+        return Fault(source, None, "", f"cannot be read: {error.strerror}")
+    if len(octets) > bytes_max:
+        return _too_large(source, bytes_max)
+    return octets
+
+
+def _too_large(source: str, bytes_max: int) -> Fault:
+    return Fault(source, None, "", f"larger than {bytes_max} bytes", "no manifest is; is this the right file?")
+
+
+def _source(path: str) -> str:
+    return "<stdin>" if path == STDIN else path

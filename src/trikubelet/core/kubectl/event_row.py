@@ -1,0 +1,25 @@
+"""An event in a table, by the rules kubectl's users know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.kubectl.words import since
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Event
+
+COLUMNS: Final = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+
+
+def event_cells(event: Event, now_ns: int) -> tuple[str, ...]:
+    """What stands below ``COLUMNS``, at ``now_ns`` (nanoseconds since the epoch)."""
+    about = event.involved_object
+    seen = since(event.last_timestamp, now_ns)
+    return (seen, event.type, event.reason, f"{about.kind.lower()}/{about.name}", message_of(event))
+
+
+def message_of(event: Event) -> str:
+    """The message; of an event about a container it begins with which, as ``kubectl describe`` has it."""
+    part = event.involved_object.field_path
+    return f"{part}: {event.message}" if part else event.message

@@ -1,0 +1,46 @@
+"""A node in a table, by the rules kubectl's users know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.kubectl.words import NONE, UNKNOWN, since
+
+if TYPE_CHECKING:
+    from trikubelet.model.k8s import Node
+
+COLUMNS: Final = ("NAME", "STATUS", "ROLES", "AGE", "VERSION")
+WIDE_COLUMNS: Final = ("INTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME")
+_ROLE: Final = "node-role.kubernetes.io/"
+
+
+def node_cells(node: Node, now_ns: int) -> tuple[str, ...]:
+    """Name, status, roles, age and version; then, for a wide table, address, system, kernel and runtime."""
+    status = node.status
+    info = status.node_info if status else None
+    addresses = status.addresses if status else ()
+    return (
+        node.metadata.name,
+        _word(node),
+        roles_of(node),
+        since(node.metadata.creation_timestamp, now_ns),
+        info.kubelet_version if info else UNKNOWN,
+        next((one.address for one in addresses if one.type == "InternalIP"), NONE),
+        info.os_image if info else UNKNOWN,
+        info.kernel_version if info else UNKNOWN,
+        info.container_runtime_version if info else UNKNOWN,
+    )
+
+
+def roles_of(node: Node) -> str:
+    """The node's roles, by their labels."""
+    return ",".join(sorted(name.removeprefix(_ROLE) for name in node.metadata.labels if name.startswith(_ROLE))) or NONE
+
+
+def _word(node: Node) -> str:
+    conditions = node.status.conditions if node.status else ()
+    ready = next((one.status for one in conditions if one.type == "Ready"), None)
+    words = ["Ready" if ready == "True" else "Unknown" if ready is None else "NotReady"]
+    if node.spec is not None and node.spec.unschedulable:
+        words.append("SchedulingDisabled")
+    return ",".join(words)

@@ -1,0 +1,60 @@
+"""What lies between two statuses of a pod: which runs of containers ended, and whether one came back that could not.
+
+Whoever publishes statuses asks both before it replaces one. A container that ended for good may leave that state only
+when its rules and policy let it run again: a status that says otherwise was computed from a mistake, and is dropped,
+loudly, rather than show a history that cannot have happened (upstream: checkContainerStateTransition).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.names import CONTAINER, EPHEMERAL_CONTAINER, INIT_CONTAINER, all_containers
+from trikubelet.core.restarts import RESTART_ALL, allows_restart, is_sidecar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trikubelet.model import k8s
+
+
+def illegal_transitions(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatus) -> tuple[str, ...]:
+    """One sentence per container that left its final state; empty when all is well. Of containers that ended unseen
+    (``ContainerStatusUnknown``) nothing is known, and where a rule may restart all of them any may come back. An init
+    container that succeeded runs again when its pod gets a new sandbox."""
+    if any(rule.action == RESTART_ALL for c in all_containers(pod) for rule in c.restart_policy_rules):
+        return ()
+    sidecars = {container.name for container in pod.spec.init_containers if is_sidecar(container)}
+    init = {container.name for container in pod.spec.init_containers}
+    shown = {status.name: status for status in (*after.init_container_statuses, *after.container_statuses)}
+    held = {status.name: status for status in (*before.init_container_statuses, *before.container_statuses)}
+    found = []
+    for container in all_containers(pod):
+        old, new = held.get(container.name), shown.get(container.name)
+        ended = old.state.terminated if old is not None and old.state is not None else None
+        if ended is None or new is None or container.name in sidecars or ended.reason == "ContainerStatusUnknown":
+            continue
+        if container.name in init and ended.exit_code == 0:
+            continue  # initialisation begins anew with each sandbox
+        left = new.state is None or new.state.terminated is None
+        if left and not allows_restart(pod, container, ended.exit_code):
+            found.append(f"container {container.name} ended for good (exit code {ended.exit_code}) and came back")
+    return tuple(found)
+
+
+def ends(before: k8s.PodStatus, now: k8s.PodStatus) -> list[tuple[str, int, str]]:
+    """For each run that ended: the container's kind, its exit code and the reason."""
+    known = {end.container_id for _, end in _ended(before)}
+    return [(kind, end.exit_code, end.reason) for kind, end in _ended(now) if end.container_id not in known]
+
+
+def _ended(status: k8s.PodStatus) -> Iterator[tuple[str, k8s.ContainerStateTerminated]]:
+    for kind, containers in (
+        (INIT_CONTAINER, status.init_container_statuses),
+        (CONTAINER, status.container_statuses),
+        (EPHEMERAL_CONTAINER, status.ephemeral_container_statuses),
+    ):
+        for one in containers:
+            for state in (one.last_state, one.state):
+                if state is not None and state.terminated is not None and state.terminated.container_id:
+                    yield kind, state.terminated

@@ -1,0 +1,54 @@
+"""What the places of manifests say: a directory of files, as the host sees it, and the server of a URL.
+
+Of a directory there are names and stamps, no content: ``host.manifests`` makes these records and ``sources.file``
+compares them, and a file whose stamp did not change is not read again. The answer of a URL is made by
+``kube.manifest_url`` for ``sources.url``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class EntryKind(Enum):
+    """What stands behind a name, links followed. LOST is a link to nothing, CIRCLE one that leads to no end."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    OTHER = "neither file nor directory"
+    LOST = "link to nothing"
+    CIRCLE = "link that leads round in a circle"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """One state of a file. ``changed_ns`` is the later of its two times of change, in nanoseconds since the epoch; a
+    copy may bring an old modification time along, but never the time of the change itself."""
+
+    changed_ns: int
+    bytes: int
+    inode: int
+    device: int
+
+
+NO_STAMP = Stamp(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in the directory, as a whole path."""
+
+    path: str
+    kind: EntryKind
+    stamp: Stamp = NO_STAMP
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestAnswer:
+    """One answer. ``has_length``: the server said how much it sends, or that it is done, so that a body that was cut on
+    its way is known for one; without, nobody can tell it from a whole one."""
+
+    status: int
+    body: bytes
+    has_length: bool = True

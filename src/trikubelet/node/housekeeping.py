@@ -1,0 +1,96 @@
+"""Housekeeping: every two seconds, is this node what it should be?
+
+Nothing here is told; everything is compared. Wanted pods against workers, workers against sources, the runtime's pods
+and the disk's pod directories against both. So whatever was missed, by us or by an earlier process that was killed at
+any moment, is found again. Until every source has spoken and the runtime was listed once, nothing is touched. Nor is
+what runs and nobody wants, while there is a manifest that was faulty when the agent began: it may be that manifest's.
+A pod of the API server that nobody can read has a UID all the same, so nothing but what is left of itself is spared.
+
+A wanted pod without a worker is begun with as soon as the runtime was listed, whoever has not spoken: the source that
+is late may be the API server, and the pod what it runs in.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.names import orphan_pod
+from trikubelet.kit.every import Every
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trikubelet.core.relist import PodRecord
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Pod
+    from trikubelet.node.remains import Remains
+    from trikubelet.pods.admission import Admission
+    from trikubelet.pods.workers import PodWorkers
+    from trikubelet.ports import RuntimePods
+    from trikubelet.sources.desired import DesiredPods
+
+log = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    """Owns which manifest it spares what runs for, so that it is said once."""
+
+    def __init__(
+        self,
+        desired: DesiredPods,
+        admission: Admission,
+        workers: PodWorkers,
+        runtime_pods: RuntimePods,
+        remains: Remains,
+        bounds: Bounds,
+    ) -> None:
+        self._desired = desired
+        self._admission = admission
+        self._workers = workers
+        self._runtime_pods = runtime_pods
+        self._remains = remains
+        self._spared: tuple[str, ...] = ()
+        self._bounds = bounds
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Compare and mend until cancelled."""
+        task_status.started()
+        async for _ in Every(self._bounds.housekeeping_period_seconds):
+            if self._may_compare:
+                self.compare()
+                self._remains.look()
+            elif self._runtime_pods.has_listed:
+                self._begin_with(self._desired)
+
+    @property
+    def _may_compare(self) -> bool:
+        return self._desired.all_ready and self._runtime_pods.has_listed
+
+    def compare(self) -> None:
+        """Bring workers in line with the wanted pods and with what runs."""
+        desired = {pod.metadata.uid: pod for pod in self._desired}
+        unread = self._desired.unread
+        self._workers.compare_with(desired, unread, all_known=not self._desired.doubtful)
+        self._begin_with(desired.values())
+        orphans = self._runtime_pods.running(beside={*self._workers.uids, *unread})
+        if self._may_be_wanted(orphans):
+            return
+        for record in orphans:
+            self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
+
+    def _begin_with(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            if pod.metadata.uid not in self._workers:
+                self._admission.begin(pod)
+
+    def _may_be_wanted(self, orphans: Sequence[PodRecord]) -> bool:
+        """Whether a manifest nobody could read yet may be the one that brought these pods. Said once."""
+        doubtful = self._desired.doubtful
+        if doubtful and orphans and doubtful != self._spared:
+            names = ", ".join(f"{one.namespace}/{one.name}" for one in orphans)
+            log.warning("Leaving alone what runs and no manifest names (%s), until %s can be read", names, doubtful[0])
+        self._spared = doubtful
+        return bool(doubtful)

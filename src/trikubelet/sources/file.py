@@ -1,0 +1,280 @@
+"""The file source: static pods, and the objects they read, from a directory of manifests, or from a single file.
+
+    directory ──entries──► changed files ──read, load──► FileState per file ──claim──► snapshot ──► Slot ──► mux
+
+It looks at the directory every ``file_check_seconds``, and at once when a watch says that something changed. The watch
+only wakes; the directory tells. Unchanged files are not read. What a faulty, vanished or doubly given pod means is
+decided in ``core.file_source``; this module reads, remembers and publishes.
+
+Two things are not believed at once. A file that changed a moment ago and has faults or lost a pod may be half written:
+it is read again when it has settled. A directory that is gone may be on its way back (a mount, a swap by rename): it
+counts as empty only after ``file_check_seconds``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import trio
+
+from trikubelet.core.file_source import (
+    SETTLED_SECONDS,
+    Claims,
+    FileState,
+    claim,
+    fold_file,
+    may_be_half_written,
+    state_of,
+    why_ignored,
+)
+from trikubelet.core.manifest import load_manifest
+from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.slot import Slot
+from trikubelet.kit.threads import StillRunning
+from trikubelet.model.faults import Fault
+from trikubelet.model.manifest_places import NO_STAMP, EntryKind
+from trikubelet.sources.fault_log import FaultLog
+from trikubelet.sources.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.manifest_places import Entry, Stamp
+    from trikubelet.ports import Clock, Watcher
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+READ_SECONDS_MAX = 30.0
+"""One file, or one list of the directory. Only a hung file system takes longer."""
+BURST_SECONDS = 0.05
+"""What changes within this time of a notice is read together."""
+
+
+class ManifestFiles(Protocol):
+    """The directory, or the file, on the host."""
+
+    async def entries(self) -> Sequence[Entry]:
+        """Every name in the directory, or the file itself. Raises FileNotFoundError when there is neither, OSError, and
+        StillRunning while an earlier look hangs."""
+        ...
+
+    async def read(self, path: str) -> bytes:
+        """A file's content. Raises OSError; EFBIG for one larger than a manifest may be; and StillRunning as above."""
+        ...
+
+
+class Threads(Protocol):
+    """Where long computations go (``kit.threads.ThreadPool``)."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do the work; return what it returns."""
+        ...
+
+
+class FileSource:
+    """Owns what the manifest directory says: each file's state, and which file has which pod. Its only writer is its
+    own task."""
+
+    def __init__(
+        self,
+        path: str,
+        node_name: str,
+        files: ManifestFiles,
+        watcher: Watcher,
+        threads: Threads,
+        clock: Clock,
+        slot: Slot[Snapshot],
+        bounds: Bounds,
+    ) -> None:
+        self._path = path
+        self._node_name = node_name
+        self._disk = files
+        self._watcher = watcher
+        self._threads = threads
+        self._clock = clock
+        self._slot = slot
+        self._bounds = bounds
+        self._wake: Slot[None] = Slot()
+        self._stamps: dict[str, Stamp] = {}
+        self._states: dict[str, FileState] = {}
+        self._unsettled: dict[str, float] = {}
+        self._claims = Claims({}, {})
+        self._trouble: tuple[Fault, ...] = ()
+        self._missing_since: float | None = None
+        self._ignored: dict[str, str] = {}
+        self._published: Snapshot | None = None
+        self._never_good: set[str] = set()
+        self._fault_log = FaultLog()
+
+    def files(self) -> Mapping[str, FileState]:
+        """What each file contributes and what is wrong with it, by path; trouble with the directory itself under its
+        own path."""
+        trouble = {self._path: FileState(faults=self._trouble)} if self._trouble else {}
+        return {**trouble, **self._claims.states}
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Everything that is wrong now, file by file."""
+        return tuple(fault for state in self.files().values() for fault in state.faults)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Follow the directory until cancelled. Started: it was looked at once."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            await self._look()
+            task_status.started()
+            while True:
+                with trio.move_on_at(self._next_look()):
+                    await self._wake.take()
+                    await trio.sleep(BURST_SECONDS)
+                await self._look()
+
+    # ---- when to look ----
+
+    def _next_look(self) -> float:
+        due = trio.current_time() + self._bounds.file_check_seconds
+        return min([due, *self._unsettled.values()])
+
+    async def _watch(self) -> None:
+        """Turn notices into looks. Where nothing can be watched, the regular looks must do until it can."""
+        backoff = Backoff(min(1.0, self._bounds.file_check_seconds), self._bounds.file_check_seconds)
+        said = ""
+        while True:
+            try:
+                async with self._watcher.watch(self._path) as changes:
+                    backoff.reset()
+                    said = ""
+                    self._wake.put(None)  # what changed before the watch stood
+                    async for _ in changes:
+                        self._wake.put(None)
+            except OSError as error:
+                if str(error) != said and not isinstance(error, FileNotFoundError):
+                    seconds = self._bounds.file_check_seconds
+                    log.warning("Cannot watch %s: %s; looking there every %g s instead", self._path, error, seconds)
+                if str(error) != said:
+                    self._wake.put(None)  # it may have been taken away
+                said = str(error)
+            await trio.sleep(backoff.next_seconds())
+
+    # ---- looking ----
+
+    async def _look(self) -> None:
+        """Bring everything up to date with the disk, and publish what changed."""
+        entries = await self._in_time(self._disk.entries, self._path)
+        if isinstance(entries, Fault):
+            self._trouble = (entries,)
+            self._fault_log.tell(self.faults())
+            return  # what was there before runs on
+        if entries is None:
+            self._note_missing()
+            return
+        self._trouble, self._missing_since = (), None
+        for path in self._ignored.keys() - {entry.path for entry in entries}:
+            del self._ignored[path]  # editors leave another name each time: what is kept is what is there
+        wanted = [entry for entry in entries if self._is_manifest(entry)]
+        for path in self._states.keys() - {entry.path for entry in wanted}:
+            self._drop(path)
+        for entry in wanted:
+            if self._stamps.get(entry.path) != entry.stamp:
+                self._take(entry, await self._read(entry))
+        self._publish()
+
+    async def _in_time(self, ask: Callable[[], Awaitable[T]], path: str) -> T | Fault | None:
+        """The answer; None for what does not exist; else why there is no answer."""
+        try:
+            with trio.fail_after(READ_SECONDS_MAX):
+                return await ask()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return Fault(path, None, "", f"cannot be read: {error.strerror or error}")
+        except (trio.TooSlowError, StillRunning):
+            return Fault(path, None, "", f"cannot be read within {READ_SECONDS_MAX:g} s", "does its file system hang?")
+
+    async def _read(self, entry: Entry) -> FileState | None:
+        """What a file says; None when it is gone again."""
+        if entry.kind in (EntryKind.LOST, EntryKind.CIRCLE):
+            fault = Fault(entry.path, None, "", f"a {entry.kind.value}", "mend or remove the link")
+            return FileState(faults=(fault,))
+        octets = await self._in_time(partial(self._disk.read, entry.path), entry.path)
+        if octets is None or isinstance(octets, Fault):
+            return None if octets is None else FileState(faults=(octets,))
+        seen = rfc3339(self._clock.now_ns())
+        loaded = await self._threads.run(partial(load_manifest, octets, entry.path, self._node_name, seen))
+        return state_of(loaded)
+
+    # ---- state; no checkpoint below ----
+
+    def _is_manifest(self, entry: Entry) -> bool:
+        name = os.path.basename(entry.path)
+        if entry.path == self._path:  # a single file may be called anything
+            return True
+        why = why_ignored(name)
+        if why is None and entry.kind not in (EntryKind.FILE, EntryKind.LOST, EntryKind.CIRCLE):
+            why = f"a {entry.kind.value}" if entry.kind is EntryKind.DIRECTORY else entry.kind.value
+        if why is None:
+            self._ignored.pop(entry.path, None)
+            return True
+        if self._ignored.get(entry.path) != why and not name.startswith("."):
+            log.info("Ignoring %s: %s", entry.path, why)
+        self._ignored[entry.path] = why
+        return False
+
+    def _take(self, entry: Entry, now: FileState | None) -> None:
+        path = entry.path
+        if now is None:
+            self._drop(path)
+            return
+        before = self._states.get(path)
+        age_seconds = (self._clock.now_ns() - entry.stamp.changed_ns) / SECOND_NS
+        if entry.kind is EntryKind.FILE and may_be_half_written(before, now, age_seconds):
+            self._unsettled[path] = trio.current_time() + SETTLED_SECONDS - age_seconds
+            return
+        self._unsettled.pop(path, None)
+        if not now.faults:
+            self._never_good.discard(path)
+        elif self._published is None:
+            self._never_good.add(path)
+        self._states[path] = folded = fold_file(path, before, now)
+        # A file that could not be read may be readable without having changed.
+        unread = bool(folded.faults) and not (now.pods or now.objects) and all(f.line is None for f in folded.faults)
+        self._stamps[path] = NO_STAMP if unread else entry.stamp
+
+    def _drop(self, path: str) -> None:
+        for held in (self._states, self._stamps, self._unsettled):
+            held.pop(path, None)
+        self._never_good.discard(path)
+
+    def _note_missing(self) -> None:
+        now = trio.current_time()
+        if self._missing_since is None:
+            self._missing_since = now
+            log.info("%s does not exist; waiting for it", self._path)
+        if now >= self._missing_since + self._bounds.file_check_seconds:
+            for path in tuple(self._states):
+                self._drop(path)
+            self._publish()
+
+    def _publish(self) -> None:
+        self._claims = claim(self._states, self._claims.owners)
+        self._fault_log.tell(self.faults())
+        if self._published is None and self._unsettled:
+            return  # a first word that leaves out a file would have its pods taken for orphans
+        now = Snapshot(self._claims.pods, tuple(sorted(self._never_good)), objects=self._claims.objects)
+        if self._published is None or not _same(now, self._published):
+            self._published = now
+            self._slot.put(now)
+
+    def __repr__(self) -> str:
+        return f"<FileSource {self._path}: {len(self._states)} files, {len(self.faults())} faults>"
+
+
+def _same(one: Snapshot, other: Snapshot) -> bool:
+    brought, known = (*one.pods, *one.objects), (*other.pods, *other.objects)
+    return one.doubtful == other.doubtful and [*map(id, brought)] == [*map(id, known)]

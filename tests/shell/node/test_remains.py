@@ -1,0 +1,228 @@
+"""What is left of pods that are gone is removed, and of no others; what hangs or fails is its pod's trouble alone."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from shell.pods.shellkit import NothingThere
+from trikubelet.kit.every import Every
+from trikubelet.model.bounds import Bounds
+from trikubelet.model.errors import CgroupFailed, VolumeFailed
+from trikubelet.node.remains import Remains
+from trikubelet.pods.figures import PodFigures
+from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from trio.testing import MockClock
+
+
+class Disk:
+    """What pods left, and a node on which none of it is wanted. ``comes_back``: the step at which a pod comes back."""
+
+    def __init__(self, *uids: str, comes_back: str = "") -> None:
+        self.files, self.cgroups, self.runs = MemoryPodFiles(), MemoryPodCgroups(), set[str]()
+        self._comes_back = comes_back
+        self._wanted: set[str] = set()
+        for uid in uids:
+            self.files.make_pod(uid)
+            self.cgroups.pods.add(uid)
+        disk = self
+
+        class Workers:
+            def should_content_be_removed(self, uid: str) -> bool:
+                return uid not in disk._wanted
+
+        class Runtime(NothingThere):
+            def is_running(self, uid: str) -> bool:
+                return uid in disk.runs
+
+        class Volumes(MemoryVolumes):
+            async def tear_down(self, uid: str) -> None:
+                await super().tear_down(uid)
+                await disk.reach("volumes", uid)
+
+        class Cgroups(MemoryPodCgroups):
+            async def remove(self, uid: str) -> None:
+                await disk.reach("cgroup", uid)
+                disk.cgroups.pods.discard(uid)
+
+        self.remains = Remains(
+            workers=Workers(),  # type: ignore[arg-type]
+            runtime_pods=Runtime(),  # type: ignore[arg-type]
+            files=self.files,
+            volumes=Volumes(),
+            cgroups=Cgroups(),
+            bounds=Bounds(),
+            figures=PodFigures(),
+        )
+
+    async def reach(self, step: str, uid: str) -> None:
+        await trio.lowlevel.checkpoint()
+        if step == self._comes_back:
+            self._wanted.add(uid)
+
+    @asynccontextmanager
+    async def looked_at(self) -> AsyncIterator[None]:
+        """A look every two seconds, for the length of the block, the first before it."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.remains.run)
+            nursery.start_soon(self._look)
+            await trio.sleep(1)
+            yield
+            nursery.cancel_scope.cancel()
+
+    async def _look(self) -> None:
+        async for _ in Every(2):
+            self.remains.look()
+
+
+async def test_the_directory_of_a_pod_that_runs_is_not_touched_whoever_started_it(autojump_clock: MockClock) -> None:
+    disk = Disk("uid-alive", "uid-dead")
+    disk.runs.add("uid-alive")
+
+    async with disk.looked_at():
+        assert ({"uid-alive"}, {"uid-alive"}) == (disk.files.pods_on_disk(), disk.cgroups.pods)
+
+
+@pytest.mark.parametrize(("step", "cgroups"), [("volumes", {"uid"}), ("cgroup", set())])
+async def test_what_is_left_is_kept_from_when_the_pod_comes_back(
+    step: str, cgroups: set[str], autojump_clock: MockClock
+) -> None:
+    disk = Disk("uid", comes_back=step)
+
+    async with disk.looked_at():
+        await trio.sleep(2)
+        assert ({"uid"}, cgroups, 0) == (disk.files.pods_on_disk(), disk.cgroups.pods, disk.remains.removed)
+
+
+async def test_who_comes_back_while_others_have_the_places_is_left_alone(autojump_clock: MockClock) -> None:
+    class Slow(Disk):
+        async def reach(self, step: str, uid: str) -> None:
+            asked.append(uid)
+            await trio.sleep(5)
+
+    asked: list[str] = []
+    disk = Slow("a", "b", "c", "d", "e")
+    async with disk.looked_at():
+        disk.runs.add("e")
+        await trio.sleep(30)
+
+    assert ({"e"}, {"a", "b", "c", "d"}) == (disk.files.pods_on_disk(), set(asked))
+
+
+async def test_a_removal_is_given_up_when_its_pod_comes_back(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Slow(Disk):
+        async def reach(self, step: str, uid: str) -> None:
+            try:
+                await trio.sleep(100)
+            except trio.Cancelled:
+                given_up.append(trio.current_time())
+                raise
+
+    given_up: list[float] = []
+    disk = Slow("uid")
+    async with disk.looked_at():
+        await trio.sleep(10)
+        disk.runs.add("uid")
+        await trio.sleep(100)
+
+        assert ([12], 0) == (given_up, disk.remains.stuck)
+    assert [] == caplog.records
+
+
+async def test_what_was_removed_since_the_look_before_is_told(autojump_clock: MockClock) -> None:
+    disk = Disk("a", "b", "c")
+    told = []
+    async with disk.looked_at():
+        told.append(disk.remains.removed)
+        disk.files.make_pod("d")
+        for _ in range(3):
+            await trio.sleep(2)
+            told.append(disk.remains.removed)
+
+    assert [0, 3, 1, 0] == told
+
+
+async def test_what_takes_longer_than_a_look_is_done_in_one_go_and_meanwhile_others_are(
+    autojump_clock: MockClock,
+) -> None:
+    class Slow(Disk):
+        async def reach(self, step: str, uid: str) -> None:
+            if (step, uid) == ("volumes", "slow"):
+                begun.append(trio.current_time())
+                await trio.sleep(100)
+
+    begun: list[float] = []
+    disk = Slow("slow", *(f"quick-{number}" for number in range(10)))
+    async with disk.looked_at():
+        assert {"slow"} == disk.files.pods_on_disk()
+        await trio.sleep(100)
+        assert not disk.files.pods_on_disk()
+
+    assert [0] == begun
+
+
+async def test_those_that_hang_hold_up_nobody_and_are_told_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Hung(Disk):
+        async def reach(self, step: str, uid: str) -> None:
+            if uid.startswith("hung"):
+                await trio.sleep(3600)
+
+    disk = Hung(*(f"hung-{number}" for number in range(4)), "well")
+    async with disk.looked_at():
+        await trio.sleep(12)
+        assert "well" not in disk.files.pods_on_disk()
+        await trio.sleep(1200)
+        assert 4 == disk.remains.stuck
+
+    told = [record.getMessage() for record in caplog.records]
+    assert [
+        f"Cannot remove what is left of pod hung-{number}, will try again: not done within 120 s" for number in range(4)
+    ] == sorted(told)
+
+
+async def test_what_was_put_right_by_others_is_stuck_no_more(autojump_clock: MockClock) -> None:
+    class Busy(Disk):
+        async def reach(self, step: str, uid: str) -> None:
+            raise CgroupFailed("FailedKillPod", "busy")
+
+    disk = Busy("removed-by-hand", "comes-back", "stays")
+    async with disk.looked_at():
+        assert 3 == disk.remains.stuck
+        await disk.files.remove_pod("removed-by-hand")
+        disk.cgroups.pods.discard("removed-by-hand")
+        disk.runs.add("comes-back")
+        await trio.sleep(2)
+        assert 1 == disk.remains.stuck
+
+
+async def test_another_trouble_is_told_and_the_same_in_other_words_is_not(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Troubled(Disk):
+        async def reach(self, step: str, uid: str) -> None:
+            if trio.current_time() < 20:
+                raise VolumeFailed("FailedUnmount", f"request {trio.current_time()}")
+            if trio.current_time() < 40:
+                raise RuntimeError("a bug")
+
+    disk = Troubled("uid")
+    async with disk.looked_at():
+        await trio.sleep(60)
+        assert (set(), 0) == (disk.files.pods_on_disk(), disk.remains.stuck)
+
+    first, second = caplog.records
+    assert "request 0" in first.getMessage()
+    assert first.exc_info is None
+    assert "Cannot remove what is left of pod uid, will try again: a bug" == second.getMessage()
+    assert second.exc_info is not None

@@ -1,0 +1,158 @@
+"""A manifest directory in memory, with everything a disk and a kernel can do to its reader."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import trio
+
+from trikubelet.kit.slot import Slot
+from trikubelet.model.manifest_places import Entry, EntryKind, Stamp
+from trikubelet.sources.snapshot import Snapshot
+from trikubelet.testing.world import wall_ns
+
+T = TypeVar("T")
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {}\nspec:\n  containers:\n  - {{name: main, image: '{}'}}\n"
+SETTINGS = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  a: '{}'\n"
+OLD_SECONDS = 3600.0
+
+
+def manifest(name: str, image: str = "app:1") -> str:
+    """One pod as a file has it."""
+    return POD.format(name, image)
+
+
+def settings(value: str) -> str:
+    """One ConfigMap as a file has it."""
+    return SETTINGS.format(value)
+
+
+class Inline:
+    """Threads that are none."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        return work()
+
+
+class MemoryDirectory:
+    """``ManifestFiles`` and ``Watcher`` of one directory."""
+
+    def __init__(self, path: str = "/manifests") -> None:
+        self.path = path
+        self.reads: list[str] = []
+        self.watchable = True
+        self.exists = True
+        self.error: OSError | None = None
+        self.hung: set[str] = set()
+        self.unreadable: set[str] = set()
+        self._files: dict[str, tuple[str, Stamp]] = {}
+        self._kinds: dict[str, EntryKind] = {}
+        self._writes = 0
+        self._watches: list[trio.MemorySendChannel[OSError | None]] = []
+
+    # ---- what others do to it ----
+
+    def write(self, name: str, text: str, *, age_seconds: float = OLD_SECONDS, notify: bool = True) -> str:
+        """Write a file that changed so long ago; its path."""
+        path = f"{self.path}/{name}"
+        self._writes += 1
+        self._files[path] = (text, Stamp(wall_ns() - int(age_seconds * 1e9), len(text), self._writes, 1))
+        self._notify(notify)
+        return path
+
+    def remove(self, name: str, *, notify: bool = True) -> None:
+        del self._files[f"{self.path}/{name}"]
+        self._notify(notify)
+
+    def put(self, name: str, kind: EntryKind) -> str:
+        """Something that is no file."""
+        path = f"{self.path}/{name}"
+        self._kinds[path] = kind
+        return path
+
+    def break_watch(self) -> None:
+        """The watch is lost, as when the directory is replaced."""
+        for watch in self._watches:
+            watch.send_nowait(OSError(errno.ENOENT, "replaced"))
+        self._watches.clear()
+
+    def _notify(self, notify: bool) -> None:
+        for watch in self._watches if notify else ():
+            watch.send_nowait(None)
+
+    # ---- what the source asks ----
+
+    async def entries(self) -> Sequence[Entry]:
+        await trio.lowlevel.checkpoint()
+        if self.path in self.hung:
+            await trio.sleep_forever()
+        if self.error is not None:
+            raise self.error
+        if not self.exists:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        files = [Entry(path, EntryKind.FILE, stamp) for path, (_, stamp) in self._files.items()]
+        return sorted([*files, *(Entry(path, kind) for path, kind in self._kinds.items())], key=lambda e: e.path)
+
+    async def read(self, path: str) -> bytes:
+        await trio.lowlevel.checkpoint()
+        self.reads.append(path)
+        if path in self.hung:
+            await trio.sleep_forever()
+        if path in self.unreadable:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        return self._files[path][0].encode()
+
+    @asynccontextmanager
+    async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[None], None]:
+        await trio.lowlevel.checkpoint()
+        assert path == self.path
+        if not self.exists:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        if not self.watchable:
+            raise OSError(errno.EMFILE, "Too many open files")
+        send, receive = trio.open_memory_channel[OSError | None](100)
+        self._watches.append(send)
+        with send, receive:
+            yield _Notices(receive)
+
+
+class _Notices:
+    def __init__(self, receive: trio.MemoryReceiveChannel[OSError | None]) -> None:
+        self._receive = receive
+
+    def __aiter__(self) -> _Notices:
+        return self
+
+    async def __anext__(self) -> None:
+        error = await self._receive.receive()
+        if error is not None:
+            raise error
+
+
+class Snapshots:
+    """The consumer's end: what was published, in names and images; ``objects``: what ``settings`` said."""
+
+    def __init__(self) -> None:
+        self.slot: Slot[Snapshot] = Slot()
+        self.doubtful: tuple[str, ...] = ()
+        self.objects: list[str] = []
+
+    async def next(self) -> dict[str, str]:
+        """The next snapshot: each pod's name, without its node's, and its image."""
+        snapshot = await self.slot.take()
+        self.doubtful = snapshot.doubtful
+        self.objects = [one.data["a"] for one in snapshot.objects]
+        return {pod.metadata.name.removesuffix("-node"): pod.spec.containers[0].image for pod in snapshot.pods}
+
+    async def none_within(self, seconds: float) -> bool:
+        """Whether nothing is published for so long."""
+        with trio.move_on_after(seconds):
+            await self.slot.take()
+            return False
+        return True

@@ -1,0 +1,369 @@
+"""Real files, real inotify, a real HTTP server on loopback: the adapters behind the manifest sources."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import h11
+import pytest
+import trio
+from inotify_simple import INotify
+
+from shell.sources.sourcekit import Snapshots, manifest
+from trikubelet.host.clock import SystemClock
+from trikubelet.host.manifests import DiskManifests
+from trikubelet.host.watch import InotifyWatcher
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.kube.manifest_url import ManifestUrl
+from trikubelet.model.bounds import Bounds
+from trikubelet.model.manifest_places import EntryKind, ManifestAnswer
+from trikubelet.sources.file import FileSource
+
+pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
+
+BYTES_MAX = 10_000
+
+
+def disk(path: Path) -> DiskManifests:
+    return DiskManifests(str(path), BYTES_MAX, ThreadPool("manifests", 2))
+
+
+def source(path: Path, snapshots: Snapshots) -> FileSource:
+    threads = ThreadPool("manifests", 4)
+    files = DiskManifests(str(path), BYTES_MAX, threads)
+    # A regular look would come after the test has failed.
+    bounds = Bounds(file_check_seconds=1000)
+    return FileSource(str(path), "node", files, InotifyWatcher(threads), threads, SystemClock(), snapshots.slot, bounds)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """As careful editors and package tools do."""
+    beside = path.with_name(".beside")
+    beside.write_text(text)
+    beside.rename(path)
+
+
+async def next_with(snapshots: Snapshots, expected: dict[str, str]) -> None:
+    """Wait for a snapshot; earlier ones may show the way there."""
+    with trio.fail_after(60):
+        while await snapshots.next() != expected:
+            pass
+
+
+async def test_inotify_tells_of_new_changed_replaced_and_removed_manifests(tmp_path: Path) -> None:
+    snapshots = Snapshots()
+    file = tmp_path / "a.yaml"
+    async with trio.open_nursery() as nursery:
+        await nursery.start(source(tmp_path, snapshots).run)
+        await next_with(snapshots, {})
+        file.write_text(manifest("one"))
+        await next_with(snapshots, {"one": "app:1"})
+        file.write_text(manifest("one", "app:2"))
+        await next_with(snapshots, {"one": "app:2"})
+        replace_file(file, manifest("one", "app:3"))
+        await next_with(snapshots, {"one": "app:3"})
+        os.link(file, tmp_path / "b.yaml")
+        file.unlink()
+        await next_with(snapshots, {"one": "app:3"})
+        (tmp_path / "b.yaml").unlink()
+        await next_with(snapshots, {})
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_single_file_is_followed_through_being_replaced(tmp_path: Path) -> None:
+    snapshots = Snapshots()
+    file = tmp_path / "pods"
+    file.write_text(manifest("one"))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(source(file, snapshots).run)
+        await next_with(snapshots, {"one": "app:1"})
+        (tmp_path / "other").write_text("not ours")
+        replace_file(file, manifest("one", "app:2"))
+        await next_with(snapshots, {"one": "app:2"})
+        replace_file(file, manifest("one", "app:3"))
+        await next_with(snapshots, {"one": "app:3"})
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_watch_ends_when_its_directory_goes(tmp_path: Path) -> None:
+    path = tmp_path / "manifests"
+    path.mkdir()
+    async with InotifyWatcher(ThreadPool("manifests", 1)).watch(str(path)) as changes:
+        path.rmdir()
+        with trio.fail_after(60), pytest.raises(OSError, match="removed or replaced"):
+            async for _ in changes:
+                pass
+
+
+async def test_a_watch_that_is_given_up_while_it_begins_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[INotify] = []
+    began, let_go, add_watch = threading.Event(), threading.Event(), INotify.add_watch
+
+    def slowly(inotify: INotify, path: str, mask: int) -> int:
+        made.append(inotify)
+        began.set()
+        let_go.wait()
+        return int(add_watch(inotify, path, mask))
+
+    async def watch() -> None:
+        async with InotifyWatcher(threads).watch(str(tmp_path)):
+            pass
+
+    monkeypatch.setattr(INotify, "add_watch", slowly)
+    threads = ThreadPool("manifests", 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        await trio.to_thread.run_sync(began.wait)
+        nursery.cancel_scope.cancel()
+    assert [False] == [inotify.closed for inotify in made]
+    let_go.set()
+    while threads.running("watch "):
+        await trio.lowlevel.checkpoint()
+
+    assert [True] == [inotify.closed for inotify in made]
+
+
+async def test_where_an_earlier_beginning_hangs_nothing_can_be_watched_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, let_go = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> int:
+        began.set()
+        assert let_go.wait(60)
+        return 1
+
+    async def watch() -> None:
+        async with watcher.watch(str(tmp_path)):
+            pass
+
+    monkeypatch.setattr(INotify, "add_watch", hang)
+    watcher = InotifyWatcher(ThreadPool("manifests", 2))
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            await trio.to_thread.run_sync(began.wait)
+            nursery.cancel_scope.cancel()
+        with pytest.raises(OSError, match="what was begun before has not ended yet"):
+            await watch()
+    finally:
+        let_go.set()
+
+
+async def test_what_does_not_exist_cannot_be_watched(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        async with InotifyWatcher(ThreadPool("manifests", 1)).watch(str(tmp_path / "missing")):
+            pass
+
+
+async def test_entries_are_told_apart_by_what_stands_behind_their_links(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-file").symlink_to("file")
+    (tmp_path / "to-nothing").symlink_to("nothing")
+    (tmp_path / "through-a-file").symlink_to("file/nothing")
+    (tmp_path / "to-itself").symlink_to("to-itself")
+
+    entries = {Path(entry.path).name: entry for entry in await disk(tmp_path).entries()}
+
+    assert {
+        "directory": EntryKind.DIRECTORY,
+        "file": EntryKind.FILE,
+        "pipe": EntryKind.OTHER,
+        "to-file": EntryKind.FILE,
+        "to-nothing": EntryKind.LOST,
+        "through-a-file": EntryKind.LOST,
+        "to-itself": EntryKind.CIRCLE,
+    } == {name: entry.kind for name, entry in entries.items()}
+    assert entries["file"].stamp == entries["to-file"].stamp
+
+
+async def test_a_file_with_an_old_time_but_new_content_has_another_stamp(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("one")
+    os.utime(file, ns=(0, 0))
+    (before,) = await disk(file).entries()
+    file.write_text("two")
+    os.utime(file, ns=(0, 0))
+    (after,) = await disk(file).entries()
+
+    assert before.stamp.changed_ns > 0
+    assert before.stamp != after.stamp
+
+
+async def test_a_file_is_read_up_to_the_bound_and_nothing_but_files_are(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(b"x" * BYTES_MAX)
+    assert BYTES_MAX == len(await disk(tmp_path).read(str(file)))
+    file.write_bytes(b"x" * (BYTES_MAX + 1))
+    with pytest.raises(OSError, match="larger than") as too_large:
+        await disk(tmp_path).read(str(file))
+    assert errno.EFBIG == too_large.value.errno
+    os.mkfifo(tmp_path / "pipe")
+    with trio.fail_after(60), pytest.raises(OSError, match="not a regular file"):
+        await disk(tmp_path).read(str(tmp_path / "pipe"))
+    with pytest.raises(FileNotFoundError):
+        await disk(tmp_path / "missing").entries()
+
+
+async def test_a_directory_with_far_too_many_names_is_not_the_right_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trikubelet.host.manifests.NAMES_MAX", 2)
+    for name in "ab":
+        (tmp_path / name).touch()
+    assert 2 == len(await disk(tmp_path).entries())
+    (tmp_path / "c").touch()
+    with pytest.raises(OSError, match="more than 2 names"):
+        await disk(tmp_path).entries()
+
+
+@asynccontextmanager
+async def http_server(
+    status: int, body: bytes, requests: list[h11.Request], headers: tuple[tuple[str, str], ...] = ()
+) -> AsyncGenerator[str, None]:
+    """A server that gives one answer to everybody; its address."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        connection = h11.Connection(h11.SERVER)
+        async with stream:
+            while not isinstance(event := connection.next_event(), h11.EndOfMessage | h11.ConnectionClosed):
+                if event is h11.NEED_DATA:
+                    connection.receive_data(await stream.receive_some())
+                elif isinstance(event, h11.Request):
+                    requests.append(event)
+            length = [("content-length", str(len(body)))]
+            answer = h11.Response(status_code=status, headers=[*length, *headers])
+            for part in (answer, h11.Data(data=body), h11.EndOfMessage()):
+                try:
+                    await stream.send_all(connection.send(part) or b"")
+                except trio.BrokenResourceError:  # the reader had enough
+                    return
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        yield f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/pods"
+        nursery.cancel_scope.cancel()
+
+
+async def test_fetches_that_are_given_up_while_they_connect_leave_nothing_behind() -> None:
+    reached = trio.Semaphore(0)
+    left = trio.Semaphore(0)
+
+    async def silent(stream: trio.SocketStream) -> None:
+        async with stream:
+            reached.release()
+            while await stream.receive_some():  # until the other side closes
+                pass
+            left.release()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, silent, 0, host="127.0.0.1"))
+        fetch = ManifestUrl(f"https://127.0.0.1:{listeners[0].socket.getsockname()[1]}/pods", {}, BYTES_MAX)
+        for _ in range(3):
+            async with trio.open_nursery() as fetching:
+                fetching.start_soon(fetch.fetch)
+                await reached.acquire()
+                fetching.cancel_scope.cancel()
+            with trio.fail_after(60):
+                await left.acquire()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_proxy_of_the_environment_is_asked_for_a_tunnel_but_not_for_what_it_leaves_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[h11.Request] = []
+    async with http_server(502, b"", asked) as proxy, http_server(200, b"body", []) as url:
+        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.setenv("no_proxy", "")
+        with trio.fail_after(60), pytest.raises(ConnectionError, match="refuses to connect"):
+            await ManifestUrl(url, {}, BYTES_MAX).fetch()
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        with trio.fail_after(60):
+            assert ManifestAnswer(200, b"body") == await ManifestUrl(url, {}, BYTES_MAX).fetch()
+    assert [b"CONNECT"] == [request.method for request in asked]
+
+
+async def test_a_url_is_fetched_with_its_headers_each_time() -> None:
+    requests: list[h11.Request] = []
+    async with http_server(200, b"body", requests) as url:
+        fetch = ManifestUrl(url, {"X-Node": ["a", "b"]}, BYTES_MAX)
+        with trio.fail_after(60):
+            assert ManifestAnswer(200, b"body") == await fetch.fetch()
+            assert ManifestAnswer(200, b"body") == await fetch.fetch()
+    assert 2 == len(requests)
+    assert [b"a", b"b"] == [value for name, value in requests[1].headers if name == b"x-node"]
+
+
+async def test_any_status_is_an_answer() -> None:
+    async with http_server(404, b"no", []) as url:
+        with trio.fail_after(60):
+            assert ManifestAnswer(404, b"no") == await ManifestUrl(url, {}, BYTES_MAX).fetch()
+
+
+async def test_a_redirect_is_followed() -> None:
+    async with http_server(200, b"body", []) as url, http_server(302, b"", [], (("location", url),)) as old:
+        with trio.fail_after(60):
+            assert ManifestAnswer(200, b"body") == await ManifestUrl(old, {}, BYTES_MAX).fetch()
+
+
+async def test_a_redirect_that_never_ends_is_told_with_where_it_led_and_without_the_password() -> None:
+    async with http_server(302, b"", [], (("location", "/again"),)) as url:
+        told = rf"^redirected more than 10 times, the last time to {url.removesuffix('/pods')}/again$"
+        with trio.fail_after(60), pytest.raises(ConnectionError, match=told):
+            await ManifestUrl(url.replace("//", "//me:secret@"), {}, BYTES_MAX).fetch()
+
+
+ONE_DOCUMENT = b"kind: Pod\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "has_length"),
+    [(b"Content-Length: 10\r\n", True), (b"Transfer-Encoding: chunked\r\n", True), (b"", False)],
+    ids=["length", "chunks", "neither"],
+)
+async def test_an_answer_that_is_cut_is_none_where_that_can_be_known(head: bytes, has_length: bool) -> None:
+    async def serve(stream: trio.SocketStream, cut: bool) -> None:
+        async with stream:
+            await stream.receive_some()
+            body = ONE_DOCUMENT
+            if b"chunked" in head:
+                body = b"a\r\n" + body + b"\r\n0\r\n\r\n"
+            await stream.send_all(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n" + (body[:-1] if cut else body))
+
+    with trio.fail_after(60):
+        for cut in (False, True):
+            async with trio.open_nursery() as nursery:
+                listen = partial(trio.serve_tcp, partial(serve, cut=cut), 0, host="127.0.0.1")
+                port = (await nursery.start(listen))[0].socket.getsockname()[1]
+                fetching = ManifestUrl(f"http://127.0.0.1:{port}/", {}, BYTES_MAX).fetch()
+                if cut and has_length:
+                    with pytest.raises(ConnectionError):
+                        await fetching
+                else:
+                    body = ONE_DOCUMENT[:-1] if cut else ONE_DOCUMENT
+                    assert ManifestAnswer(200, body, has_length) == await fetching
+                nursery.cancel_scope.cancel()
+
+
+async def test_an_answer_beyond_the_bound_is_an_error() -> None:
+    async with http_server(200, b"x" * (BYTES_MAX + 1), []) as url:
+        with trio.fail_after(60), pytest.raises(OSError, match="larger than") as too_large:
+            await ManifestUrl(url, {}, BYTES_MAX).fetch()
+    assert errno.EFBIG == too_large.value.errno
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "nonsense", "http://127.0.0.1:99999999/"])
+async def test_no_answer_at_all_is_an_error_of_the_operating_system_too(url: str) -> None:
+    with trio.fail_after(60), pytest.raises(ConnectionError):
+        await ManifestUrl(url, {}, BYTES_MAX).fetch()

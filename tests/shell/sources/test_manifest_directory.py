@@ -1,0 +1,424 @@
+"""The file source on a directory in memory and on virtual time: no fault of a file costs a pod that runs."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from shell.sources.sourcekit import Inline, MemoryDirectory, Snapshots, manifest, settings
+from trikubelet.model.bounds import Bounds
+from trikubelet.model.manifest_places import EntryKind
+from trikubelet.sources.file import FileSource
+from trikubelet.testing.memory_host import VirtualClock
+
+BAD = "kind: Pod\nspec: ["
+
+
+class Bench:
+    """A directory, a source that follows it, and what it published."""
+
+    def __init__(self, path: str = "/manifests", file_check_seconds: float = 20.0) -> None:
+        self.directory = MemoryDirectory(path)
+        self.snapshots = Snapshots()
+        self.source = FileSource(
+            path=path,
+            node_name="node",
+            files=self.directory,
+            watcher=self.directory,
+            threads=Inline(),
+            clock=VirtualClock(),
+            slot=self.snapshots.slot,
+            bounds=Bounds(file_check_seconds=file_check_seconds),
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.source.run)
+            await trio.sleep(0.2)  # past the second look, when the watch stands
+            yield
+            nursery.cancel_scope.cancel()
+
+    def faults(self) -> list[str]:
+        return [str(fault).partition(":")[0].removeprefix("/manifests/") for fault in self.source.faults()]
+
+
+async def test_every_manifest_of_the_directory_is_in_the_first_snapshot(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one") + "---\n" + manifest("two"))
+    bench.directory.write("b.json", manifest("three"))
+
+    async with bench.running():
+        assert {"one": "app:1", "two": "app:1", "three": "app:1"} == await bench.snapshots.next()
+    assert () == bench.source.faults()
+
+
+async def test_an_object_comes_and_changes_with_its_file_and_a_bad_edit_takes_it_from_nobody(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one") + "---\n" + settings("1"))
+    async with bench.running():
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert ["1"] == bench.snapshots.objects
+
+        bench.directory.write("a.yaml", manifest("one") + "---\n" + settings("2"))
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert ["2"] == bench.snapshots.objects
+        bench.directory.write("a.yaml", manifest("one") + "---\n" + settings("3").replace("\ndata:", "\ndat:"))
+        await bench.snapshots.next()
+        assert (["2"], ["a.yaml"]) == (bench.snapshots.objects, bench.faults())
+        bench.directory.write("a.yaml", manifest("one"))
+        await bench.snapshots.next()
+        assert ([], []) == (bench.snapshots.objects, bench.faults())
+
+
+async def test_a_file_that_just_lost_its_object_may_be_half_written(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", settings("1") + "---\n" + manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", manifest("one"), age_seconds=0)
+        assert await bench.snapshots.none_within(0.5)
+        await bench.snapshots.next()
+        assert [] == bench.snapshots.objects
+
+
+async def test_an_empty_directory_speaks_too(autojump_clock: MockClock) -> None:
+    bench = Bench()
+
+    async with bench.running():
+        assert {} == await bench.snapshots.next()
+
+
+async def test_a_change_is_seen_at_once_when_it_is_noticed(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", manifest("one"))
+        with trio.fail_after(1):
+            assert {"one": "app:1"} == await bench.snapshots.next()
+        bench.directory.remove("a.yaml")
+        with trio.fail_after(1):
+            assert {} == await bench.snapshots.next()
+
+
+async def test_a_change_nobody_notices_is_found_by_the_next_regular_look(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", manifest("one"), notify=False)
+        assert await bench.snapshots.none_within(19)
+        with trio.fail_after(2):
+            assert {"one": "app:1"} == await bench.snapshots.next()
+
+
+async def test_an_unchanged_file_is_not_read_again_and_publishes_nothing(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    path = bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        assert await bench.snapshots.none_within(100)
+    assert [path] == bench.directory.reads
+
+
+async def test_a_file_that_turns_bad_keeps_its_last_good_pods(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    bench.directory.write("b.yaml", manifest("two"))
+    async with bench.running():
+        await bench.snapshots.next()
+        path = bench.directory.write("a.yaml", BAD)
+        assert await bench.snapshots.none_within(50)
+        assert ["a.yaml"] == bench.faults()
+        assert ["one-node"] == [pod.metadata.name for pod in bench.source.files()[path].pods]
+
+        bench.directory.write("a.yaml", manifest("one", "app:2"))
+        assert {"one": "app:2", "two": "app:1"} == await bench.snapshots.next()
+        assert [] == bench.faults()
+
+
+async def test_a_bad_file_that_is_removed_takes_its_pods_with_it(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", BAD)
+        assert await bench.snapshots.none_within(5)
+        bench.directory.remove("a.yaml")
+        assert {} == await bench.snapshots.next()
+        assert [] == bench.faults()
+
+
+@pytest.mark.parametrize("half", ["", BAD, manifest("two")])
+async def test_a_file_that_is_being_written_is_read_again_before_it_is_believed(
+    autojump_clock: MockClock, half: str
+) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", half, age_seconds=0.1)
+        assert await bench.snapshots.none_within(0.5)
+        assert [] == bench.faults()
+        bench.directory.write("a.yaml", manifest("one", "app:2"), age_seconds=0)
+        assert {"one": "app:2"} == await bench.snapshots.next()
+
+
+async def test_what_has_settled_is_believed_soon(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", "# taken out for now\n", age_seconds=0)
+        with trio.fail_after(2):
+            assert {} == await bench.snapshots.next()
+        bench.directory.write("b.yaml", BAD, age_seconds=0)
+        await trio.sleep(2)
+        assert ["b.yaml"] == bench.faults()
+
+
+async def test_a_file_from_the_future_is_believed_at_once(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", BAD, age_seconds=-1000)
+    async with bench.running():
+        assert {} == await bench.snapshots.next()
+        assert ["a.yaml"] == bench.faults()
+
+
+async def test_the_first_word_waits_for_a_file_that_is_being_written(autojump_clock: MockClock) -> None:
+    """Else its running pod would be nobody's until the next look, and be stopped."""
+    bench = Bench()
+    bench.directory.write("a.yaml", BAD, age_seconds=0)
+    bench.directory.write("b.yaml", manifest("two"))
+    async with bench.running():
+        assert await bench.snapshots.none_within(0.5)
+        bench.directory.write("a.yaml", manifest("one"), age_seconds=0)
+        assert {"one": "app:1", "two": "app:1"} == await bench.snapshots.next()
+
+
+async def test_of_two_files_with_one_pod_the_first_keeps_it_whatever_they_are_called(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("b.yaml", manifest("one", "first"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", "# a copy\n" + manifest("one", "second"))
+        assert await bench.snapshots.none_within(50)
+        taken = 'Duplicate value: "one": /manifests/b.yaml has a pod of that name, which runs'
+        remedy = "(rename one of the two or remove one of the files)"
+        assert [f"/manifests/a.yaml:5: metadata.name: {taken} {remedy}"] == [
+            str(fault) for fault in bench.source.faults()
+        ]
+
+        bench.directory.remove("b.yaml")
+        assert {"one": "second"} == await bench.snapshots.next()
+        assert [] == bench.faults()
+
+
+async def test_what_is_no_manifest_is_ignored_and_said_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench()
+    for name in (".hidden", "a.yaml~", "a.yaml.bak", ".a.yaml.swp"):
+        bench.directory.write(name, BAD)
+    bench.directory.put("deeper", EntryKind.DIRECTORY)
+    bench.directory.put(".deeper", EntryKind.DIRECTORY)
+    bench.directory.put("socket", EntryKind.OTHER)
+    async with bench.running():
+        assert {} == await bench.snapshots.next()
+        await trio.sleep(100)
+    assert [] == bench.directory.reads
+    assert ["a.yaml.bak: a backup", "a.yaml~: an editor's backup", "deeper: a directory",
+            "socket: neither file nor directory"] == [
+        record.message.removeprefix("Ignoring /manifests/") for record in caplog.records
+    ]  # fmt: skip
+
+
+async def test_what_was_ignored_and_is_gone_is_forgotten(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.running():
+        for n in range(20):
+            bench.directory.write(f".{n}.swp", BAD)
+            await trio.sleep(30)
+            bench.directory.remove(f".{n}.swp")
+        await trio.sleep(30)
+        assert {} == bench.source._ignored
+
+
+@pytest.mark.parametrize("kind", [EntryKind.LOST, EntryKind.CIRCLE])
+async def test_a_link_to_nothing_is_a_fault_and_costs_nothing(autojump_clock: MockClock, kind: EntryKind) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    bench.directory.put("b.yaml", kind)
+    async with bench.running():
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert ["b.yaml"] == bench.faults()
+
+
+async def test_a_fault_is_logged_when_it_comes_and_when_it_goes_and_not_in_between(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("Bad"))
+    async with bench.running():
+        await trio.sleep(100)
+        bench.directory.write("a.yaml", manifest("good"))
+        await trio.sleep(100)
+    assert 2 == len(caplog.records)
+    assert caplog.messages[0].startswith("Manifest fault: /manifests/a.yaml:4: metadata.name: Invalid value")
+    assert "Manifest /manifests/a.yaml has no fault any more" == caplog.messages[1]
+
+
+async def test_a_missing_directory_is_waited_for_and_counts_as_empty_after_a_while(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench()
+    bench.directory.exists = False
+    async with bench.running():
+        assert await bench.snapshots.none_within(19)
+        assert {} == await bench.snapshots.next()
+        await trio.sleep(100)
+        assert ["/manifests does not exist; waiting for it"] == caplog.messages
+        bench.directory.write("a.yaml", manifest("one"))
+        bench.directory.exists = True
+        with trio.fail_after(21):
+            assert {"one": "app:1"} == await bench.snapshots.next()
+
+
+async def test_a_directory_that_is_swapped_for_another_costs_no_pod(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.exists = False
+        bench.directory.break_watch()
+        await trio.sleep(10)
+        bench.directory.exists = True
+        assert await bench.snapshots.none_within(60)
+
+
+async def test_a_directory_that_stays_away_takes_its_pods_with_it(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.exists = False
+        assert await bench.snapshots.none_within(30)
+        with trio.fail_after(15):
+            assert {} == await bench.snapshots.next()
+
+
+@pytest.mark.parametrize("kind", ["error", "hung"])
+async def test_a_directory_that_cannot_be_listed_costs_no_pod(autojump_clock: MockClock, kind: str) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        if kind == "error":
+            bench.directory.error = OSError(errno.EIO, "Input/output error")
+        else:
+            bench.directory.hung.add("/manifests")
+        assert await bench.snapshots.none_within(100)
+        (fault,) = bench.source.faults()
+        assert "/manifests" == fault.source
+        assert ("Input/output error" if kind == "error" else "within 30 s") in fault.problem
+
+        bench.directory.error = None
+        bench.directory.hung.clear()
+        await trio.sleep(60)
+        assert () == bench.source.faults()
+
+
+async def test_a_file_that_hangs_or_may_not_be_read_costs_only_its_own_change(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        for name in ("a.yaml", "b.yaml"):
+            bench.directory.write(name, manifest(name[0], "app:2"), notify=False)
+        bench.directory.hung.add("/manifests/a.yaml")
+        bench.directory.unreadable.add("/manifests/b.yaml")
+        bench.directory.write("c.yaml", manifest("three"))
+        assert {"one": "app:1", "three": "app:1"} == await bench.snapshots.next()
+        assert ["a.yaml", "b.yaml"] == bench.faults()
+
+        # Readable again, without having changed.
+        bench.directory.hung.clear()
+        bench.directory.unreadable.clear()
+        await trio.sleep(21)
+        assert {"a": "app:2", "b": "app:2", "three": "app:1"} == await bench.snapshots.next()
+
+
+async def test_a_lost_watch_is_begun_again(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.break_watch()
+        await trio.sleep(2)
+        bench.directory.write("a.yaml", manifest("one"))
+        with trio.fail_after(1):
+            await bench.snapshots.next()
+
+
+async def test_without_a_watch_the_regular_looks_must_do_and_that_is_said_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    bench.directory.watchable = False
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", manifest("one"))
+        with trio.fail_after(21):
+            await bench.snapshots.next()
+        await trio.sleep(100)
+    assert 1 == len(caplog.messages)
+    assert "Too many open files" in caplog.messages[0]
+
+
+async def test_an_operator_may_want_regular_looks_several_times_a_second(autojump_clock: MockClock) -> None:
+    bench = Bench(file_check_seconds=0.25)
+    bench.directory.watchable = False
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", manifest("one"))
+        with trio.fail_after(0.5):
+            assert {"one": "app:1"} == await bench.snapshots.next()
+
+
+async def test_a_single_file_may_have_any_name(autojump_clock: MockClock) -> None:
+    bench = Bench("/etc/pods.bak")
+    bench.directory.path = "/etc"
+    bench.directory.write("pods.bak", manifest("one"))
+    bench.directory.path = "/etc/pods.bak"
+    async with bench.running():
+        assert {"one": "app:1"} == await bench.snapshots.next()
+
+
+async def test_a_file_that_was_bad_from_the_beginning_may_have_brought_anything_until_it_is_mended_or_gone(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    mended = bench.directory.write("a.yaml", BAD)
+    removed = bench.directory.write("b.yaml", BAD)
+    async with bench.running():
+        assert {} == await bench.snapshots.next()
+        assert (mended, removed) == bench.snapshots.doubtful
+        bench.directory.write("late.yaml", BAD)
+        bench.directory.remove("b.yaml")
+        assert {} == await bench.snapshots.next()
+        assert (mended,) == bench.snapshots.doubtful
+        # The doubt ends with the very snapshot that brings the pod.
+        bench.directory.write("a.yaml", manifest("one"))
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert () == bench.snapshots.doubtful
+        bench.directory.write("a.yaml", BAD)
+        assert await bench.snapshots.none_within(50)
