@@ -1,9 +1,10 @@
 """How a test ends whose time is over while Trio waits: as by an interrupt, from within.
 
-pytest-timeout's signal raises where the process just is. In a task that is like any error. In the wait of Trio's loop
-it would leave ``trio.run`` without ending the run: Trio would believe for ever that it runs in this thread, every later
-test that runs it would fail, and what the tasks clean up would come in the middle of other tests. So there the run is
-interrupted as Ctrl-C interrupts it, whose way out leads through all nurseries, and the interrupt is told as what it is.
+pytest-timeout's signal raises where the process just is. In a task that is like any error. In Trio's own code, as the
+wait of its loop, it would leave ``trio.run`` without ending the run: Trio would believe for ever that it runs in this
+thread, every later test that runs it would fail, and what the tasks clean up would come in the middle of other tests.
+So there, where Ctrl-C does not raise either, the run is interrupted as Ctrl-C interrupts it, whose way out leads
+through all nurseries, and the interrupt is told as what it is.
 
 A run that does not end by that within ``GRACE_SECONDS`` waits for what nobody can cancel, a thread for example. Then a
 process that shares the tests out with others ends, of which pytest-xdist makes a failure of the one test; one that is
@@ -20,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from trio._core._ki import ki_protection_enabled
 from trio._core._run_context import GLOBAL_RUN_CONTEXT
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def _time_is_over(
     frame: FrameType | None,
 ) -> None:
     runner = getattr(GLOBAL_RUN_CONTEXT, "runner", None)
-    if runner is None or hasattr(GLOBAL_RUN_CONTEXT, "task"):
+    if runner is None or not ki_protection_enabled(frame):
         otherwise(number, frame)
     elif _interrupted not in item.stash:
         item.stash[_interrupted] = seconds
