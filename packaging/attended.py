@@ -15,8 +15,8 @@ process is killed itself, or whoever started it, the command is told to end. ``-
 takes away what is no process. A command that held has not where that does not, and that has its own bound. It stands
 in a session of its own, with nothing to read: who types Ctrl-C again, because the end takes long, does not end it.
 
-An interrupt of the terminal (Ctrl-C, Ctrl-\\) reaches the command without us, so it is not handed on; SIGTERM is, and so
-is SIGHUP, as a SIGTERM. Elsewhere than on Linux it is the command alone.
+An interrupt of the terminal (Ctrl-C, Ctrl-\\) reaches the command without us, so it is not handed on; SIGTERM is, and
+so is SIGHUP, as a SIGTERM. Elsewhere than on Linux it is the command alone.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def attend(command: Sequence[str], grace_seconds_max: float) -> int:
 
 
 def _run_last(command: Sequence[str]) -> int:
-    """Its exit code. It hears signals like any process, but those that end us are not handed on, and those of the
-    terminal, which are for a whole group, do not reach it: it is the end. (A group of its own would be in the background
-    of that terminal, which may stop who writes to it from there; of a session of its own it is not the terminal.)"""
+    """Its exit code. It hears signals like any process, but those that end us are not handed on, and those of
+    the terminal, which are for a whole group, do not reach it: it is the end. (A group of its own would be in the
+    background of that terminal, which may stop who writes to it from there; a session of its own has none.)"""
     late: list[int] = []
 
     def kill(number: int, _: object) -> None:
