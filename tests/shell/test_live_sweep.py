@@ -86,7 +86,7 @@ def test_what_is_marked_by_a_process_that_is_no_more_is_taken_away_and_nothing_e
         (temporary / dead_one / "deep").mkdir(parents=True)
         (temporary / dead_one / "deep/file").touch()
         others = {"tkmade-", "tkmade-1-2", f"{dead_one}-more", "tkmade-999999-1-extra", "tkmade-999999-1-", "somebodys"}
-        others |= {"tkmade-٩-1-1", "tkmade-0999999-1-1", "tkmade-tkmade-999999-1-1"}
+        others |= {"tkmade-\u0669-1-1", "tkmade-0999999-1-1", "tkmade-tkmade-999999-1-1"}
         for name in (dead_one, own, *others):
             (hierarchy / name / "pod").mkdir(parents=True)
 
@@ -109,7 +109,7 @@ def test_the_sweep_by_hand_tells_of_what_is_marked_too(
 
 
 def test_what_is_no_number_of_an_instance_is_not_swept_as_one(hierarchy: Path) -> None:
-    others = {"007", "٧", "200", "1234567", "-1", "notes"}
+    others = {"007", "\u0667", "200", "1234567", "-1", "notes"}
     for name in others:
         (instance.BASE / name).mkdir(parents=True)
 
