@@ -12,10 +12,11 @@ whoever has lost his own (a "child subreaper"), so that all that was ever starte
 whatever its environment, session or mount namespace, also when the command was killed. What is still alive a moment
 after the command ended is named and killed; a command that held and left something behind has not held. If this
 process is killed itself, or whoever started it, the command is told to end. ``--finally`` is run at the very end: it
-takes away what is no process. A command that held has not where that does not, and that has its own bound.
+takes away what is no process. A command that held has not where that does not, and that has its own bound. It stands
+in a session of its own, with nothing to read: who types Ctrl-C again, because the end takes long, does not end it.
 
-An interrupt of the terminal reaches the command without us, so it is not handed on; SIGTERM is, and so is SIGHUP, as a
-SIGTERM. Elsewhere than on Linux it is the command alone.
+An interrupt of the terminal (Ctrl-C, Ctrl-\\) reaches the command without us, so it is not handed on; SIGTERM is, and
+so is SIGHUP, as a SIGTERM. Elsewhere than on Linux it is the command alone.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ LEFT_TOLD_MAX = 20
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
-_HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+_HEARD = (*_OF_TERMINAL, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,44 +99,53 @@ def attend(command: Sequence[str], grace_seconds_max: float) -> int:
 
 
 def _run_last(command: Sequence[str]) -> int:
-    """Its exit code. It hears signals like any process, but those that end us are not handed on: it is the end."""
+    """Its exit code. It hears signals like any process, but those that end us are not handed on, and those of
+    the terminal, which are for a whole group, do not reach it: it is the end. (A group of its own would be in the
+    background of that terminal, which may stop who writes to it from there; a session of its own has none.)"""
     late: list[int] = []
 
     def kill(number: int, _: object) -> None:
         late.append(number)
         _send(pid, signal.SIGKILL)
 
-    pid = _start(command, signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD))
+    pid = _start(command, signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD), apart=True)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
     signal.signal(signal.SIGALRM, kill)
     signal.alarm(FINALLY_SECONDS_MAX)
     code = os.waitstatus_to_exitcode(_wait(pid))
     signal.alarm(0)
     if late:
-        said = f"has not ended after {FINALLY_SECONDS_MAX} s, and is killed"
-        print(f"attended: {shlex.join(command)}: {said}", file=sys.stderr)
+        _tell(f"{shlex.join(command)}: has not ended after {FINALLY_SECONDS_MAX} s, and is killed")
     _tell_left(left := _end_descendants(HURRIED_SECONDS_MAX))
     return 128 - code if code < 0 else code or (1 if left else 0)
 
 
 def _tell_left(left: Sequence[str]) -> None:
     for line in left[:LEFT_TOLD_MAX]:
-        print(f"attended: left behind, and killed: {line}", file=sys.stderr)
+        _tell(f"left behind, and killed: {line}")
 
 
-def _start(command: Sequence[str], blocked: set[signal.Signals | int]) -> int:
-    """Its process, which hears what is not ``blocked``."""
+def _tell(what: str) -> None:
+    with suppress(OSError):  # nobody reads it any more: a terminal that has hung up, or the end of a pipe
+        print(f"attended: {what}", file=sys.stderr, flush=True)
+
+
+def _start(command: Sequence[str], blocked: set[signal.Signals | int], *, apart: bool = False) -> int:
+    """Its process, which hears what is not ``blocked``; ``apart``: that no terminal has to do with."""
     above = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(command, above, blocked)
+        _become(command, above, blocked, apart)
     return pid
 
 
-def _become(command: Sequence[str], above: int, blocked: set[signal.Signals | int]) -> NoReturn:
+def _become(command: Sequence[str], above: int, blocked: set[signal.Signals | int], apart: bool) -> NoReturn:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != above:
         os._exit(128 + signal.SIGTERM)
+    if apart:
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number in _HEARD:  # what came since is for the command, not for Python in it
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
@@ -143,8 +154,7 @@ def _become(command: Sequence[str], above: int, blocked: set[signal.Signals | in
     try:
         os.execvp(command[0], list(command))
     except OSError as error:
-        print(f"attended: {command[0]}: {error.strerror}", file=sys.stderr)
-        sys.stderr.flush()
+        _tell(f"{command[0]}: {error.strerror}")
         os._exit(127)
 
 
@@ -153,7 +163,7 @@ def _pass_signals(pid: int) -> list[int]:
     told: list[int] = []
 
     def end(number: int, _: object) -> None:
-        if number != signal.SIGINT:
+        if number not in _OF_TERMINAL:
             _send(pid, signal.SIGTERM)
         if not told:
             signal.alarm(ORDERLY_SECONDS_MAX)

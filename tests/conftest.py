@@ -19,10 +19,13 @@ import pytest
 import trio
 from hypothesis import settings
 
+from time_limit import pytest_runtest_call, pytest_timeout_set_timer
 from trikubelet.embedded.processes import ProcessLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
+
+__all__ = ["pytest_runtest_call", "pytest_timeout_set_timer"]  # hooks
 
 # A timing is never asserted: a busy machine may take its time over an example.
 settings.register_profile("the same every time", derandomize=True, deadline=None)
@@ -70,17 +73,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if EXPLORED:
         terminalreporter.write_line(f"TRIKUBELET_EXPLORE={EXPLORED} draws the same examples and shuffles again")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None, object, object]:
-    """An interrupt that leaves a nursery stands in a group, which pytest takes for a failed test, and goes on."""
-    try:
-        return (yield)
-    except BaseExceptionGroup as group:
-        if group.subgroup(KeyboardInterrupt):
-            raise KeyboardInterrupt from group
-        raise
 
 
 def pytest_unconfigure() -> None:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from core.podkit import BOX, DEAD_BOX, all_running, exited, observe, pod, running, summary, unknown
+from core.podkit import BOX, DEAD_BOX, all_running, created, exited, observe, pod, running, summary, unknown
 from trikubelet.core.actions import plan
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerStatus, SandboxStatus
@@ -27,6 +27,7 @@ CASES = [
     Case("none runs: it starts", {"ephemeral": (0,)}, ONE, UP),
     Case("a second one was added: it starts", {"ephemeral": (1,)}, TWO, (*UP, running("debug1"))),
     Case("two were added: both start", {"ephemeral": (0, 1)}, TWO, UP),
+    Case("it was made and never ran: it starts", {"ephemeral": (0,)}, ONE, (*UP, created("debug1"))),
     Case("it failed: never again", {}, ONE, (*UP, exited("debug1", 42))),
     Case("it is unknown: left alone", {}, ONE, (*UP, unknown("debug1"))),
     Case(

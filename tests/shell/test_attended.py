@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,9 @@ pytestmark = [
 
 AWAY = "env -i PATH=$PATH setsid sh -c 'echo $$ >$0/pid.new; mv $0/pid.new $0/pid; exec sleep 4244' \"$0\" &"
 """A process that nothing of the caller's is left of: no environment, no session, and soon no parent."""
+
+LAST_UNTIL_GO = "--finally=sh -c 'echo >there; while ! [ -e go ]; do sleep 0.02; done; echo done'"
+"""It says when it has begun, and ends when it is let."""
 
 
 def line(place: Path, script: str, *words: str) -> list[str]:
@@ -171,7 +175,7 @@ os.getppid = getppid"""
     assert (143, "") == (done.returncode, done.stderr)
 
 
-@pytest.mark.parametrize("number", ["INT", "TERM", "HUP", "ALRM", "PIPE"])
+@pytest.mark.parametrize("number", ["INT", "QUIT", "TERM", "HUP", "ALRM", "PIPE"])
 def test_the_last_hears_signals(number: str, tmp_path: Path) -> None:
     words = line(tmp_path, "true", f"--finally=sh -c 'kill -{number} $$; echo alive'")
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
@@ -182,16 +186,71 @@ def test_the_last_hears_signals(number: str, tmp_path: Path) -> None:
 def test_the_last_goes_on_when_we_are_told_to_end_once_more(
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
-    words = line(tmp_path, "true", "--finally=sh -c 'echo there; read line; echo $line'")
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(line(tmp_path, "true", LAST_UNTIL_GO), stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    started.append(process)
+    wait_for(tmp_path / "there")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        process.send_signal(number)
+    (tmp_path / "go").touch()
+    out, _ = process.communicate(timeout=WAIT_SECONDS_MAX)
+
+    assert (0, "done\n") == (process.returncode, out)
+
+
+@pytest.mark.parametrize(("key", "echo"), [("\x03", "^C"), ("\x1c", "^\\")], ids=["interrupt", "quit"])
+def test_the_last_goes_on_whatever_is_typed_and_may_write(
+    key: str, echo: str, tmp_path: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    # The terminal is one that stops who writes to it from the background.
+    terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    script = f"trap : INT QUIT; stty tostop; {shlex.join(line(tmp_path, 'true', LAST_UNTIL_GO))}; echo code $?"
+    words = [sys.executable, "-c", terminal, "bash", "-c", script]
+    with (tmp_path / "out").open("w") as out:
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=out, text=True, cwd=tmp_path)
+    started.append(process)
+    assert process.stdin is not None
+    wait_for(tmp_path / "there")
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    for typed in range(1, 6):
+        process.stdin.write(key)
+        process.stdin.flush()
+        while (tmp_path / "out").read_text().count(echo) < typed:  # the signal has been sent before
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    (tmp_path / "go").touch()
+    process.communicate(timeout=WAIT_SECONDS_MAX)
+
+    told = (tmp_path / "out").read_text()
+    assert ["done", "code 0"] == re.findall(r"done|code \d+", told), told
+
+
+def test_an_interrupt_by_ctrl_backslash_is_one_to_end_in_good_order_too(
+    tmp_path: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    script = "trap 'echo bye; exit 6' QUIT; echo there; while :; do sleep 0.1; done"
+    words = line(tmp_path, script, "--finally=echo last")
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
     started.append(process)
     assert process.stdout is not None
     assert "there\n" == process.stdout.readline()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        process.send_signal(number)
-    out, _ = process.communicate("done\n", timeout=WAIT_SECONDS_MAX)
+    os.killpg(process.pid, signal.SIGQUIT)
+    out, _ = process.communicate(timeout=WAIT_SECONDS_MAX)
 
-    assert (0, "done\n") == (process.returncode, out)
+    assert (6, "bye\nlast\n") == (process.returncode, out)
+
+
+def test_the_last_is_run_although_nobody_reads_any_more_what_we_say(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    script = f"{AWAY} while ! [ -e $0/pid ]; do sleep 0.02; done"
+    words = line(tmp_path, script, "--grace=0.1", "--finally=echo last")
+    try:
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=write, text=True, timeout=60, check=False)
+    finally:
+        os.close(write)
+
+    assert (1, "last\n") == (done.returncode, done.stdout)
+    assert not lives(wait_for(tmp_path / "pid"))
 
 
 def test_the_last_has_a_bound_and_leaves_nothing_either(tmp_path: Path) -> None:

@@ -42,6 +42,10 @@ class Gate:
         for name, value in constants.items():
             run, found = re.subn(rf"^{name}=\d+$", f"{name}={value}", run, flags=re.MULTILINE)
             assert 1 == found
+        run, found = re.subn(
+            r"^TEMPORARY=/tmp\b", f"TEMPORARY={shlex.quote(str(place / 'tmp'))}", run, flags=re.MULTILINE
+        )
+        assert 1 == found
         self._write(".ci/run", run)
         self._write("packaging/attended.py", (TOP / "packaging" / "attended.py").read_text())
         self._write("script.sh", script)
@@ -49,8 +53,9 @@ class Gate:
         for name in ("cargo", "cc", "git", "python3"):  # of which it would install what is missing
             self._write(f"programs/{name}", "#!/bin/sh\n")
         self.words = ["bash", str(place / ".ci" / "run")]
-        self.environment = {"PATH": f"{place}/programs:{os.environ['PATH']}", "TMPDIR": str(place / "tmp")}
-        (place / "tmp").mkdir()
+        self.environment = {"PATH": f"{place}/programs:{os.environ['PATH']}", "TMPDIR": str(place / "other")}
+        for name in ("tmp", "other"):
+            (place / name).mkdir()
 
     def _write(self, name: str, text: str) -> None:
         file = self.place / name
@@ -118,6 +123,16 @@ def test_it_holds_when_every_stage_did(tmp_path: Path) -> None:
     assert 0 == done.returncode, done.stdout
     assert {"held", "holds"} == set(table(done.stdout).values())
     assert ("holds", 9) == (table(done.stdout)["all of it"], len(table(done.stdout)))
+
+
+@pytest.mark.parametrize("words", [["--list"], ["--help"], ["lint", "-x"], [""]])
+def test_a_word_is_refused_before_anything_is_run(words: list[str], tmp_path: Path) -> None:
+    gate = Gate(tmp_path, "true")
+    gate.words += words
+    done = gate.run()
+
+    assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n")), done
+    assert done.stderr.startswith(f".ci/run: it takes no words, and was given {' '.join(words)}: ")
 
 
 def test_it_stops_at_the_first_that_does_not_and_names_what_was_not_run(tmp_path: Path) -> None:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
-import tempfile
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
 import pytest
 
 from live.kit import __main__ as by_hand
 from live.kit import instance, marked
 
-if TYPE_CHECKING:
-    from pathlib import Path
+TOP = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def hierarchy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine whose only hierarchy of cgroups, and whose directory for temporary files, are made up and empty."""
+    """A machine whose only hierarchy of cgroups, and whose place for what live tests make, are made up and empty."""
     hierarchy, temporary = tmp_path / "cgroups", tmp_path / "tmp"
     hierarchy.mkdir()
     temporary.mkdir()
     monkeypatch.setattr(instance, "hierarchies", lambda: [hierarchy])
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(instance, "TEMPORARY", temporary)
     monkeypatch.setattr(instance, "BASE", temporary / "trikubelet-live")
     return hierarchy
 
@@ -63,6 +63,7 @@ def test_what_is_swept_is_told_and_is_a_failure_where_nothing_was_expected(
 def test_who_waits_for_another_ones_sweep_gives_up_and_names_him(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(instance, "TEMPORARY", tmp_path)
     monkeypatch.setattr(instance, "BASE", tmp_path / "trikubelet-live")
     monkeypatch.setattr(instance, "ALONE_SECONDS_MAX", 0.0)
     other = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
@@ -84,14 +85,14 @@ def test_what_is_marked_by_a_process_that_is_no_more_is_taken_away_and_nothing_e
     with marked.directory() as place:
         (temporary / dead_one / "deep").mkdir(parents=True)
         (temporary / dead_one / "deep/file").touch()
-        for name in (dead_one, own, "tkmade-", "tkmade-1-2", f"{dead_one}-more", "somebodys"):
+        others = {"tkmade-", "tkmade-1-2", f"{dead_one}-more", "tkmade-999999-1-extra", "tkmade-999999-1-", "somebodys"}
+        others |= {"tkmade-\u0669-1-1", "tkmade-0999999-1-1", "tkmade-tkmade-999999-1-1"}
+        for name in (dead_one, own, *others):
             (hierarchy / name / "pod").mkdir(parents=True)
 
         assert [dead_one] == marked.sweep_abandoned()
         assert [place] == list(temporary.iterdir())
-        assert {own, "tkmade-", "tkmade-1-2", f"{dead_one}-more", "somebodys"} == {
-            path.name for path in hierarchy.iterdir()
-        }
+        assert {own, *others} == {path.name for path in hierarchy.iterdir()}
     assert [] == list(temporary.iterdir())
     marked.remove_cgroups(own)
     marked.remove_cgroups(own)
@@ -105,3 +106,32 @@ def test_the_sweep_by_hand_tells_of_what_is_marked_too(
 
     assert 1 == by_hand.main(["sweep", "--expect-nothing"])
     assert f"swept {dead_one}\n" == capsys.readouterr().out
+
+
+def test_what_is_no_number_of_an_instance_is_not_swept_as_one(hierarchy: Path) -> None:
+    others = {"007", "\u0667", "200", "1234567", "-1", "notes"}
+    for name in others:
+        (instance.BASE / name).mkdir(parents=True)
+
+    assert [] == instance.sweep_abandoned()
+    assert others == {path.name for path in instance.BASE.iterdir()}
+
+
+def test_the_place_is_the_machines_wherever_somebody_has_his_temporary_files(tmp_path: Path) -> None:
+    """As the numbers are, by which two runs share bridges and cgroups, and the sweep of one would end the other."""
+    program = (
+        "from live.kit import instance, marked\nwith marked.directory() as made: print(instance.BASE, made.parent)"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(["tests", *sys.path])}
+    words = [sys.executable, "-c", program]
+    told = subprocess.run(words, cwd=TOP, env=environment, capture_output=True, text=True, timeout=60, check=True)
+
+    assert f"{instance.BASE} {instance.TEMPORARY}\n" == told.stdout
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_the_gate_looks_where_the_live_tests_make_what_they_make() -> None:
+    places = re.findall(r"^TEMPORARY=(.*?)(?: +#.*)?$", (TOP / ".ci/run").read_text(), re.MULTILINE)
+
+    assert [str(instance.TEMPORARY)] == places
+    assert instance.BASE == instance.TEMPORARY / "trikubelet-live"

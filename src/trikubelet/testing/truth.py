@@ -94,8 +94,9 @@ def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
         if problem:
             return f"container {name}/{container.name} {problem}"
     for ephemeral in pod.spec.ephemeral_containers:  # it may have ended, for nobody starts it again
-        if newest(world, uid, ephemeral.name) is None and not ambiguous:
-            return f"ephemeral container {name}/{ephemeral.name} was never made"
+        there = newest(world, uid, ephemeral.name)
+        if (there is None or there.state is ContainerState.CREATED) and not ambiguous:
+            return f"ephemeral container {name}/{ephemeral.name} was never started"
     return None
 
 

@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import signal
-import tempfile
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,7 +28,10 @@ from . import network, places
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BASE = Path(tempfile.gettempdir()) / "trikubelet-live"
+TEMPORARY = Path("/tmp")
+"""Of the machine, as are the numbers and what goes by them: two runs that had theirs below two TMPDIRs would claim the
+same number, each end the other's processes, and see nothing of what the other left. `.ci/run` has it, too."""
+BASE = TEMPORARY / "trikubelet-live"
 NUMBERS = range(200)
 
 # Directories that get a tmpfs of the instance's own: shim sockets and runc's state, the network plugins' results, the
@@ -99,8 +101,7 @@ def claim() -> Instance:
 def sweep_abandoned() -> list[Instance]:
     """Gives back every instance whose test run is no more, and returns them."""
     with _alone():
-        abandoned = [Instance(int(path.name)) for path in BASE.glob("*") if path.name.isdigit()]
-        abandoned = [instance for instance in abandoned if not _is_owned(instance)]
+        abandoned = [instance for instance in _claimed() if not _is_owned(instance)]
         for instance in abandoned:
             _give_back(instance)
         return abandoned
@@ -278,7 +279,12 @@ def _default_cgroups() -> list[Path]:
 
 
 def _others(instance: Instance) -> bool:
-    return any(path.name.isdigit() and path != instance.directory for path in BASE.glob("*"))
+    return any(other != instance for other in _claimed())
+
+
+def _claimed() -> list[Instance]:
+    """Of every number that has a directory. What else stands beside these is not of our making."""
+    return [instance for instance in map(Instance, NUMBERS) if instance.directory.exists()]
 
 
 def _is_owned(instance: Instance) -> bool:

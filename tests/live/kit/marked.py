@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
-import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MARK = "tkmade-"
+_NAME = re.compile(rf"{MARK}(?P<pid>[1-9][0-9]*)-(?P<started>[0-9]+)-[1-9][0-9]*")
+"""As `name` makes it: whatever else begins with the mark is somebody else's."""
 
 _numbers = itertools.count(1)
 
@@ -37,7 +39,7 @@ def name(maker: int | None = None) -> str:
 def directory() -> Iterator[Path]:
     """One with a short name (a Unix socket's path may not be long), that its owner alone may enter. At the end it goes
     with all that is mounted below it."""
-    made = Path(tempfile.gettempdir()) / name()
+    made = instance.TEMPORARY / name()
     made.mkdir(mode=0o700)
     try:
         yield made
@@ -62,20 +64,18 @@ def remove_cgroups(marked: str) -> None:
 
 def sweep_abandoned() -> list[str]:
     """Takes away all that carries the mark of a process that is no more; the names."""
-    found = {path.name for path in Path(tempfile.gettempdir()).glob(f"{MARK}*")}
+    found = {path.name for path in instance.TEMPORARY.glob(f"{MARK}*")}
     found |= {path.name for hierarchy in instance.hierarchies() for path in hierarchy.glob(f"{MARK}*")}
     abandoned = sorted(filter(_is_abandoned, found))
     for one in abandoned:
         remove_cgroups(one)
-        _remove_directory(Path(tempfile.gettempdir()) / one)
+        _remove_directory(instance.TEMPORARY / one)
     return abandoned
 
 
 def _is_abandoned(marked: str) -> bool:
-    match marked.removeprefix(MARK).split("-"):
-        case [pid, started, _] if pid.isdigit() and started.isdigit():
-            return instance.started(int(pid)) != started
-    return False  # the name is not of our making
+    made = _NAME.fullmatch(marked)
+    return made is not None and instance.started(int(made["pid"])) != made["started"]
 
 
 def _cgroups(marked: str) -> list[Path]:

@@ -74,9 +74,7 @@ def _why_kill(container: Container, status: ContainerStatus, verdicts: Verdicts)
 
 
 def plan_ephemeral(pod: Pod, observed: PodObservation) -> tuple[int, ...]:
-    """Ephemeral containers are started once and never again."""
-    return tuple(
-        index
-        for index, container in enumerate(pod.spec.ephemeral_containers)
-        if observed.latest(container.name) is None
-    )
+    """Ephemeral containers are started once and never again. One that was made and never ran, for the agent was killed
+    before the runtime had started it, is still to have its one start: somebody waits for it (upstream leaves it)."""
+    latest = (observed.latest(container.name) for container in pod.spec.ephemeral_containers)
+    return tuple(index for index, one in enumerate(latest) if one is None or one.state is ContainerState.CREATED)
