@@ -105,10 +105,11 @@ class PlegPods:
             self.put(uid, after)
             if pod.overtook or after.inspection is not None:
                 pending.add(uid)
-        for uid in due:
-            if uid not in self._pods:
-                self.put(uid, DUE)
-                pending.add(uid)
+        # Those that were idle: thousands on the first look, so not by ``put`` (docs/decisions/0012).
+        idle = [uid for uid in due if uid not in self._pods]
+        self._pods.update(dict.fromkeys(idle, DUE))
+        self._due.update(dict.fromkeys(idle))
+        pending.update(idle)
         return pending
 
     # ---- inspections ----
