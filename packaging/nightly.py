@@ -3,11 +3,11 @@
     python packaging/nightly.py [--only STAGE[,STAGE]] [--list] [--seeds 2000] [--fuzz-seconds 300] [--limit live=200] …
 
 A stage is a command with the longest it may take. It goes on after one that failed. Each leaves its log in
-``build/nightly/<stage>.log``, and after each the summary is written anew, as ``build/nightly.json`` and
-``build/nightly.txt``: what held and what did not, seconds, how many tests passed, failed and were skipped, the names of
-those that failed, seeds, and of what and on what it was run. Nothing is run twice until it holds, so that ``reruns`` is
-always 0. The exit code is 1 unless every stage held. Who ends it (Ctrl-C, SIGTERM, SIGHUP) ends the stage, whose result
-and the summary are written before it ends itself.
+``build/nightly/<stage>.log``, where those of the run before are removed first. Before and after each the summary
+(`nightly_summary.py`) is written anew, as ``build/nightly.json`` and ``build/nightly.txt``, so that also who kills this
+process finds what had been drawn for the stage that ran. Nothing is run twice until it holds, so that ``reruns`` is
+always 0. The exit code is 1 unless every stage held that was chosen. Who ends it (Ctrl-C, SIGTERM, SIGHUP, a terminal
+that hangs up) ends the stage, whose result and the summary are written before it ends itself.
 
 Where a test draws examples, shuffles or an order, the number they come from is drawn here, handed on, and written down:
 `Stage.seeds`, and in the command, which draws the same again. Left to chance is which process runs which of the tests
@@ -30,13 +30,13 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
-from counted_tests import Counts, count
+from counted_tests import count
+from nightly_summary import FAILED, HELD, INTERRUPTED, LATE, Result, Stage, summarize, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,61 +51,57 @@ END_SECONDS_MAX = 90.0
 """For a stage that was told to end: attended.py gives it a part of this, and kills what is left in the rest."""
 LOOK_SECONDS = 0.2
 """So often it is looked whether a signal came while a stage runs."""
-FAILED_TOLD_MAX = 50
-"""Of a stage, in the table; all are in the JSON."""
+FUZZED = "http_fuzz.json"
+"""What the fuzzing leaves beside the logs."""
 
 NOT_INSTALLED = "not installed"
-HELD, FAILED, LATE, INTERRUPTED = "held", "failed", "ended at its limit", "interrupted"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What is run: words for a process in the checkout, and what is set beside its environment."""
-
-    name: str
-    command: tuple[str, ...]
-    minutes_max: float
-    environment: Mapping[str, str] = field(default_factory=dict)
-    seeds: Mapping[str, int] = field(default_factory=dict)
-    """What was drawn for it."""
-
-    @property
-    def line(self) -> str:
-        """For a shell: what is set, and the command."""
-        return shlex.join([*(f"{name}={value}" for name, value in self.environment.items()), *self.command])
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of a stage."""
-
-    stage: Stage
-    outcome: str
-    exit_code: int
-    seconds: float
-    counts: Counts
 
 
 class Interruption:
     """Which signals told this process to end, from entering to leaving. They are noted and raise nothing, so that what
-    was begun is done; whoever goes from one step to the next looks. One that is ignored (by nohup) stays so."""
+    was begun is done; whoever goes from one step to the next looks. One that is ignored (by nohup) stays so.
+
+    A terminal that hangs up tells the leader of its session alone. A shell hands that on; where make is the leader, it
+    waits for us and does not. So that is looked at, too, by who is in the foreground and would be told by a shell."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self._before: dict[int, Any] = {}
+        self._terminal: int | None = None
+        self._in_foreground = False
 
     def __enter__(self) -> Interruption:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._note)
+        if signal.SIGHUP in self._before:
+            with suppress(OSError):  # there is none
+                self._terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._leave_terminal()
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.numbers.append(number)
+
+    def told(self) -> bool:
+        """Whether one has come, or the terminal has hung up."""
+        if self._terminal is not None:
+            try:
+                self._in_foreground = os.tcgetpgrp(self._terminal) == os.getpgrp()
+            except OSError:  # it has hung up
+                self._leave_terminal()
+                if self._in_foreground:
+                    self.numbers.append(signal.SIGHUP)
+        return bool(self.numbers)
+
+    def _leave_terminal(self) -> None:
+        if self._terminal is not None:
+            os.close(self._terminal)
+            self._terminal = None
 
     @property
     def of_terminal(self) -> bool:
@@ -121,7 +117,7 @@ def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
     chance = {"TRIKUBELET_EXPLORE": str(order), "PYTHONHASHSEED": str(order)}
     drawn = {"PROPTEST_RNG_SEED": str(examples)}
     fuzz = [f"SECONDS={words.fuzz_seconds}", f"EXAMPLES={words.examples}", f"CONVERSATIONS={words.conversations}"]
-    fuzz += [f"FUZZ=--seed={conversations} --results=build/nightly/http_fuzz.json"]
+    fuzz += [f"FUZZ=--seed={conversations} --results=build/nightly/{FUZZED}"]
     stages = [
         Stage("lint", ("make", "lint"), 20),
         Stage("order", ("make", "test", f"PYTEST={shuffled}"), 30, chance, {"order": order}),
@@ -152,42 +148,66 @@ def _limited(stage: Stage, limits: Mapping[str, float]) -> Stage:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; the exit code."""
     words = _parse(arguments)
-    stages = plan(words, SystemRandom())
-    known = [stage.name for stage in stages]
+    planned = plan(words, SystemRandom())
+    known = [stage.name for stage in planned]
     if unknown := sorted({*words.only, *words.limit} - set(known)):
         sys.exit(f"nightly: there is no stage {', '.join(unknown)}: name some of {', '.join(known)}")
-    stages = [stage for stage in stages if not words.only or stage.name in words.only]
+    stages = [stage for stage in planned if not words.only or stage.name in words.only]
     if words.list:
         for stage in stages:
             print(f"{stage.name:10} {stage.minutes_max:4.0f} min  {stage.line}")
         return 0
     with Interruption() as interruption:
-        return run_all(stages, interruption)
+        _forget(planned)
+        line = shlex.join(["python", "packaging/nightly.py", *(sys.argv[1:] if arguments is None else arguments)])
+        not_chosen = [stage.name for stage in planned if stage not in stages]
+        return run_all(stages, {"command": line, "not_chosen": not_chosen}, interruption)
 
 
-def run_all(stages: Sequence[Stage], interruption: Interruption) -> int:
-    """Run one after another until a signal comes, and keep the summary; the exit code."""
-    LOGS.mkdir(parents=True, exist_ok=True)
+def run_all(stages: Sequence[Stage], asked: Mapping[str, Any], interruption: Interruption) -> int:
+    """Run one after another until a signal comes, and keep the summary, which begins with ``asked``; the exit code."""
     began, date = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     about: dict[str, Any] = {"commit": _commit(), "date": date, "cores": os.cpu_count(), "versions": versions()}
+    about = {**asked, **about}
     results: list[Result] = []
-    summary = _keep(about, began, stages, results)  # not that of the run before, whatever becomes of this one
+    _keep(about, began, stages, results)  # not that of the run before, whatever becomes of this one
     for stage in stages:
-        if interruption.numbers:
+        if not interruption.told():
+            _keep(about, began, stages, results, stage)
+        if interruption.told():
             break
-        print(f"nightly: {stage.name}: {stage.line}", flush=True)
+        _say(f"nightly: {stage.name}: {stage.line}")
         results.append(run(stage, interruption))
         if NOT_INSTALLED in about["versions"].values():  # stages install what they need
             about["versions"] = versions()
-        summary = _keep(about, began, stages, results)
-        print(f"nightly: {stage.name}: {results[-1].outcome} after {results[-1].seconds:.0f} s", flush=True)
-    print(f"\n{table(summary)}", end="")
+        _keep(about, began, stages, results)
+        _say(f"nightly: {stage.name}: {results[-1].outcome} after {results[-1].seconds:.0f} s")
+    summary = _keep(about, began, stages, results)
+    _say(f"\n{table(summary)}")
     return 0 if summary["held"] else 1
 
 
-def _keep(about: Mapping[str, Any], began: float, stages: Sequence[Stage], results: Sequence[Result]) -> dict[str, Any]:
+def _forget(planned: Sequence[Stage]) -> None:
+    """What the run before left, of these stages: beside the summary of this one it would be taken for its own."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for name in (FUZZED, *(f"{stage.name}.{kind}" for stage in planned for kind in ("log", "xml"))):
+        (LOGS / name).unlink(missing_ok=True)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # nobody reads it any more: a terminal that has hung up, or the end of a pipe
+        print(text, flush=True)
+
+
+def _keep(
+    about: Mapping[str, Any],
+    began: float,
+    stages: Sequence[Stage],
+    results: Sequence[Result],
+    begun: Stage | None = None,
+) -> dict[str, Any]:
     """Write the summary of what has been run until now."""
-    summary = summarize({**about, "seconds": round(time.monotonic() - began)}, stages, results)
+    summary = summarize({**about, "seconds": round(time.monotonic() - began)}, stages, results, begun)
     _write(BUILD / "nightly.json", json.dumps(summary, indent=1) + "\n")
     _write(BUILD / "nightly.txt", table(summary))
     return summary
@@ -236,7 +256,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def run(stage: Stage, interruption: Interruption) -> Result:
     """Run a stage to its end, to its limit, or until a signal comes."""
     log, report = LOGS / f"{stage.name}.log", LOGS / f"{stage.name}.xml"
-    report.unlink(missing_ok=True)
     options = f"{os.environ.get('PYTEST_ADDOPTS', '')} --junitxml={shlex.quote(str(report))}"
     environment = {**os.environ, "PYTEST_ADDOPTS": options.strip(), **stage.environment}
     began = time.monotonic()
@@ -246,13 +265,13 @@ def run(stage: Stage, interruption: Interruption) -> Result:
             command, cwd=TOP, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
         outcome = _outcome(process, began + stage.minutes_max * 60, interruption)
-    read = (path.read_text("utf-8", "replace") if path.exists() else "" for path in (log, report))
-    return Result(stage, outcome, process.wait(), time.monotonic() - began, count(*read))
+    said, reported = (path.read_text("utf-8", "replace") if path.exists() else "" for path in (log, report))
+    return Result(stage, outcome, process.wait(), time.monotonic() - began, count(said, reported, TOP))
 
 
 def _outcome(process: subprocess.Popen[bytes], deadline: float, interruption: Interruption) -> str:
     """Of a stage; it has ended then."""
-    while process.poll() is None and time.monotonic() < deadline and not interruption.numbers:
+    while process.poll() is None and time.monotonic() < deadline and not interruption.told():
         with suppress(subprocess.TimeoutExpired):
             process.wait(LOOK_SECONDS)
     code = process.poll()
@@ -319,54 +338,6 @@ def _commit() -> str:
         return git("rev-parse", "HEAD") + (" and changes" if git("status", "--porcelain") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-
-
-# ---- the summary ---------------------------------------------------------------------------------------------------
-
-
-def summarize(about: Mapping[str, Any], stages: Sequence[Stage], results: Sequence[Result]) -> dict[str, Any]:
-    """What is written as JSON: ``about`` and every stage, those that were not run, too."""
-    rows: list[dict[str, Any]] = []
-    for result in results:
-        stage = result.stage
-        row = {"stage": stage.name, "outcome": result.outcome, "exit_code": result.exit_code}
-        row |= {"seconds": round(result.seconds), **asdict(result.counts), "reruns": 0, "seeds": dict(stage.seeds)}
-        row |= {"command": stage.line, "log": f"build/nightly/{stage.name}.log"}
-        rows.append(row)
-    left = [stage.name for stage in stages[len(results) :]]
-    held = not left and all(result.outcome == HELD for result in results)
-    return {"held": held, **about, "stages": rows, "not_run": left}
-
-
-def table(summary: Mapping[str, Any]) -> str:
-    """The summary as it is read."""
-    lines = [
-        f"nightly of {summary['commit']}",
-        f"{summary['date']}, {summary['cores']} cores, {summary['seconds']} s in all",
-        "",
-    ]
-    columns = ("stage", "seconds", "passed", "failed", "skipped", "outcome")
-    lines.append("{:<10} {:>8} {:>8} {:>7} {:>8}  {}".format(*columns))
-    for row in summary["stages"]:
-        counts = ["-" if row[name] is None else row[name] for name in ("passed", "failed", "skipped")]
-        cells = (row["stage"], row["seconds"], *counts, row["outcome"])
-        lines.append("{:<10} {:>8} {:>8} {:>7} {:>8}  {}".format(*cells))
-    lines += [f"{name:<10} not run" for name in summary["not_run"]]
-    lines += [
-        "",
-        "held" if summary["held"] else "NOT HELD",
-        "Nothing was run twice: no stage reruns a test that failed.",
-    ]
-    for row in summary["stages"]:
-        names = row["failed_names"]
-        more = [f"  … and {len(names) - FAILED_TOLD_MAX} more"] if len(names) > FAILED_TOLD_MAX else []
-        if row["outcome"] != HELD:
-            lines += ["", f"{row['stage']}: {row['outcome']}, exit code {row['exit_code']}, {row['log']}"]
-            lines += [*(f"  {name}" for name in names[:FAILED_TOLD_MAX]), *more]
-    seeds = [f"  {row['stage']}: {name} {seed}" for row in summary["stages"] for name, seed in row["seeds"].items()]
-    lines += ["", "seeds", *seeds] if seeds else []
-    lines += ["", "versions", *(f"  {name}: {version}" for name, version in summary["versions"].items())]
-    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

@@ -6,16 +6,15 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import time
+from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from shell.nightlykit import TOP, counted_tests, nightly
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites name="pytest tests"><testsuite name="pytest" errors="2" failures="1" skipped="1" tests="6">
@@ -52,27 +51,87 @@ seed 6 (member) did not hold: pod p1-1 is stopped as COMPLETED and has not ended
 """
 
 
+Counts = counted_tests.Counts
+
+
 def stages(*words: str) -> dict[str, Any]:
     return {stage.name: stage for stage in nightly.plan(nightly._parse(words), SystemRandom())}
 
 
 def test_a_test_that_failed_twice_is_one_and_so_is_one_that_could_not_begin() -> None:
     failed = ("shell.test_a::test_two[x]", "shell.test_b::test_four", "tests.shell.test_c")
-    assert nightly.Counts(1, 3, 1, failed) == counted_tests.read_junit(REPORT)
+    assert Counts(1, 3, 1, failed) == counted_tests.read_junit(REPORT, Path("nowhere"))
 
 
 @pytest.mark.parametrize("report", ["", REPORT[:-60]])
 def test_a_report_that_was_never_ended_counts_nothing(report: str) -> None:
-    assert nightly.Counts() == nightly.count("collected 4000 items\n", report)
+    assert Counts() == nightly.count("collected 4000 items\n", report, TOP)
+
+
+FAILING = """
+import pytest
+
+@pytest.fixture
+def broken():
+    raise OSError
+
+@pytest.mark.parametrize("word", ["a.b", "c::d/e.py"])
+def test_word(word):
+    assert not word
+
+class TestAll:
+    class TestDeep:
+        def test_in_a_class(self):
+            assert False
+
+def test_of_a_fixture(broken):
+    pass
+
+def test_that_holds():
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_by_the_names_of_those_that_failed_pytest_runs_them_again(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "core"
+    folder.mkdir(parents=True)
+    (folder / "test_zz_order.py").write_text(FAILING)
+    (folder / "test_unreadable.py").write_text("def:")
+
+    def run(*words: str) -> Any:
+        pytest_words = [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--junitxml=report",
+            "--rootdir=.",
+            "--continue-on-collection-errors",
+        ]
+        words = (sys.executable, "-m", "pytest", *pytest_words, *words)
+        subprocess.run(words, cwd=tmp_path, stdout=subprocess.DEVNULL, timeout=60, check=False)
+        return counted_tests.read_junit((tmp_path / "report").read_text(), tmp_path)
+
+    first = run()
+    assert (1, 5) == (first.passed, first.failed)
+    assert {
+        "tests/core/test_unreadable.py",
+        "tests/core/test_zz_order.py::test_of_a_fixture",
+        "tests/core/test_zz_order.py::test_word[a.b]",
+        "tests/core/test_zz_order.py::test_word[c::d/e.py]",
+        "tests/core/test_zz_order.py::TestAll::TestDeep::test_in_a_class",
+    } == set(first.failed_names)
+    again = run(*first.failed_names)
+    assert (0, set(first.failed_names)) == (again.passed, set(again.failed_names))
 
 
 def test_cargo_and_the_simulation_tell_by_their_logs() -> None:
-    assert nightly.Counts(3, 1, 1, ("mutator::finds",)) == nightly.count(CARGO, "")
-    assert nightly.Counts(5, 1, 0, ("seed 6 (member)",)) == nightly.count(SIMULATION, "")
+    assert Counts(3, 1, 1, ("mutator::finds",)) == nightly.count(CARGO, "", TOP)
+    assert Counts(5, 1, 0, ("seed 6 (member)",)) == nightly.count(SIMULATION, "", TOP)
 
 
 def test_a_stage_that_runs_tests_of_two_kinds_has_the_sum() -> None:
-    counts = nightly.count(CARGO, REPORT)
+    counts = nightly.count(CARGO, REPORT, TOP)
 
     assert (4, 4, 2) == (counts.passed, counts.failed, counts.skipped)
     assert "mutator::finds" in counts.failed_names
@@ -85,6 +144,8 @@ ABOUT: dict[str, Any] = {
     "cores": 2,
     "seconds": 70,
     "versions": {"python": "3.11.7", "containerd 2": "2.2.9"},
+    "command": "python packaging/nightly.py --seeds=9",
+    "not_chosen": [],
 }
 
 
@@ -94,8 +155,8 @@ def result(name: str, outcome: str, counts: Any, code: int = 0, **seeds: int) ->
 
 def test_the_summary_names_what_failed_and_what_was_not_run_and_is_json() -> None:
     results = [
-        result("lint", nightly.HELD, nightly.Counts()),
-        result("order", nightly.FAILED, nightly.Counts(1, 2, 3, ("a::b", "c::d")), 2, order=77),
+        result("lint", nightly.HELD, Counts()),
+        result("order", nightly.FAILED, Counts(1, 2, 3, ("a::b", "c::d")), 2, order=77),
     ]
     planned = [one.stage for one in results] + [nightly.Stage("live", ("make", "live"), 9)]
     summary = json.loads(json.dumps(nightly.summarize(ABOUT, planned, results)))
@@ -117,27 +178,57 @@ def test_the_summary_names_what_failed_and_what_was_not_run_and_is_json() -> Non
     }
     assert expected == summary["stages"][1]
     lines = [re.sub(" +", " ", line) for line in nightly.table(summary).splitlines()]
-    assert lines[3:7] == [
+    assert "python packaging/nightly.py --seeds=9" == lines[2]
+    assert lines[4:8] == [
         "stage seconds passed failed skipped outcome",
         "lint 12 - - - held",
         "order 12 1 2 3 failed",
         "live not run",
     ]
     assert "NOT HELD" in lines
-    assert {" a::b", " c::d", " order: order 77", " python: 3.11.7"} <= set(lines)
+    assert {" a::b", " c::d", " order: order 77", " order: make 'a b'", " python: 3.11.7"} <= set(lines)
+    assert lines.index("commands") < lines.index(" order: make 'a b'")
 
 
 def test_it_held_when_every_stage_did() -> None:
-    results = [result("lint", nightly.HELD, nightly.Counts())]
+    results = [result("lint", nightly.HELD, Counts())]
     summary = nightly.summarize(ABOUT, [one.stage for one in results], results)
 
-    assert summary["held"]
+    assert (True, True) == (summary["held"], summary["whole"])
     assert "held" in nightly.table(summary).splitlines()
+    assert "chosen" not in nightly.table(summary)
+
+
+@pytest.mark.parametrize(("held", "verdict"), [(True, "held"), (False, "NOT HELD")])
+def test_a_part_of_the_night_cannot_be_taken_for_the_whole(held: bool, verdict: str) -> None:
+    results = [result("otel", nightly.HELD if held else nightly.FAILED, Counts())]
+    about = ABOUT | {"not_chosen": ["lint", "live"], "command": "python packaging/nightly.py --only otel"}
+    summary = nightly.summarize(about, [one.stage for one in results], results)
+
+    assert (held, False, ["lint", "live"]) == (summary["held"], summary["whole"], summary["not_chosen"])
+    lines = nightly.table(summary).splitlines()
+    assert "PART OF THE NIGHT: otel; not chosen: lint, live" == lines[1]
+    assert f"{verdict}, of a part of the night" in lines
+    assert verdict not in lines
+    assert {"lint       not chosen", "live       not chosen"} <= set(lines)
+    assert "python packaging/nightly.py --only otel" in lines
+
+
+def test_of_a_stage_that_runs_the_seeds_and_the_command_are_told() -> None:
+    stage = nightly.Stage("order", ("make", "test"), 5, seeds={"order": 77})
+    summary = nightly.summarize(ABOUT, [stage, nightly.Stage("live", ("make", "live"), 9)], [], stage)
+
+    row = summary["stages"][0]
+    assert ("begun, no result", None, None) == (row["outcome"], row["exit_code"], row["seconds"])
+    assert ({"order": 77}, "make test", ["live"]) == (row["seeds"], row["command"], summary["not_run"])
+    lines = [re.sub(" +", " ", line) for line in nightly.table(summary).splitlines()]
+    assert {"order - - - - begun, no result", "order: begun, no result, build/nightly/order.log"} <= set(lines)
+    assert {"NOT HELD", " order: order 77", " order: make test"} <= set(lines)
 
 
 def test_of_a_thousand_failed_tests_the_table_has_some_and_the_json_all() -> None:
     names = tuple(f"a::{number}" for number in range(1000))
-    results = [result("order", nightly.FAILED, nightly.Counts(0, 1000, 0, names), 1)]
+    results = [result("order", nightly.FAILED, Counts(0, 1000, 0, names), 1)]
     summary = nightly.summarize(ABOUT, [], results)
 
     assert 1000 == len(summary["stages"][0]["failed_names"])
@@ -224,7 +315,7 @@ def test_a_stage_ends_as_its_command_does_or_at_its_limit(
         nightly.Stage("some", ("sh", "-c", f"echo >{tmp_path}/begun; {script}"), minutes), nightly.Interruption()
     )
 
-    assert (outcome, code, nightly.Counts()) == (done.outcome, done.exit_code, done.counts)
+    assert (outcome, code, Counts()) == (done.outcome, done.exit_code, done.counts)
 
 
 def test_what_was_run_on_is_all_known_or_said_not_to_be() -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shell.nightlykit import nightly
+from shell.nightlykit import TOP, nightly
 from shell.test_nightly import REPORT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
+
+WAIT_SECONDS_MAX = 60.0
 
 
 def kept(place: Path) -> dict[str, Any]:
@@ -38,6 +44,70 @@ def runs(monkeypatch: pytest.MonkeyPatch, *scripts: str) -> None:
     named = zip(("one", "two"), scripts, strict=False)
     planned = [nightly.Stage(name, ("sh", "-c", script), 5) for name, script in named]
     monkeypatch.setattr(nightly, "plan", lambda _, __: planned)
+
+
+ALONE = """
+import os, sys
+from pathlib import Path
+
+sys.path.insert(0, {packaging!r})
+import nightly
+
+place = Path({place!r})
+nightly.BUILD, nightly.LOGS = place / "build", place / "build" / "nightly"
+script = f"cd {{place}}; echo $$ >pid.new; mv pid.new pid; while ! [ -e go ]; do sleep 0.02; done"
+stages = [("one", script), ("two", "exit 0")]
+nightly.plan = lambda _, __: [nightly.Stage(name, ("sh", "-c", it), 5, seeds=dict(order=7)) for name, it in stages]
+looks = []
+
+def told(interruption, told=nightly.Interruption.told):
+    answer = told(interruption)
+    if (place / "pid").exists():
+        (place / "looked").touch()
+    if (place / "looked").exists() and interruption._terminal is None:
+        (place / "hung-up").touch()
+    return answer
+
+nightly.Interruption.told = told
+code = nightly.main([])
+(place / "done").write_text(str(code))
+"""
+"""A run in a process of its own. Its first stage ends when it is let."""
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts what runs `ALONE`, which is the file ``program.py``."""
+    made: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: Any) -> subprocess.Popen[bytes]:
+        (tmp_path / "program.py").write_text(ALONE.format(packaging=str(TOP / "packaging"), place=str(tmp_path)))
+        (tmp_path / "build").mkdir()
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        made.append(process := subprocess.Popen(words, stdin=pipe, stdout=nowhere, start_new_session=True))
+        return process
+
+    yield start
+    for process in made:
+        process.kill()
+        process.communicate()
+    if (tmp_path / "pid").exists():
+        (tmp_path / "go").touch()  # for whoever should have ended and has not
+
+
+def wait_for(file: Path) -> str:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not file.exists():
+        assert time.monotonic() < deadline, f"there is no {file}"
+        time.sleep(0.02)
+    return file.read_text().strip()
+
+
+def lives(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def outcomes(summary: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
@@ -81,8 +151,10 @@ def test_a_stage_that_fails_does_not_keep_the_next_from_being_run_and_is_counted
         ("_write", 1, {}),
         ("run", 1, {"one": "held"}),
         ("count", 1, {"one": "held"}),
-        ("_write", 3, {"one": "held"}),
-        ("summarize", 2, {"one": "held"}),
+        ("_write", 3, {}),
+        ("_write", 5, {"one": "held"}),
+        ("summarize", 2, {}),
+        ("summarize", 3, {"one": "held"}),
     ],
 )
 def test_sigterm_between_two_stages_lets_what_has_begun_be_written_and_begins_no_other(
@@ -133,4 +205,73 @@ def test_what_the_run_before_left_is_not_taken_for_this_one(place: Path, monkeyp
 
     assert 0 == nightly.main([])
     seen = json.loads((place / "nightly" / "seen").read_text())
-    assert (False, ["one"]) == (seen["held"], seen["not_run"])
+    assert (False, {"one": "begun, no result"}, []) == (seen["held"], *outcomes(seen))
+
+
+@pytest.mark.slow
+def test_the_logs_of_the_run_before_do_not_stand_beside_the_summary_of_this_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = place / "nightly"
+    logs.mkdir()
+    for name in ("one.log", "one.xml", "two.log", "two.xml", "http_fuzz.json", "my notes.log"):
+        (logs / name).write_text("of another day")
+    runs(monkeypatch, f"ls {logs}", "exit 0")
+
+    assert 0 == nightly.main(["--only=one"])
+    assert "my notes.log\none.log\n" == (logs / "one.log").read_text()
+    assert ["my notes.log", "one.log"] == sorted(path.name for path in logs.iterdir())
+
+
+@pytest.mark.slow
+def test_what_was_asked_for_is_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs(monkeypatch, "exit 0", "exit 0")
+
+    assert 0 == nightly.main(["--only=two", "--limit", "two=4"])
+    summary = kept(place)
+    assert (True, False, ["one"]) == (summary["held"], summary["whole"], summary["not_chosen"])
+    assert "python packaging/nightly.py --only=two --limit two=4" == summary["command"]
+
+
+@pytest.mark.slow
+def test_of_a_run_that_is_killed_the_summary_names_the_stage_and_what_was_drawn_for_it(
+    tmp_path: Path, alone: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    process = alone(sys.executable, tmp_path / "program.py")
+    pid = wait_for(tmp_path / "pid")
+    process.kill()
+    process.wait()
+
+    summary = kept(tmp_path / "build")
+    assert ({"one": "begun, no result"}, ["two"]) == outcomes(summary)
+    assert ({"order": 7}, ["sh", "-c"]) == (summary["stages"][0]["seeds"], summary["stages"][0]["command"].split()[:2])
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while lives(pid):  # its attendant, who has lost his parent, ends it
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="it is known there which process a terminal tells")
+@pytest.mark.parametrize("where", ["foreground", "background"])
+def test_a_terminal_that_hangs_up_ends_who_is_in_its_foreground_though_nobody_hands_that_on(
+    where: str, tmp_path: Path, alone: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    # Only the leader of the session is told by the kernel; this one waits for its child, as make does.
+    program = f"{shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / 'program.py'))}"
+    leader = {
+        "foreground": f"trap : HUP; {program}; exit",
+        "background": f"set -m; trap : HUP; {program} & wait; wait",
+    }[where]
+    terminal = alone(sys.executable, "-c", "import pty, sys; pty.spawn(sys.argv[1:])", "bash", "-c", leader)
+    pid = wait_for(tmp_path / "pid")
+    wait_for(tmp_path / "looked")
+    terminal.kill()
+    if where == "background":
+        wait_for(tmp_path / "hung-up")
+        (tmp_path / "go").touch()
+    wait_for(tmp_path / "done")
+
+    expected = {"foreground": ({"one": "interrupted"}, ["two"]), "background": ({"one": "held", "two": "held"}, [])}
+    assert expected[where] == outcomes(kept(tmp_path / "build"))
+    assert not lives(pid)
