@@ -127,12 +127,16 @@ async def test_a_pods_users_are_kept_until_they_are_forgotten_or_its_directory_i
         files.note(uid, Note.USER_IDS, b"")
         files.note(uid, Note.USER_IDS, uid.encode())
     assert [b"u", b"v"] == [files.noted(uid, Note.USER_IDS) for uid in ("u", "v")]
+    assert {"u": b"u", "v": b"v"} == files.noted_of_all(Note.USER_IDS)
 
+    files.note("u", Note.USER_IDS, b"")
+    assert {"v": b"v"} == files.noted_of_all(Note.USER_IDS)
     files.forget_note("u", Note.USER_IDS)
     files.forget_note("u", Note.USER_IDS)
     await files.remove_pod("v")
 
     assert [b"", b""] == [files.noted(uid, Note.USER_IDS) for uid in ("u", "v")]
+    assert {} == files.noted_of_all(Note.USER_IDS)
 
 
 def test_a_note_is_read_whole_or_refused(subject: Subject) -> None:

@@ -45,8 +45,10 @@ from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.startups import Startups
 from trikubelet.pods.stop import Stopper
 from trikubelet.pods.sync_loop import SyncLoop
+from trikubelet.pods.termination_messages import TerminationMessages
 from trikubelet.pods.traced import TracedAttempts, TracedPuller
 from trikubelet.pods.user_ids import UserIds
+from trikubelet.pods.waiting_reasons import WaitingReasons
 from trikubelet.pods.wishes import RestartWishes
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes.node import NodeProbes
@@ -163,13 +165,11 @@ def join(
     pleg = Pleg(outside.runtime, cache, wakes, leftovers, bounds, spans, events)
     this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
     runtime_state = RuntimeState(outside.runtime, events, this_node, bounds)
-    notes = FactFinder(
-        outside.clock, outside.files, facts.host_ips, lambda: runtime_state.name, runtime_state.reads_only_below
-    )
+    reasons = WaitingReasons()
     objects = NodeObjects(ManifestObjects(sources))
     outside.volumes.draw_on(objects)
     references = References(objects, outside.volumes)
-    user_ids = UserIds(outside.files, facts.user_ids, runtime_state.maps_users)
+    user_ids = UserIds(outside.files, facts.user_ids, runtime_state)
     configs = Configs(
         outside.files,
         facts,
@@ -177,8 +177,8 @@ def join(
         references,
         user_ids,
         events,
-        runtime_state.reads_only_below,
-        outside.volumes.groups,
+        runtime_state,
+        outside.volumes,
     )
     probes = NodeProbes(
         runtime=outside.runtime,
@@ -188,7 +188,7 @@ def join(
         host_ips=facts.host_ips,
         bounds=bounds,
         chance=chance,
-        files=outside.files,
+        notes=outside.files,
     )
     allocations = Allocations(outside.files)
     resize_notes = ResizeNotes(allocations)
@@ -209,7 +209,7 @@ def join(
         configs=configs,
         files=outside.files,
         volumes=outside.volumes,
-        facts=notes,
+        reasons=reasons,
         events=events,
         backoffs=backoffs,
         bounds=bounds,
@@ -244,10 +244,11 @@ def join(
         allocations=allocations,
         resize_notes=resize_notes,
         resizing=Resizing(outside.runtime, allocations, facts, bounds),
-        facts=notes,
+        facts=FactFinder(outside.clock, runtime_state, reasons, TerminationMessages(outside.files), facts.host_ips),
+        clock=outside.clock,
         carry_out=carry_out,
         stopper=stopper,
-        network_trouble=runtime_state.network_trouble,
+        health=runtime_state,
         bounds=bounds,
         figures=figures,
     )
@@ -267,7 +268,7 @@ def join(
         desired,
         pleg,
         facts,
-        runtime_state.gives_groups_strictly,
+        runtime_state,
         statuses,
         events,
         outside.clock,

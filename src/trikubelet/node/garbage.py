@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.objects import ObjectRef
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import Events, PodCache, PodFiles, Relister, Runtime, RuntimePods
+    from trikubelet.ports import ContainerFiles, Events, PodCache, Relister, Runtime, RuntimePods
     from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class GarbageCollection:
         cache: PodCache,
         desired: DesiredPods,
         workers: PodWorkers,
-        files: PodFiles,
+        files: ContainerFiles,
         leftovers: Gather[str],
         events: Events,
         node: ObjectRef,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trikubelet.core.resize.amounts import Amounts
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import PodObservation
-    from trikubelet.ports import PodFiles
+    from trikubelet.ports import PodNotes
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,8 @@ class Allocations:
     """Owns what each pod is allocated and what its containers were made with: the file ``resources`` of the pod's
     directory, and a copy in memory of what this agent asked for."""
 
-    def __init__(self, files: PodFiles) -> None:
-        self._files = files
+    def __init__(self, notes: PodNotes) -> None:
+        self._notes = notes
         self._held: dict[str, Allocation] = {}
         self._noted: set[str] = set()
 
@@ -90,20 +90,20 @@ class Allocations:
         self._held.pop(uid, None)
         self._noted.discard(uid)
         try:
-            self._files.forget_note(uid, Note.RESOURCES)
+            self._notes.forget_note(uid, Note.RESOURCES)
         except OSError as error:
             log.warning("Pod %s: what it was allocated is still noted: %s", uid, error)
 
     def _keep(self, uid: str, allocation: Allocation) -> None:
         # Before its first container there may be no directory, and there is nothing to be found again.
         if uid in self._noted:
-            self._files.note(uid, Note.RESOURCES, written(allocation))
+            self._notes.note(uid, Note.RESOURCES, written(allocation))
         self._held[uid] = allocation
 
     def _found(self, pod: Pod) -> Allocation | None:
         uid = pod.metadata.uid
         try:
-            content = self._files.noted(uid, Note.RESOURCES)
+            content = self._notes.noted(uid, Note.RESOURCES)
             if not content:
                 return None
             found = read(content)

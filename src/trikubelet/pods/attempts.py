@@ -47,7 +47,18 @@ if TYPE_CHECKING:
     from trikubelet.pods.stop import Stopper
     from trikubelet.pods.user_ids import UserIds
     from trikubelet.pods.wishes import RestartWishes
-    from trikubelet.ports import Events, PodCache, PodCgroups, PodFiles, Probes, Relister, Statuses, Volumes
+    from trikubelet.ports import (
+        Clock,
+        Events,
+        PodCache,
+        PodCgroups,
+        PodDirectories,
+        Probes,
+        Relister,
+        RuntimeHealth,
+        Statuses,
+        Volumes,
+    )
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +76,7 @@ class PodAttempts:
         relister: Relister,
         statuses: Statuses,
         events: Events,
-        files: PodFiles,
+        files: PodDirectories,
         volumes: Volumes,
         cgroups: PodCgroups,
         probes: Probes,
@@ -76,9 +87,10 @@ class PodAttempts:
         resize_notes: ResizeNotes,
         resizing: Resizing,
         facts: FactFinder,
+        clock: Clock,
         carry_out: CarryOut,
         stopper: Stopper,
-        network_trouble: Callable[[], str | None],
+        health: RuntimeHealth,
         bounds: Bounds,
         figures: PodFigures,
     ) -> None:
@@ -98,9 +110,10 @@ class PodAttempts:
         self._resize_notes = resize_notes
         self._resizing = resizing
         self._facts = facts
+        self._clock = clock
         self._carry_out = carry_out
         self._stopper = stopper
-        self._network_trouble = network_trouble
+        self._health = health
         self._bounds = bounds
         self._figures = figures
 
@@ -230,14 +243,14 @@ class PodAttempts:
         status = self._statuses.get(pod.metadata.uid)
         if status is None or status.phase in TERMINAL:
             return None
-        return deadline_left(pod, status.start_time, self._facts.now_ns())
+        return deadline_left(pod, status.start_time, self._clock.now_ns())
 
     def show_serving(self, pod: k8s.Pod) -> None:
         """Publish what probes and readiness gates say now, in the middle of an attempt or without one."""
         uid = pod.metadata.uid
         shown = self._statuses.get(uid)
         if shown is not None:
-            now = rfc3339(self._facts.now_ns())
+            now = rfc3339(self._clock.now_ns())
             self._statuses.publish(uid, pod, with_verdicts(pod, shown, self._probes.verdicts(uid), now))
 
     def begin_beside_remains(self, uid: str) -> None:
@@ -269,7 +282,7 @@ class PodAttempts:
         return status
 
     def _check_network(self, pod: k8s.Pod) -> None:
-        trouble = self._network_trouble()
+        trouble = self._health.network_trouble()
         if trouble and not pod.spec.host_network:
             self._events.record(object_ref(pod), "Warning", "NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
             raise NetworkNotReady("NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")

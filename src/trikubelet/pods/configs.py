@@ -13,7 +13,7 @@ from trikubelet.core.containers.security import in_groups
 from trikubelet.core.names import object_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.model.k8s import Container, Pod
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
     from trikubelet.pods.references import References
     from trikubelet.pods.user_ids import UserIds
-    from trikubelet.ports import Events, PodFiles
+    from trikubelet.ports import ContainerFiles, Events, RuntimeHealth, Volumes
 
 
 class Configs:
@@ -29,30 +29,28 @@ class Configs:
 
     def __init__(
         self,
-        files: PodFiles,
+        files: ContainerFiles,
         facts: NodeFacts,
         node_hosts: str,
         references: References,
         user_ids: UserIds,
         events: Events,
-        reads_only_below: Callable[[str], bool],
-        groups: Callable[[str], tuple[int, ...]],
+        health: RuntimeHealth,
+        volumes: Volumes,
     ) -> None:
-        """``reads_only_below``: whether a runtime handler can make a mount read-only with all that is mounted in it;
-        ``groups``: those that a pod's volumes want its containers to be in, by its UID."""
         self._files = files
         self._facts = facts
         self._node_hosts = node_hosts
         self._references = references
         self._user_ids = user_ids
         self._events = events
-        self._reads_only_below = reads_only_below
-        self._groups = groups
+        self._health = health
+        self._volumes = volumes
 
     async def sandbox(self, pod: Pod, attempt: int, *, is_new: bool) -> SandboxConfig:
         """The sandbox's configuration; of one that stands (not ``is_new``) without its runtime handler, which nobody
         asks for then. Raises SandboxConfigError."""
-        pod = in_groups(pod, self._groups(pod.metadata.uid))
+        pod = in_groups(pod, self._volumes.groups(pod.metadata.uid))
         warning = dns_plan(pod, self._facts).warning
         if warning:
             self._events.record(object_ref(pod), "Warning", "DNSConfigForming", warning)
@@ -90,8 +88,8 @@ class Configs:
             users=config.security.namespaces.users,
             target_id=target_id,
         )
-        able = self._reads_only_below(sandbox.runtime_handler)
-        pod = in_groups(pod, self._groups(uid))
+        able = self._health.reads_only_below(sandbox.runtime_handler)
+        pod = in_groups(pod, self._volumes.groups(uid))
         made = container_config(pod, container, parts, replace(self._facts, recursive_read_only=able))
         self._files.make_log_directory(self.log_directory(pod), container.name)
         return made

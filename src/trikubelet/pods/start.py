@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.configs import Configs
     from trikubelet.pods.crash_backoffs import CrashBackoffs
-    from trikubelet.pods.facts import FactFinder
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.hooks import Hooks
     from trikubelet.pods.stop import Stopper
-    from trikubelet.ports import Events, ImagePuller, PodFiles, Runtime, Volumes
+    from trikubelet.pods.waiting_reasons import WaitingReasons
+    from trikubelet.ports import ContainerFiles, Events, ImagePuller, Runtime, Volumes
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +60,9 @@ class ContainerStarter:
         runtime: Runtime,
         images: ImagePuller,
         configs: Configs,
-        files: PodFiles,
+        files: ContainerFiles,
         volumes: Volumes,
-        facts: FactFinder,
+        reasons: WaitingReasons,
         events: Events,
         backoffs: CrashBackoffs,
         bounds: Bounds,
@@ -76,7 +76,7 @@ class ContainerStarter:
         self._configs = configs
         self._files = files
         self._volumes = volumes
-        self._facts = facts
+        self._reasons = reasons
         self._events = events
         self._backoffs = backoffs
         self._bounds = bounds
@@ -129,9 +129,9 @@ class ContainerStarter:
                 self._link_log(pod, container, container_id, f"{config.log_directory}/{made.log_path}")
                 await self._run_hook(Hooked(pod, container, container_id, sandbox.ips), made.attempt)
         except PodSyncError as error:
-            self._facts.note(pod.metadata.uid, container.name, error.reason, error.message)
+            self._reasons.note(pod.metadata.uid, container.name, error.reason, error.message)
             raise
-        self._facts.note_gone(pod.metadata.uid, container.name)
+        self._reasons.note_gone(pod.metadata.uid, container.name)
 
     @contextmanager
     def _counted(self, pod: Pod, container: Container) -> Iterator[None]:

@@ -89,6 +89,11 @@ class MemoryPodFiles:
         """What was noted of the pod."""
         return self.content.get(f"/pods/{uid}/{note.value}", b"")
 
+    def noted_of_all(self, note: Note) -> dict[str, bytes]:
+        """What was noted of every pod."""
+        found = ((uid, self.noted(uid, note)) for uid in self._pods)
+        return {uid: content for uid, content in found if content}
+
     def note(self, uid: str, note: Note, content: bytes) -> None:
         """Note something of the pod."""
         check_size(note, content)
