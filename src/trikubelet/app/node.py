@@ -33,14 +33,22 @@ from trikubelet.pods.admission import Admission
 from trikubelet.pods.allocations import Allocations
 from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.carry_out import CarryOut
-from trikubelet.pods.configs import Configs
+from trikubelet.pods.container_configs import ContainerConfigs
 from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.facts import FactFinder
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.hooks import Hooks
+from trikubelet.pods.making import ContainerMaker
+from trikubelet.pods.observations import Observations
+from trikubelet.pods.preparation import Preparation
+from trikubelet.pods.publisher import StatusPublisher
 from trikubelet.pods.references import References
-from trikubelet.pods.resizes import ResizeNotes, Resizes
+from trikubelet.pods.resize_decisions import ResizeDecisions
+from trikubelet.pods.resize_notes import ResizeNotes
+from trikubelet.pods.resizes import Resizes
 from trikubelet.pods.resizing import Resizing
+from trikubelet.pods.sandbox_configs import SandboxConfigs
+from trikubelet.pods.sandboxes import Sandboxes
 from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.startups import Startups
 from trikubelet.pods.stop import Stopper
@@ -170,16 +178,6 @@ def join(
     outside.volumes.draw_on(objects)
     references = References(objects, outside.volumes)
     user_ids = UserIds(outside.files, facts.user_ids, runtime_state)
-    configs = Configs(
-        outside.files,
-        facts,
-        rules.node_hosts,
-        references,
-        user_ids,
-        events,
-        runtime_state,
-        outside.volumes,
-    )
     probes = NodeProbes(
         runtime=outside.runtime,
         handlers=outside.handlers,
@@ -202,55 +200,83 @@ def join(
         bounds,
         rules.pulls,
     )
-    backoffs = CrashBackoffs(rules.backoff, outside.clock)
     starter = ContainerStarter(
-        runtime=outside.runtime,
         images=puller if spans is None else TracedPuller(puller, spans),
-        configs=configs,
-        files=outside.files,
-        volumes=outside.volumes,
-        reasons=reasons,
-        events=events,
-        backoffs=backoffs,
-        bounds=bounds,
+        maker=ContainerMaker(
+            runtime=outside.runtime,
+            configs=ContainerConfigs(
+                files=outside.files,
+                volumes=outside.volumes,
+                references=references,
+                health=runtime_state,
+                facts=facts,
+                node_hosts=rules.node_hosts,
+                bounds=bounds,
+            ),
+            allocations=allocations,
+            files=outside.files,
+            events=events,
+            bounds=bounds,
+            figures=figures,
+        ),
         hooks=hooks,
         stopper=stopper,
-        figures=figures,
-        allocations=allocations,
-    )
-    carry_out = CarryOut(
-        runtime=outside.runtime,
-        configs=configs,
-        starter=starter,
-        stopper=stopper,
+        reasons=reasons,
+        backoffs=CrashBackoffs(rules.backoff, outside.clock),
         events=events,
-        turnstile=Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max),
+        figures=figures,
+    )
+    sandboxes = Sandboxes(
+        runtime=outside.runtime,
+        configs=SandboxConfigs(outside.volumes, references, user_ids, events, facts),
+        files=outside.files,
+        events=events,
+        bounds=bounds,
+        figures=figures,
+    )
+    preparation = Preparation(
+        health=runtime_state,
+        directories=outside.files,
+        cgroups=outside.cgroups,
+        volumes=outside.volumes,
+        user_ids=user_ids,
+        events=events,
         bounds=bounds,
         figures=figures,
     )
     wishes = RestartWishes()
     attempts: Attempts = PodAttempts(
-        cache=cache,
-        relister=pleg,
-        statuses=statuses,
-        events=events,
-        files=outside.files,
-        volumes=outside.volumes,
-        cgroups=outside.cgroups,
+        observations=Observations(cache, pleg),
+        publisher=StatusPublisher(
+            statuses=statuses,
+            probes=probes,
+            allocations=allocations,
+            resize_notes=resize_notes,
+            facts=FactFinder(outside.clock, runtime_state, reasons, TerminationMessages(outside.files), facts.host_ips),
+            events=events,
+            clock=outside.clock,
+        ),
+        preparation=preparation,
         probes=probes,
         wishes=wishes,
-        backoffs=backoffs,
-        user_ids=user_ids,
-        allocations=allocations,
-        resize_notes=resize_notes,
-        resizing=Resizing(outside.runtime, allocations, facts, bounds),
-        facts=FactFinder(outside.clock, runtime_state, reasons, TerminationMessages(outside.files), facts.host_ips),
-        clock=outside.clock,
-        carry_out=carry_out,
+        resizing=Resizing(
+            runtime=outside.runtime,
+            allocations=allocations,
+            notes=resize_notes,
+            preparation=preparation,
+            relister=pleg,
+            facts=facts,
+            bounds=bounds,
+            figures=figures,
+        ),
+        carry_out=CarryOut(
+            sandboxes=sandboxes,
+            starter=starter,
+            stopper=stopper,
+            events=events,
+            turnstile=Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max),
+        ),
         stopper=stopper,
-        health=runtime_state,
-        bounds=bounds,
-        figures=figures,
     )
     if spans is not None:
         attempts = TracedAttempts(attempts, spans)
@@ -274,7 +300,23 @@ def join(
         outside.clock,
         allocations,
     )
-    resizes = Resizes(allocations, resize_notes, admission, workers, desired, facts, statuses, events, bounds, figures)
+    resizes = Resizes(
+        allocations=allocations,
+        notes=resize_notes,
+        decisions=ResizeDecisions(
+            admission=admission,
+            allocations=allocations,
+            notes=resize_notes,
+            facts=facts,
+            events=events,
+            figures=figures,
+        ),
+        workers=workers,
+        desired=desired,
+        statuses=statuses,
+        bounds=bounds,
+        figures=figures,
+    )
     admission.takers.append(resizes.begin)
     workers.watchers.append(resizes.ended)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}

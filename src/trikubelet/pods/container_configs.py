@@ -1,64 +1,56 @@
-"""Where a configuration's facts meet the files it points to: hosts file, termination message file, log directory."""
+"""Where a container's configuration meets the files it points to: hosts file, termination message file, log directory.
+
+Asked by whoever makes containers (``pods.making``), right before; ``core.containers`` decides what stands in it. The
+sub-paths of its mounts are made last, since they lie in volumes that containers may write to meanwhile.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trikubelet.core.containers import ContainerParts, container_config, sandbox_config
-from trikubelet.core.containers.dns import dns_plan
+import trio
+
+from trikubelet.core.containers import ContainerParts, container_config
+from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.containers.host_names import hosts_file
 from trikubelet.core.containers.sandbox import log_directory
 from trikubelet.core.containers.security import in_groups
-from trikubelet.core.names import object_ref
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.core.containers import NodeFacts
+    from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import ImageInfo, SandboxStatus
     from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
     from trikubelet.pods.references import References
-    from trikubelet.pods.user_ids import UserIds
-    from trikubelet.ports import ContainerFiles, Events, RuntimeHealth, Volumes
+    from trikubelet.ports import ContainerFiles, RuntimeHealth, Volumes
 
 
-class Configs:
-    """Makes configurations for this node. Owns no state."""
+class ContainerConfigs:
+    """Makes containers' configurations for this node. Owns no state."""
 
     def __init__(
         self,
+        *,
         files: ContainerFiles,
+        volumes: Volumes,
+        references: References,
+        health: RuntimeHealth,
         facts: NodeFacts,
         node_hosts: str,
-        references: References,
-        user_ids: UserIds,
-        events: Events,
-        health: RuntimeHealth,
-        volumes: Volumes,
+        bounds: Bounds,
     ) -> None:
+        """``node_hosts``: the node's own hosts file, for pods on its network."""
         self._files = files
+        self._volumes = volumes
+        self._references = references
+        self._health = health
         self._facts = facts
         self._node_hosts = node_hosts
-        self._references = references
-        self._user_ids = user_ids
-        self._events = events
-        self._health = health
-        self._volumes = volumes
-
-    async def sandbox(self, pod: Pod, attempt: int, *, is_new: bool) -> SandboxConfig:
-        """The sandbox's configuration; of one that stands (not ``is_new``) without its runtime handler, which nobody
-        asks for then. Raises SandboxConfigError."""
-        pod = in_groups(pod, self._volumes.groups(pod.metadata.uid))
-        warning = dns_plan(pod, self._facts).warning
-        if warning:
-            self._events.record(object_ref(pod), "Warning", "DNSConfigForming", warning)
-        if not is_new:
-            return sandbox_config(pod, attempt, self._facts, self._user_ids.of_standing(pod))
-        handler = await self._references.runtime_handler(pod)
-        config = sandbox_config(pod, attempt, self._facts, self._user_ids.of_new(pod, handler))
-        return replace(config, runtime_handler=handler)
+        self._bounds = bounds
 
     async def container(
         self,
@@ -91,13 +83,19 @@ class Configs:
         able = self._health.reads_only_below(sandbox.runtime_handler)
         pod = in_groups(pod, self._volumes.groups(uid))
         made = container_config(pod, container, parts, replace(self._facts, recursive_read_only=able))
-        self._files.make_log_directory(self.log_directory(pod), container.name)
+        self._files.make_log_directory(log_directory(pod, self._facts), container.name)
         return made
 
-    def make_log_directory(self, config: SandboxConfig) -> None:
-        """The pod's log directory, which the runtime expects to find."""
-        self._files.make_log_directory(config.log_directory, "")
+    async def with_sub_paths(self, pod: Pod, container: Container, made: ContainerConfig) -> ContainerConfig:
+        """The configuration with host paths in place of the sub-paths of its volumes. Raises PodSyncError."""
+        seconds = self._bounds.runtime_call_seconds_max
+        try:
+            with trio.fail_after(seconds):
+                return replace(made, mounts=await self._volumes.resolve(pod, container, made.mounts))
+        except trio.TooSlowError as error:
+            message = f"the sub-paths of its volumes were not ready within {seconds:.0f}s"
+            raise ConfigError(message, container.name) from error
 
-    def log_directory(self, pod: Pod) -> str:
-        """The pod's log directory."""
-        return log_directory(pod, self._facts)
+    def logged_attempts(self, pod: Pod, container: Container) -> tuple[int, ...]:
+        """The runs of the container that left something of their logs, newest first."""
+        return tuple(self._files.log_attempts(log_directory(pod, self._facts), container.name))
