@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.app.carry_out import join_carry_out
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodChange
 from trikubelet.images.credentials import PodCredentials
@@ -20,36 +21,28 @@ from trikubelet.images.rights import PullRights
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
-from trikubelet.kit.turnstile import Turnstile
 from trikubelet.model.objects import ObjectRef
 from trikubelet.node.garbage import GarbageCollection
 from trikubelet.node.housekeeping import Housekeeping
 from trikubelet.node.log_rotation import LogRotation
 from trikubelet.node.remains import Remains
+from trikubelet.node.removals import Removals
 from trikubelet.node.runtime_state import RuntimeState
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
 from trikubelet.pods.admission import Admission
 from trikubelet.pods.allocations import Allocations
 from trikubelet.pods.attempts import PodAttempts
-from trikubelet.pods.carry_out import CarryOut
-from trikubelet.pods.container_configs import ContainerConfigs
-from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.facts import FactFinder
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.making import ContainerMaker
 from trikubelet.pods.observations import Observations
 from trikubelet.pods.preparation import Preparation
 from trikubelet.pods.publisher import StatusPublisher
-from trikubelet.pods.references import References
 from trikubelet.pods.resize_decisions import ResizeDecisions
 from trikubelet.pods.resize_notes import ResizeNotes
 from trikubelet.pods.resizes import Resizes
 from trikubelet.pods.resizing import Resizing
-from trikubelet.pods.sandbox_configs import SandboxConfigs
-from trikubelet.pods.sandboxes import Sandboxes
-from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.startups import Startups
 from trikubelet.pods.stop import Stopper
 from trikubelet.pods.sync_loop import SyncLoop
@@ -176,7 +169,6 @@ def join(
     reasons = WaitingReasons()
     objects = NodeObjects(ManifestObjects(sources))
     outside.volumes.draw_on(objects)
-    references = References(objects, outside.volumes)
     user_ids = UserIds(outside.files, facts.user_ids, runtime_state)
     probes = NodeProbes(
         runtime=outside.runtime,
@@ -199,40 +191,6 @@ def join(
         events,
         bounds,
         rules.pulls,
-    )
-    starter = ContainerStarter(
-        images=puller if spans is None else TracedPuller(puller, spans),
-        maker=ContainerMaker(
-            runtime=outside.runtime,
-            configs=ContainerConfigs(
-                files=outside.files,
-                volumes=outside.volumes,
-                references=references,
-                health=runtime_state,
-                facts=facts,
-                node_hosts=rules.node_hosts,
-                bounds=bounds,
-            ),
-            allocations=allocations,
-            files=outside.files,
-            events=events,
-            bounds=bounds,
-            figures=figures,
-        ),
-        hooks=hooks,
-        stopper=stopper,
-        reasons=reasons,
-        backoffs=CrashBackoffs(rules.backoff, outside.clock),
-        events=events,
-        figures=figures,
-    )
-    sandboxes = Sandboxes(
-        runtime=outside.runtime,
-        configs=SandboxConfigs(outside.volumes, references, user_ids, events, facts),
-        files=outside.files,
-        events=events,
-        bounds=bounds,
-        figures=figures,
     )
     preparation = Preparation(
         health=runtime_state,
@@ -269,12 +227,20 @@ def join(
             bounds=bounds,
             figures=figures,
         ),
-        carry_out=CarryOut(
-            sandboxes=sandboxes,
-            starter=starter,
+        carry_out=join_carry_out(
+            outside,
+            facts,
+            rules,
+            health=runtime_state,
+            objects=objects,
+            user_ids=user_ids,
+            allocations=allocations,
+            images=puller if spans is None else TracedPuller(puller, spans),
+            hooks=hooks,
             stopper=stopper,
+            reasons=reasons,
             events=events,
-            turnstile=Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max),
+            figures=figures,
         ),
         stopper=stopper,
     )
@@ -322,6 +288,15 @@ def join(
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodChange](bounds.changes_waiting_max)
     remains = Remains(workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds, figures)
+    removals = Removals(
+        runtime=outside.runtime,
+        relister=pleg,
+        cache=cache,
+        files=outside.files,
+        events=events,
+        node=this_node,
+        bounds=bounds,
+    )
     return Node(
         slots=slots,
         files=outside.files,
@@ -346,7 +321,14 @@ def join(
         remains=remains,
         housekeeping=Housekeeping(desired, admission, workers, pleg, remains, bounds),
         garbage=GarbageCollection(
-            outside.runtime, pleg, pleg, cache, desired, workers, outside.files, leftovers, events, this_node, bounds
+            runtime=outside.runtime,
+            runtime_pods=pleg,
+            desired=desired,
+            workers=workers,
+            files=outside.files,
+            leftovers=leftovers,
+            removals=removals,
+            bounds=bounds,
         ),
         log_rotation=None
         if rules.logs is None

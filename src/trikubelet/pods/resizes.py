@@ -1,4 +1,4 @@
-"""Decides which resizes are granted: at once when one is asked for, and again for those that wait, each in its turn.
+"""Has resizes decided about: at once when one is asked for, and again for those that wait, each in its turn.
 
     spec changed ──consider──► granted: allocated, its worker carries it out
                         └────► waits: PodResizePending ──retry──► when a pod has gone or shrunk, and every few minutes
@@ -8,7 +8,8 @@ Deciding may end pods, to make room; that others end never decides anything on t
 A resize is decided about before the worker hears of the new spec, so that no status has seen the one and not the other.
 One that waits from before this agent began is decided about once every source has spoken: what the other pods are
 allocated must be known first. One that is infeasible waits for another spec. Whatever one pod provokes is told by its
-name, and the others are decided about. (upstream: allocation_manager.go)
+name, and the others are decided about. What is decided is ``pods.resize_decisions``'s to say.
+(upstream: allocation_manager.go)
 """
 
 from __future__ import annotations

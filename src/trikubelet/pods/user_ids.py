@@ -2,8 +2,8 @@
 
 Nothing is remembered. What a pod has stands in its directory before its sandbox is made, so a killed agent's successor
 finds it, and a directory that is gone has given back what it held. No checkpoint lies between reading what all pods
-have and writing what one more gets. ``core.user_namespaces`` decides; ``pods.configs`` asks, ``pods.attempts`` gives
-back.
+have and writing what one more gets. ``core.user_namespaces`` decides; ``pods.sandbox_configs`` asks,
+``pods.preparation`` gives back.
 """
 
 from __future__ import annotations
