@@ -82,6 +82,7 @@ class PodAttempts:
         Raises PodSyncError (also for a disk that takes nothing) or RuntimeCallError when something is left to try
         again.
         """
+        await self._publisher.learn(pod, observed)
         pod = self._resizing.as_allocated(pod)
         status = self._publisher.publish(pod, observed, is_ending=False)
         if status.phase in TERMINAL:
@@ -127,6 +128,7 @@ class PodAttempts:
         """
         uid = pod.metadata.uid
         self._probes.ending(uid)
+        await self._publisher.learn(pod, before)
         self._publisher.publish(pod, before, is_ending=False)
         with self._observations.acting_on(uid):
             await self._stopper.terminate_pod(pod, before, state.grace_seconds)
@@ -135,6 +137,7 @@ class PodAttempts:
         if alive:
             # Something was made while we stopped the rest, or the runtime said "stopped" of what is not.
             raise PodSyncError("FailedKillPod", f"{len(alive)} of its containers and sandboxes still run")
+        await self._publisher.learn(pod, after)
         self._publisher.publish(pod, after, is_ending=True)
         return Outcome.DONE
 

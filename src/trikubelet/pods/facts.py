@@ -38,6 +38,10 @@ class FactFinder:
         self._messages = messages
         self._host_ips = host_ips
 
+    async def learn(self, pod: k8s.Pod, observed: PodObservation) -> None:
+        """Read what is new of what ended containers left to say (see ``TerminationMessages``)."""
+        await self._messages.learn(pod, observed)
+
     def status_facts(
         self,
         pod: k8s.Pod,
@@ -60,7 +64,7 @@ class FactFinder:
             containers=ContainerFacts(
                 runtime_name=self._health.name,
                 waiting=self._reasons.of(pod.metadata.uid),
-                messages=self._messages.of(pod, observed),
+                messages=self._messages.of(pod.metadata.uid, observed),
                 verdicts=verdicts,
                 recursive_read_only=self._health.reads_only_below(handler),
                 previous={status.name: status for status in shown},

@@ -3,7 +3,8 @@
     observation, verdicts of probes, notes (``pods.facts``) ─► core.pod_status generates ─► statuses and their watchers
 
 Called by a pod's attempts (``pods.attempts``): before and after each of them, and between them where only what probes
-conclude has changed. Nothing here waits, so a status is made of one moment.
+conclude has changed. What only the disk tells is read before (``learn``); nothing else waits, so a status is made of
+one moment.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ class StatusPublisher:
         self._facts = facts
         self._events = events
         self._clock = clock
+
+    async def learn(self, pod: k8s.Pod, observed: PodObservation) -> None:
+        """Read what only the disk tells of what is observed, before its status is made: that waits for nothing."""
+        await self._facts.learn(pod, observed)
 
     def publish(self, pod: k8s.Pod, observed: PodObservation, *, is_ending: bool) -> k8s.PodStatus:
         """Make the pod's status and publish it. ``is_ending``: nothing of the pod runs any more or ever will; its last

@@ -3,7 +3,8 @@
 The layout is upstream's, under the root directory and the log directory. One adapter has all of it, since the parts lie
 in one another (``host.pod_files``); whoever needs one part asks for no more than that. Local disk only, so most of
 these calls are synchronous; what can hang belongs to ``Volumes``. But removing takes as long as containers have left
-much: those calls wait, each may be given up, and then goes on by itself.
+much, and what they wrote is read for every status, wherever it lies: those calls wait, each may be given up, and then
+goes on by itself.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ class ContainerFiles(Protocol):
         """Create the file behind ``terminationMessagePath`` of that attempt; its host path."""
         ...
 
-    def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
-        """What the container wrote there, of a longer text the last ``bytes_max``; empty when there is none."""
+    async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
+        """What the container wrote there, of a longer text the last ``bytes_max``; empty when there is none. Raises
+        OSError with EBUSY while an earlier reading of it, which was given up, has not ended."""
         ...
 
     def make_log_directory(self, directory: str, container: str) -> None:
@@ -83,9 +85,10 @@ class ContainerFiles(Protocol):
         or a part that was rotated away from it. ``directory``: of the pod's logs."""
         ...
 
-    def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
+    async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
         """The last lines of a CRI log file, without the CRI's prefixes, and of what was rotated away last where it has
-        too few; empty when there is none."""
+        too few; empty when there is none. Raises OSError with EBUSY while an earlier reading of it, which was given up,
+        has not ended."""
         ...
 
     def link_log(self, link_name: str, log_path: str) -> None:

@@ -109,8 +109,9 @@ class MemoryPodFiles:
         self.content.setdefault(path, b"")
         return path
 
-    def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
+    async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
         """The end of the termination message."""
+        await trio.lowlevel.checkpoint()
         written = self.content.get(f"/pods/{uid}/containers/{container}/{attempt}", b"")
         return written[max(0, len(written) - bytes_max) :].decode(errors="replace")
 
@@ -126,8 +127,9 @@ class MemoryPodFiles:
         names = [path.removeprefix(start).split(".") for path in self.content if path.startswith(start)]
         return sorted({int(first) for first, *rest in names if first.isdecimal() and rest[:1] == ["log"]}, reverse=True)
 
-    def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
+    async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
         """The end of a log, with the part of it that was rotated away last."""
+        await trio.lowlevel.checkpoint()
         newest = max((name for name in self.content if name.startswith(f"{path}.")), default="")
         older = b"" if newest.endswith(PACKED) else self.content.get(newest, b"")
         lines = plain_lines(older + self.content.get(path, b""))
