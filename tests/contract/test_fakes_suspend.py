@@ -87,7 +87,16 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "stores": (),
             },
         ),
-        (files, {"remove_pod": ("uid",), "remove_log_directory": ("web",), "remove_container_logs": ("/log",)}),
+        (
+            files,
+            {
+                "remove_pod": ("uid",),
+                "read_termination_log": ("uid", "main", 0, 1),
+                "tail_log": ("/log", 1, 1),
+                "remove_log_directory": ("web",),
+                "remove_container_logs": ("/log",),
+            },
+        ),
         (MemoryContainerLogs(_with_log(MemoryPodFiles())), {"compress": ("/logs/web/0.log", "part")}),
         (
             MemoryVolumes(),

@@ -127,12 +127,16 @@ async def test_a_pods_users_are_kept_until_they_are_forgotten_or_its_directory_i
         files.note(uid, Note.USER_IDS, b"")
         files.note(uid, Note.USER_IDS, uid.encode())
     assert [b"u", b"v"] == [files.noted(uid, Note.USER_IDS) for uid in ("u", "v")]
+    assert {"u": b"u", "v": b"v"} == files.noted_of_all(Note.USER_IDS)
 
+    files.note("u", Note.USER_IDS, b"")
+    assert {"v": b"v"} == files.noted_of_all(Note.USER_IDS)
     files.forget_note("u", Note.USER_IDS)
     files.forget_note("u", Note.USER_IDS)
     await files.remove_pod("v")
 
     assert [b"", b""] == [files.noted(uid, Note.USER_IDS) for uid in ("u", "v")]
+    assert {} == files.noted_of_all(Note.USER_IDS)
 
 
 def test_a_note_is_read_whole_or_refused(subject: Subject) -> None:
@@ -148,29 +152,29 @@ def test_a_note_is_read_whole_or_refused(subject: Subject) -> None:
     assert large == files.noted("u", Note.RESOURCES)
 
 
-def test_of_a_termination_message_that_is_too_long_the_end_is_kept(subject: Subject) -> None:
+async def test_of_a_termination_message_that_is_too_long_the_end_is_kept(subject: Subject) -> None:
     files = subject.files
     files.make_pod("u")
     path = files.termination_log("u", "c", 3)
-    assert "" == files.read_termination_log("u", "c", 3, 100)
+    assert "" == await files.read_termination_log("u", "c", 3, 100)
 
     subject.write(path, b"why it \xffended")
-    assert "why it �ended" == files.read_termination_log("u", "c", 3, 100)
-    assert "ended" == files.read_termination_log("u", "c", 3, 5)
-    assert "why it �ended" == files.read_termination_log("u", "c", 3, 13)
-    assert "" == files.read_termination_log("u", "c", 3, 0)
-    assert "" == files.read_termination_log("u", "c", 2, 100)
-    assert "" == files.read_termination_log("v", "c", 3, 100)
+    assert "why it �ended" == await files.read_termination_log("u", "c", 3, 100)
+    assert "ended" == await files.read_termination_log("u", "c", 3, 5)
+    assert "why it �ended" == await files.read_termination_log("u", "c", 3, 13)
+    assert "" == await files.read_termination_log("u", "c", 3, 0)
+    assert "" == await files.read_termination_log("u", "c", 2, 100)
+    assert "" == await files.read_termination_log("v", "c", 3, 100)
 
 
-def test_a_termination_message_is_not_wiped_by_asking_for_its_file_again(subject: Subject) -> None:
+async def test_a_termination_message_is_not_wiped_by_asking_for_its_file_again(subject: Subject) -> None:
     files = subject.files
     files.make_pod("u")
     subject.write(files.termination_log("u", "c", 0), b"said")
 
     files.termination_log("u", "c", 0)
 
-    assert "said" == files.read_termination_log("u", "c", 0, 100)
+    assert "said" == await files.read_termination_log("u", "c", 0, 100)
 
 
 async def test_what_a_pods_directory_held_is_gone_with_it(subject: Subject) -> None:
@@ -181,7 +185,7 @@ async def test_what_a_pods_directory_held_is_gone_with_it(subject: Subject) -> N
     await files.remove_pod("u")
     files.make_pod("u")
 
-    assert "" == files.read_termination_log("u", "c", 0, 100)
+    assert "" == await files.read_termination_log("u", "c", 0, 100)
 
 
 def test_which_runs_left_logs_is_known_from_the_rotated_ones_too(subject: Subject) -> None:
@@ -199,11 +203,11 @@ def test_which_runs_left_logs_is_known_from_the_rotated_ones_too(subject: Subjec
     assert [] == list(files.log_attempts(directory, "other"))
 
 
-def test_the_end_of_a_log_has_no_prefixes_and_no_more_than_was_asked_for(subject: Subject) -> None:
+async def test_the_end_of_a_log_has_no_prefixes_and_no_more_than_was_asked_for(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
     files.make_log_directory(directory, "c")
     path = f"{directory}/c/0.log"
-    assert "" == files.tail_log(path, 10, 100)
+    assert "" == await files.tail_log(path, 10, 100)
 
     stamp = b"2026-01-01T00:00:00.000000000Z"
     lines = [
@@ -213,62 +217,62 @@ def test_the_end_of_a_log_has_no_prefixes_and_no_more_than_was_asked_for(subject
         b"%s stderr F whole\n" % stamp,
     ]
     subject.write(path, b"".join(lines))
-    assert "first\nhalf, whole\n" == files.tail_log(path, 10, 100)
-    assert "whole\n" == files.tail_log(path, 1, 100)
-    assert "le\n" == files.tail_log(path, 10, 3)
+    assert "first\nhalf, whole\n" == await files.tail_log(path, 10, 100)
+    assert "whole\n" == await files.tail_log(path, 1, 100)
+    assert "le\n" == await files.tail_log(path, 10, 3)
 
 
-def test_a_long_log_gives_its_last_lines(subject: Subject) -> None:
+async def test_a_long_log_gives_its_last_lines(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
     files.make_log_directory(directory, "c")
     path = f"{directory}/c/0.log"
     lines = [b"2026-01-01T00:00:00.000000000Z stdout F line %d of many\n" % n for n in range(1000)]
     subject.write(path, b"".join(lines))
 
-    told = files.tail_log(path, 80, 2048)
+    told = await files.tail_log(path, 80, 2048)
 
     assert 80 == told.count("\n")
     assert told.startswith("line 920 of many\n")
     assert told.endswith("line 999 of many\n")
 
 
-def test_a_log_that_was_rotated_just_now_gives_the_last_lines_before_that_too(subject: Subject) -> None:
+async def test_a_log_that_was_rotated_just_now_gives_the_last_lines_before_that_too(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
     files.make_log_directory(directory, "c")
     path, line = f"{directory}/c/0.log", b"2026-01-01T00:00:00.000000000Z stdout F %d\n"
     subject.write(f"{path}.20260101-000000", b"".join(line % n for n in range(1000)))
-    assert "998\n999\n" == files.tail_log(path, 2, 100)
+    assert "998\n999\n" == await files.tail_log(path, 2, 100)
 
     subject.write(path, line % 1000)
-    assert "999\n1000\n" == files.tail_log(path, 2, 100)
-    assert 80 == files.tail_log(path, 80, 2048).count("\n")
+    assert "999\n1000\n" == await files.tail_log(path, 2, 100)
+    assert 80 == (await files.tail_log(path, 80, 2048)).count("\n")
 
     subject.write(f"{path}.20260101-000001.gz", b"compressed")  # by somebody else: what lies between is not known
-    assert "1000\n" == files.tail_log(path, 2, 100)
+    assert "1000\n" == await files.tail_log(path, 2, 100)
 
 
 @pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
-def test_a_pipe_in_place_of_a_log_or_of_a_part_of_it_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_pipe_in_place_of_a_log_or_of_a_part_of_it_is_not_waited_for(tmp_path: Path) -> None:
     subject = on_disk(tmp_path)
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
     files.make_log_directory(directory, "c")
     path = f"{directory}/c/0.log"
     os.mkfifo(f"{path}.20260101-000000")
     subject.write(path, b"2026-01-01T00:00:00.000000000Z stdout F said\n")
-    assert "said\n" == files.tail_log(path, 10, 100)
+    assert "said\n" == await files.tail_log(path, 10, 100)
 
     os.unlink(path)
     os.mkfifo(path)
-    assert "" == files.tail_log(path, 10, 100)
+    assert "" == await files.tail_log(path, 10, 100)
 
 
 @pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
-def test_a_pipe_in_place_of_a_termination_message_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_pipe_in_place_of_a_termination_message_is_not_waited_for(tmp_path: Path) -> None:
     files = on_disk(tmp_path).files
     path = files.termination_log("u", "c", 0)
     os.unlink(path)
     os.mkfifo(path)
-    assert "" == files.read_termination_log("u", "c", 0, 100)
+    assert "" == await files.read_termination_log("u", "c", 0, 100)
 
 
 def test_a_log_is_linked_and_a_link_of_an_earlier_life_replaced(subject: Subject) -> None:

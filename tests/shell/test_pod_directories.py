@@ -267,3 +267,40 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
     assert ({"pods/u": set(), "ns_p_u": {"u"}}[what]) == files.pods_on_disk()
     assert ({"pods/u": {"ns_p_u"}, "ns_p_u": set()}[what]) == files.log_directories()
     make()
+
+
+def write_logs(*paths: str) -> None:
+    for path in paths:
+        Path(path).write_text("2026-01-01T00:00:00Z stdout F said\n")
+
+
+async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(
+    files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, let_go, end_of = trio.Event(), threading.Event(), pod_files._end_of
+    hung, well = (str(tmp_path / f"logs/ns_p_u/c/{attempt}.log") for attempt in (0, 1))
+    files.make_log_directory(f"{tmp_path}/logs/ns_p_u", "c")
+    write_logs(hung, well)
+
+    def hang(path: str, bytes_max: int) -> bytes:
+        if path == hung:
+            trio.from_thread.run_sync(begun.set)
+            assert let_go.wait(60)
+        return end_of(path, bytes_max)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pod_files, "_end_of", hang)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(files.tail_log, hung, 1, 100)
+                await begun.wait()
+                assert "said\n" == await files.tail_log(well, 1, 100)
+                nursery.cancel_scope.cancel()
+            with pytest.raises(OSError, match="an earlier reading of it has not ended yet"):
+                await files.tail_log(hung, 1, 100)
+        finally:
+            let_go.set()
+
+    while hung in files._readers._busy:
+        await trio.lowlevel.checkpoint()
+    assert "said\n" == await files.tail_log(hung, 1, 100)

@@ -22,6 +22,8 @@ from trikubelet.pleg import inspection
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.hooks import Hooks
+from trikubelet.pods.making import ContainerMaker
+from trikubelet.pods.preparation import Preparation
 from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.worker import PodWorker
 from trikubelet.pods.workers import PodWorkers
@@ -150,7 +152,7 @@ def plant_an_impatient_housekeeping(patch: pytest.MonkeyPatch) -> None:
 
 def plant_a_forgotten_count(patch: pytest.MonkeyPatch) -> None:
     """Every container is the first of its name."""
-    patch.setattr(ContainerStarter, "_attempt", lambda *_: 0)
+    patch.setattr(ContainerMaker, "_attempt", lambda *_: 0)
 
 
 def plant_a_jealous_agent(patch: pytest.MonkeyPatch) -> None:
@@ -165,7 +167,7 @@ def plant_a_jealous_agent(patch: pytest.MonkeyPatch) -> None:
                 for worker in self:
                     attempts = worker._attempts
                     assert isinstance(attempts, PodAttempts)
-                    observed = attempts._cache.get(worker.pod.metadata.uid)
+                    observed = attempts._observations._cache.get(worker.pod.metadata.uid)
                     await attempts._stopper.stop_pod(worker.pod, observed, 1)
 
     patch.setattr(PodWorkers, "run", run)
@@ -257,15 +259,15 @@ def plant_an_attempt_without_a_pause(patch: pytest.MonkeyPatch) -> None:
 
 def plant_a_hasty_container(patch: pytest.MonkeyPatch) -> None:
     """Containers do not wait for volumes that are not ready."""
-    honest = PodAttempts._set_up_volumes
+    honest = Preparation._set_up_volumes
 
-    async def set_up(self: PodAttempts, pod: k8s.Pod) -> dict[str, str]:
+    async def set_up(self: Preparation, pod: k8s.Pod) -> dict[str, str]:
         try:
             return await honest(self, pod)
         except VolumeFailed:
             return {volume.name: "/" for volume in pod.spec.volumes}
 
-    patch.setattr(PodAttempts, "_set_up_volumes", set_up)
+    patch.setattr(Preparation, "_set_up_volumes", set_up)
 
 
 def plant_volumes_that_go_first(patch: pytest.MonkeyPatch) -> None:
@@ -275,7 +277,7 @@ def plant_volumes_that_go_first(patch: pytest.MonkeyPatch) -> None:
     async def terminate(
         self: PodAttempts, pod: k8s.Pod, state: lifecycle.Terminating, before: PodObservation
     ) -> Outcome:
-        await self._volumes.tear_down(pod.metadata.uid)
+        await self._preparation._volumes.tear_down(pod.metadata.uid)
         return await honest(self, pod, state, before)
 
     patch.setattr(PodAttempts, "terminate", terminate)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.app.carry_out import join_carry_out
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodChange
 from trikubelet.images.credentials import PodCredentials
@@ -20,33 +21,35 @@ from trikubelet.images.rights import PullRights
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
-from trikubelet.kit.turnstile import Turnstile
 from trikubelet.model.objects import ObjectRef
 from trikubelet.node.garbage import GarbageCollection
 from trikubelet.node.housekeeping import Housekeeping
 from trikubelet.node.log_rotation import LogRotation
 from trikubelet.node.remains import Remains
+from trikubelet.node.removals import Removals
 from trikubelet.node.runtime_state import RuntimeState
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
 from trikubelet.pods.admission import Admission
 from trikubelet.pods.allocations import Allocations
 from trikubelet.pods.attempts import PodAttempts
-from trikubelet.pods.carry_out import CarryOut
-from trikubelet.pods.configs import Configs
-from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.facts import FactFinder
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.references import References
-from trikubelet.pods.resizes import ResizeNotes, Resizes
+from trikubelet.pods.observations import Observations
+from trikubelet.pods.preparation import Preparation
+from trikubelet.pods.publisher import StatusPublisher
+from trikubelet.pods.resize_decisions import ResizeDecisions
+from trikubelet.pods.resize_notes import ResizeNotes
+from trikubelet.pods.resizes import Resizes
 from trikubelet.pods.resizing import Resizing
-from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.startups import Startups
 from trikubelet.pods.stop import Stopper
 from trikubelet.pods.sync_loop import SyncLoop
+from trikubelet.pods.termination_messages import TerminationMessages
 from trikubelet.pods.traced import TracedAttempts, TracedPuller
 from trikubelet.pods.user_ids import UserIds
+from trikubelet.pods.waiting_reasons import WaitingReasons
 from trikubelet.pods.wishes import RestartWishes
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes.node import NodeProbes
@@ -163,23 +166,10 @@ def join(
     pleg = Pleg(outside.runtime, cache, wakes, leftovers, bounds, spans, events)
     this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
     runtime_state = RuntimeState(outside.runtime, events, this_node, bounds)
-    notes = FactFinder(
-        outside.clock, outside.files, facts.host_ips, lambda: runtime_state.name, runtime_state.reads_only_below
-    )
+    reasons = WaitingReasons()
     objects = NodeObjects(ManifestObjects(sources))
     outside.volumes.draw_on(objects)
-    references = References(objects, outside.volumes)
-    user_ids = UserIds(outside.files, facts.user_ids, runtime_state.maps_users)
-    configs = Configs(
-        outside.files,
-        facts,
-        rules.node_hosts,
-        references,
-        user_ids,
-        events,
-        runtime_state.reads_only_below,
-        outside.volumes.groups,
-    )
+    user_ids = UserIds(outside.files, facts.user_ids, runtime_state)
     probes = NodeProbes(
         runtime=outside.runtime,
         handlers=outside.handlers,
@@ -188,7 +178,7 @@ def join(
         host_ips=facts.host_ips,
         bounds=bounds,
         chance=chance,
-        files=outside.files,
+        notes=outside.files,
     )
     allocations = Allocations(outside.files)
     resize_notes = ResizeNotes(allocations)
@@ -202,54 +192,57 @@ def join(
         bounds,
         rules.pulls,
     )
-    backoffs = CrashBackoffs(rules.backoff, outside.clock)
-    starter = ContainerStarter(
-        runtime=outside.runtime,
-        images=puller if spans is None else TracedPuller(puller, spans),
-        configs=configs,
-        files=outside.files,
+    preparation = Preparation(
+        health=runtime_state,
+        directories=outside.files,
+        cgroups=outside.cgroups,
         volumes=outside.volumes,
-        facts=notes,
+        user_ids=user_ids,
         events=events,
-        backoffs=backoffs,
-        bounds=bounds,
-        hooks=hooks,
-        stopper=stopper,
-        figures=figures,
-        allocations=allocations,
-    )
-    carry_out = CarryOut(
-        runtime=outside.runtime,
-        configs=configs,
-        starter=starter,
-        stopper=stopper,
-        events=events,
-        turnstile=Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max),
         bounds=bounds,
         figures=figures,
     )
     wishes = RestartWishes()
     attempts: Attempts = PodAttempts(
-        cache=cache,
-        relister=pleg,
-        statuses=statuses,
-        events=events,
-        files=outside.files,
-        volumes=outside.volumes,
-        cgroups=outside.cgroups,
+        observations=Observations(cache, pleg),
+        publisher=StatusPublisher(
+            statuses=statuses,
+            probes=probes,
+            allocations=allocations,
+            resize_notes=resize_notes,
+            facts=FactFinder(outside.clock, runtime_state, reasons, TerminationMessages(outside.files), facts.host_ips),
+            events=events,
+            clock=outside.clock,
+        ),
+        preparation=preparation,
         probes=probes,
         wishes=wishes,
-        backoffs=backoffs,
-        user_ids=user_ids,
-        allocations=allocations,
-        resize_notes=resize_notes,
-        resizing=Resizing(outside.runtime, allocations, facts, bounds),
-        facts=notes,
-        carry_out=carry_out,
+        resizing=Resizing(
+            runtime=outside.runtime,
+            allocations=allocations,
+            notes=resize_notes,
+            preparation=preparation,
+            relister=pleg,
+            facts=facts,
+            bounds=bounds,
+            figures=figures,
+        ),
+        carry_out=join_carry_out(
+            outside,
+            facts,
+            rules,
+            health=runtime_state,
+            objects=objects,
+            user_ids=user_ids,
+            allocations=allocations,
+            images=puller if spans is None else TracedPuller(puller, spans),
+            hooks=hooks,
+            stopper=stopper,
+            reasons=reasons,
+            events=events,
+            figures=figures,
+        ),
         stopper=stopper,
-        network_trouble=runtime_state.network_trouble,
-        bounds=bounds,
-        figures=figures,
     )
     if spans is not None:
         attempts = TracedAttempts(attempts, spans)
@@ -267,18 +260,43 @@ def join(
         desired,
         pleg,
         facts,
-        runtime_state.gives_groups_strictly,
+        runtime_state,
         statuses,
         events,
         outside.clock,
         allocations,
     )
-    resizes = Resizes(allocations, resize_notes, admission, workers, desired, facts, statuses, events, bounds, figures)
+    resizes = Resizes(
+        allocations=allocations,
+        notes=resize_notes,
+        decisions=ResizeDecisions(
+            admission=admission,
+            allocations=allocations,
+            notes=resize_notes,
+            facts=facts,
+            events=events,
+            figures=figures,
+        ),
+        workers=workers,
+        desired=desired,
+        statuses=statuses,
+        bounds=bounds,
+        figures=figures,
+    )
     admission.takers.append(resizes.begin)
     workers.watchers.append(resizes.ended)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodChange](bounds.changes_waiting_max)
     remains = Remains(workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds, figures)
+    removals = Removals(
+        runtime=outside.runtime,
+        relister=pleg,
+        cache=cache,
+        files=outside.files,
+        events=events,
+        node=this_node,
+        bounds=bounds,
+    )
     return Node(
         slots=slots,
         files=outside.files,
@@ -303,7 +321,14 @@ def join(
         remains=remains,
         housekeeping=Housekeeping(desired, admission, workers, pleg, remains, bounds),
         garbage=GarbageCollection(
-            outside.runtime, pleg, pleg, cache, desired, workers, outside.files, leftovers, events, this_node, bounds
+            runtime=outside.runtime,
+            runtime_pods=pleg,
+            desired=desired,
+            workers=workers,
+            files=outside.files,
+            leftovers=leftovers,
+            removals=removals,
+            bounds=bounds,
         ),
         log_rotation=None
         if rules.logs is None

@@ -10,7 +10,8 @@
 Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
 container may have had its hands in these directories. Nor is anything removed outside them, whatever path a runtime
 reports. What somebody else removed while we looked was to go anyway. And since containers decide how much there is, it
-is removed in threads, one for each directory at a time, and nothing is made anew where one is at work.
+is removed in threads, one for each directory at a time, and nothing is made anew where one is at work. What they wrote
+is read in threads as well, for every status asks for it and a log may lie where nobody answers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import os
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from trikubelet.core.log_rotation import is_finished, stem
 from trikubelet.host.logs import plain_lines
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _ATTEMPT = re.compile(r"(\d+)\.log(?:\..*)?", re.ASCII)
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
 
@@ -50,12 +53,16 @@ _PODS, _LOGS = "pods", "logs"
 class DiskPodFiles:
     """Owns the layout; the state is the disk's. Logs the first path it refuses to remove as a warning."""
 
-    def __init__(self, root: Path, logs: Path, containers: Path, threads: ThreadPool) -> None:
-        """``threads``: what is removed is removed in these, logs in the share of what may hang."""
+    def __init__(
+        self, root: Path, logs: Path, containers: Path, threads: ThreadPool, readers: ThreadPool | None = None
+    ) -> None:
+        """``threads``: what is removed is removed in these, logs in the share of what may hang; ``readers``: what
+        containers wrote is read in these, or else in the same."""
         self._pods = root / "pods"
         self._logs = logs
         self._containers = containers
         self._threads = threads
+        self._readers = readers or threads
         self._has_refused = False
         for directory, mode in ((self._pods, POD_MODE), (logs, 0o755), (containers, 0o755)):
             directory.mkdir(mode=mode, parents=True, exist_ok=True)
@@ -98,6 +105,11 @@ class DiskPodFiles:
         except FileNotFoundError:
             return b""
 
+    def noted_of_all(self, note: Note) -> dict[str, bytes]:
+        """What was noted of every pod; an empty file, which a power cut can leave, says nothing."""
+        found = ((uid, self.noted(uid, note)) for uid in self.pods_on_disk())
+        return {uid: content for uid, content in found if content}
+
     def note(self, uid: str, note: Note, content: bytes) -> None:
         """Put the file in place whole. Not flushed: what a power cut takes with it is needed by nobody, for it ends the
         processes, too."""
@@ -118,10 +130,10 @@ class DiskPodFiles:
         path.chmod(TERMINATION_MODE)
         return str(path)
 
-    def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
+    async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
         """The end of what the container wrote there."""
-        path = self._pod(uid) / "containers" / container / str(attempt)
-        return _end_of(str(path), bytes_max).decode(errors="replace")
+        path = str(self._pod(uid) / "containers" / container / str(attempt))
+        return (await self._read_in_thread(partial(_end_of, path, bytes_max), _PODS, path)).decode(errors="replace")
 
     # ---- logs ----
 
@@ -139,13 +151,10 @@ class DiskPodFiles:
             return ()
         return sorted({int(match[1]) for name in names if (match := _ATTEMPT.fullmatch(name))}, reverse=True)
 
-    def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
+    async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
         """The last lines of a CRI log, without its prefixes, also of one that was rotated just now."""
         # Each line carries some 40 bytes of prefix that do not count.
-        wanted = bytes_max + lines_max * 64
-        end = _end_of(path, wanted)
-        if len(end) < wanted and (part := _newest_part(path)):
-            end = _end_of(part, wanted - len(end)) + end
+        end = await self._read_in_thread(partial(_end_with_part, path, bytes_max + lines_max * 64), _LOGS, path)
         return b"".join(plain_lines(end)[-lines_max:])[-bytes_max:].decode(errors="replace")
 
     def link_log(self, link_name: str, log_path: str) -> None:
@@ -205,6 +214,13 @@ class DiskPodFiles:
         except StillRunning as error:
             raise OSError(errno.EBUSY, "an earlier removal of it has not ended yet", name) from error
 
+    async def _read_in_thread(self, work: Callable[[], T], kind: str, path: str) -> T:
+        """Read what a container wrote. Who is cancelled leaves the thread at work, and it stays the only one there."""
+        try:
+            return await self._readers.run(work, path, may_hang=kind == _LOGS)
+        except StillRunning as error:
+            raise OSError(errno.EBUSY, "an earlier reading of it has not ended yet", path) from error
+
     def _check_rest(self, kind: str, name: str) -> None:
         """What is made while a thread removes would be removed with it."""
         if name in self._threads.running(kind):
@@ -255,6 +271,14 @@ def _end_of(path: str, bytes_max: int) -> bytes:
             return file.read(bytes_max)
     except OSError:
         return b""
+
+
+def _end_with_part(path: str, bytes_max: int) -> bytes:
+    """The last bytes of a log, and before them those of what was rotated away of it last, where it has too few."""
+    end = _end_of(path, bytes_max)
+    if len(end) < bytes_max and (part := _newest_part(path)):
+        end = _end_of(part, bytes_max - len(end)) + end
+    return end
 
 
 def _newest_part(path: str) -> str:

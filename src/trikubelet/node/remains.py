@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import PodCgroups, PodFiles, RuntimePods, Volumes
+    from trikubelet.ports import PodCgroups, PodDirectories, RuntimePods, Volumes
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Remains:
         self,
         workers: PodWorkers,
         runtime_pods: RuntimePods,
-        files: PodFiles,
+        directories: PodDirectories,
         volumes: Volumes,
         cgroups: PodCgroups,
         bounds: Bounds,
@@ -53,7 +53,7 @@ class Remains:
     ) -> None:
         self._workers = workers
         self._runtime_pods = runtime_pods
-        self._files = files
+        self._directories = directories
         self._volumes = volumes
         self._cgroups = cgroups
         self._bounds = bounds
@@ -72,7 +72,7 @@ class Remains:
     def look(self) -> None:
         """Begin to remove what is there and nobody needs. Only once it is known what is wanted and what runs."""
         try:
-            found = self._files.pods_on_disk() | self._cgroups.leftovers()
+            found = self._directories.pods_on_disk() | self._cgroups.leftovers()
         except OSError as error:
             if self._complaints.may_say(_LOOKING):
                 log.warning("Cannot %s, will try again: %s", _LOOKING, error)
@@ -116,7 +116,7 @@ class Remains:
             await self._cgroups.remove(uid)
         if not self._may_go(uid):
             return
-        await self._files.remove_pod(uid)
+        await self._directories.remove_pod(uid)
         self._removed_since += 1
         self._stuck.discard(uid)
         for kind in _KINDS:

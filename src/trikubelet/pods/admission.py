@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers import NodeFacts
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import Clock, Events, RuntimePods, Statuses
+    from trikubelet.ports import Clock, Events, RuntimeHealth, RuntimePods, Statuses
     from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
@@ -53,14 +53,13 @@ class Admission:
         desired: DesiredPods,
         runtime_pods: RuntimePods,
         facts: NodeFacts,
-        strict_groups: Callable[[], bool | None],
+        health: RuntimeHealth,
         statuses: Statuses,
         events: Events,
         clock: Clock,
         allocations: Allocations,
     ) -> None:
-        """``strict_groups``: whether the runtime can give a process no groups but the pod's, None while it has not
-        spoken. ``takers`` are told of every pod that gets a worker which may start it, before it does."""
+        """``takers`` are told of every pod that gets a worker which may start it, before it does."""
         self._workers = workers
         self._desired = desired
         self._runtime_pods = runtime_pods
@@ -68,7 +67,7 @@ class Admission:
         self.preempted: Counter[str] = Counter()
         self.node: Callable[[], k8s.Node | None] = lambda: None
         self._facts = facts
-        self._strict_groups = strict_groups
+        self._health = health
         self._statuses = statuses
         self._events = events
         self._clock = clock
@@ -106,7 +105,7 @@ class Admission:
 
     def asked(self, pod: k8s.Pod) -> Admitted | Rejection:
         """Whether the node has what the pod's spec asks for, beside what the other pods are allocated."""
-        facts = replace(self._facts, strict_groups=bool(self._strict_groups()))
+        facts = replace(self._facts, strict_groups=bool(self._health.gives_groups_strictly()))
         return admit(pod, self._others(pod.metadata.uid), self.node(), facts)
 
     def make_room(self, pod: k8s.Pod, admitted: Admitted) -> None:
@@ -120,7 +119,7 @@ class Admission:
         self._workers.sync(pod, create=True, after=after)
 
     def _has_runtime_spoken(self) -> bool:
-        return self._strict_groups() is not None and self._runtime_pods.has_listed
+        return self._health.gives_groups_strictly() is not None and self._runtime_pods.has_listed
 
     def _is_beyond_asking(self, pod: k8s.Pod) -> bool:
         """Whether it ends, or was taken already."""

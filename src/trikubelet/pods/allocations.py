@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trikubelet.core.resize.amounts import Amounts
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import PodObservation
-    from trikubelet.ports import PodFiles
+    from trikubelet.ports import PodNotes
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +34,12 @@ class Allocations:
     """Owns what each pod is allocated and what its containers were made with: the file ``resources`` of the pod's
     directory, and a copy in memory of what this agent asked for."""
 
-    def __init__(self, files: PodFiles) -> None:
-        self._files = files
+    def __init__(self, notes: PodNotes) -> None:
+        self._notes = notes
         self._held: dict[str, Allocation] = {}
         self._noted: set[str] = set()
+        # By UID: a pod, its allocation, and what came of both, since each admission asks it of all pods of the node.
+        self._joined: dict[str, tuple[Pod, Allocation, Pod]] = {}
 
     def of(self, pod: Pod) -> Allocation:
         """What the pod is allocated. Never raises: what cannot be read is taken from the spec, and said."""
@@ -49,7 +51,10 @@ class Allocations:
 
     def as_allocated(self, pod: Pod) -> Pod:
         """The pod with what it is allocated in place of what its spec says; the same one where both say the same."""
-        return as_allocated(pod, self.of(pod))
+        held, joined = self.of(pod), self._joined.get(pod.metadata.uid)
+        if joined is None or joined[0] is not pod or joined[1] is not held:
+            joined = self._joined[pod.metadata.uid] = (pod, held, as_allocated(pod, held))
+        return joined[2]
 
     def allocate(self, pod: Pod) -> None:
         """The node has granted what the pod's spec asks for. Raises OSError, and nothing is granted."""
@@ -88,22 +93,23 @@ class Allocations:
     def forget(self, uid: str) -> None:
         """This life of the pod is over, and a new one is allocated anew."""
         self._held.pop(uid, None)
+        self._joined.pop(uid, None)
         self._noted.discard(uid)
         try:
-            self._files.forget_note(uid, Note.RESOURCES)
+            self._notes.forget_note(uid, Note.RESOURCES)
         except OSError as error:
             log.warning("Pod %s: what it was allocated is still noted: %s", uid, error)
 
     def _keep(self, uid: str, allocation: Allocation) -> None:
         # Before its first container there may be no directory, and there is nothing to be found again.
         if uid in self._noted:
-            self._files.note(uid, Note.RESOURCES, written(allocation))
+            self._notes.note(uid, Note.RESOURCES, written(allocation))
         self._held[uid] = allocation
 
     def _found(self, pod: Pod) -> Allocation | None:
         uid = pod.metadata.uid
         try:
-            content = self._files.noted(uid, Note.RESOURCES)
+            content = self._notes.noted(uid, Note.RESOURCES)
             if not content:
                 return None
             found = read(content)

@@ -1,4 +1,4 @@
-"""Decides which resizes are granted: at once when one is asked for, and again for those that wait, each in its turn.
+"""Has resizes decided about: at once when one is asked for, and again for those that wait, each in its turn.
 
     spec changed ──consider──► granted: allocated, its worker carries it out
                         └────► waits: PodResizePending ──retry──► when a pod has gone or shrunk, and every few minutes
@@ -8,7 +8,8 @@ Deciding may end pods, to make room; that others end never decides anything on t
 A resize is decided about before the worker hears of the new spec, so that no status has seen the one and not the other.
 One that waits from before this agent began is decided about once every source has spoken: what the other pods are
 allocated must be known first. One that is infeasible waits for another spec. Whatever one pod provokes is told by its
-name, and the others are decided about. (upstream: allocation_manager.go)
+name, and the others are decided about. What is decided is ``pods.resize_decisions``'s to say.
+(upstream: allocation_manager.go)
 """
 
 from __future__ import annotations
@@ -19,53 +20,30 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core.admission import Admitted
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
-from trikubelet.core.pod_status.resizing import PENDING, ResizeFacts
-from trikubelet.core.resize import words
+from trikubelet.core.pod_status.resizing import PENDING
 from trikubelet.core.resize.amounts import asked_changes
-from trikubelet.core.resize.verdicts import DEFERRED, INFEASIBLE, Pending, Waiting, turn, why_never
+from trikubelet.core.resize.verdicts import DEFERRED, Pending, Waiting, turn
 from trikubelet.kit.bugs import Bugs
+from trikubelet.pods.resize_decisions import NOT_YET
 
 if TYPE_CHECKING:
-    from trikubelet.core.containers import NodeFacts
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod, PodCondition
-    from trikubelet.pods.admission import Admission
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.resize_decisions import ResizeDecisions
+    from trikubelet.pods.resize_notes import ResizeNotes
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import Events, Statuses
+    from trikubelet.ports import Statuses
     from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
 
-NOT_YET: Final = "the node has not decided about it since its agent began"
 A_BUG: Final = "a bug in the node's agent keeps it from being decided about; its log tells which"
-MAKES_ROOM: Final = "it waits for pods that are ended to make room for it"
 PODS_ADDED, PODS_REMOVED, POD_UPDATED = "pods_added", "pods_removed", "pod_updated"
 POD_TERMINATED, PERIODIC = "pod_terminated", "periodic_retry"
-
-
-class ResizeNotes:
-    """Owns what is told of pods' resizes beside their allocation: which wait and why, and what goes wrong with those
-    that were granted; both by UID. Lost with the process, and found again by trying again."""
-
-    def __init__(self, allocations: Allocations) -> None:
-        self._allocations = allocations
-        self.pending: dict[str, Pending] = {}
-        self.errors: dict[str, str] = {}
-
-    def facts(self, pod: Pod) -> ResizeFacts:
-        """What a status of the pod tells of its resizes."""
-        uid = pod.metadata.uid
-        return ResizeFacts(self._allocations.of(pod), self.pending.get(uid), self.errors.get(uid, ""))
-
-    def forget(self, uid: str) -> None:
-        """This life of the pod is over."""
-        self.pending.pop(uid, None)
-        self.errors.pop(uid, None)
 
 
 class Resizes:
@@ -73,27 +51,24 @@ class Resizes:
 
     def __init__(
         self,
+        *,
         allocations: Allocations,
         notes: ResizeNotes,
-        admission: Admission,
+        decisions: ResizeDecisions,
         workers: PodWorkers,
         desired: DesiredPods,
-        facts: NodeFacts,
         statuses: Statuses,
-        events: Events,
         bounds: Bounds,
         figures: PodFigures,
     ) -> None:
-        self._figures = figures
         self.allocations = allocations
         self._notes = notes
-        self._admission = admission
+        self._decisions = decisions
         self._workers = workers
         self._desired = desired
-        self._facts = facts
         self._statuses = statuses
-        self._events = events
         self._bounds = bounds
+        self._figures = figures
         self._waiting: set[str] = set()
         self._bugs = Bugs(log, "%s: a bug in deciding about its resize; it waits, and is asked about again")
         self._stirred = trio.Event()
@@ -162,9 +137,10 @@ class Resizes:
             waited = uid in self._notes.pending and (newest is None or newest.metadata.uid != uid)
             before = self._notes.pending.get(uid)
             with self._bugs.of(f"Pod {object_ref(one.pod)}") as barrier:
-                self._decide(one)
-            if barrier.fault is not None and uid in self._waiting:
-                self._waits(one, Pending(DEFERRED, A_BUG, one.pod.metadata.generation or 0))
+                if not self._decisions.decide(one):
+                    self._waiting.discard(uid)
+            if barrier.fault is not None:
+                self._decisions.wait(one, Pending(DEFERRED, A_BUG, one.pod.metadata.generation or 0))
             after = self._notes.pending.get(uid)
             if after is None and waited and uid not in self._waiting:
                 self._figures.resizes_accepted[why] += 1
@@ -192,56 +168,6 @@ class Resizes:
             if barrier.fault is not None:
                 self._notes.pending[uid] = Pending(DEFERRED, A_BUG, pod.metadata.generation or 0)
         return [one for _, one in sorted(found, key=itemgetter(0))]
-
-    def _decide(self, one: Waiting) -> None:
-        pod, uid = one.pod, one.pod.metadata.uid
-        generation = pod.metadata.generation or 0
-        if one.allocated is pod:
-            self._granted(uid)
-        elif never := why_never(pod, one.allocated, self._facts):
-            self._figures.resizes_infeasible[never.detail] += 1
-            self._waits(one, Pending(INFEASIBLE, never.message, generation))
-            self._waiting.discard(uid)
-        else:
-            match self._admission.asked(pod):
-                case Admitted(preempts=()):
-                    self._grant(one)
-                case Admitted() as admitted:
-                    self._admission.make_room(pod, admitted)
-                    self._waits(one, Pending(DEFERRED, MAKES_ROOM, generation))
-                case why:
-                    self._waits(one, Pending(DEFERRED, why.message, generation))
-
-    def _grant(self, one: Waiting) -> None:
-        pod = one.pod
-        try:
-            self.allocations.allocate(pod)
-        except OSError as error:
-            generation = pod.metadata.generation or 0
-            self._waits(one, Pending(DEFERRED, f"what is allocated cannot be written down: {error}", generation))
-            return
-        self._granted(pod.metadata.uid)
-        log.info("Pod %s: its resize is granted", object_ref(pod))
-        message = words.told("started", pod, pod.metadata.generation or 0)
-        self._events.record(object_ref(pod), "Normal", words.STARTED, message)
-
-    def _granted(self, uid: str) -> None:
-        self._waiting.discard(uid)
-        self._notes.forget(uid)  # of the resize before it, too, which this one took the place of
-
-    def _waits(self, one: Waiting, pending: Pending) -> None:
-        pod, uid = one.pod, one.pod.metadata.uid
-        before = self._notes.pending.get(uid)
-        self._notes.pending[uid] = pending
-        was_said = (
-            before is not None and before.message != NOT_YET and before._replace(message=pending.message) == pending
-        )
-        if was_said:
-            return  # the amounts in a message change with every pod that comes and goes
-        log.info("Pod %s: its resize is %s: %s", object_ref(pod), pending.reason, pending.message)
-        event = words.INFEASIBLE if pending.reason == INFEASIBLE else words.DEFERRED
-        message = words.told(pending.reason, pod, pending.generation, pending.message)
-        self._events.record(object_ref(pod), "Warning", event, message)
 
     def __repr__(self) -> str:
         return f"<Resizes, {len(self._waiting)} wait>"

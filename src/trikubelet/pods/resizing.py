@@ -1,21 +1,26 @@
 """Carries out a resize that was granted: changes containers that run to what they are allocated.
 
-The caller has made the pod's cgroup large enough for what was and what shall be, and makes it small enough after this.
-In between containers are changed, first those that only shrink. Before a limit of memory shrinks it is looked whether
-less than that is in use: the kernel would kill what does not fit. What fails leaves the rest for the next attempt,
-which begins by what was noted. (upstream: doPodResizeAction)
+    under_way: what is to be done ─► the cgroup does for what was and shall be ─► carry_out ─► end: it does for no more
+
+Called by the pod's attempts (``pods.attempts``), which do in between what else the pod needs. First are changed the
+containers that only shrink. Before a limit of memory shrinks it is looked whether less than that is in use: the kernel
+would kill what does not fit. What fails leaves the rest for the next attempt, which begins by what was noted.
+(upstream: doPodResizeAction)
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+import trio
 
 from trikubelet.core.containers.amounts import of_pod
 from trikubelet.core.containers.resources import container_resources
 from trikubelet.core.names import object_ref
+from trikubelet.core.resize.progress import as_made, is_pods_own_under_way, resizes
 from trikubelet.kit.settle import settle
 from trikubelet.model.errors import ResizeFailed
 from trikubelet.model.runtime import HeldResources
@@ -25,6 +30,7 @@ from trikubelet.pods.in_time import in_time
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trikubelet.core.actions import PodActions
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.resize.progress import Resize
     from trikubelet.model.bounds import Bounds
@@ -32,21 +38,92 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import ContainerStatus, PodObservation
     from trikubelet.model.runtime_config import LinuxResources
     from trikubelet.pods.allocations import Allocations
-    from trikubelet.ports import Runtime
+    from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.preparation import Preparation
+    from trikubelet.pods.resize_notes import ResizeNotes
+    from trikubelet.ports import Relister, Runtime
 
 log = logging.getLogger(__name__)
 
 
-class Resizing:
-    """Changes containers as they run. Owns no state."""
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """What of a pod's resizes is not done yet. ``containers``: those that are to be changed as they run; ``before``:
+    the pod as it was made, None where there is nothing to do: its cgroup has to do for that, too, until all is done."""
 
-    def __init__(self, runtime: Runtime, allocations: Allocations, facts: NodeFacts, bounds: Bounds) -> None:
+    containers: tuple[Resize, ...]
+    before: Pod | None
+
+
+class Resizing:
+    """Carries resizes out. Owns no state."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        allocations: Allocations,
+        notes: ResizeNotes,
+        preparation: Preparation,
+        relister: Relister,
+        facts: NodeFacts,
+        bounds: Bounds,
+        figures: PodFigures,
+    ) -> None:
         self._runtime = runtime
         self._allocations = allocations
+        self._notes = notes
+        self._preparation = preparation
+        self._relister = relister
         self._facts = facts
         self._bounds = bounds
+        self._figures = figures
 
-    async def check(
+    def as_allocated(self, pod: Pod) -> Pod:
+        """The pod with what it is allocated in place of what its spec says."""
+        return self._allocations.as_allocated(pod)
+
+    def under_way(self, pod: Pod, observed: PodObservation) -> UnderWay:
+        """What was granted to the pod, which is as it is allocated, and is still to be done."""
+        held = self._allocations.learned(pod, observed)
+        found = resizes(pod, observed, held)
+        return UnderWay(found, as_made(pod, found, held) if found or is_pods_own_under_way(held) else None)
+
+    async def carry_out(
+        self, pod: Pod, before: Pod, observed: PodObservation, actions: PodActions
+    ) -> tuple[PodObservation, ResizeFailed | None]:
+        """Change the containers that are changed as they run; the observation as it is then, and what went wrong: that
+        keeps nothing else of the pod from being mended."""
+        uid, began = pod.metadata.uid, trio.current_time()
+        is_done = False
+        try:
+            await self._check(pod, before, actions.staying(observed), actions.to_resize)
+            observed = await self._change(pod, observed, actions.to_resize)
+            is_done = True
+        except ResizeFailed as error:
+            self._notes.errors[uid] = error.message
+            return observed, error
+        finally:
+            self._figures.resizes[str(is_done).lower()].add((trio.current_time() - began) * 1000)
+            self._relister.look_inside(uid)
+        return observed, None
+
+    async def end(self, pod: Pod) -> None:
+        """All containers have what they are allocated, so the pod needs no more than that. Raises ResizeFailed and
+        CgroupFailed."""
+        await self._preparation.ensure_cgroup(pod)
+        try:
+            self._allocations.pods_own_changed(pod)
+        except OSError as error:
+            raise ResizeFailed("ResizeError", f"what was done cannot be written down: {error}") from error
+        self._notes.errors.pop(pod.metadata.uid, None)
+
+    def forget(self, uid: str) -> None:
+        """This life of the pod is over: another one is allocated anew."""
+        self._allocations.forget(uid)
+        self._notes.forget(uid)
+
+    async def _check(
         self, pod: Pod, before: Pod, staying: Sequence[ContainerStatus], to_resize: Sequence[Resize]
     ) -> None:
         """Raise ResizeFailed where the pod, as it was ``before``, uses more memory than it is allocated now, or one of
@@ -71,7 +148,7 @@ class Resizing:
         if told := [one for one in troubles if one]:
             raise _failed(f"cannot decrease memory limits: {', '.join(told)}")
 
-    async def perform(self, pod: Pod, observed: PodObservation, to_resize: Sequence[Resize]) -> PodObservation:
+    async def _change(self, pod: Pod, observed: PodObservation, to_resize: Sequence[Resize]) -> PodObservation:
         """Change these containers of the pod, which is as it is allocated; the observation as it is then. Raises
         ResizeFailed at the first that cannot be changed."""
         for one in sorted(to_resize, key=lambda one: not one.shrinks):

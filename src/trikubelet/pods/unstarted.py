@@ -2,7 +2,7 @@
 
 It goes before the next one is made, which then has its number: nothing of it ever ran. Should somebody be starting it,
 as an agent that was killed had asked, the runtime refuses, or stops it: there are never two of a name. Called by
-``pods.start``.
+``pods.making``.
 
 One kind cannot be removed. An agent that is killed while containerd starts a container takes its call with it; where
 that happens between the task and its process id, containerd (seen of 1.6 and 2.2) keeps the task, without its program,

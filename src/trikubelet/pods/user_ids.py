@@ -2,8 +2,8 @@
 
 Nothing is remembered. What a pod has stands in its directory before its sandbox is made, so a killed agent's successor
 finds it, and a directory that is gone has given back what it held. No checkpoint lies between reading what all pods
-have and writing what one more gets. ``core.user_namespaces`` decides; ``pods.configs`` asks, ``pods.attempts`` gives
-back.
+have and writing what one more gets. ``core.user_namespaces`` decides; ``pods.sandbox_configs`` asks,
+``pods.preparation`` gives back.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from trikubelet.core.user_namespaces import ids_of, read_of, troubles, written
 from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trikubelet.core.user_namespaces import IdPool
     from trikubelet.model.k8s import Pod
     from trikubelet.model.runtime_config import IdRange
-    from trikubelet.ports import PodFiles
+    from trikubelet.ports import PodNotes, RuntimeHealth
 
 log = logging.getLogger(__name__)
 
@@ -30,16 +28,15 @@ log = logging.getLogger(__name__)
 class UserIds:
     """Owns which users of the node a pod's own users are: the file ``userns`` of the pod's directory."""
 
-    def __init__(self, files: PodFiles, pool: IdPool, maps_users: Callable[[str], bool]) -> None:
-        """``maps_users``: whether a runtime handler can give a pod users of its own."""
-        self._files = files
+    def __init__(self, notes: PodNotes, pool: IdPool, health: RuntimeHealth) -> None:
+        self._notes = notes
         self._pool = pool
-        self._maps_users = maps_users
+        self._health = health
 
     def tell(self) -> None:
         """Log what is wrong with what was written down before: the pods in question get no new sandbox, but run on."""
         try:
-            found = list(troubles(self._all()))
+            found = list(troubles(self._notes.noted_of_all(Note.USER_IDS)))
         except OSError as error:
             found = [str(error)]
         for trouble in found:
@@ -50,15 +47,15 @@ class UserIds:
         None where the pod's users are the node's. Raises SandboxConfigError."""
         if pod.spec.host_users is not False:
             return None
-        if not self._maps_users(handler):
+        if not self._health.maps_users(handler):
             who = f'RuntimeClass handler "{handler}"' if handler else "runtime"
             raise SandboxConfigError(f"can't set `spec.hostUsers: false`, {who} does not support user namespaces")
         uid = pod.metadata.uid
         try:
-            files = self._all()
+            files = self._notes.noted_of_all(Note.USER_IDS)
             ids = ids_of(uid, files, self._pool)
             if uid not in files:
-                self._files.note(uid, Note.USER_IDS, written(ids))
+                self._notes.note(uid, Note.USER_IDS, written(ids))
                 last = ids.first + ids.length - 1
                 log.info("Pod %s: its users are the node's %d to %d", object_ref(pod), ids.first, last)
         except (OSError, ValueError) as error:
@@ -72,7 +69,7 @@ class UserIds:
             return None
         uid = pod.metadata.uid
         try:
-            return read_of(uid, self._files.noted(uid, Note.USER_IDS))
+            return read_of(uid, self._notes.noted(uid, Note.USER_IDS))
         except (OSError, ValueError) as error:
             raise SandboxConfigError(f"user namespace: {error}") from error
 
@@ -80,12 +77,6 @@ class UserIds:
         """None of the pod's containers will run again: others may have its users. A disk that cannot be written keeps
         them until the pod's directory is gone."""
         try:
-            self._files.forget_note(uid, Note.USER_IDS)
+            self._notes.forget_note(uid, Note.USER_IDS)
         except OSError as error:
             log.warning("Pod %s keeps its users: %s", uid, error)
-
-    def _all(self) -> dict[str, bytes]:
-        """What is written down of all pods, by UID; an empty file, which a power cut can leave, says nothing. Raises
-        OSError."""
-        found = ((uid, self._files.noted(uid, Note.USER_IDS)) for uid in self._files.pods_on_disk())
-        return {uid: content for uid, content in found if content}

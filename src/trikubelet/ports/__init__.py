@@ -16,14 +16,14 @@ from trikubelet.ports.machine import (
     Gauges,
     NodeLogins,
     PodCgroups,
-    PodFiles,
     PullRecords,
     Volumes,
     Watcher,
 )
 from trikubelet.ports.observed import PodCache, PodLives, Relister, RuntimePods
 from trikubelet.ports.plugins import CsiDriver, PluginSockets
-from trikubelet.ports.runtime import Handlers, Images, Runtime
+from trikubelet.ports.pod_files import ContainerFiles, PodDirectories, PodFiles, PodNotes
+from trikubelet.ports.runtime import Handlers, Images, Runtime, RuntimeHealth
 
 __all__ = [
     "Api",
@@ -31,6 +31,7 @@ __all__ = [
     "CertificateStore",
     "Claims",
     "Clock",
+    "ContainerFiles",
     "ContainerLogs",
     "CsiDriver",
     "Events",
@@ -42,13 +43,16 @@ __all__ = [
     "PluginSockets",
     "PodCache",
     "PodCgroups",
+    "PodDirectories",
     "PodFiles",
     "PodLives",
+    "PodNotes",
     "PodObjects",
     "Probes",
     "PullRecords",
     "Relister",
     "Runtime",
+    "RuntimeHealth",
     "RuntimePods",
     "Statuses",
     "Volumes",

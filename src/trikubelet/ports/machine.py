@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
     from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.csi import DriverInfo, Told
-    from trikubelet.model.pod_notes import Note
     from trikubelet.model.pull_records import PulledRecord
     from trikubelet.model.registry import Login
     from trikubelet.model.runtime_config import Mount
@@ -168,91 +167,6 @@ class Gauges(Protocol):
     def directory(self, path: str) -> FsUsage:
         """A directory with all below it; of one that is a mount of its own, the file system. Raises OSError, also
         for what is no directory."""
-        ...
-
-
-class PodFiles(Protocol):
-    """The pod directories and log files of this node: upstream's layout under the root directory and the log
-    directory. Local disk only, so these calls are synchronous; what can hang belongs to ``Volumes``. But removing takes
-    as long as containers have left much: those calls wait, each may be given up, and then goes on by itself."""
-
-    def make_pod(self, uid: str) -> None:
-        """The pod's directory (0750) with its parts. Idempotent. Raises OSError, with EBUSY while one of that name is
-        being removed."""
-        ...
-
-    async def remove_pod(self, uid: str) -> None:
-        """The pod's directory, when nothing is mounted below it. Idempotent. Raises ``model.errors.StillMounted``, or
-        OSError, with EBUSY while an earlier removal of it has not ended."""
-        ...
-
-    def pods_on_disk(self) -> frozenset[str]:
-        """UIDs that have a pod directory. Raises OSError."""
-        ...
-
-    def write_hosts(self, uid: str, content: str) -> str:
-        """Write the managed hosts file; its host path."""
-        ...
-
-    def noted(self, uid: str, note: Note) -> bytes:
-        """What was noted of the pod, empty where nothing was. Raises OSError."""
-        ...
-
-    def note(self, uid: str, note: Note, content: bytes) -> None:
-        """Note something of the pod, whole or not at all, until it is forgotten or the pod's directory is removed.
-        Raises OSError, with EFBIG for more than is ever read (``NOTE_BYTES_MAX``)."""
-        ...
-
-    def forget_note(self, uid: str, note: Note) -> None:
-        """Note nothing of that any more. Idempotent. Raises OSError."""
-        ...
-
-    def termination_log(self, uid: str, container: str, attempt: int) -> str:
-        """Create the file behind ``terminationMessagePath`` of that attempt; its host path."""
-        ...
-
-    def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
-        """What the container wrote there, of a longer text the last ``bytes_max``; empty when there is none."""
-        ...
-
-    def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
-        """The last lines of a CRI log file, without the CRI's prefixes, and of what was rotated away last where it has
-        too few; empty when there is none."""
-        ...
-
-    def make_log_directory(self, directory: str, container: str) -> None:
-        """The container's directory below the pod's log directory. Idempotent. Raises OSError, with EBUSY while that
-        is being removed."""
-        ...
-
-    def log_attempts(self, directory: str, container: str) -> Sequence[int]:
-        """The runs of a container that left something of their logs, newest first: each N of which there is ``N.log``,
-        or a part that was rotated away from it. ``directory``: of the pod's logs."""
-        ...
-
-    def link_log(self, link_name: str, log_path: str) -> None:
-        """The legacy link under /var/log/containers. Idempotent."""
-        ...
-
-    def log_directories(self) -> frozenset[str]:
-        """Names of the pod log directories that exist. Raises OSError."""
-        ...
-
-    async def remove_log_directory(self, name: str) -> None:
-        """One pod's log directory, when nothing is mounted below it, and the legacy links that point into it.
-        Idempotent. Raises ``model.errors.StillMounted``, or OSError, with EBUSY while an earlier removal of it has not
-        ended."""
-        ...
-
-    def remove_dead_links(self, container_ids: Collection[str]) -> None:
-        """The legacy links whose log is gone, but for those of ``container_ids``, whose log may be under rotation.
-        Raises OSError."""
-        ...
-
-    async def remove_container_logs(self, log_path: str) -> None:
-        """The log file of one container with its rotated parts, and the legacy links to it. The path is the runtime's
-        word: one that does not lie below a pod's log directory is left alone, and that is said. Idempotent. Raises
-        OSError."""
         ...
 
 

@@ -127,6 +127,32 @@ class Runtime(Protocol):
         ...
 
 
+class RuntimeHealth(Protocol):
+    """How the runtime is and what it says it can do, as it last said: asked in the middle of a decision, so nothing of
+    it waits. ``node.runtime_state`` knows."""
+
+    @property
+    def name(self) -> str:
+        """What the runtime calls itself: the scheme of container ids in statuses; ``unknown`` until it has spoken."""
+        ...
+
+    def network_trouble(self) -> str | None:
+        """Why the runtime's network is not ready, or None. Unknown counts as ready: the runtime will say."""
+        ...
+
+    def maps_users(self, handler: str) -> bool:
+        """Whether pods of that runtime handler can have users of their own, which are others of the node's."""
+        ...
+
+    def reads_only_below(self, handler: str) -> bool:
+        """Whether pods of that runtime handler can have mounts that are read-only with all that is mounted in them."""
+        ...
+
+    def gives_groups_strictly(self) -> bool | None:
+        """Whether the runtime can give a process no groups but its pod's; None until it has spoken."""
+        ...
+
+
 class Images(Protocol):
     """The CRI's ImageService."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.runtime import PodObservation
-    from trikubelet.ports import Clock, Events, Handlers, PodFiles, Runtime
+    from trikubelet.ports import Clock, Events, Handlers, PodNotes, Runtime
     from trikubelet.probes.figures import ProbeFigures
 
 NOTHING_CONCLUDED = Verdicts()
@@ -43,7 +43,7 @@ class NodeProbes:
         host_ips: tuple[str, ...],
         bounds: Bounds,
         chance: random.Random,
-        files: PodFiles,
+        notes: PodNotes,
     ) -> None:
         self._asking = Asking(runtime, handlers, bounds)
         self._beat = Beat(BEAT_SECONDS)
@@ -51,7 +51,7 @@ class NodeProbes:
         self._clock = clock
         self._host_ips = host_ips
         self._chance = chance
-        self._notes = ProbeNotes(files)
+        self._notes = ProbeNotes(notes)
         self._pods: dict[str, tuple[PodProbes, tuple[ProbeTask, ...]]] = {}
         self.watchers: list[Callable[[str], None]] = []
 

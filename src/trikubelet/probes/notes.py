@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.model.k8s import Pod
-    from trikubelet.ports import PodFiles
+    from trikubelet.ports import PodNotes
 
 log = logging.getLogger(__name__)
 
@@ -29,15 +29,15 @@ log = logging.getLogger(__name__)
 class ProbeNotes:
     """Owns no state: what is noted is in the pods' directories, and changes with the containers' readiness."""
 
-    def __init__(self, files: PodFiles) -> None:
-        self._files = files
+    def __init__(self, notes: PodNotes) -> None:
+        self._notes = notes
 
     def of(self, pod: Pod) -> Mapping[str, Standing]:
         """What was noted, by containers' names. Never raises: what cannot be read is concluded anew."""
         if not is_static(pod):
             return {}
         try:
-            content = self._files.noted(pod.metadata.uid, Note.PROBES)
+            content = self._notes.noted(pod.metadata.uid, Note.PROBES)
             return msgspec.json.decode(content, type=dict[str, Standing]) if content else {}
         except (OSError, msgspec.MsgspecError) as error:
             log.warning("Pod %s: what its probes had found cannot be read: %s", object_ref(pod), error)
@@ -48,6 +48,6 @@ class ProbeNotes:
         if not is_static(pod):
             return
         try:
-            self._files.note(pod.metadata.uid, Note.PROBES, msgspec.json.encode(standing))
+            self._notes.note(pod.metadata.uid, Note.PROBES, msgspec.json.encode(standing))
         except OSError as error:
             log.warning("Pod %s: what its probes have found cannot be written down: %s", object_ref(pod), error)

@@ -89,6 +89,11 @@ class MemoryPodFiles:
         """What was noted of the pod."""
         return self.content.get(f"/pods/{uid}/{note.value}", b"")
 
+    def noted_of_all(self, note: Note) -> dict[str, bytes]:
+        """What was noted of every pod."""
+        found = ((uid, self.noted(uid, note)) for uid in self._pods)
+        return {uid: content for uid, content in found if content}
+
     def note(self, uid: str, note: Note, content: bytes) -> None:
         """Note something of the pod."""
         check_size(note, content)
@@ -104,8 +109,9 @@ class MemoryPodFiles:
         self.content.setdefault(path, b"")
         return path
 
-    def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
+    async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
         """The end of the termination message."""
+        await trio.lowlevel.checkpoint()
         written = self.content.get(f"/pods/{uid}/containers/{container}/{attempt}", b"")
         return written[max(0, len(written) - bytes_max) :].decode(errors="replace")
 
@@ -121,8 +127,9 @@ class MemoryPodFiles:
         names = [path.removeprefix(start).split(".") for path in self.content if path.startswith(start)]
         return sorted({int(first) for first, *rest in names if first.isdecimal() and rest[:1] == ["log"]}, reverse=True)
 
-    def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
+    async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
         """The end of a log, with the part of it that was rotated away last."""
+        await trio.lowlevel.checkpoint()
         newest = max((name for name in self.content if name.startswith(f"{path}.")), default="")
         older = b"" if newest.endswith(PACKED) else self.content.get(newest, b"")
         lines = plain_lines(older + self.content.get(path, b""))

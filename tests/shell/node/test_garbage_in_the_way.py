@@ -51,6 +51,29 @@ async def test_a_pod_whose_remains_do_not_go_comes_back_and_is_not_taken_for_the
     assert [2, 2] == [len(bench.world.runs["uid-web", name]) for name in ("first", "main")]
 
 
+async def test_the_last_word_on_a_pod_says_nothing_of_remains_of_its_earlier_life(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryRuntime, "remove_container", refused)
+    monkeypatch.setattr(MemoryRuntime, "remove_sandbox", refused)
+    bench, shown = Bench(), list[str]()
+    done = pod("web", container(command=("exit", "0", "1")), policy="Never")
+    never = pod("web", container(image="missing:1"), policy="Never")
+    async with bench.agent(done) as node:
+        await until(lambda: phase(node, "uid-web") == "Succeeded")
+        node.slots["file"].put(Snapshot(()))
+        await trio.sleep(5)  # its garbage is being removed, in vain
+        node.statuses.watchers.append(lambda _, __, status, ___: shown.append(status.phase))
+        node.slots["file"].put(Snapshot((never,)))
+        await until(lambda: bool(shown), seconds=20)
+        await trio.sleep(5)
+        node.slots["file"].put(Snapshot(()))
+        await trio.sleep(5)
+
+    assert "Succeeded" not in shown
+    assert {"Pending"} <= {*shown}
+
+
 async def test_a_new_pod_starts_at_once_whatever_garbage_hangs(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

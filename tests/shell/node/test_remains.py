@@ -55,7 +55,7 @@ class Disk:
         self.remains = Remains(
             workers=Workers(),  # type: ignore[arg-type]
             runtime_pods=Runtime(),  # type: ignore[arg-type]
-            files=self.files,
+            directories=self.files,
             volumes=Volumes(),
             cgroups=Cgroups(),
             bounds=Bounds(),

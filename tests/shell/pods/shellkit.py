@@ -149,6 +149,33 @@ class Said:
         return [reason for _, reason, _ in self.events]
 
 
+@dataclass(frozen=True)
+class FixedHealth:
+    """A runtime that is as a test says (``ports.RuntimeHealth``): ``trouble`` with its network, and the handlers whose
+    pods may have users of their own, and mounts that are read-only all the way down."""
+
+    name: str = "memory"
+    trouble: str | None = None
+    maps_users_of: Sequence[str] = ()
+    reads_only_below_of: Sequence[str] = ()
+
+    def network_trouble(self) -> str | None:
+        """The trouble."""
+        return self.trouble
+
+    def maps_users(self, handler: str) -> bool:
+        """Whether a test said so."""
+        return handler in self.maps_users_of
+
+    def reads_only_below(self, handler: str) -> bool:
+        """Whether a test said so."""
+        return handler in self.reads_only_below_of
+
+    def gives_groups_strictly(self) -> bool | None:
+        """It can."""
+        return True
+
+
 class Down:
     """Probes that keep which containers they were told had been stopped, in order."""
 

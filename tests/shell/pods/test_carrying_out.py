@@ -11,12 +11,10 @@ from shell.pods.shellkit import Bench, Said, phase, until
 from trikubelet.core.actions import PodActions
 from trikubelet.core.lifecycle import Terminating
 from trikubelet.kit.turnstile import Turnstile
-from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.model.runtime import ContainerState, PodObservation, SandboxState, SandboxStatus
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
 from trikubelet.pods.carry_out import CarryOut, most_urgent
-from trikubelet.pods.figures import PodFigures
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.chance import Odds
@@ -52,21 +50,18 @@ class Idle:
     async def stop_some(self, *_: object) -> None:
         """Nothing is to be stopped."""
 
-    async def sandbox(self, *_: object, is_new: bool) -> None:
+    async def configure(self, *_: object, is_new: bool) -> None:
         """Nobody looks at the configuration."""
 
 
 async def perform(starter: Starter, actions: PodActions) -> None:
     idle = Idle()
     carry_out = CarryOut(
-        runtime=idle,
-        configs=idle,
+        sandboxes=idle,
         starter=starter,
         stopper=idle,
         events=Said(),
         turnstile=Turnstile(1, 1.0),
-        bounds=Bounds(),  # type: ignore[arg-type]
-        figures=PodFigures(),
     )
     init = [SIDECAR, container("first"), container("second")]
     web = pod("web", container("a"), container("b"), init=init)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shell.pods.shellkit import Bench, phase, until
+from shell.pods.shellkit import Bench, FixedHealth, phase, until
 from trikubelet.core.containers import SandboxConfigError
 from trikubelet.core.user_namespaces import IdPool, written
 from trikubelet.host.pod_files import DiskPodFiles
@@ -40,7 +40,7 @@ def disk(tmp_path: Path) -> DiskPodFiles:
 
 def agent(disk: DiskPodFiles, *able: str) -> UserIds:
     """What an agent has of it, which begins now; ``able`` are the runtime handlers that can do it."""
-    return UserIds(disk, IdPool(), (able or ("",)).__contains__)
+    return UserIds(disk, IdPool(), FixedHealth(maps_users_of=able or ("",)))
 
 
 def test_a_pod_that_does_not_ask_has_the_nodes_users(disk: DiskPodFiles) -> None:

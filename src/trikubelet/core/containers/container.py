@@ -1,7 +1,7 @@
 """The configuration of one container: everything ``CreateContainer`` is told.
 
-``pods.configs`` prepares the parts that are not in the spec and calls ``container_config`` right before the container
-is made, so addresses and paths are those of this attempt.
+``pods.container_configs`` prepares the parts that are not in the spec and calls ``container_config`` right before the
+container is made, so addresses and paths are those of this attempt.
 """
 
 from __future__ import annotations

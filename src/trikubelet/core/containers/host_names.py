@@ -3,8 +3,8 @@
 Its host name and, with a subdomain, its full name in the cluster's DNS are for the sandbox's configuration and for the
 hosts file. ``hostnameOverride`` is taken as it stands and has no domain; a pod on the host network has the node's name
 and no say in it. The file has these names, the node's entries on the host network, and the pod's aliases, in upstream's
-layout to the letter, because people parse it. It is written by ``pods.configs`` through the PodFiles port and mounted
-by ``mounts``, unless a container mounts something of its own there.
+layout to the letter, because people parse it. It is written by ``pods.container_configs`` through the ContainerFiles
+port and mounted by ``mounts``, unless a container mounts something of its own there.
 """
 
 from __future__ import annotations

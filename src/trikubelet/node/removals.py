@@ -1,0 +1,140 @@
+"""Removing what is dead of one pod: its containers with their logs, its sandboxes, the logs of a pod that is gone.
+
+Called by ``node.garbage``, which knows when and of which pods; what of one is dead is decided in ``core.garbage``. One
+thing is removed after another, going on after an error, which the next pass will meet again: whatever stands in the way
+is told when it is new, in the log and as an event of the node, and never ends the agent.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core import garbage
+from trikubelet.core.relist import DecodeError
+from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.complaints import Complaints
+from trikubelet.kit.instant import instant
+from trikubelet.model.errors import StillMounted
+from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from trikubelet.core.relist import PodRecord
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.objects import ObjectRef
+    from trikubelet.ports import ContainerFiles, Events, PodCache, Relister, Runtime
+
+log = logging.getLogger(__name__)
+
+_TROUBLES: Final = (OSError, StillMounted, RuntimeCallError, DecodeError, trio.TooSlowError)
+"""What stands in the way of a removal; anything else is a bug."""
+
+
+class Removals:
+    """Owns the complaints about what could not be removed, or looked at for that, so that each is made once an hour."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        relister: Relister,
+        cache: PodCache,
+        files: ContainerFiles,
+        events: Events,
+        node: ObjectRef,
+        bounds: Bounds,
+    ) -> None:
+        self._runtime = runtime
+        self._relister = relister
+        self._cache = cache
+        self._files = files
+        self._events = events
+        self._node = node
+        self._bounds = bounds
+        self._complaints = Complaints()
+
+    async def remove_dead(
+        self, record: PodRecord, should_content_be_removed: Callable[[str], bool], goes_on: Callable[[], None]
+    ) -> bool:
+        """Remove what is dead of the pod, told after each step that it ``goes_on``. Whether there was something."""
+        uid = record.uid
+        with self.told_once(f"look what is dead of pod {uid}"):
+            found = garbage.collect([record], should_content_be_removed)
+            if not found.containers and not found.sandboxes:
+                return False
+            with self._relister.acting_on(uid):
+                for container_id in found.containers:
+                    await self._remove_container(container_id)
+                    goes_on()
+                for sandbox_id in found.sandboxes:
+                    await self._remove_sandbox(sandbox_id)
+                    goes_on()
+        return True
+
+    async def are_seen(self, uid: str) -> None:
+        """Wait until a list has shown what became of the pod, but not for ever: PLEG tells who cannot be inspected."""
+        with self.one_list(), suppress(RuntimeCallError, trio.TooSlowError):
+            await self._cache.newer_than(uid, instant())
+
+    async def remove_log_directory(self, directory: str) -> None:
+        """Remove the logs of a pod that is gone."""
+        with self.told_once(f"remove the logs {directory}"), self._in_time():
+            await self._files.remove_log_directory(directory)
+
+    def one_list(self) -> trio.CancelScope:
+        """As long as one list may take. A runtime that does not answer in time is away, which others tell."""
+        return trio.move_on_after(self._bounds.runtime_call_seconds_max)
+
+    @contextmanager
+    def told_once(self, what: str) -> Iterator[None]:
+        """Do something; a failure is told when it is new, in the log and as an event of the node. A bug is one, too:
+        what a runtime says of one container may provoke it, and would again after the agent's next start."""
+        barrier = Barrier(partial(self._failed, what))
+        with barrier:
+            yield
+        if barrier.fault is None:
+            self._complaints.mended(what)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        if isinstance(error, RuntimeUnavailable):
+            log.debug("Cannot %s while the runtime is away: %s", what, error)
+        elif self._complaints.may_say(what):
+            why = "no answer in time" if isinstance(error, trio.TooSlowError) else words(error)
+            told = f"Cannot {what}, will try again: {why}"
+            log.warning("%s", told, exc_info=None if isinstance(error, _TROUBLES) else error)
+            self._events.record(self._node, "Warning", "ContainerGCFailed", told)
+
+    def _in_time(self) -> AbstractContextManager[trio.CancelScope]:
+        """Raises TooSlowError. A thread that removes files goes on then, and is waited for by the next pass."""
+        return trio.fail_after(self._bounds.runtime_call_seconds_max)
+
+    async def _remove_container(self, container_id: str) -> None:
+        log_path = ""
+        with self.told_once(f"remove container {container_id}"):
+            log_path = await self._without_container(container_id)
+        if log_path:
+            with self.told_once(f"remove the log {log_path}"), self._in_time():
+                await self._files.remove_container_logs(log_path)
+
+    async def _without_container(self, container_id: str) -> str:
+        """Remove the container; where its log is, or empty when it was gone already."""
+        with self._in_time():
+            try:
+                log_path = (await self._runtime.container_status(container_id)).decode().log_path
+            except NotFound:
+                return ""
+            await self._runtime.remove_container(container_id)
+            return log_path
+
+    async def _remove_sandbox(self, sandbox_id: str) -> None:
+        with self.told_once(f"remove sandbox {sandbox_id}"), self._in_time():
+            with suppress(NotFound):
+                await self._runtime.stop_sandbox(sandbox_id)
+            await self._runtime.remove_sandbox(sandbox_id)

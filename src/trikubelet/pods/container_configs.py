@@ -1,0 +1,101 @@
+"""Where a container's configuration meets the files it points to: hosts file, termination message file, log directory.
+
+Asked by whoever makes containers (``pods.making``), right before; ``core.containers`` decides what stands in it. The
+sub-paths of its mounts are made last, since they lie in volumes that containers may write to meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.containers import ContainerParts, container_config
+from trikubelet.core.containers.errors import ConfigError
+from trikubelet.core.containers.host_names import hosts_file
+from trikubelet.core.containers.sandbox import log_directory
+from trikubelet.core.containers.security import in_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.runtime import ImageInfo, SandboxStatus
+    from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
+    from trikubelet.pods.references import References
+    from trikubelet.ports import ContainerFiles, RuntimeHealth, Volumes
+
+
+class ContainerConfigs:
+    """Makes containers' configurations for this node. Owns no state."""
+
+    def __init__(
+        self,
+        *,
+        files: ContainerFiles,
+        volumes: Volumes,
+        references: References,
+        health: RuntimeHealth,
+        facts: NodeFacts,
+        node_hosts: str,
+        bounds: Bounds,
+    ) -> None:
+        """``node_hosts``: the node's own hosts file, for pods on its network."""
+        self._files = files
+        self._volumes = volumes
+        self._references = references
+        self._health = health
+        self._facts = facts
+        self._node_hosts = node_hosts
+        self._bounds = bounds
+
+    async def container(
+        self,
+        pod: Pod,
+        container: Container,
+        attempt: int,
+        image: ImageInfo,
+        sandbox: SandboxStatus,
+        config: SandboxConfig,
+        volumes: Mapping[str, str],
+        target_id: str,
+    ) -> ContainerConfig:
+        """The container's configuration, with the files it points to in place; ``config`` is its sandbox's, and
+        ``target_id`` the id of the container whose processes an ephemeral one shall see, or empty. Raises ConfigError
+        and OSError."""
+        sources = await self._references.follow(pod, container, volumes)
+        uid = pod.metadata.uid
+        content = hosts_file(pod, sandbox.ips, self._facts, self._node_hosts)
+        parts = ContainerParts(
+            attempt=attempt,
+            image=image,
+            ips=sandbox.ips,
+            volume_paths=volumes,
+            sources=sources,
+            hosts_path=self._files.write_hosts(uid, content),
+            termination_log_path=self._files.termination_log(uid, container.name, attempt),
+            users=config.security.namespaces.users,
+            target_id=target_id,
+        )
+        able = self._health.reads_only_below(sandbox.runtime_handler)
+        pod = in_groups(pod, self._volumes.groups(uid))
+        made = container_config(pod, container, parts, replace(self._facts, recursive_read_only=able))
+        self._files.make_log_directory(log_directory(pod, self._facts), container.name)
+        return made
+
+    async def with_sub_paths(self, pod: Pod, container: Container, made: ContainerConfig) -> ContainerConfig:
+        """The configuration with host paths in place of the sub-paths of its volumes. Raises PodSyncError."""
+        seconds = self._bounds.runtime_call_seconds_max
+        try:
+            with trio.fail_after(seconds):
+                return replace(made, mounts=await self._volumes.resolve(pod, container, made.mounts))
+        except trio.TooSlowError as error:
+            message = f"the sub-paths of its volumes were not ready within {seconds:.0f}s"
+            raise ConfigError(message, container.name) from error
+
+    def logged_attempts(self, pod: Pod, container: Container) -> tuple[int, ...]:
+        """The runs of the container that left something of their logs, newest first."""
+        return tuple(self._files.log_attempts(log_directory(pod, self._facts), container.name))

@@ -1,0 +1,98 @@
+"""Making a pod's status, from what is observed and what is known besides, and publishing it.
+
+    observation, verdicts of probes, notes (``pods.facts``) ─► core.pod_status generates ─► statuses and their watchers
+
+Called by a pod's attempts (``pods.attempts``): before and after each of them, and between them where only what probes
+conclude has changed. What only the disk tells is read before (``learn``); nothing else waits, so a status is made of
+one moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.names import object_ref
+from trikubelet.core.pod_status import deadline_left, generate, with_verdicts
+from trikubelet.core.pod_status import terminate as last_word
+from trikubelet.core.pod_status.deadline import DEADLINE_EXCEEDED, DEADLINE_MESSAGE
+from trikubelet.core.pod_status.phase import TERMINAL
+from trikubelet.core.pod_status.resizing import happened
+from trikubelet.core.timestamps import rfc3339
+
+if TYPE_CHECKING:
+    from trikubelet.model import k8s
+    from trikubelet.model.runtime import PodObservation
+    from trikubelet.pods.allocations import Allocations
+    from trikubelet.pods.facts import FactFinder
+    from trikubelet.pods.resize_notes import ResizeNotes
+    from trikubelet.ports import Clock, Events, Probes, Statuses
+
+
+class StatusPublisher:
+    """Makes the statuses of pods and publishes them. Owns no state: what was published last is the statuses'."""
+
+    def __init__(
+        self,
+        *,
+        statuses: Statuses,
+        probes: Probes,
+        allocations: Allocations,
+        resize_notes: ResizeNotes,
+        facts: FactFinder,
+        events: Events,
+        clock: Clock,
+    ) -> None:
+        self._statuses = statuses
+        self._probes = probes
+        self._allocations = allocations
+        self._resize_notes = resize_notes
+        self._facts = facts
+        self._events = events
+        self._clock = clock
+
+    async def learn(self, pod: k8s.Pod, observed: PodObservation) -> None:
+        """Read what only the disk tells of what is observed, before its status is made: that waits for nothing."""
+        await self._facts.learn(pod, observed)
+
+    def publish(self, pod: k8s.Pod, observed: PodObservation, *, is_ending: bool) -> k8s.PodStatus:
+        """Make the pod's status and publish it. ``is_ending``: nothing of the pod runs any more or ever will; its last
+        word."""
+        previous = self._statuses.get(pod.metadata.uid)
+        verdicts = self._probes.look(pod, observed, previous or pod.status)
+        pod = self._allocations.as_allocated(pod)
+        resize = self._resize_notes.facts(pod)
+        facts = self._facts.status_facts(pod, observed, previous, verdicts, resize, is_ending=is_ending)
+        status = generate(pod, observed, facts)
+        if is_ending:
+            status = last_word(pod, status, facts.now)
+        else:
+            for event in happened(pod, previous or pod.status, status):
+                self._events.record(object_ref(pod), *event)
+        self._statuses.publish(pod.metadata.uid, pod, status)
+        return status
+
+    def tell_end(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
+        """The pod has ended by itself: say so where that was for its deadline."""
+        if status.reason == DEADLINE_EXCEEDED:
+            self._events.record(object_ref(pod), "Normal", DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
+
+    def show_serving(self, pod: k8s.Pod) -> None:
+        """Publish what probes and readiness gates say now, in the middle of an attempt or without one."""
+        uid = pod.metadata.uid
+        shown = self._statuses.get(uid)
+        if shown is not None:
+            now = rfc3339(self._clock.now_ns())
+            self._statuses.publish(uid, pod, with_verdicts(pod, shown, self._probes.verdicts(uid), now))
+
+    def seconds_left(self, pod: k8s.Pod) -> float | None:
+        """Until the pod's activeDeadlineSeconds are over, by its published start; 0 when they ended during the attempt
+        just made, whose status does not say so yet. None when it has no end or has ended."""
+        status = self._statuses.get(pod.metadata.uid)
+        if status is None or status.phase in TERMINAL:
+            return None
+        return deadline_left(pod, status.start_time, self._clock.now_ns())
+
+    def forget(self, uid: str) -> None:
+        """This life of the pod is over and left nothing to show."""
+        self._facts.forget(uid)
+        self._statuses.forget(uid)

@@ -1,0 +1,104 @@
+"""Decides about one resize: never, now, when others have made room, or another time; notes and tells what was decided.
+
+    why_never ─► infeasible;  admission ─► granted: allocated │ deferred, perhaps until pods that are ended have ended
+
+Which are to be decided about, and in which turn, is ``pods.resizes``'s, who calls this; a resize is admitted as a new
+pod is (``pods.admission``).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.admission import Admitted
+from trikubelet.core.names import object_ref
+from trikubelet.core.resize import words
+from trikubelet.core.resize.verdicts import DEFERRED, INFEASIBLE, Pending, why_never
+
+if TYPE_CHECKING:
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.resize.verdicts import Waiting
+    from trikubelet.pods.admission import Admission
+    from trikubelet.pods.allocations import Allocations
+    from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.resize_notes import ResizeNotes
+    from trikubelet.ports import Events
+
+log = logging.getLogger(__name__)
+
+NOT_YET: Final = "the node has not decided about it since its agent began"
+MAKES_ROOM: Final = "it waits for pods that are ended to make room for it"
+
+
+class ResizeDecisions:
+    """Decides about resizes. Owns no state."""
+
+    def __init__(
+        self,
+        *,
+        admission: Admission,
+        allocations: Allocations,
+        notes: ResizeNotes,
+        facts: NodeFacts,
+        events: Events,
+        figures: PodFigures,
+    ) -> None:
+        self._admission = admission
+        self._allocations = allocations
+        self._notes = notes
+        self._facts = facts
+        self._events = events
+        self._figures = figures
+
+    def decide(self, one: Waiting) -> bool:
+        """Decide about one pod's resize; whether it still waits. It does where it is not granted and another time may
+        be: an infeasible one only has another spec to wait for. Never blocks."""
+        pod, uid = one.pod, one.pod.metadata.uid
+        generation = pod.metadata.generation or 0
+        if one.allocated is pod:
+            self._notes.forget(uid)
+        elif never := why_never(pod, one.allocated, self._facts):
+            self._figures.resizes_infeasible[never.detail] += 1
+            self.wait(one, Pending(INFEASIBLE, never.message, generation))
+        else:
+            match self._admission.asked(pod):
+                case Admitted(preempts=()):
+                    return not self._grant(one)
+                case Admitted() as admitted:
+                    self._admission.make_room(pod, admitted)
+                    self.wait(one, Pending(DEFERRED, MAKES_ROOM, generation))
+                case why:
+                    self.wait(one, Pending(DEFERRED, why.message, generation))
+            return True
+        return False
+
+    def _grant(self, one: Waiting) -> bool:
+        """Whether that could be written down."""
+        pod = one.pod
+        try:
+            self._allocations.allocate(pod)
+        except OSError as error:
+            generation = pod.metadata.generation or 0
+            self.wait(one, Pending(DEFERRED, f"what is allocated cannot be written down: {error}", generation))
+            return False
+        self._notes.forget(pod.metadata.uid)  # of the resize before it, too, which this one took the place of
+        log.info("Pod %s: its resize is granted", object_ref(pod))
+        message = words.told("started", pod, pod.metadata.generation or 0)
+        self._events.record(object_ref(pod), "Normal", words.STARTED, message)
+        return True
+
+    def wait(self, one: Waiting, pending: Pending) -> None:
+        """Note why the pod's resize is not granted, and tell of it unless that was told."""
+        pod, uid = one.pod, one.pod.metadata.uid
+        before = self._notes.pending.get(uid)
+        self._notes.pending[uid] = pending
+        was_said = (
+            before is not None and before.message != NOT_YET and before._replace(message=pending.message) == pending
+        )
+        if was_said:
+            return  # the amounts in a message change with every pod that comes and goes
+        log.info("Pod %s: its resize is %s: %s", object_ref(pod), pending.reason, pending.message)
+        event = words.INFEASIBLE if pending.reason == INFEASIBLE else words.DEFERRED
+        message = words.told(pending.reason, pod, pending.generation, pending.message)
+        self._events.record(object_ref(pod), "Warning", event, message)

@@ -1,0 +1,49 @@
+"""A sandbox's configuration for this node, with what only asking tells: its runtime handler, its users, its groups.
+
+Of a sandbox that stands nothing is chosen anew: its users are those that were written down, and its handler is left
+out, which nobody asks for. ``pods.sandboxes`` asks; ``core.containers`` decides what stands in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trikubelet.core.containers import sandbox_config
+from trikubelet.core.containers.dns import dns_plan
+from trikubelet.core.containers.security import in_groups
+from trikubelet.core.names import object_ref
+
+if TYPE_CHECKING:
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.model.k8s import Pod
+    from trikubelet.model.runtime_config import SandboxConfig
+    from trikubelet.pods.references import References
+    from trikubelet.pods.user_ids import UserIds
+    from trikubelet.ports import Events, Volumes
+
+
+class SandboxConfigs:
+    """Makes sandboxes' configurations for this node. Owns no state."""
+
+    def __init__(
+        self, volumes: Volumes, references: References, user_ids: UserIds, events: Events, facts: NodeFacts
+    ) -> None:
+        self._volumes = volumes
+        self._references = references
+        self._user_ids = user_ids
+        self._events = events
+        self._facts = facts
+
+    async def sandbox(self, pod: Pod, attempt: int, *, is_new: bool) -> SandboxConfig:
+        """The sandbox's configuration; of one that stands (not ``is_new``) without its runtime handler, which nobody
+        asks for then. Raises SandboxConfigError."""
+        pod = in_groups(pod, self._volumes.groups(pod.metadata.uid))
+        warning = dns_plan(pod, self._facts).warning
+        if warning:
+            self._events.record(object_ref(pod), "Warning", "DNSConfigForming", warning)
+        if not is_new:
+            return sandbox_config(pod, attempt, self._facts, self._user_ids.of_standing(pod))
+        handler = await self._references.runtime_handler(pod)
+        config = sandbox_config(pod, attempt, self._facts, self._user_ids.of_new(pod, handler))
+        return replace(config, runtime_handler=handler)

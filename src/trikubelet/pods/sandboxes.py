@@ -1,0 +1,81 @@
+"""Making a pod's sandbox: its configuration, the log directory the runtime expects to find, and the call, settled.
+
+Asked by ``pods.carry_out`` at each attempt that does something; of a sandbox that stands for its configuration alone,
+which goes along with every container that is made in it.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.names import object_ref
+from trikubelet.kit.settle import settle
+from trikubelet.model.errors import PodSyncError
+from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.pods.in_time import in_time
+
+if TYPE_CHECKING:
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.k8s import Pod
+    from trikubelet.model.runtime import SandboxStatus
+    from trikubelet.model.runtime_config import SandboxConfig
+    from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.sandbox_configs import SandboxConfigs
+    from trikubelet.ports import ContainerFiles, Events, Runtime
+
+log = logging.getLogger(__name__)
+
+
+class Sandboxes:
+    """Configures and makes sandboxes. Owns no state."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        configs: SandboxConfigs,
+        files: ContainerFiles,
+        events: Events,
+        bounds: Bounds,
+        figures: PodFigures,
+    ) -> None:
+        self._runtime = runtime
+        self._configs = configs
+        self._files = files
+        self._events = events
+        self._bounds = bounds
+        self._figures = figures
+
+    async def configure(self, pod: Pod, attempt: int, *, is_new: bool) -> SandboxConfig:
+        """The configuration of the pod's sandbox, whether it stands or ``is_new``. Raises PodSyncError."""
+        try:
+            return await self._configs.sandbox(pod, attempt, is_new=is_new)
+        except PodSyncError as error:
+            self._events.record(object_ref(pod), "Warning", "FailedCreatePodSandBox", error.message)
+            raise
+
+    async def make(self, pod: Pod, config: SandboxConfig) -> SandboxStatus:
+        """Make the sandbox, settled; as the runtime has it then. Raises PodSyncError, and RuntimeCallError where it
+        cannot be asked."""
+        limit, began = self._bounds.runtime_call_seconds_max, trio.current_time()
+        is_mapped = pod.spec.host_users is False
+        self._figures.mapped += is_mapped
+        try:
+            self._files.make_log_directory(config.log_directory, "")
+            # Twice the time of any other call, as upstream: it sets the pod's network up.
+            run = partial(in_time, 2 * limit, partial(self._runtime.run_sandbox, config))
+            made = await settle(self._bounds.settle_seconds_max, run)
+        except (OSError, RuntimeCallError) as error:
+            message = f"Failed to create pod sandbox: {error}"
+            self._events.record(object_ref(pod), "Warning", "FailedCreatePodSandBox", message)
+            self._figures.sandbox_failures[config.runtime_handler] += 1
+            self._figures.mapped_failures += is_mapped
+            raise PodSyncError("FailedCreatePodSandBox", message) from error
+        finally:
+            self._figures.sandboxes[config.runtime_handler].add(trio.current_time() - began)
+        log.info("Pod %s: made sandbox %s", object_ref(pod), made[:13])
+        return (await in_time(limit, partial(self._runtime.sandbox_status, made))).decode()

@@ -1,0 +1,86 @@
+"""What attempts see of a pod: only its own life, and soon where somebody asks."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+
+import pytest
+import trio
+
+from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
+from trikubelet.pods.observations import Observations
+
+OLD, NEW = (ContainerStatus(id_, "main", 0, ContainerState.EXITED, at) for id_, at in (("old", 5), ("new", 6)))
+
+
+class Cache:
+    """A cache with one pod in it, of which a test says whether it was observed lately."""
+
+    def __init__(self, *containers: ContainerStatus, is_newer: bool = True) -> None:
+        self.seen = PodObservation("uid-web", containers=containers)
+        self._is_newer = is_newer
+
+    def get(self, _: str) -> PodObservation:
+        """The pod."""
+        return self.seen
+
+    def is_newer(self, _: str, __: float) -> bool:
+        """What a test says."""
+        return self._is_newer
+
+    async def newer_than(self, _: str, __: float) -> PodObservation:
+        """The pod."""
+        await trio.lowlevel.checkpoint()
+        return self.seen
+
+
+class Relister:
+    """Keeps who was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def look_at(self, uid: str) -> None:
+        """Keep it."""
+        self.asked.append(uid)
+
+    def look_inside(self, uid: str) -> None:
+        """Nobody asks."""
+
+    def acting_on(self, uid: str) -> AbstractContextManager[None]:
+        """Nobody acts."""
+        return nullcontext()
+
+
+async def test_of_a_pod_that_began_beside_remains_only_what_was_made_since_counts() -> None:
+    cache = Cache(OLD)
+    observations = Observations(cache, Relister())
+    assert (OLD,) == (await observations.newer_than("uid-web", 0)).containers
+
+    observations.begin_beside_remains("uid-web")
+    cache.seen = replace(cache.seen, containers=(NEW, OLD))
+    assert (NEW,) == (await observations.newer_than("uid-web", 0)).containers
+    assert (NEW, OLD) == (await observations.with_remains("uid-web")).containers
+
+    assert (NEW,) == observations.of_this_life(cache.seen).containers
+
+    observations.forget("uid-web")
+    assert (NEW, OLD) == (await observations.newer_than("uid-web", 0)).containers
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_newer", "soon"),
+    [
+        pytest.param(["uid-web"], False, True, id="it is not known, and wanted soon"),
+        pytest.param([], True, True, id="it is known"),
+        pytest.param([], False, False, id="the next list will do"),
+    ],
+)
+async def test_a_pod_is_looked_at_where_it_is_wanted_soon_and_not_known(
+    asked: list[str], is_newer: bool, soon: bool
+) -> None:
+    relister = Relister()
+    await Observations(Cache(is_newer=is_newer), relister).newer_than("uid-web", 0, soon=soon)
+
+    assert asked == relister.asked
