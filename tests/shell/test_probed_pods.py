@@ -346,6 +346,27 @@ async def test_a_restarted_agent_believes_what_its_earlier_life_noted_of_a_stati
     assert 1 == len(bench.world.containers)
 
 
+async def test_an_agent_that_hears_no_does_not_leave_an_earlier_ones_yes_to_a_later_one(
+    autojump_clock: MockClock,
+) -> None:
+    """The second agent came within ten seconds of the start and did not believe the note, so its no was no news."""
+    it = probed(readiness_probe=http("dies 5", period_seconds=2, failure_threshold=2))
+    bench = Bench()
+    async with bench.agent(it) as node:
+        await until(lambda: is_ready(node), 3)
+    await trio.sleep(6)
+    async with bench.agent(it) as node:
+        await trio.sleep(15)
+        assert not is_ready(node)
+    seen: list[bool] = []
+    async with bench.agent(it) as node:
+        node.statuses.watchers.append(lambda *_: seen.append(is_ready(node)))
+        await trio.sleep(20)
+
+    assert {False} == set(seen)
+    assert 1 == len(bench.world.containers)
+
+
 @pytest.mark.parametrize("noted", [b"", b"{", b'{"main": {"containerId": "another", "ready": true}}'])
 async def test_a_restarted_agent_that_knows_nothing_says_not_ready_until_it_has_asked(
     noted: bytes, autojump_clock: MockClock

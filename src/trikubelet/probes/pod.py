@@ -19,6 +19,7 @@ from trikubelet.core.probes import (
     failures_count_after,
     first_delay,
     hear,
+    is_concluded,
     kept,
     probes_of,
 )
@@ -121,6 +122,19 @@ class PodProbes:
             self._tell()
             if kind is not ProbeKind.LIVENESS or heard.verdict is Verdict.FAILURE:
                 self._changed()
+        elif kind is ProbeKind.READINESS and heard is not track and self._refutes_note(subject, heard):
+            self._changed()
+
+    def _refutes_note(self, subject: Subject, heard: Track) -> bool:
+        """Whether the container says for the first time that it is not what an earlier agent noted. That note was not
+        believed, so no verdict changes; but it stands until another is written, and a later agent may believe it."""
+        noted = self._noted.get(subject.container.name)
+        if noted is None or noted.container_id != heard.container_id or not is_concluded(subject.probe, heard):
+            return False
+        if noted.ready is (heard.verdict is Verdict.SUCCESS):
+            return False
+        self._noted = {name: one for name, one in self._noted.items() if name != subject.container.name}
+        return True
 
     def stopped(self, container_id: str) -> None:
         """The container of that id was stopped by us: it is asked nothing more, and serves nobody."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trikubelet.core.probes.kind import ProbeKind, probes_of
 from trikubelet.core.probes.timing import Standing, failures_count_after, first_delay, kept
-from trikubelet.core.probes.track import Track, begin, end, hear
+from trikubelet.core.probes.track import Track, begin, end, hear, is_concluded
 
 __all__ = [
     "ProbeKind",
@@ -19,6 +19,7 @@ __all__ = [
     "failures_count_after",
     "first_delay",
     "hear",
+    "is_concluded",
     "kept",
     "probes_of",
 ]

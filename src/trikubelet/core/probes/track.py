@@ -51,9 +51,7 @@ def hear(kind: ProbeKind, probe: Probe, track: Track, said: Verdict) -> Track:
     """The probe said SUCCESS or FAILURE. Not to be called for a track that is on hold."""
     assert not track.on_hold
     assert said is not Verdict.UNKNOWN
-    needed = probe.failure_threshold or PROBE_FAILURES
-    if said is Verdict.SUCCESS:
-        needed = probe.success_threshold or PROBE_SUCCESSES
+    needed = _needed(probe, said)
     # Only the row's length up to the threshold counts, so nearly all answers change nothing.
     row = min(needed, track.row + 1) if said is track.last else 1
     verdict = said if row == needed else track.verdict
@@ -62,11 +60,23 @@ def hear(kind: ProbeKind, probe: Probe, track: Track, said: Verdict) -> Track:
     return Track(track.container_id, verdict, said, row, on_hold=_is_final(kind, verdict))
 
 
+def is_concluded(probe: Probe, track: Track) -> bool:
+    """Whether the container's own answers say what the verdict says, and not just what was assumed at first."""
+    return track.verdict is track.last and track.row == _needed(probe, track.last)
+
+
 def end(kind: ProbeKind, track: Track) -> Track:
     """The pod is being stopped: who answers no more must not be killed, or held back, for that. Readiness goes on."""
     if kind is ProbeKind.READINESS:
         return track
     return replace(track, verdict=Verdict.SUCCESS, on_hold=True)
+
+
+def _needed(probe: Probe, said: Verdict) -> int:
+    """How often in a row it must be said to count."""
+    if said is Verdict.SUCCESS:
+        return probe.success_threshold or PROBE_SUCCESSES
+    return probe.failure_threshold or PROBE_FAILURES
 
 
 def _is_final(kind: ProbeKind, verdict: Verdict) -> bool:
