@@ -24,6 +24,10 @@ FUZZ ?=
 PROCESSES ?= $(shell expr $$(nproc) \* 3 / 2)
 NIGHTLY ?=
 
+# Whoever wants no compiled modules beside sources would wait for it here: pytest's own rewriting of five hundred files,
+# and each of the hundreds of agents that tests start, would be compiled anew every time.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(wildcard rust/relist/src/*.rs) rust/relist/Cargo.toml Cargo.toml Cargo.lock
