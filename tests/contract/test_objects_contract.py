@@ -75,7 +75,7 @@ class OfManifests:
     def __init__(self) -> None:
         self.woken: list[str] = []
         self.manifests = ManifestObjects(["file", "http"])
-        self.manifests.watchers.append(self.wake)
+        self.manifests.changed.add(self.wake)
         self.objects: PodObjects = self.manifests
         self._held: dict[tuple[type[Held], str, str], Held] = {}
 

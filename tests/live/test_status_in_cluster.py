@@ -70,7 +70,7 @@ class Told:
         self.events = EventWriter(self.api, NODE, EventRate(100, 50), SystemClock(), outage, bounds, chance)
         self.pods.tell(self.writer.look_at)
         self.pods.tell(self.mirrors.look_at)
-        self.statuses.watchers.append(lambda _uid, pod, *_: self.writer.look_at([namespaced_name(pod)]))
+        self.statuses.changed.add(lambda _uid, pod, *_: self.writer.look_at([namespaced_name(pod)]))
 
     async def kubectl(self, *words: str, manifests: str | dict[str, Any] = "") -> str:
         """An operator's word."""

@@ -314,7 +314,7 @@ async def test_a_restarted_agent_believes_a_status_until_the_probe_says_somethin
     it = msgspec.structs.replace(it, status=last)
     seen: list[bool] = []
     async with bench.agent(it, sources=("api",)) as node:
-        node.statuses.watchers.append(lambda *_: seen.append(is_ready(node)))
+        node.statuses.changed.add(lambda *_: seen.append(is_ready(node)))
         await trio.sleep(60)
         assert is_ready(node)
 
@@ -338,7 +338,7 @@ async def test_a_restarted_agent_believes_what_its_earlier_life_noted_of_a_stati
         await trio.sleep(30)
     seen: list[bool] = []
     async with bench.agent(it) as node:
-        node.statuses.watchers.append(lambda *_: seen.append(is_ready(node)))
+        node.statuses.changed.add(lambda *_: seen.append(is_ready(node)))
         await trio.sleep(60)
         assert is_ready(node)
 
@@ -360,7 +360,7 @@ async def test_an_agent_that_hears_no_does_not_leave_an_earlier_ones_yes_to_a_la
         assert not is_ready(node)
     seen: list[bool] = []
     async with bench.agent(it) as node:
-        node.statuses.watchers.append(lambda *_: seen.append(is_ready(node)))
+        node.statuses.changed.add(lambda *_: seen.append(is_ready(node)))
         await trio.sleep(20)
 
     assert {False} == set(seen)
@@ -393,7 +393,7 @@ async def test_what_was_found_running_is_not_asked_all_at_once(autojump_clock: M
         times: list[float] = []
         await until(lambda: len(node.statuses) == 20, 10)
         began = trio.current_time()
-        node.statuses.watchers.append(lambda *_: times.append(trio.current_time() - began))
+        node.statuses.changed.add(lambda *_: times.append(trio.current_time() - began))
         await until(lambda: all(is_ready(node, f"uid-p{n}") for n in range(20)), 40)
 
     assert max(times) - min(times) > 10

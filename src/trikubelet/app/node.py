@@ -248,12 +248,12 @@ def join(
         attempts = TracedAttempts(attempts, spans)
     workers = PodWorkers(attempts, pleg, leftovers, bounds, chance, figures)
     startups = Startups(outside.clock)
-    objects.manifests.watchers.append(workers.wake)
-    workers.beginners.append(startups.begun)
-    workers.watchers.append(startups.finished)
-    puller.watchers.append(startups.pulled)
-    statuses.watchers.append(startups.status_changed)
-    probes.watchers.append(workers.serving_changed)
+    objects.manifests.changed.add(workers.wake)
+    workers.began.add(startups.begun)
+    workers.finished.add(startups.finished)
+    puller.pulled.add(startups.pulled)
+    statuses.changed.add(startups.status_changed)
+    probes.concluded.add(workers.serving_changed)
     desired = DesiredPods(sources)
     admission = Admission(
         workers,
@@ -283,8 +283,8 @@ def join(
         bounds=bounds,
         figures=figures,
     )
-    admission.takers.append(resizes.begin)
-    workers.watchers.append(resizes.ended)
+    admission.taken.add(resizes.begin)
+    workers.finished.add(resizes.ended)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodChange](bounds.changes_waiting_max)
     remains = Remains(workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds, figures)

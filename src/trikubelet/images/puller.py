@@ -27,6 +27,7 @@ from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.core.token_bucket import TokenBucket
 from trikubelet.images.figures import Ensured, PullFigures, size_word
 from trikubelet.kit.every import Every
+from trikubelet.kit.listeners import Listeners
 from trikubelet.model.duration import format_duration
 from trikubelet.model.errors import ImageUnavailable, RetryAt
 from trikubelet.model.runtime_errors import (
@@ -38,7 +39,7 @@ from trikubelet.model.runtime_errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 
     from trikubelet.core.pull_failures import Failure
     from trikubelet.images.credentials import PodCredentials
@@ -115,8 +116,8 @@ class _Pulling:
 
 
 class Puller:
-    """Owns which pulls are under way and which have failed. ``watchers`` are told of each pod an image was pulled for,
-    and how long that took, in seconds; they must not block."""
+    """Owns which pulls are under way and which have failed. ``pulled``: an image was, for that pod,
+    and it took so many seconds."""
 
     def __init__(
         self,
@@ -138,7 +139,7 @@ class Puller:
         self._under_way: dict[str, _UnderWay] = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self.figures: Final = PullFigures()
-        self.watchers: list[Callable[[Pod, float], None]] = []
+        self.pulled: Final[Listeners[Pod, float]] = Listeners("an image that was pulled")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep what is written down of pulled images in step with the images there are, until cancelled."""
@@ -245,8 +246,7 @@ class Puller:
         self._failures.pop(wanted.key, None)
         now = trio.current_time()
         self.figures.durations[size_word(found.size_bytes)].add(now - asked)
-        for watcher in self.watchers:
-            watcher(wanted.pod, now - asked)
+        self.pulled.tell(wanted.pod, now - asked)
         took, whole = format_duration(round(now - began, 3)), format_duration(round(now - asked, 3))
         said = f'Successfully pulled image "{image}" in {took} ({whole} including waiting).'
         self._tell(wanted, "Normal", "Pulled", f"{said} Image size: {found.size_bytes} bytes.")

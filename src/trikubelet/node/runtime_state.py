@@ -9,15 +9,14 @@ node besides.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.kit.listeners import Listeners
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.objects import ObjectRef
     from trikubelet.model.runtime import RuntimeHandler, RuntimeInfo
@@ -27,8 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class RuntimeState:
-    """Owns what the runtime last said of itself. ``watchers`` are told when it became well or unwell. They must not
-    block."""
+    """Owns what the runtime last said of itself. ``changed``: it became well or unwell."""
 
     def __init__(self, runtime: Runtime, events: Events, node: ObjectRef, bounds: Bounds) -> None:
         self._runtime = runtime
@@ -38,7 +36,7 @@ class RuntimeState:
         self._info: RuntimeInfo | None = None
         self._answered_at: float | None = None
         self._trouble = "the container runtime has not answered yet"
-        self.watchers: list[Callable[[], None]] = []
+        self.changed: Final[Listeners[()]] = Listeners("a runtime that is well or unwell by now")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Ask until cancelled. Started: asked once, whatever the answer."""
@@ -51,8 +49,7 @@ class RuntimeState:
             )
             await self._ask()
             if self._well != before:
-                for watcher in self.watchers:
-                    watcher()
+                self.changed.tell()
 
     async def _ask(self) -> None:
         try:

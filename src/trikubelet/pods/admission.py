@@ -19,7 +19,7 @@ import logging
 from collections import Counter
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.admission import Admitted, admit, preemption, rejected
 from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
@@ -27,6 +27,7 @@ from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.listeners import Listeners
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ class Admission:
         clock: Clock,
         allocations: Allocations,
     ) -> None:
-        """``takers`` are told of every pod that gets a worker which may start it, before it does."""
         self._workers = workers
         self._desired = desired
         self._runtime_pods = runtime_pods
@@ -72,7 +72,7 @@ class Admission:
         self._events = events
         self._clock = clock
         self._allocations = allocations
-        self.takers: list[Callable[[k8s.Pod], None]] = []
+        self.taken: Final[Listeners[k8s.Pod]] = Listeners("a pod that the node takes")
         self._bugs = Bugs(log, "%s: a bug in asking whether the node takes it; it waits, and is asked about again")
 
     def begin(self, pod: k8s.Pod) -> None:
@@ -114,8 +114,7 @@ class Admission:
             self._preempt(victim, pod, admitted.short_of)
 
     def _take(self, pod: k8s.Pod, after: Sequence[str] = ()) -> None:
-        for taker in self.takers:
-            taker(pod)
+        self.taken.tell(pod)
         self._workers.sync(pod, create=True, after=after)
 
     def _has_runtime_spoken(self) -> bool:

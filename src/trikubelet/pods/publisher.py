@@ -1,6 +1,6 @@
 """Making a pod's status, from what is observed and what is known besides, and publishing it.
 
-    observation, verdicts of probes, notes (``pods.facts``) ─► core.pod_status generates ─► statuses and their watchers
+    observation, verdicts of probes, notes (``pods.facts``) ─► core.pod_status generates ─► statuses, and who listens
 
 Called by a pod's attempts (``pods.attempts``): before and after each of them, and between them where only what probes
 conclude has changed. What only the disk tells is read before (``learn``); nothing else waits, so a status is made of

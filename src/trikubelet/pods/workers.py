@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -24,11 +24,12 @@ from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync
 from trikubelet.core.names import full_name, is_static, object_ref
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.instant import instant
+from trikubelet.kit.listeners import Listeners
 from trikubelet.pods.worker import PodWorker
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
@@ -43,8 +44,7 @@ log = logging.getLogger(__name__)
 class PodWorkers:
     """Owns which UIDs have a worker, and whose turn it is among static pods of one name (``ports.PodLives``).
 
-    ``beginners`` are told of every pod that gets a worker and of which nothing ran before, ``watchers`` of every pod
-    whose worker finished. They must not block."""
+    ``began``: a pod got a worker, and nothing of it ran before; ``finished``: a pod's worker did."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class PodWorkers:
         self._synced = False
         self._wanted: Collection[str] = ()
         self._figures = figures
-        self.beginners: list[Callable[[Pod], None]] = []
-        self.watchers: list[Callable[[Pod], None]] = []
+        self.began: Final[Listeners[Pod]] = Listeners("a pod that begins")
+        self.finished: Final[Listeners[Pod]] = Listeners("a pod that has finished")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the pods nursery open until cancelled. Cancelling it stops no container."""
@@ -175,8 +175,7 @@ class PodWorkers:
         if isinstance(state, Starting | Syncing):
             self._figures.containers.add(len(pod.spec.containers))
         if isinstance(state, Starting):
-            for beginner in self.beginners:
-                beginner(pod)
+            self.began.tell(pod)
 
     async def _live(self, worker: PodWorker, turn: trio.Event, leaving: Sequence[PodWorker]) -> None:
         await turn.wait()
@@ -196,8 +195,7 @@ class PodWorkers:
 
     def _tell_finished(self, worker: PodWorker) -> None:
         self._leftovers.add(worker.pod.metadata.uid)
-        for watcher in self.watchers:
-            watcher(worker.pod)
+        self.finished.tell(worker.pod)
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
         """Best when nothing of its earlier life is left, for what ended there must not count here. Where that does not

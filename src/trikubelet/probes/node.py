@@ -9,6 +9,7 @@ import trio
 from trikubelet.core.actions import Verdicts
 from trikubelet.core.probes import probes_of
 from trikubelet.kit.beat import Beat
+from trikubelet.kit.listeners import Listeners
 from trikubelet.probes.asking import Asking
 from trikubelet.probes.notes import ProbeNotes
 from trikubelet.probes.pod import PodProbes
@@ -30,8 +31,7 @@ BEAT_SECONDS: Final = 0.025
 
 
 class NodeProbes:
-    """Owns which pods are probed. ``watchers`` are told the UID of a pod about which its probes concluded something
-    new. They must not block."""
+    """Owns which pods are probed. ``concluded``: something new, about the pod of that UID."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class NodeProbes:
         self._chance = chance
         self._notes = ProbeNotes(notes)
         self._pods: dict[str, tuple[PodProbes, tuple[ProbeTask, ...]]] = {}
-        self.watchers: list[Callable[[str], None]] = []
+        self.concluded: Final[Listeners[str]] = Listeners("what a pod's probes concluded")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Wake the probes at their times until cancelled."""
@@ -120,8 +120,7 @@ class NodeProbes:
     def _concluded(self, uid: str) -> None:
         probes, _ = self._pods[uid]
         self._notes.keep(probes.pod, probes.standing())
-        for watcher in self.watchers:
-            watcher(uid)
+        self.concluded.tell(uid)
 
     def __repr__(self) -> str:
         return f"<NodeProbes: {len(self)} probes of {len(self._pods)} pods>"

@@ -10,17 +10,18 @@ and what an administrator put on a node serves no pod that a user of the cluster
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.core.manifest.objects import object_name
 from trikubelet.core.names import is_static
+from trikubelet.kit.listeners import Listeners
 from trikubelet.model import k8s
 from trikubelet.model.errors import ObjectUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from trikubelet.core.containers.service_links import ServiceAddress
     from trikubelet.core.manifest.objects import ManifestObject
@@ -32,11 +33,11 @@ log = logging.getLogger(__name__)
 
 
 class ManifestObjects:
-    """Owns the ConfigMaps and Secrets that stand in manifests, by source, and which pods asked for which. ``watchers``
-    are told the UIDs of the pods whose object came, changed or went."""
+    """Owns the ConfigMaps and Secrets that stand in manifests, by source, and which pods asked for which. ``changed``:
+    an object of the pods of these UIDs came, changed or went."""
 
     def __init__(self, sources: Iterable[str]) -> None:
-        self.watchers: list[Callable[[Collection[str]], None]] = []
+        self.changed: Final[Listeners[Collection[str]]] = Listeners("ConfigMaps and Secrets of manifests")
         self._by_source: dict[str, Mapping[str, ManifestObject]] = {source: {} for source in sources}
         self._asked: dict[str, set[str]] = {}
 
@@ -54,8 +55,7 @@ class ManifestObjects:
                 log.warning("%s is given by the sources %s; the first counts", name, " and ".join(places))
         changed = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
         uids = {uid for uid, names in self._asked.items() if not names.isdisjoint(changed)}
-        for watcher in self.watchers:
-            watcher(uids)
+        self.changed.tell(uids)
 
     async def config_map(self, pod: k8s.Pod, name: str) -> k8s.ConfigMap | None:
         """See ``ports.PodObjects``; so for all below."""

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import equal, illegal_transitions, normalize
 from trikubelet.core.pod_status.between import ends
+from trikubelet.kit.listeners import Listeners
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from trikubelet.model import k8s
-
-    Watcher = Callable[[str, k8s.Pod, k8s.PodStatus, int], None]
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +26,12 @@ class PodStatuses:
     """Owns the newest status of each pod and its version (``ports.Statuses``), and how many runs of containers
     ``ended``, by the container's kind, the exit code and the reason.
 
-    ``watchers`` are told of every change: UID, pod, status and the status' version, which grows by one per change.
-    They must not block."""
+    ``changed``: the UID, pod, status and version of one that did; the version grows by one per change."""
 
     def __init__(self) -> None:
         self._statuses: dict[str, tuple[k8s.Pod, k8s.PodStatus]] = {}
         self._versions: dict[str, int] = {}
-        self.watchers: list[Watcher] = []
+        self.changed: Final[Listeners[str, k8s.Pod, k8s.PodStatus, int]] = Listeners("a pod's new status")
         self.ended: Final[Counter[tuple[str, int, str]]] = Counter()
 
     def publish(self, uid: str, pod: k8s.Pod, status: k8s.PodStatus) -> None:
@@ -52,8 +50,7 @@ class PodStatuses:
             self.ended.update(ends(held[1], status))
         self._statuses[uid] = (pod, status)
         version = self._versions[uid] = self._versions.get(uid, 0) + 1
-        for watcher in self.watchers:
-            watcher(uid, pod, status, version)
+        self.changed.tell(uid, pod, status, version)
         if held is None or _headline(held[1]) != _headline(status):
             phase, ready = _headline(status)
             log.info("Pod %s is %s%s", object_ref(pod), phase, " and ready" if ready else "")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+from trikubelet.kit.listeners import Listeners
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trikubelet.model.objects import ObjectRef
     from trikubelet.ports import Clock
 
-    Watcher = Callable[[ObjectRef, Literal["Normal", "Warning"], str, str], None]
+    Type = Literal["Normal", "Warning"]
 
 log = logging.getLogger(__name__)
 
@@ -35,15 +35,14 @@ class Event:
 
 
 class EventRecorder:
-    """Owns the events of this node (``ports.Events``). ``watchers`` are told of each as it is recorded; they must not
-    block."""
+    """Owns the events of this node (``ports.Events``). ``recorded``: one was, however often before."""
 
     def __init__(self, clock: Clock, events_kept_max: int) -> None:
         self._clock = clock
         self._events_kept_max = events_kept_max
         self._events: dict[tuple[ObjectRef, str, str], Event] = {}
         self._dropped = 0
-        self.watchers: list[Watcher] = []
+        self.recorded: Final[Listeners[ObjectRef, Type, str, str]] = Listeners("an event")
 
     def record(self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Remember an event. Never blocks."""
@@ -57,8 +56,7 @@ class EventRecorder:
         while len(self._events) > self._events_kept_max:
             del self._events[next(iter(self._events))]
             self._dropped += 1
-        for watcher in self.watchers:
-            watcher(about, type_, reason, message)
+        self.recorded.tell(about, type_, reason, message)
 
     def all(self) -> tuple[Event, ...]:
         """Every event that is remembered, last seen longest ago first."""

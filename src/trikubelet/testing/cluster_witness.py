@@ -74,7 +74,7 @@ class ClusterWitness:
         self._heard.clear()
         self._gone.clear()
         self._window = (trio.current_time(), 0)
-        node.statuses.watchers.append(lambda uid, _, status, version: self._order.computed(uid, status, version))
+        node.statuses.changed.add(lambda uid, _, status, version: self._order.computed(uid, status, version))
         member.pods.tell(lambda keys: self._on_heard(keys, member.pods.objects))
 
     def end(self) -> None:

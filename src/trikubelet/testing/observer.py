@@ -67,7 +67,7 @@ class Observer:
     def follow(self, node: Node) -> None:
         """The agent begins."""
         self._node = node
-        node.statuses.watchers.append(self._on_status)
+        node.statuses.changed.add(self._on_status)
 
     def end(self) -> None:
         """The agent was told to end, or killed: from now on it must not touch anything."""

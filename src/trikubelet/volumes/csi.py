@@ -104,7 +104,7 @@ class CsiVolumes:
         self._complaints: dict[Path, str] = {}
         self._sweeps: Slot[None] = Slot()
         self._growing = Growing(node_name, plugins, means, self._turn, lambda key: key in self._ready)
-        plugins.watchers.append(self._drivers_changed)
+        plugins.changed.add(self._drivers_changed)
 
     def in_use(self) -> Collection[str]:
         """Unique names of the volumes that must be attached to this node, or stay so."""

@@ -22,12 +22,13 @@ import trio
 
 from trikubelet.core.csi import plugin_problem
 from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.listeners import Listeners
 from trikubelet.kit.slot import Slot
 from trikubelet.model.csi import DriverFailed
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -84,11 +85,11 @@ def within(seconds: float) -> Generator[None, None, None]:
 
 
 class Plugins:
-    """Owns which CSI drivers are registered. ``watchers`` are called when that changes."""
+    """Owns which CSI drivers are registered. ``changed``: it did."""
 
     def __init__(self, directory: Path, sockets: PluginSockets, watcher: Watcher, chance: random.Random) -> None:
         self.drivers: dict[str, Registered] = {}
-        self.watchers: list[Callable[[], None]] = []
+        self.changed: Final[Listeners[()]] = Listeners("a CSI driver that came or went")
         self._directory = directory
         self._sockets = sockets
         self._watcher = watcher
@@ -189,8 +190,7 @@ class Plugins:
 
     def _changed(self) -> None:
         self._waiting.unpark_all()
-        for watcher in self.watchers:
-            watcher()
+        self.changed.tell()
 
     def __repr__(self) -> str:
         return f"<Plugins: {', '.join(sorted(self.drivers)) or 'none'}>"

@@ -63,7 +63,7 @@ async def test_the_last_word_on_a_pod_says_nothing_of_remains_of_its_earlier_lif
         await until(lambda: phase(node, "uid-web") == "Succeeded")
         node.slots["file"].put(Snapshot(()))
         await trio.sleep(5)  # its garbage is being removed, in vain
-        node.statuses.watchers.append(lambda _, __, status, ___: shown.append(status.phase))
+        node.statuses.changed.add(lambda _, __, status, ___: shown.append(status.phase))
         node.slots["file"].put(Snapshot((never,)))
         await until(lambda: bool(shown), seconds=20)
         await trio.sleep(5)

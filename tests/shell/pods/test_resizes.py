@@ -168,7 +168,7 @@ async def test_a_status_that_has_seen_the_new_spec_tells_of_the_resize_until_it_
 
     async with bench.api(web(*SMALL)) as node:
         await until(lambda: phase(node, "uid-web") == "Running" and has(node, SMALL))
-        node.statuses.watchers.append(look)
+        node.statuses.changed.add(look)
         put(node, web(*LARGE, 2))
         await until(lambda: has(node, LARGE))
 

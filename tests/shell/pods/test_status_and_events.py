@@ -71,7 +71,7 @@ def test_what_was_seen_longest_ago_is_dropped_and_counted() -> None:
 
 def test_every_change_of_a_status_has_a_version_and_nothing_else_has() -> None:
     statuses, told = PodStatuses(), []
-    statuses.watchers.append(lambda uid, _, shown, version: told.append((uid, shown.phase, version)))
+    statuses.changed.add(lambda uid, _, shown, version: told.append((uid, shown.phase, version)))
     web = pod("web", uid="u")
     for shown in (status("Pending"), status("Pending"), status("Running"), status("Running", ready=True)):
         statuses.publish("u", web, shown)
@@ -103,7 +103,7 @@ async def test_a_pod_that_is_stopped_gets_its_last_word(autojump_clock: MockCloc
     bench = Bench()
     last: dict[str, k8s.PodStatus] = {}
     async with bench.agent(pod("web", container("a"), container("b", image="nowhere:1"), source="api")) as node:
-        node.statuses.watchers.append(lambda uid, _, shown, __: last.__setitem__(uid, shown))
+        node.statuses.changed.add(lambda uid, _, shown, __: last.__setitem__(uid, shown))
         await until(lambda: bench.running() == ["a"])
         node.slots["file"].put(Snapshot())
         await until(lambda: not bench.world.sandboxes)

@@ -155,7 +155,7 @@ class Cluster:
             random.Random(seed),
         )
         self.seen.watchers.append(self.writer.look_at)
-        self.statuses.watchers.append(lambda _uid, pod, *_: self.writer.look_at([namespaced_name(pod)]))
+        self.statuses.changed.add(lambda _uid, pod, *_: self.writer.look_at([namespaced_name(pod)]))
 
     def add(self, name: str, **meta: Any) -> k8s.Pod:
         """A pod bound to this node, as the informer sees it."""

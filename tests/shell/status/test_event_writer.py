@@ -167,7 +167,7 @@ async def test_too_many_of_one_object_are_kept_back_and_counted(autojump_clock: 
 async def test_the_recorder_passes_on_what_it_records(autojump_clock: MockClock, nursery: Any) -> None:
     bench = Bench()
     recorder = EventRecorder(TrioClock(), 10)
-    recorder.watchers.append(bench.writer.record)
+    recorder.recorded.add(bench.writer.record)
     await nursery.start(bench.writer.run)
     recorder.record(WEB, "Warning", "Failed", "no such image")
     await trio.sleep(1)
