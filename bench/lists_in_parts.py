@@ -23,7 +23,7 @@ import trio
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 
-from trikubelet.app.node import Outside, Rules, join, run_node
+from trikubelet.app.node import Ports, Rules, build_node, run_node
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.names import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from trikubelet.core.relist import Relist
@@ -198,7 +198,7 @@ async def _measure(socket: str, *, recover: bool) -> None:
 
 async def _recover(runtime: CriRuntime, images: CriImages) -> None:
     files, volumes = MemoryPodFiles(), MemoryVolumes()
-    outside = Outside(
+    ports = Ports(
         runtime,
         images,
         files,
@@ -212,7 +212,7 @@ async def _recover(runtime: CriRuntime, images: CriImages) -> None:
     )
     facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33)
     bounds = Bounds(garbage_period_seconds=5)
-    node = join(outside, facts, Rules(bounds, BackoffLimits()), ["file"], random.Random(1))
+    node = build_node(ports, facts, Rules(bounds, BackoffLimits()), ["file"], random.Random(1))
     began = time.perf_counter()
     async with trio.open_nursery() as nursery:
         node.slots["file"].put(Snapshot())

@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 from step import agent, api_of, parser, run, say
 
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.model.api import PODS
 from trikubelet.server.node_view import SOCKET_NAME
 
@@ -31,7 +31,7 @@ async def main(kubeconfig: Path) -> None:
             }
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
             await api.create(PODS, pod, "default")
-        node = Agent(str(settings.run_dir / SOCKET_NAME))
+        node = AgentClient(str(settings.run_dir / SOCKET_NAME))
         while True:
             answer = json.loads(await node.get("/pods"))
             if [pod["status"].get("phase") for pod in answer["items"]] == ["Running", "Running"]:

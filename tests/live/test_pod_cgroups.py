@@ -12,7 +12,7 @@ from live.kit import marked
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.cgroup_values import Setting, pod_settings
 from trikubelet.core.containers.cgroups import pod_cgroup
-from trikubelet.host.cgroups import Choice, Hierarchies, choose_cgroups, read_hierarchies
+from trikubelet.host.cgroups import CgroupChoice, Hierarchies, choose_cgroups, read_hierarchies
 from trikubelet.model import k8s
 from trikubelet.model.errors import CgroupFailed
 
@@ -24,7 +24,7 @@ SOME = pod(container("a", resources=k8s.ResourceRequirements(requests={"cpu": "2
 
 
 @pytest.fixture
-def chosen(swept_machine: None) -> Iterator[tuple[Choice, Hierarchies]]:
+def chosen(swept_machine: None) -> Iterator[tuple[CgroupChoice, Hierarchies]]:
     hierarchies = read_hierarchies()
     root = marked.name()
     facts = NodeFacts("n", cgroup_root=f"/{root}", allocatable={"cpu": 1000, "memory": GIB}, pod_pids_max=50)
@@ -36,7 +36,7 @@ def chosen(swept_machine: None) -> Iterator[tuple[Choice, Hierarchies]]:
         marked.remove_cgroups(root)
 
 
-def _said(hierarchies: Hierarchies, it: k8s.Pod, choice: Choice) -> list[Setting]:
+def _said(hierarchies: Hierarchies, it: k8s.Pod, choice: CgroupChoice) -> list[Setting]:
     """What the kernel says of each value that was to be set."""
     path = Path(*pod_cgroup(it, choice.facts.cgroup_root))
     return [
@@ -47,7 +47,7 @@ def _said(hierarchies: Hierarchies, it: k8s.Pod, choice: Choice) -> list[Setting
 
 
 def test_the_kernel_takes_every_value_and_a_second_time_nothing_changes(
-    chosen: tuple[Choice, Hierarchies],
+    chosen: tuple[CgroupChoice, Hierarchies],
 ) -> None:
     choice, hierarchies = chosen
     assert "" == choice.why_not
@@ -61,7 +61,7 @@ def test_the_kernel_takes_every_value_and_a_second_time_nothing_changes(
     assert frozenset({"full", "some"}) == choice.cgroups.leftovers()
 
 
-def test_what_lives_in_a_pods_cgroup_is_killed_and_it_goes(chosen: tuple[Choice, Hierarchies]) -> None:
+def test_what_lives_in_a_pods_cgroup_is_killed_and_it_goes(chosen: tuple[CgroupChoice, Hierarchies]) -> None:
     choice, hierarchies = chosen
     trio.run(choice.cgroups.ensure, SOME)
     directory = hierarchies.of["cpu"] / Path(*pod_cgroup(SOME, choice.facts.cgroup_root)) / "box"

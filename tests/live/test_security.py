@@ -108,17 +108,17 @@ def test_an_image_that_names_its_user_cannot_show_that_it_is_not_root(agent: Age
     never = {"restartPolicy": "Never"}
     named = shell("c", STATUS) | {"image": images.NAMED}
     agent.put(pod("named", named, **never))
-    agent.put(pod("doubtful", named, securityContext={"runAsNonRoot": True}, **never))
+    agent.put(pod("faulty", named, securityContext={"runAsNonRoot": True}, **never))
     agent.put(pod("root", named, securityContext={"runAsNonRoot": True, "runAsUser": 0}, **never))
 
     def waits(pods: dict[str, dict[str, Any]]) -> bool:
-        reasons = {waiting_reason(pods.get(name, {}), "c") for name in ("doubtful", "root")}
+        reasons = {waiting_reason(pods.get(name, {}), "c") for name in ("faulty", "root")}
         return {"CreateContainerConfigError"} == reasons
 
     agent.wait(waits, "two are refused")
     told = {name: state(it, "c")["state"].get("waiting", {}).get("message", "") for name, it in agent.pods().items()}
     assert [str(NOBODY)] * 4 == status(said(agent, "named"))["Uid"]
-    assert "image has non-numeric user (nobody), cannot verify user is non-root" in told["doubtful"]
+    assert "image has non-numeric user (nobody), cannot verify user is non-root" in told["faulty"]
     assert told["root"].startswith("container's runAsUser breaks non-root policy")
 
 

@@ -361,7 +361,7 @@ def test_a_list_of_a_million_nothings_is_refused_and_changes_nothing(backend, mo
     with pytest.raises(ValueError, match=f"chunk 1, at byte 2: the list has more than {items_max} items$"):
         relist.observe([], [message(1, b"") * items_max, message(1, b"")])
     assert known == relist.counts()
-    assert items_max == known.strays
+    assert items_max == known.unmanaged
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.core.relist import Counts
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.images.figures import PullFigures
@@ -230,7 +230,7 @@ async def served(
     about: FakeAgent | None = None,
     streams: Streams | None = None,
     stats: FakeUse | None = None,
-) -> AsyncIterator[Agent]:
+) -> AsyncIterator[AgentClient]:
     """The view's local API for the length of the block, and a client to it."""
     path = str(directory / "trikubelet.sock")
     async with trio.open_nursery() as nursery:
@@ -243,7 +243,7 @@ async def served(
             StoppedClock(),
             path,
         )
-        yield Agent(path)
+        yield AgentClient(path)
         nursery.cancel_scope.cancel()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from trikubelet.app.cluster import Lines, Member, Membership, join_cluster, run_member
-from trikubelet.app.node import Node, Outside, Rules, join, run_node
+from trikubelet.app.node import Node, Ports, Rules, build_node, run_node
 from trikubelet.app.report import Reporter
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.node_status import Identity
@@ -69,7 +69,7 @@ class Bench:
     @asynccontextmanager
     async def agent(self, *static: k8s.Pod) -> AsyncIterator[tuple[Node, Member]]:
         """A member for the length of the block; leaving the block kills it as SIGKILL would."""
-        outside = Outside(
+        ports = Ports(
             MemoryRuntime(self.world, Troubles(Odds(latency_seconds=0.002))),
             self.images,
             self.files,
@@ -82,7 +82,9 @@ class Bench:
             self.clock,
         )
         facts = NodeFacts("n", ("192.0.2.1",), 1 << 33, capacity=self.amounts, allocatable=self.amounts)
-        node = join(outside, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file", "api"], random.Random(1))
+        node = build_node(
+            ports, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file", "api"], random.Random(1)
+        )
         reporter = Reporter(node, facts, READING, self.images, 50)
         membership = Membership(
             Identity("n", "n", "amd64"), reporter.report, Pace(), lease_seconds=40, event_rate=EventRate(100, 50)

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from shell.localkit import NOW, FakeAgent, FakeUse, FakeView, StoppedClock, event, no_streams, pod, served
-from trikubelet.cli.client import Agent, AgentObjects, NoAgent, NotAllowed
+from trikubelet.cli.client import AgentClient, AgentObjects, NoAgent, NotAllowed
 from trikubelet.model.errors import StartFailed
 from trikubelet.server.local_api import serve_local_api
 from trikubelet.server.node_view import ManifestFault, PodWork
@@ -185,7 +185,7 @@ async def test_who_may_ask_is_named_to_those_who_may_not(monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "stat", lambda _path: os.stat_result((0,) * 10))
 
     with pytest.raises(NotAllowed, match=r"only root may ask the trikubelet at /x: use sudo"):
-        await Agent("/x").get("/pods")
+        await AgentClient("/x").get("/pods")
 
 
 async def test_an_agent_that_takes_the_connection_and_says_nothing_is_given_up(tmp_path: Path, autojump_clock) -> None:
@@ -194,4 +194,4 @@ async def test_an_agent_that_takes_the_connection_and_says_nothing_is_given_up(t
         await mute.bind(str(tmp_path / "mute.sock"))
         mute.listen()
         with pytest.raises(NoAgent, match="does not answer: 30 seconds of silence"):
-            await Agent(str(tmp_path / "mute.sock")).get("/pods")
+            await AgentClient(str(tmp_path / "mute.sock")).get("/pods")

@@ -10,7 +10,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from trikubelet.app.node import Node, Outside, Rules, join, run_node
+from trikubelet.app.node import Node, Ports, Rules, build_node, run_node
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.images.puller import PullRules
@@ -52,9 +52,9 @@ class Bench:
         self.images = MemoryImages(["app:1"], ["web:2"])
 
     @asynccontextmanager
-    async def agent(self, *pods: Pod, doubtful: tuple[str, ...] = (), embedded: bool = False) -> AsyncIterator[Node]:
+    async def agent(self, *pods: Pod, faulty: tuple[str, ...] = (), embedded: bool = False) -> AsyncIterator[Node]:
         """An agent for the length of the block; leaving the block kills it as SIGKILL would."""
-        outside = Outside(
+        ports = Ports(
             MemoryRuntime(self.world, Troubles(Odds(latency_seconds=0.002))),
             self.images,
             self.files,
@@ -67,10 +67,10 @@ class Bench:
             VirtualClock(),
         )
         facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33, embedded=embedded)
-        node = join(outside, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file"], random.Random(1))
+        node = build_node(ports, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file"], random.Random(1))
         async with trio.open_nursery() as nursery:
             await nursery.start(run_node, node)
-            node.slots["file"].put(Snapshot(pods, doubtful))
+            node.slots["file"].put(Snapshot(pods, faulty))
             yield node
             nursery.cancel_scope.cancel()
 
@@ -204,7 +204,7 @@ async def test_a_pod_that_nothing_wants_is_stopped_but_not_before_every_source_h
     bench = Bench()
     async with bench.agent(pod("web")):
         await until(lambda: bench.running() == ["main"])
-    outside = Outside(
+    ports = Ports(
         MemoryRuntime(bench.world),
         bench.images,
         bench.files,
@@ -217,7 +217,7 @@ async def test_a_pod_that_nothing_wants_is_stopped_but_not_before_every_source_h
         VirtualClock(),
     )
     facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",))
-    node = join(outside, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file", "http"], random.Random(1))
+    node = build_node(ports, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file", "http"], random.Random(1))
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
         node.slots["file"].put(Snapshot())
@@ -348,7 +348,7 @@ async def test_what_nobody_wants_is_left_alone_while_a_manifest_cannot_be_read(a
         await until(lambda: bench.running() == ["main"] and node.statuses.get("uid-job") is not None)
         await trio.sleep(5)
     unread = ("/manifests/all.yaml",)
-    async with bench.agent(doubtful=unread) as node:
+    async with bench.agent(faulty=unread) as node:
         await trio.sleep(300)
         assert ["main"] == bench.running()
         assert {"uid-web", "uid-job"} == set(node.pleg.uids())

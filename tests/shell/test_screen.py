@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-    from trikubelet.cli.client import Agent
+    from trikubelet.cli.client import AgentClient
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
@@ -152,7 +152,7 @@ async def test_a_terminal_that_is_gone_ends_it(terminal: Terminal, autojump_cloc
 
 
 @asynccontextmanager
-async def on_a_terminal(agent: Agent, kind: str) -> AsyncIterator[tuple[trio.Process, int]]:
+async def on_a_terminal(agent: AgentClient, kind: str) -> AsyncIterator[tuple[trio.Process, int]]:
     """``top`` in a real terminal of that kind: the process, and our end of the terminal."""
     ours, theirs = pty.openpty()
     process = await trio.lowlevel.open_process(

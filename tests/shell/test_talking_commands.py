@@ -22,7 +22,7 @@ from shell.portkit import free_port
 from trikubelet.app import compose
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.commands.cp import Place, read_place
 from trikubelet.cli.commands.port_forward import _attend, read_ports
 from trikubelet.cli.failed import CommandFailed
@@ -229,7 +229,7 @@ async def test_connections_to_a_local_port_end_in_the_pod(place: Path) -> None:
             assert 130 == await process.wait()
 
 
-class BusyAgent(Agent):
+class BusyAgent(AgentClient):
     """Keeps whoever wants a conversation waiting."""
 
     @asynccontextmanager

@@ -50,7 +50,7 @@ pub struct Counts {
     /// Containers by the CRI's state number: created, running, exited, unknown.
     pub containers: [usize; 4],
     /// Sandboxes and containers of the last full lists that belong to no pod: somebody else's.
-    pub strays: usize,
+    pub unmanaged: usize,
 }
 
 /// Undecoded replies, each list in any number of chunks.
@@ -73,7 +73,7 @@ impl<'a, 'c> Lists<'a, 'c> {
 pub struct Relist {
     pods: Pods,
     marks: Marks,
-    strays: usize,
+    unmanaged: usize,
 }
 
 /// What a walk found that is not as it was.
@@ -82,7 +82,7 @@ struct Found<'a> {
     fresh: Vec<Walked<'a>>,
     /// One that came again after it had been marked.
     again: Option<View<'a>>,
-    strays: usize,
+    unmanaged: usize,
 }
 
 /// An item of a list, which tells the UID of its pod.
@@ -103,7 +103,7 @@ impl Relist {
     pub fn take(&mut self, lists: Lists<'_, '_>) -> Result<(), DecodeError> {
         let found = self.meet(lists, None)?;
         let built = self.build(lists, None, &found, self.pods.at(self.marks.unmet()))?;
-        self.strays = found.strays;
+        self.unmanaged = found.unmanaged;
         self.marks.reserve(found.fresh.len());
         built.into_iter().for_each(|pod| self.replace(pod));
         Ok(())
@@ -194,7 +194,7 @@ impl Relist {
 
     /// How many pods and containers there are.
     pub fn counts(&self) -> Counts {
-        let mut counts = Counts { strays: self.strays, ..Counts::default() };
+        let mut counts = Counts { unmanaged: self.unmanaged, ..Counts::default() };
         for entry in self.pods.iter() {
             counts.running_pods += usize::from(entry.now.list(Kind::Sandbox).any(|sandbox| sandbox.state == 0));
             for container in entry.now.list(Kind::Container) {
@@ -230,7 +230,7 @@ impl Relist {
             for view in homeless {
                 let uid = owner(&view, &owners);
                 if uid.is_empty() {
-                    found.strays += 1;
+                    found.unmanaged += 1;
                 } else if only.is_none_or(|only| only == uid) {
                     self.meet_later(View { uid, ..view }, &mut batch, &mut found);
                 }

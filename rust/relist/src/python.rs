@@ -145,7 +145,7 @@ impl PyRelist {
 
     fn counts(&self) -> (usize, [usize; 4], usize) {
         let counts = self.inner.counts();
-        (counts.running_pods, counts.containers, counts.strays)
+        (counts.running_pods, counts.containers, counts.unmanaged)
     }
 }
 

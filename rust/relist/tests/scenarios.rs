@@ -164,7 +164,7 @@ fn what_belongs_to_no_pod_is_counted_and_left_alone() {
     message(1, &mut one, |out| text(1, "somebody's sandbox", out));
     message(1, &mut two, |out| text(1, "somebody's container", out));
     assert_eq!(told(&[]), see_bytes(&mut relist, &one, &two).expect("well-formed"));
-    assert_eq!(Counts { strays: 2, ..Counts::default() }, relist.counts());
+    assert_eq!(Counts { unmanaged: 2, ..Counts::default() }, relist.counts());
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn counts_are_of_pods_with_a_ready_sandbox_and_of_containers_by_state() {
     let mut both = node(&[("a", "c", CREATED), ("a", "d", RUNNING), ("b", "e", RUNNING), ("b", "f", 9)]);
     both.sandboxes = sandboxes(&[("a", "s", 0), ("a", "old", 1), ("b", "t", 1)]).sandboxes;
     see(&mut relist, &both);
-    assert_eq!(Counts { running_pods: 1, containers: [1, 2, 0, 1], strays: 0 }, relist.counts());
+    assert_eq!(Counts { running_pods: 1, containers: [1, 2, 0, 1], unmanaged: 0 }, relist.counts());
 }
 
 #[test]
@@ -380,5 +380,5 @@ fn a_list_of_more_items_than_any_node_has_is_refused_at_the_first_too_many() {
     let lists = Lists { sandboxes: &[], containers: &[&full, &one_more] };
     let error = relist.take(lists).expect_err("it is one too many");
     assert_eq!((Problem::TooMany, 1, 2), (error.problem, error.chunk, error.offset));
-    assert_eq!(2 * ITEMS_MAX, relist.counts().strays);
+    assert_eq!(2 * ITEMS_MAX, relist.counts().unmanaged);
 }

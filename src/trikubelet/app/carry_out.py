@@ -15,19 +15,19 @@ from trikubelet.pods.sandboxes import Sandboxes
 from trikubelet.pods.start import ContainerStarter
 
 if TYPE_CHECKING:
-    from trikubelet.app.node import Outside, Rules
+    from trikubelet.app.node import Ports, Rules
     from trikubelet.core.containers import NodeFacts
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.hooks import Hooks
-    from trikubelet.pods.stop import Stopper
+    from trikubelet.pods.stop import PodKiller
     from trikubelet.pods.user_ids import UserIds
     from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.ports import Events, ImagePuller, PodObjects, RuntimeHealth
 
 
-def join_carry_out(
-    outside: Outside,
+def build_carry_out(
+    ports: Ports,
     facts: NodeFacts,
     rules: Rules,
     *,
@@ -37,25 +37,25 @@ def join_carry_out(
     allocations: Allocations,
     images: ImagePuller,
     hooks: Hooks,
-    stopper: Stopper,
+    killer: PodKiller,
     reasons: WaitingReasons,
     events: Events,
     figures: PodFigures,
 ) -> CarryOut:
     """Join what carries plans out. Nothing runs yet."""
     bounds = rules.bounds
-    references = References(objects, outside.volumes)
+    references = References(objects, ports.volumes)
     sandboxes = Sandboxes(
-        runtime=outside.runtime,
-        configs=SandboxConfigs(outside.volumes, references, user_ids, events, facts),
-        files=outside.files,
+        runtime=ports.runtime,
+        configs=SandboxConfigs(ports.volumes, references, user_ids, events, facts),
+        files=ports.files,
         events=events,
         bounds=bounds,
         figures=figures,
     )
     configs = ContainerConfigs(
-        files=outside.files,
-        volumes=outside.volumes,
+        files=ports.files,
+        volumes=ports.volumes,
         references=references,
         health=health,
         facts=facts,
@@ -63,10 +63,10 @@ def join_carry_out(
         bounds=bounds,
     )
     maker = ContainerMaker(
-        runtime=outside.runtime,
+        runtime=ports.runtime,
         configs=configs,
         allocations=allocations,
-        files=outside.files,
+        files=ports.files,
         events=events,
         bounds=bounds,
         figures=figures,
@@ -75,11 +75,11 @@ def join_carry_out(
         images=images,
         maker=maker,
         hooks=hooks,
-        stopper=stopper,
+        killer=killer,
         reasons=reasons,
-        backoffs=CrashBackoffs(rules.backoff, outside.clock),
+        backoffs=CrashBackoffs(rules.backoff, ports.clock),
         events=events,
         figures=figures,
     )
     turnstile = Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max)
-    return CarryOut(sandboxes=sandboxes, starter=starter, stopper=stopper, events=events, turnstile=turnstile)
+    return CarryOut(sandboxes=sandboxes, starter=starter, killer=killer, events=events, turnstile=turnstile)

@@ -24,7 +24,7 @@ from trikubelet.app.agent_view import AgentNotes
 from trikubelet.app.cgroup_driver import Driver, ask_driver, confirm_driver
 from trikubelet.app.endpoint import FAKE
 from trikubelet.app.kernel import confirm_kernel
-from trikubelet.app.node import Outside, join, run_node
+from trikubelet.app.node import Ports, build_node, run_node
 from trikubelet.app.paths import make_run_dir
 from trikubelet.app.report import VERSION, Reporter
 from trikubelet.app.services import open_services
@@ -220,7 +220,7 @@ def _join(
     facts = replace(facts_of(settings, reading, subordinate_ids), cgroup_driver=driver)
     facts, cgroups = _cgroups(facts, settings, inside=inside)
     threads = ThreadPool("images", IMAGE_THREADS_MAX)
-    outside = Outside(
+    ports = Ports(
         runtime=runtime,
         images=images,
         files=DiskPodFiles(
@@ -241,7 +241,7 @@ def _join(
         logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
         clock=clock,
     )
-    node = join(outside, facts, rules_of(settings, bounds), source_names(settings), chance, spans)
+    node = build_node(ports, facts, rules_of(settings, bounds), source_names(settings), chance, spans)
     identity = identity_of(settings, reading)
     here = self_described(identity)
     node.admission.node = lambda: here  # until a cluster says more of it

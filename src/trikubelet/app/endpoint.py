@@ -26,7 +26,7 @@ WELL_KNOWN: Final = (DEFAULT, "unix:///run/crio/crio.sock", "unix:///run/cri-doc
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EndpointChoice:
     """An endpoint and why it was taken, as one sentence."""
 
     endpoint: str
@@ -38,17 +38,17 @@ class Choice:
         return self.endpoint in INSIDE
 
 
-def choose_endpoint(named: str, *, standalone: bool, root: Path = Path("/")) -> Choice:
+def choose_endpoint(named: str, *, standalone: bool, root: Path = Path("/")) -> EndpointChoice:
     """The runtime to use. ``named``: what flags or files say, or empty; ``root``: where sockets are looked for."""
     if named:
         bare = named.rstrip("/")
-        return Choice(bare if bare in INSIDE else named, f"{named}, as configured")
+        return EndpointChoice(bare if bare in INSIDE else named, f"{named}, as configured")
     if not standalone:
-        return Choice(DEFAULT, f"{DEFAULT}, the default")
+        return EndpointChoice(DEFAULT, f"{DEFAULT}, the default")
     for endpoint in WELL_KNOWN:
         if (root / endpoint.removeprefix("unix:///")).is_socket():
-            return Choice(endpoint, f"{endpoint}, because its socket exists")
-    return Choice(
+            return EndpointChoice(endpoint, f"{endpoint}, because its socket exists")
+    return EndpointChoice(
         EMBEDDED,
         "the embedded one, because none is configured and no socket of containerd, CRI-O or cri-dockerd exists",
     )

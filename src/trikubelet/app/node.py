@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.app.carry_out import join_carry_out
+from trikubelet.app.carry_out import build_carry_out
 from trikubelet.core.log_rotation import RotationRules
-from trikubelet.core.merge import PodChange
+from trikubelet.core.merge import PodUpdate
 from trikubelet.images.credentials import PodCredentials
 from trikubelet.images.puller import Puller, PullRules
 from trikubelet.images.rights import PullRights
@@ -44,7 +44,7 @@ from trikubelet.pods.resize_notes import ResizeNotes
 from trikubelet.pods.resizes import Resizes
 from trikubelet.pods.resizing import Resizing
 from trikubelet.pods.startups import Startups
-from trikubelet.pods.stop import Stopper
+from trikubelet.pods.stop import PodKiller
 from trikubelet.pods.sync_loop import SyncLoop
 from trikubelet.pods.termination_messages import TerminationMessages
 from trikubelet.pods.traced import TracedAttempts, TracedPuller
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class Ports:
     """The world as a node sees it."""
 
     runtime: Runtime
@@ -147,8 +147,8 @@ class Node:
     up: trio.Event
 
 
-def join(
-    outside: Outside,
+def build_node(
+    ports: Ports,
     facts: NodeFacts,
     rules: Rules,
     sources: Sequence[str],
@@ -160,43 +160,43 @@ def join(
     figures = PodFigures()
     wakes: Gather[str] = Gather()
     leftovers: Gather[str] = Gather()
-    events = EventRecorder(outside.clock, bounds.events_kept_max)
+    events = EventRecorder(ports.clock, bounds.events_kept_max)
     statuses = PodStatuses()
     cache = PodCache()
-    pleg = Pleg(outside.runtime, cache, wakes, leftovers, bounds, spans, events)
+    pleg = Pleg(ports.runtime, cache, wakes, leftovers, bounds, spans, events)
     this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
-    runtime_state = RuntimeState(outside.runtime, events, this_node, bounds)
+    runtime_state = RuntimeState(ports.runtime, events, this_node, bounds)
     reasons = WaitingReasons()
     objects = NodeObjects(ManifestObjects(sources))
-    outside.volumes.draw_on(objects)
-    user_ids = UserIds(outside.files, facts.user_ids, runtime_state)
+    ports.volumes.draw_on(objects)
+    user_ids = UserIds(ports.files, facts.user_ids, runtime_state)
     probes = NodeProbes(
-        runtime=outside.runtime,
-        handlers=outside.handlers,
+        runtime=ports.runtime,
+        handlers=ports.handlers,
         events=events,
-        clock=outside.clock,
+        clock=ports.clock,
         host_ips=facts.host_ips,
         bounds=bounds,
         chance=chance,
-        notes=outside.files,
+        notes=ports.files,
     )
-    allocations = Allocations(outside.files)
+    allocations = Allocations(ports.files)
     resize_notes = ResizeNotes(allocations)
-    hooks = Hooks(outside.runtime, outside.handlers, facts.host_ips, events, figures)
-    stopper = Stopper(outside.runtime, hooks, events, probes, bounds)
+    hooks = Hooks(ports.runtime, ports.handlers, facts.host_ips, events, figures)
+    killer = PodKiller(ports.runtime, hooks, events, probes, bounds)
     puller = Puller(
-        outside.images,
-        PodCredentials(objects, outside.logins, rules.pulls.plugins, events),
-        PullRights(outside.records, rules.pulls.verification, outside.clock),
+        ports.images,
+        PodCredentials(objects, ports.logins, rules.pulls.plugins, events),
+        PullRights(ports.records, rules.pulls.verification, ports.clock),
         events,
         bounds,
         rules.pulls,
     )
     preparation = Preparation(
         health=runtime_state,
-        directories=outside.files,
-        cgroups=outside.cgroups,
-        volumes=outside.volumes,
+        directories=ports.files,
+        cgroups=ports.cgroups,
+        volumes=ports.volumes,
         user_ids=user_ids,
         events=events,
         bounds=bounds,
@@ -210,15 +210,15 @@ def join(
             probes=probes,
             allocations=allocations,
             resize_notes=resize_notes,
-            facts=FactFinder(outside.clock, runtime_state, reasons, TerminationMessages(outside.files), facts.host_ips),
+            facts=FactFinder(ports.clock, runtime_state, reasons, TerminationMessages(ports.files), facts.host_ips),
             events=events,
-            clock=outside.clock,
+            clock=ports.clock,
         ),
         preparation=preparation,
         probes=probes,
         wishes=wishes,
         resizing=Resizing(
-            runtime=outside.runtime,
+            runtime=ports.runtime,
             allocations=allocations,
             notes=resize_notes,
             preparation=preparation,
@@ -227,8 +227,8 @@ def join(
             bounds=bounds,
             figures=figures,
         ),
-        carry_out=join_carry_out(
-            outside,
+        carry_out=build_carry_out(
+            ports,
             facts,
             rules,
             health=runtime_state,
@@ -237,17 +237,17 @@ def join(
             allocations=allocations,
             images=puller if spans is None else TracedPuller(puller, spans),
             hooks=hooks,
-            stopper=stopper,
+            killer=killer,
             reasons=reasons,
             events=events,
             figures=figures,
         ),
-        stopper=stopper,
+        killer=killer,
     )
     if spans is not None:
         attempts = TracedAttempts(attempts, spans)
     workers = PodWorkers(attempts, pleg, leftovers, bounds, chance, figures)
-    startups = Startups(outside.clock)
+    startups = Startups(ports.clock)
     objects.manifests.changed.add(workers.wake)
     workers.began.add(startups.begun)
     workers.finished.add(startups.finished)
@@ -263,7 +263,7 @@ def join(
         runtime_state,
         statuses,
         events,
-        outside.clock,
+        ports.clock,
         allocations,
     )
     resizes = Resizes(
@@ -286,21 +286,21 @@ def join(
     admission.taken.add(resizes.begin)
     workers.finished.add(resizes.ended)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
-    changes_in, changes_out = trio.open_memory_channel[PodChange](bounds.changes_waiting_max)
-    remains = Remains(workers, pleg, outside.files, outside.volumes, outside.cgroups, bounds, figures)
+    changes_in, changes_out = trio.open_memory_channel[PodUpdate](bounds.changes_waiting_max)
+    remains = Remains(workers, pleg, ports.files, ports.volumes, ports.cgroups, bounds, figures)
     removals = Removals(
-        runtime=outside.runtime,
+        runtime=ports.runtime,
         relister=pleg,
         cache=cache,
-        files=outside.files,
+        files=ports.files,
         events=events,
         node=this_node,
         bounds=bounds,
     )
     return Node(
         slots=slots,
-        files=outside.files,
-        volumes=outside.volumes,
+        files=ports.files,
+        volumes=ports.volumes,
         objects=objects,
         desired=desired,
         admission=admission,
@@ -321,18 +321,18 @@ def join(
         remains=remains,
         housekeeping=Housekeeping(desired, admission, workers, pleg, remains, bounds),
         garbage=GarbageCollection(
-            runtime=outside.runtime,
+            runtime=ports.runtime,
             runtime_pods=pleg,
             desired=desired,
             workers=workers,
-            files=outside.files,
+            files=ports.files,
             leftovers=leftovers,
             removals=removals,
             bounds=bounds,
         ),
         log_rotation=None
         if rules.logs is None
-        else LogRotation(outside.runtime, cache, outside.logs, outside.clock, rules.logs, bounds),
+        else LogRotation(ports.runtime, cache, ports.logs, ports.clock, rules.logs, bounds),
         figures=figures,
         startups=startups,
         bounds=bounds,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trikubelet.app.credential_plugins import find_plugins
-from trikubelet.app.endpoint import Choice, choose_endpoint
+from trikubelet.app.endpoint import EndpointChoice, choose_endpoint
 from trikubelet.app.flags import said_by_flags_alone
 from trikubelet.app.paths import Places, places_for
 from trikubelet.app.served import NOT_SERVED, api_port, obstacles
@@ -84,7 +84,7 @@ class Settings:
     standalone: bool
     kubeconfig: str
     bootstrap_kubeconfig: str
-    runtime: Choice
+    runtime: EndpointChoice
     runtime_message_bytes_max: int
     image_endpoint: str
     root_dir: Path
@@ -172,7 +172,7 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
 def _settings(
     flags: AgentFlags,
     effective: Effective,
-    runtime: Choice,
+    runtime: EndpointChoice,
     places: Places,
     node_name: str,
     plugins: tuple[CredentialPlugin, ...],

@@ -53,7 +53,7 @@ class Rules:
     seed: int = 1
 
 
-class Watcher(Protocol):
+class ProgressListener(Protocol):
     """Is told how far the measuring is."""
 
     def now(self, cell: Cell, doing: str) -> None:
@@ -63,7 +63,7 @@ class Watcher(Protocol):
         """A cell has been measured."""
 
 
-async def measure(cells: Iterable[Cell], peers: Sequence[Peer], rules: Rules, watcher: Watcher) -> None:
+async def measure(cells: Iterable[Cell], peers: Sequence[Peer], rules: Rules, watcher: ProgressListener) -> None:
     """Measure the cells one after another and tell the results to ``watcher``. Cells of one crowd follow each other.
     Raises ProgramEnded when the fake runtime does."""
     for number, (crowd, mine) in enumerate(groupby(cells, key=lambda cell: cell.crowd)):
@@ -81,7 +81,7 @@ class _Match:
     """Owns who takes part in a crowd's cells, and why others do not any more. ``first``: which of the peers is the
     first to relist."""
 
-    def __init__(self, stage: Stage, rules: Rules, watcher: Watcher, first: int) -> None:
+    def __init__(self, stage: Stage, rules: Rules, watcher: ProgressListener, first: int) -> None:
         self._stage = stage
         self._rules = rules
         self._watcher = watcher

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
-    from trikubelet.cli.client import Agent
+    from trikubelet.cli.client import AgentClient
 
 DEFAULT_NAMESPACE = "default"
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -133,18 +133,18 @@ def now_ns() -> int:
     return time.time_ns()
 
 
-async def pods(agent: Agent) -> list[Pod]:
+async def pods(agent: AgentClient) -> list[Pod]:
     """Every pod of the node, in order."""
     return in_order(_decode(await agent.get("/pods"), Items).items)
 
 
-async def events(agent: Agent) -> list[Event]:
+async def events(agent: AgentClient) -> list[Event]:
     """The node's events, last seen longest ago first."""
     found = _decode(await agent.get("/events"), EventItems).items
     return sorted(found, key=lambda event: event.last_timestamp)
 
 
-async def pod_named(agent: Agent, namespace: str, name: str) -> Pod:
+async def pod_named(agent: AgentClient, namespace: str, name: str) -> Pod:
     """The pod of that name. Raises CommandFailed when there is none, with what there is instead."""
     known = await pods(agent)
     for pod in known:
@@ -154,7 +154,7 @@ async def pod_named(agent: Agent, namespace: str, name: str) -> Pod:
 
 
 @asynccontextmanager
-async def pod_changes(agent: Agent) -> AsyncGenerator[AsyncIterator[Change], None]:
+async def pod_changes(agent: AgentClient) -> AsyncGenerator[AsyncIterator[Change], None]:
     """The pods there are, each as ADDED, and then every change, for as long as the block lasts."""
 
     async def changes(parts: AsyncIterator[bytes]) -> AsyncGenerator[Change, None]:
@@ -168,53 +168,53 @@ async def pod_changes(agent: Agent) -> AsyncGenerator[AsyncIterator[Change], Non
         yield changes(parts)
 
 
-async def nodes(agent: Agent) -> tuple[Node, ...]:
+async def nodes(agent: AgentClient) -> tuple[Node, ...]:
     """This node, as the API has it."""
     return _decode(await agent.get("/nodes"), NodeItems).items
 
 
-async def images(agent: Agent) -> tuple[ImageNote, ...]:
+async def images(agent: AgentClient) -> tuple[ImageNote, ...]:
     """The images the runtime has."""
     return _decode(await agent.get("/images"), Images).images
 
 
-async def used(agent: Agent) -> Summary:
+async def used(agent: AgentClient) -> Summary:
     """What node, pods and containers use of processors and memory."""
     return _decode(await agent.get("/stats/summary", {"only_cpu_and_memory": "true"}), Summary)
 
 
-async def configuration(agent: Agent) -> ConfigNote:
+async def configuration(agent: AgentClient) -> ConfigNote:
     """What the agent runs with."""
     return _decode(await agent.get("/config"), ConfigNote)
 
 
-async def kubeconfig(agent: Agent) -> bytes:
+async def kubeconfig(agent: AgentClient) -> bytes:
     """How kubectl asks the node."""
     return await agent.get("/kubeconfig")
 
 
-async def restart(agent: Agent, namespace: str, name: str, container: str) -> tuple[str, ...]:
+async def restart(agent: AgentClient, namespace: str, name: str, container: str) -> tuple[str, ...]:
     """Have a pod's containers restarted, or one of them; their names."""
     query = {"container": container} if container else None
     return _decode(await agent.post(f"/restart/{namespace}/{name}", query), Restarted).restarted
 
 
-async def findings(agent: Agent) -> tuple[Finding, ...]:
+async def findings(agent: AgentClient) -> tuple[Finding, ...]:
     """What the agent's doctor finds."""
     return _decode(await agent.get("/doctor"), Examined).findings
 
 
-async def faults(agent: Agent) -> tuple[ManifestFault, ...]:
+async def faults(agent: AgentClient) -> tuple[ManifestFault, ...]:
     """What is wrong with the manifests."""
     return _decode(await agent.get("/faults"), Faults).faults
 
 
-async def node(agent: Agent) -> NodeNote:
+async def node(agent: AgentClient) -> NodeNote:
     """How the node itself is."""
     return _decode(await agent.get("/node"), NodeNote)
 
 
-async def work(agent: Agent) -> dict[str, PodWork]:
+async def work(agent: AgentClient) -> dict[str, PodWork]:
     """What the agent is doing, by the pod's UID."""
     return {one.uid: one for one in _decode(await agent.get("/work"), Work).pods}
 

@@ -46,7 +46,7 @@ class AgentObjects(CommandFailed):
         self.status = status
 
 
-class Agent:
+class AgentClient:
     """The agent behind one socket. Owns nothing: each request is a connection of its own."""
 
     def __init__(self, socket_path: str) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from trikubelet.cli.client import Agent
+    from trikubelet.cli.client import AgentClient
     from trikubelet.model.k8s import Event, Pod, Volume
 
 
@@ -52,7 +52,7 @@ class Kind:
     name: str
     words: tuple[str, ...]
     columns: tuple[str, ...]
-    ask: Callable[[Agent], Awaitable[Sequence[Listed]]]
+    ask: Callable[[AgentClient], Awaitable[Sequence[Listed]]]
     wide: tuple[str, ...] = ()
     namespaced: bool = False
 
@@ -68,11 +68,11 @@ def listed_pod(pod: Pod) -> Listed:
     return Listed(meta.name, pod_row.pod_row(pod, asking.now_ns()).cells, pod, meta.namespace, meta.labels)
 
 
-async def _pods(agent: Agent) -> Sequence[Listed]:
+async def _pods(agent: AgentClient) -> Sequence[Listed]:
     return [listed_pod(pod) for pod in await asking.pods(agent)]
 
 
-async def _events(agent: Agent) -> Sequence[Listed]:
+async def _events(agent: AgentClient) -> Sequence[Listed]:
     return [_listed_event(event) for event in await asking.events(agent)]
 
 
@@ -82,7 +82,7 @@ def _listed_event(event: Event) -> Listed:
     return Listed(event.metadata.name, cells, event, namespace)
 
 
-async def _nodes(agent: Agent) -> Sequence[Listed]:
+async def _nodes(agent: AgentClient) -> Sequence[Listed]:
     now = asking.now_ns()
     return [
         Listed(node.metadata.name, node_row.node_cells(node, now), node, labels=node.metadata.labels)
@@ -90,7 +90,7 @@ async def _nodes(agent: Agent) -> Sequence[Listed]:
     ]
 
 
-async def _images(agent: Agent) -> Sequence[Listed]:
+async def _images(agent: AgentClient) -> Sequence[Listed]:
     return [
         Listed(cells[2], cells, image, aliases=(f"{cells[0]}:{cells[1]}", image.id))
         for image in await asking.images(agent)
@@ -98,7 +98,7 @@ async def _images(agent: Agent) -> Sequence[Listed]:
     ]
 
 
-async def _volumes(agent: Agent) -> Sequence[Listed]:
+async def _volumes(agent: AgentClient) -> Sequence[Listed]:
     """Every volume of every pod, and how it was left."""
     work = await asking.work(agent)
     return [

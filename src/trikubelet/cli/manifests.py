@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent, NoAgent
+from trikubelet.cli.client import AgentClient, NoAgent
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.manifest_directory import Given, ManifestDirectory, carry_out, locked
 from trikubelet.cli.validate import SEEN, STDIN, bare_directories, files_of, read, report
@@ -36,7 +36,7 @@ def directory(args: argparse.Namespace) -> tuple[str, str]:
         place, node = args.to, socket.gethostname().lower()
     else:
         try:
-            note = trio.run(asking.configuration, Agent(asking.socket_path(args)))
+            note = trio.run(asking.configuration, AgentClient(asking.socket_path(args)))
         except NoAgent as error:
             raise CommandFailed(f"{error}; or name the directory of manifests: --to") from error
         place, node = note.manifests, note.node_name

@@ -23,7 +23,7 @@ import trio
 
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.core import spdy
-from trikubelet.core.remote_command import STREAM_TYPE, Channel, channels
+from trikubelet.core.remote_command import STREAM_TYPE, StreamChannel, channels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +87,7 @@ class RemoteProcess:
         self._channels = {stream_id: channel for channel, stream_id in self._ids.items()}
         self._sending = trio.Lock()
         self._read = read
-        self._take = {Channel.STDOUT: output, Channel.STDERR: errors}
+        self._take = {StreamChannel.STDOUT: output, StreamChannel.STDERR: errors}
         self._status = bytearray()
 
     async def run(self) -> int:
@@ -97,9 +97,9 @@ class RemoteProcess:
         try:
             await self._send(b"".join(opening))
             async with trio.open_nursery() as nursery:
-                if Channel.STDIN in self._ids:
+                if StreamChannel.STDIN in self._ids:
                     nursery.start_soon(self._inwards)
-                if Channel.RESIZE in self._ids:
+                if StreamChannel.RESIZE in self._ids:
                     nursery.start_soon(self._sizes)
                 await self._outwards()
                 nursery.cancel_scope.cancel()
@@ -113,8 +113,8 @@ class RemoteProcess:
 
     async def _inwards(self) -> None:
         while said := await trio.to_thread.run_sync(self._read, abandon_on_cancel=True):
-            await self._send(spdy.data(self._ids[Channel.STDIN], said))
-        await self._send(spdy.data(self._ids[Channel.STDIN], b"", ends=True))
+            await self._send(spdy.data(self._ids[StreamChannel.STDIN], said))
+        await self._send(spdy.data(self._ids[StreamChannel.STDIN], b"", ends=True))
 
     async def _sizes(self) -> None:
         """Tell the window's size, and each other one it gets."""
@@ -122,7 +122,7 @@ class RemoteProcess:
             while True:
                 width, height = os.get_terminal_size(sys.stdout.fileno())
                 said = msgspec.json.encode({"Width": width, "Height": height})
-                await self._send(spdy.data(self._ids[Channel.RESIZE], said))
+                await self._send(spdy.data(self._ids[StreamChannel.RESIZE], said))
                 await anext(aiter(changes))
 
     async def _outwards(self) -> None:
@@ -130,14 +130,14 @@ class RemoteProcess:
         while data := await self._stream.receive_some(_BYTES):
             for frame in reader.feed(data):
                 match frame:
-                    case spdy.Data(stream_id, said, ends) if self._channels.get(stream_id) is Channel.ERROR:
+                    case spdy.Data(stream_id, said, ends) if self._channels.get(stream_id) is StreamChannel.ERROR:
                         self._status += said[: STATUS_BYTES_MAX - len(self._status)]
                         if ends:
                             return
                     case spdy.Data(stream_id, said, _) if (channel := self._channels.get(stream_id)) in self._take:
                         assert channel is not None
                         self._take[channel](said)
-                    case spdy.Rst(stream_id) if self._channels.get(stream_id) is Channel.ERROR:
+                    case spdy.Rst(stream_id) if self._channels.get(stream_id) is StreamChannel.ERROR:
                         return
                     case spdy.Ping(number):
                         await self._send(spdy.ping(number))

@@ -24,7 +24,7 @@ from trikubelet.cli.status_page import FIGURES, Page, sheet_of, warning_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from trikubelet.cli.client import Agent
+    from trikubelet.cli.client import AgentClient
 
 PAGE_SECONDS: Final = 2.0
 DRAW_SECONDS: Final = 1.0
@@ -49,7 +49,7 @@ class Window(Protocol):
     def getch(self) -> int: ...
 
 
-async def gather(agent: Agent) -> Page:
+async def gather(agent: AgentClient) -> Page:
     """What is to be shown now. Raises CommandFailed."""
     (node,) = await asking.nodes(agent)
     metrics = {}
@@ -61,7 +61,7 @@ async def gather(agent: Agent) -> Page:
     return Page(node, troubles, await asking.pods(agent), await asking.used(agent), metrics, asking.now_ns())
 
 
-async def show(agent: Agent) -> None:
+async def show(agent: AgentClient) -> None:
     """Show the page until q. Raises CommandFailed: where there is no terminal, and when no agent answers at first."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandFailed("the whole screen needs a terminal: write `trikubelet top pods` or `trikubelet top node`")

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.remote_process import of_this_process, raw_terminal
 from trikubelet.core.remote_command import V4
 from trikubelet.model.runtime import StandardStreams
@@ -29,7 +29,7 @@ def add_talking_options(parser: argparse.ArgumentParser) -> None:
 
 async def talk(args: argparse.Namespace, way: str, command: Sequence[str] = ()) -> int:
     """Talk until the process ends; its exit code. Raises CommandFailed."""
-    agent = Agent(asking.socket_path(args))
+    agent = AgentClient(asking.socket_path(args))
     pod = await asking.pod_named(agent, args.namespace, asking.bare_name(args.pod))
     container = args.container or asking.default_container(pod)
     terminal = args.tty

@@ -31,7 +31,7 @@ class Op(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class PodChange:
+class PodUpdate:
     """One pod's change, as one source told it. For REMOVE ``pod`` is the last configuration known."""
 
     op: Op
@@ -45,7 +45,7 @@ class Merged:
     same snapshot has their name or UID (the first one wins)."""
 
     pods: Mapping[str, Pod]
-    changes: tuple[PodChange, ...]
+    changes: tuple[PodUpdate, ...]
     duplicates: tuple[Pod, ...]
 
 
@@ -64,15 +64,15 @@ def merge(
 ) -> Merged:
     """Compare a source's new snapshot with its previous pods. ``differs`` compares one, see ``difference``."""
     pods, duplicates = _by_uid(snapshot)
-    changes = [PodChange(Op.REMOVE, pod, source) for uid, pod in before.items() if uid not in pods]
+    changes = [PodUpdate(Op.REMOVE, pod, source) for uid, pod in before.items() if uid not in pods]
     added = [pod for uid, pod in pods.items() if uid not in before]
-    changes += [PodChange(Op.ADD, pod, source) for pod in sorted(added, key=_age)]
+    changes += [PodUpdate(Op.ADD, pod, source) for pod in sorted(added, key=_age)]
     for uid, pod in pods.items():
         known = before.get(uid)
         if known is None or known is pod:
             continue
         if (op := differs(known, pod)) is not None:
-            changes.append(PodChange(op, pod, source))
+            changes.append(PodUpdate(op, pod, source))
     return Merged(pods, tuple(changes), tuple(duplicates))
 
 

@@ -97,7 +97,7 @@ class Counts(NamedTuple):
     running: int
     exited: int
     unknown: int
-    strays: int = 0
+    unmanaged: int = 0
 
 
 class Relist:
@@ -175,8 +175,8 @@ class Relist:
 
     def counts(self) -> Counts:
         """How many there are."""
-        running_pods, by_state, strays = self._inner.counts()
-        return Counts(running_pods, *by_state, strays)
+        running_pods, by_state, unmanaged = self._inner.counts()
+        return Counts(running_pods, *by_state, unmanaged)
 
 
 def _change(raw: relist_twin.RawChange) -> PodChange:

@@ -186,7 +186,7 @@ class Relist:
     def __init__(self) -> None:
         self._now: dict[str, _Pod] = {}
         self._before: dict[str, _Pod] = {}  # the record, of a pod that gives events when compared with it
-        self._strays = 0
+        self._unmanaged = 0
 
     def take(self, sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> None:
         """See ``core.relist.Relist.take``."""
@@ -196,7 +196,7 @@ class Relist:
             if view.uid:
                 by_uid.setdefault(view.uid, []).append(view)
         _refuse_repeated(views)
-        self._strays = sum(not view.uid for view in views)
+        self._unmanaged = sum(not view.uid for view in views)
         for uid, of_pod in by_uid.items():
             self._replace(uid, of_pod)
 
@@ -257,7 +257,7 @@ class Relist:
         """See ``core.relist.Relist.counts``."""
         states = [container.state for pod in self._now.values() for container in pod.containers]
         running = sum(any(sandbox.state == 0 for sandbox in pod.sandboxes) for pod in self._now.values())
-        return running, (states.count(0), states.count(1), states.count(2), states.count(3)), self._strays
+        return running, (states.count(0), states.count(1), states.count(2), states.count(3)), self._unmanaged
 
     def _replace(self, uid: str, views: list[View]) -> None:
         old = self._now.get(uid, _Pod())

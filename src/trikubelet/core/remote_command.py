@@ -31,7 +31,7 @@ CLOSE_CHANNEL: Final = 255
 """Version 5: the client says no more on the channel whose number follows."""
 
 
-class Channel(IntEnum):
+class StreamChannel(IntEnum):
     """A message's first byte."""
 
     STDIN = 0
@@ -46,17 +46,17 @@ class Channel(IntEnum):
         return self.name.lower()
 
 
-def channels(streams: StandardStreams) -> tuple[Channel, ...]:
+def channels(streams: StandardStreams) -> tuple[StreamChannel, ...]:
     """Of what is wanted, the channels there are, in the order in which clients open streams for them."""
-    found = [Channel.ERROR]
+    found = [StreamChannel.ERROR]
     if streams.stdin:
-        found.append(Channel.STDIN)
+        found.append(StreamChannel.STDIN)
     if streams.stdout:
-        found.append(Channel.STDOUT)
+        found.append(StreamChannel.STDOUT)
     if streams.stderr:
-        found.append(Channel.STDERR)
+        found.append(StreamChannel.STDERR)
     if streams.tty:
-        found.append(Channel.RESIZE)
+        found.append(StreamChannel.RESIZE)
     return tuple(found)
 
 

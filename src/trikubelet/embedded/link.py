@@ -47,7 +47,7 @@ class KeeperDied(Exception):
     """The keeper has ended, and every container with it."""
 
 
-class StartFailed(RuntimeFailure):
+class SpawnFailed(RuntimeFailure):
     """The command could not be started; the message says why."""
 
 
@@ -136,7 +136,7 @@ class KeeperLink:
         stdin: int | None = None,
     ) -> Command:
         """Start what ``spec`` describes, in the namespaces of ``join`` when given; without ``stdin`` it has nothing to
-        read. Takes the descriptors over. Raises StartFailed, and OSError where there are no more to be had."""
+        read. Takes the descriptors over. Raises SpawnFailed, and OSError where there are no more to be had."""
         command = Command(id_)
         with ExitStack() as ours:
             with ExitStack() as its:  # the keeper has copies as soon as it was told
@@ -157,7 +157,7 @@ class KeeperLink:
             word = json.loads(line)
             if "error" in word:
                 await command.ended()
-                raise StartFailed(word["error"])
+                raise SpawnFailed(word["error"])
             command.pid = word["pid"]
         return command
 

@@ -78,7 +78,7 @@ def read_hierarchies(mountinfo: Path = MOUNTINFO, controllers: Sequence[str] = C
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CgroupChoice:
     """Which cgroups to use: the port, the facts that go with it, and why pods have none of their own, or empty."""
 
     cgroups: PodCgroups
@@ -86,7 +86,7 @@ class Choice:
     why_not: str = ""
 
 
-def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path("/")) -> Choice:
+def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path("/")) -> CgroupChoice:
     """Take what the configuration asks for and the machine can do. Where pod cgroups are asked for and cannot be had,
     containers live in the runtime's own; ``why_not`` is for the log, once. With the cgroupfs driver the cgroups of the
     classes are made."""
@@ -94,10 +94,10 @@ def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path
     if "hugetlb" not in hierarchies.of:  # nothing could hold to a limit, and CRI-O makes no container that has one
         facts = replace(facts, huge_page_sizes=())
     if not facts.cgroups_managed:
-        return Choice(NoPodCgroups(), facts, "cgroupsPerQOS is off")
+        return CgroupChoice(NoPodCgroups(), facts, "cgroupsPerQOS is off")
     by_systemd = facts.cgroup_driver == SYSTEMD
     if by_systemd and not is_by_systemd(root):
-        return Choice(NoPodCgroups(), facts, "the cgroup driver is systemd, which does not run this machine")
+        return CgroupChoice(NoPodCgroups(), facts, "the cgroup driver is systemd, which does not run this machine")
     missing = [name for name in REQUIRED if name not in hierarchies.of]
     why = f"the machine has no cgroup controller {' and no '.join(missing)}" if missing else ""
     if not why:
@@ -109,8 +109,8 @@ def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path
             why = f"the cgroups of the pods' classes cannot be made: {error}"
         else:
             rules = replace(facts.memory, swap_controlled=_limits_swap(hierarchies))
-            return Choice(cgroups, replace(facts, memory=rules))
-    return Choice(NoPodCgroups(), replace(facts, cgroups_managed=False), why)
+            return CgroupChoice(cgroups, replace(facts, memory=rules))
+    return CgroupChoice(NoPodCgroups(), replace(facts, cgroups_managed=False), why)
 
 
 class NoPodCgroups:

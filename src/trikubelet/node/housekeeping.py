@@ -52,7 +52,7 @@ class Housekeeping:
         self._workers = workers
         self._runtime_pods = runtime_pods
         self._remains = remains
-        self._spared: tuple[str, ...] = ()
+        self._left_alone: tuple[str, ...] = ()
         self._bounds = bounds
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -73,7 +73,7 @@ class Housekeeping:
         """Bring workers in line with the wanted pods and with what runs."""
         desired = {pod.metadata.uid: pod for pod in self._desired}
         unread = self._desired.unread
-        self._workers.compare_with(desired, unread, all_known=not self._desired.doubtful)
+        self._workers.compare_with(desired, unread, all_known=not self._desired.faulty)
         self._begin_with(desired.values())
         orphans = self._runtime_pods.running(beside={*self._workers.uids, *unread})
         if self._may_be_wanted(orphans):
@@ -88,9 +88,9 @@ class Housekeeping:
 
     def _may_be_wanted(self, orphans: Sequence[PodRecord]) -> bool:
         """Whether a manifest nobody could read yet may be the one that brought these pods. Said once."""
-        doubtful = self._desired.doubtful
-        if doubtful and orphans and doubtful != self._spared:
+        faulty = self._desired.faulty
+        if faulty and orphans and faulty != self._left_alone:
             names = ", ".join(f"{one.namespace}/{one.name}" for one in orphans)
-            log.warning("Leaving alone what runs and no manifest names (%s), until %s can be read", names, doubtful[0])
-        self._spared = doubtful
-        return bool(doubtful)
+            log.warning("Leaving alone what runs and no manifest names (%s), until %s can be read", names, faulty[0])
+        self._left_alone = faulty
+        return bool(faulty)

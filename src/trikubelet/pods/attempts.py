@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.preparation import Preparation
     from trikubelet.pods.publisher import StatusPublisher
     from trikubelet.pods.resizing import Resizing
-    from trikubelet.pods.stop import Stopper
+    from trikubelet.pods.stop import PodKiller
     from trikubelet.pods.wishes import RestartWishes
     from trikubelet.ports import Probes
 
@@ -56,7 +56,7 @@ class PodAttempts:
         wishes: RestartWishes,
         resizing: Resizing,
         carry_out: CarryOut,
-        stopper: Stopper,
+        killer: PodKiller,
     ) -> None:
         self._observations = observations
         self._publisher = publisher
@@ -65,7 +65,7 @@ class PodAttempts:
         self._wishes = wishes
         self._resizing = resizing
         self._carry_out = carry_out
-        self._stopper = stopper
+        self._killer = killer
 
     async def accompany(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
         """Run ``live``, the pod's worker, with what lives beside it: the pod's probes."""
@@ -131,7 +131,7 @@ class PodAttempts:
         await self._publisher.learn(pod, before)
         self._publisher.publish(pod, before, is_ending=False)
         with self._observations.acting_on(uid):
-            await self._stopper.terminate_pod(pod, before, state.grace_seconds)
+            await self._killer.terminate_pod(pod, before, state.grace_seconds)
         after = await self._observations.with_remains(uid)
         alive = [*after.running, *(box for box in after.sandboxes if box.state is SandboxState.READY)]
         if alive:

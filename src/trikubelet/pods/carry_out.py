@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime_config import SandboxConfig
     from trikubelet.pods.sandboxes import Sandboxes
     from trikubelet.pods.start import ContainerStarter
-    from trikubelet.pods.stop import Stopper
+    from trikubelet.pods.stop import PodKiller
     from trikubelet.ports import Events
 
 
@@ -40,13 +40,13 @@ class CarryOut:
         *,
         sandboxes: Sandboxes,
         starter: ContainerStarter,
-        stopper: Stopper,
+        killer: PodKiller,
         events: Events,
         turnstile: Turnstile,
     ) -> None:
         self._sandboxes = sandboxes
         self._starter = starter
-        self._stopper = stopper
+        self._killer = killer
         self._events = events
         self._turnstile = turnstile
 
@@ -56,18 +56,18 @@ class CarryOut:
         """Do what the plan says. Raises the most urgent PodSyncError, or a RuntimeCallError, once all that could be
         done was done."""
         if actions.to_reset:
-            await self._stopper.reset(pod, actions.to_reset)
+            await self._killer.reset(pod, actions.to_reset)
             return
         if actions.kill_pod:
             if actions.create_sandbox and observed.sandboxes:
                 message = "Pod sandbox changed, it will be killed and re-created."
                 self._events.record(object_ref(pod), "Normal", "SandboxChanged", message)
             seconds = pod.spec.termination_grace_period_seconds
-            await self._stopper.stop_pod(pod, observed, GRACE_SECONDS_DEFAULT if seconds is None else seconds)
+            await self._killer.stop_pod(pod, observed, GRACE_SECONDS_DEFAULT if seconds is None else seconds)
             if not actions.create_sandbox:
                 return
         else:
-            await self._stopper.stop_some(pod, actions.to_kill, observed.ips)
+            await self._killer.stop_some(pod, actions.to_kill, observed.ips)
         config = await self._sandboxes.configure(pod, actions.attempt, is_new=actions.create_sandbox)
         async with self._turnstile.turn():
             if actions.create_sandbox:

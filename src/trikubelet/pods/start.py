@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.hooks import Hooks
     from trikubelet.pods.making import ContainerMaker
-    from trikubelet.pods.stop import Stopper
+    from trikubelet.pods.stop import PodKiller
     from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.ports import Events, ImagePuller
 
@@ -48,7 +48,7 @@ class ContainerStarter:
         images: ImagePuller,
         maker: ContainerMaker,
         hooks: Hooks,
-        stopper: Stopper,
+        killer: PodKiller,
         reasons: WaitingReasons,
         backoffs: CrashBackoffs,
         events: Events,
@@ -57,7 +57,7 @@ class ContainerStarter:
         self._images = images
         self._maker = maker
         self._hooks = hooks
-        self._stopper = stopper
+        self._killer = killer
         self._reasons = reasons
         self._backoffs = backoffs
         self._events = events
@@ -126,7 +126,7 @@ class ContainerStarter:
             try:
                 # The reason stands for a message here: users know the Killing event by it.
                 kill = Kill(running, KillReason.POST_START, "FailedPostStartHook")
-                await self._stopper.stop_some(of.pod, (kill,), of.ips)
+                await self._killer.stop_some(of.pod, (kill,), of.ips)
             except RuntimeCallError as error:
                 log.warning(
                     "Pod %s: %s runs on after its hook failed: %s", object_ref(of.pod), of.container.name, error

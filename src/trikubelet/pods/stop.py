@@ -65,7 +65,7 @@ class _Failure(NamedTuple):
     error: RuntimeCallError
 
 
-class Stopper:
+class PodKiller:
     """Stops containers and sandboxes. ``probes`` are told who is down, long before anybody observes it."""
 
     def __init__(self, runtime: Runtime, hooks: Hooks, events: Events, probes: Probes, bounds: Bounds) -> None:

@@ -17,7 +17,7 @@ import trio
 from trikubelet.core.containers.embedded import done_without
 from trikubelet.core.containers.unsupported import unsupported_fields
 from trikubelet.core.lifecycle import StopReason
-from trikubelet.core.merge import Op, PodChange
+from trikubelet.core.merge import Op, PodUpdate
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import gates_unheeded
 from trikubelet.core.pod_status.phase import TERMINAL
@@ -48,7 +48,7 @@ class SyncLoop:
 
     def __init__(
         self,
-        changes: trio.MemoryReceiveChannel[PodChange],
+        changes: trio.MemoryReceiveChannel[PodUpdate],
         wakes: Gather[str],
         admission: Admission,
         workers: PodWorkers,
@@ -89,7 +89,7 @@ class SyncLoop:
             with trio.move_on_after(PASS_SECONDS_MAX):
                 self._workers.wake(await self._wakes.collect())
 
-    def _apply(self, change: PodChange) -> None:
+    def _apply(self, change: PodUpdate) -> None:
         if change.op in (Op.ADD, Op.UPDATE):
             with self._barrier(change.pod):  # of its own: what cannot be told is no reason not to run the pod
                 self._say_unsupported(change.pod, is_known=_was_told(change))
@@ -100,7 +100,7 @@ class SyncLoop:
         ref = object_ref(pod)
         return self._bugs.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync"))
 
-    def _ask(self, change: PodChange) -> None:
+    def _ask(self, change: PodUpdate) -> None:
         pod, ref = change.pod, object_ref(change.pod)
         match change.op:
             case Op.ADD | Op.UPDATE if pod.metadata.deletion_timestamp:
@@ -151,7 +151,7 @@ class SyncLoop:
         return f"sync loop took its last pass {age:.0f}s ago"
 
 
-def _was_told(change: PodChange) -> bool:
+def _was_told(change: PodUpdate) -> bool:
     """What a server knows to have started was told by an earlier life of the agent, and is in its events."""
     status = change.pod.status
     return change.op is Op.ADD and status is not None and bool(status.start_time)

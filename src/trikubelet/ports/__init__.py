@@ -13,12 +13,12 @@ from trikubelet.ports.cluster import Api, ApiPods, CertificateStore, Claims, Pod
 from trikubelet.ports.machine import (
     Clock,
     ContainerLogs,
+    FileWatcher,
     Gauges,
     NodeLogins,
     PodCgroups,
     PullRecords,
     Volumes,
-    Watcher,
 )
 from trikubelet.ports.observed import PodCache, PodLives, Relister, RuntimePods
 from trikubelet.ports.plugins import CsiDriver, PluginSockets
@@ -56,5 +56,5 @@ __all__ = [
     "RuntimePods",
     "Statuses",
     "Volumes",
-    "Watcher",
+    "FileWatcher",
 ]

@@ -30,7 +30,7 @@ class Clock(Protocol):
         ...
 
 
-class Watcher(Protocol):
+class FileWatcher(Protocol):
     """Notices of changes."""
 
     def watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[None]]:

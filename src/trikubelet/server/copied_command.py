@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from trikubelet.core import spdy
-from trikubelet.core.remote_command import STREAM_TYPE, Channel, channels, failure
+from trikubelet.core.remote_command import STREAM_TYPE, StreamChannel, channels, failure
 from trikubelet.kit.wide_socket import STEP_BYTES
 from trikubelet.server.relay import GOING_DOWN, GONE, UNSAID, silent
 from trikubelet.server.spdy_end import SpdyEnd
@@ -70,7 +70,7 @@ class CopiedCommand(trio.abc.Stream):
             return
         told = {frame.headers.get(STREAM_TYPE, ""): frame.stream_id for frame in opened}
         self._opened |= {kind: stream_id for kind, stream_id in told.items() if kind in self._wanted}
-        self.runtime.frames.watched = self._opened.get(Channel.ERROR.stream_type, 0)
+        self.runtime.frames.watched = self._opened.get(StreamChannel.ERROR.stream_type, 0)
         if len(self._opened) == len(self._wanted):
             self._opening_bytes_left = 0
 
@@ -111,7 +111,7 @@ class CopiedCommand(trio.abc.Stream):
 
     async def _say_why(self) -> bool:
         """Tell the status; whether there was one to tell, and a stream for it."""
-        error = self._opened.pop(Channel.ERROR.stream_type, None)
+        error = self._opened.pop(StreamChannel.ERROR.stream_type, None)
         if self._farewell is None or error is None:
             return False
         # Whoever waits for a status waits for the output's end, too.

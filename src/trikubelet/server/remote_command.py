@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.core import spdy
-from trikubelet.core.remote_command import CLOSE_CHANNEL, STREAM_TYPE, Channel, channels
+from trikubelet.core.remote_command import CLOSE_CHANNEL, STREAM_TYPE, StreamChannel, channels
 from trikubelet.core.websocket import CloseCode
 from trikubelet.kit.wide_socket import STEP_BYTES
 from trikubelet.server.relay import UNSAID, either, hand_on
@@ -40,7 +40,7 @@ class RemoteCommand:
         self._ids = {channel: 2 * number + 1 for number, channel in enumerate(channels(streams))}
         self._channels = {stream_id: channel for channel, stream_id in self._ids.items()}
         self._to_runtime = trio.Lock()
-        self._from_client = {Channel.STDIN, Channel.RESIZE} & self._ids.keys()
+        self._from_client = {StreamChannel.STDIN, StreamChannel.RESIZE} & self._ids.keys()
         self._channel: int | None = None  # of the message under way
         self._status = bytearray()
         self._is_over = False  # the runtime has told the status
@@ -59,7 +59,7 @@ class RemoteCommand:
             b"".join(writer.syn_stream(id_, {STREAM_TYPE: channel.stream_type}) for channel, id_ in self._ids.items())
         )
         # By upstream's custom an empty message on the first channel it may read says to a client that it is connected.
-        told = (Channel.STDOUT, Channel.STDERR, Channel.ERROR)
+        told = (StreamChannel.STDOUT, StreamChannel.STDERR, StreamChannel.ERROR)
         await self._client.send_all(bytes((next(one for one in told if one in self._ids),)))
 
     # ---- from the client ----
@@ -81,9 +81,9 @@ class RemoteCommand:
         if not data:
             return b""
         if self._channel in self._from_client:
-            return spdy.data(self._ids[Channel(self._channel)], data)
+            return spdy.data(self._ids[StreamChannel(self._channel)], data)
         if self._channel == CLOSE_CHANNEL and data[0] in self._from_client:
-            closed = Channel(data[0])
+            closed = StreamChannel(data[0])
             self._from_client.remove(closed)
             return spdy.data(self._ids[closed], b"", ends=True)
         return b""
@@ -103,7 +103,7 @@ class RemoteCommand:
             self._status.clear()
             why = f"the runtime does not speak SPDY/3.1: {error}"
         if self._status:
-            await self._client.send_all(bytes((Channel.ERROR,)) + self._status)
+            await self._client.send_all(bytes((StreamChannel.ERROR,)) + self._status)
             self._client.ends_because(CloseCode.NORMAL, "")
         else:
             self._client.ends_because(CloseCode.INTERNAL_ERROR, why)
@@ -113,12 +113,12 @@ class RemoteCommand:
         match frame:
             case spdy.Data(stream_id, data, ends):
                 channel = self._channels.get(stream_id)
-                if channel is Channel.ERROR:
+                if channel is StreamChannel.ERROR:
                     self._add_status(data)
                     self._is_over |= ends
-                elif channel in (Channel.STDOUT, Channel.STDERR) and data:
+                elif channel in (StreamChannel.STDOUT, StreamChannel.STDERR) and data:
                     await self._client.send_all(bytes((channel,)) + data)
-            case spdy.Rst(stream_id) if self._channels.get(stream_id) is Channel.ERROR:
+            case spdy.Rst(stream_id) if self._channels.get(stream_id) is StreamChannel.ERROR:
                 self._is_over = True  # Go's servers end so, when they have said all
             case spdy.Ping(number) if not self._to_runtime.locked():
                 # Who is being sent something knows that we live, and to wait here for the runtime to take it could be

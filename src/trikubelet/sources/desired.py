@@ -20,7 +20,7 @@ class DesiredPods:
 
     def __init__(self, sources: Iterable[str]) -> None:
         self._by_source: dict[str, Mapping[str, Pod]] = {}
-        self._doubtful: dict[str, tuple[str, ...]] = {}
+        self._faulty: dict[str, tuple[str, ...]] = {}
         self._unread: dict[str, Mapping[ObjectRef, str]] = {}
         self._silent = set(sources)
 
@@ -28,13 +28,13 @@ class DesiredPods:
         self,
         source: str,
         pods: Mapping[str, Pod],
-        doubtful: tuple[str, ...] = (),
+        faulty: tuple[str, ...] = (),
         unread: Mapping[ObjectRef, str] | None = None,
     ) -> None:
         """Everything the source wants now, its manifests that may want more, and pods of it that cannot be read (see
         ``Snapshot``)."""
         self._by_source[source] = pods
-        self._doubtful[source] = doubtful
+        self._faulty[source] = faulty
         self._unread[source] = unread or {}
         self._silent.discard(source)
 
@@ -62,9 +62,9 @@ class DesiredPods:
         return not self._silent
 
     @property
-    def doubtful(self) -> tuple[str, ...]:
+    def faulty(self) -> tuple[str, ...]:
         """The manifests of which nobody can tell what they want. While there is one, nothing unknown may be removed."""
-        return tuple(name for names in self._doubtful.values() for name in names)
+        return tuple(name for names in self._faulty.values() for name in names)
 
     @property
     def unread(self) -> frozenset[str]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.manifest_places import Entry, Stamp
-    from trikubelet.ports import Clock, Watcher
+    from trikubelet.ports import Clock, FileWatcher
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class FileSource:
         path: str,
         node_name: str,
         files: ManifestFiles,
-        watcher: Watcher,
+        watcher: FileWatcher,
         threads: Threads,
         clock: Clock,
         slot: Slot[Snapshot],
@@ -277,4 +277,4 @@ class FileSource:
 
 def _same(one: Snapshot, other: Snapshot) -> bool:
     brought, known = (*one.pods, *one.objects), (*other.pods, *other.objects)
-    return one.doubtful == other.doubtful and [*map(id, brought)] == [*map(id, known)]
+    return one.faulty == other.faulty and [*map(id, brought)] == [*map(id, known)]

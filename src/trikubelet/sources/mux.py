@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.merge import Op, PodChange, difference, merge
+from trikubelet.core.merge import Op, PodUpdate, difference, merge
 from trikubelet.core.names import object_ref
 from trikubelet.kit.bugs import Bugs
 
@@ -39,7 +39,7 @@ class Mux:
         slots: Mapping[str, Slot[Snapshot]],
         desired: DesiredPods,
         objects: ManifestObjects,
-        changes: trio.MemorySendChannel[PodChange],
+        changes: trio.MemorySendChannel[PodUpdate],
         events: Events,
     ) -> None:
         self._slots = slots
@@ -62,11 +62,11 @@ class Mux:
             for change in self._accept(source, snapshot):
                 await self._changes.send(change)
 
-    def _accept(self, source: str, snapshot: Snapshot) -> tuple[PodChange, ...]:
+    def _accept(self, source: str, snapshot: Snapshot) -> tuple[PodUpdate, ...]:
         self._objects.replace(source, snapshot.objects)
         merged = merge(source, self._desired.of(source), snapshot.pods, self._differs)
         told = self._desired.unread_of(source)
-        self._desired.replace(source, merged.pods, snapshot.doubtful, snapshot.unread)
+        self._desired.replace(source, merged.pods, snapshot.faulty, snapshot.unread)
         for ref, why in snapshot.unread.items():
             if told.get(ref) != why:
                 message = f"Error validating pod {ref} from {source}: {why}, ignoring this version of it"

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a source wants now, and the ``objects`` beside its pods for them to read. ``doubtful`` names its
+    """Everything a source wants now, and the ``objects`` beside its pods for them to read. ``faulty`` names its
     manifests that had faults when the agent began and have had them since: what pods they once brought nobody can know,
     so while there is one, what runs and nobody wants is left alone. ``unread`` are pods whose newest version nobody can
     read, and why: wanted, whatever they are, so what runs of them stays as it is. All travel with the pods, because a
     manifest is mended and its pod wanted again at the same moment."""
 
     pods: tuple[Pod, ...] = ()
-    doubtful: tuple[str, ...] = ()
+    faulty: tuple[str, ...] = ()
     unread: Mapping[ObjectRef, str] = field(default_factory=dict)
     objects: tuple[ManifestObject, ...] = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import trio
 
-from trikubelet.core.remote_command import STREAM_TYPE, Channel, channels, failure
+from trikubelet.core.remote_command import STREAM_TYPE, StreamChannel, channels, failure
 from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.streaming.session import STREAMS_SECONDS_MAX
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SIZES_BYTES_MAX: Final = 4096
-_READ: Final = frozenset({Channel.STDIN.stream_type, Channel.RESIZE.stream_type})
+_READ: Final = frozenset({StreamChannel.STDIN.stream_type, StreamChannel.RESIZE.stream_type})
 
 
 class Size(msgspec.Struct, frozen=True, rename="pascal"):
@@ -81,7 +81,7 @@ async def talk_to_process(session: Session, streams: StandardStreams, talk: Call
     if wanted - opened.keys():
         return  # a client that does not say what it wants
     session.turn_down()
-    stdin, stdout, stderr, error, resize = (opened.get(channel.stream_type) for channel in Channel)
+    stdin, stdout, stderr, error, resize = (opened.get(channel.stream_type) for channel in StreamChannel)
     assert error is not None
     try:
         status = _ended(await talk(Talk(stdin, stdout, stderr, resize)))

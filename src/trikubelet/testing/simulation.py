@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 import trio.testing
 
-from trikubelet.app.node import Outside, Rules, join
+from trikubelet.app.node import Ports, Rules, build_node
 from trikubelet.app.node import run_node as run_agent
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.lifecycle import Finished
@@ -208,7 +208,7 @@ class Life(trio.abc.Instrument):
         heard = observer.answers.heard
         runtime = self.runtime = MemoryRuntime(self.world, self.runtime_troubles, self.chance, observer.on_call, heard)
         handlers = MemoryHandlers(self.world, heard)
-        outside = Outside(
+        ports = Ports(
             runtime,
             self.images,
             self.files,
@@ -221,7 +221,7 @@ class Life(trio.abc.Instrument):
             VirtualClock(),
         )
         chance = random.Random(self.chance.random())  # noqa: S311 - a simulation's seed
-        node = join(outside, FACTS, Rules(self.bounds, LIMITS, PullRules(2)), SOURCES, chance)
+        node = build_node(ports, FACTS, Rules(self.bounds, LIMITS, PullRules(2)), SOURCES, chance)
         observer.follow(node)
         self.world.note("== an agent starts")
         self.node, self.observer = node, observer

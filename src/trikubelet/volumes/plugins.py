@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.model.csi import Capability, DriverInfo, PluginInfo
-    from trikubelet.ports import CsiDriver, PluginSockets, Watcher
+    from trikubelet.ports import CsiDriver, FileWatcher, PluginSockets
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def within(seconds: float) -> Generator[None, None, None]:
 class Plugins:
     """Owns which CSI drivers are registered. ``changed``: it did."""
 
-    def __init__(self, directory: Path, sockets: PluginSockets, watcher: Watcher, chance: random.Random) -> None:
+    def __init__(self, directory: Path, sockets: PluginSockets, watcher: FileWatcher, chance: random.Random) -> None:
         self.drivers: dict[str, Registered] = {}
         self.changed: Final[Listeners[()]] = Listeners("a CSI driver that came or went")
         self._directory = directory

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from shell.csikit import NoThreads
-from trikubelet.app.node import Node, Outside, Rules, join, run_node
+from trikubelet.app.node import Node, Ports, Rules, build_node, run_node
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.memory import MemoryRules
 from trikubelet.core.lifecycle import Outcome
@@ -79,12 +79,12 @@ class Bench:
         self._logs = DiskContainerLogs(place / "logs", ThreadPool("logs", 1))
         self._facts = replace(self._facts, pod_logs_dir=str(place / "logs"))
 
-    def join(
+    def build_node(
         self, sources: Sequence[str] = ("file",), runtime: Runtime | None = None, spans: Spans | None = None
     ) -> Node:
         """An agent that does not run yet, on the bench's world unless it has another ``runtime``."""
         runtime = runtime or MemoryRuntime(self.world, self.troubles)
-        outside = Outside(
+        ports = Ports(
             runtime,
             self.images,
             self.files,
@@ -96,8 +96,8 @@ class Bench:
             self.logins,
             VirtualClock(),
         )
-        return join(
-            outside, self._facts, Rules(self.bounds, BackoffLimits(), PullRules(5)), sources, random.Random(1), spans
+        return build_node(
+            ports, self._facts, Rules(self.bounds, BackoffLimits(), PullRules(5)), sources, random.Random(1), spans
         )
 
     @asynccontextmanager

@@ -59,7 +59,7 @@ async def perform(starter: Starter, actions: PodActions) -> None:
     carry_out = CarryOut(
         sandboxes=idle,
         starter=starter,
-        stopper=idle,
+        killer=idle,
         events=Said(),
         turnstile=Turnstile(1, 1.0),
     )

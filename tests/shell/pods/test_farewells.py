@@ -24,7 +24,7 @@ from trikubelet.model.runtime import (
 )
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.stop import Stopper
+from trikubelet.pods.stop import PodKiller
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def stop(runtime: Slow, grace_seconds: int) -> None:
     seen = PodObservation("uid-web", ips=BOX.ips, sandboxes=(BOX,), containers=tuple(running))
     said = Said()
     hooks = Hooks(runtime, runtime, (), said, PodFigures())  # type: ignore[arg-type] # no hook here asks the network
-    stopper = Stopper(runtime, hooks, said, Down(), Bounds())  # type: ignore[arg-type] # it lists nothing
-    trio.run(stopper.stop_pod, web, seen, grace_seconds, clock=trio.testing.MockClock(autojump_threshold=0))
+    killer = PodKiller(runtime, hooks, said, Down(), Bounds())  # type: ignore[arg-type] # it lists nothing
+    trio.run(killer.stop_pod, web, seen, grace_seconds, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 @settings(deadline=None)

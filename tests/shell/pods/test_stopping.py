@@ -23,7 +23,7 @@ from trikubelet.model.runtime_errors import (
 )
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.stop import Stopper
+from trikubelet.pods.stop import PodKiller
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def kills(*names: str) -> tuple[Kill, ...]:
     return tuple(Kill(status(name), KillReason.HASH_CHANGED, f"stop {name}, said {{so}}") for name in names)
 
 
-def stopper(
+def killer(
     runtime: Stubborn | Restarting, said: Said | None = None, bounds: Bounds | None = None, down: Down | None = None
-) -> Stopper:
+) -> PodKiller:
     said = said or Said()
     hooks = Hooks(runtime, runtime, (), said, PodFigures())  # type: ignore[arg-type]
-    return Stopper(runtime, hooks, said, down or Down(), bounds or Bounds())  # type: ignore[arg-type]
+    return PodKiller(runtime, hooks, said, down or Down(), bounds or Bounds())  # type: ignore[arg-type]
 
 
 WEB = pod("web", container("a"), container("b"), container("c"), grace=20)
@@ -80,7 +80,7 @@ WEB = pod("web", container("a"), container("b"), container("c"), grace=20)
 async def test_containers_that_are_killed_share_the_time_of_their_grace(autojump_clock: MockClock) -> None:
     runtime, said = Stubborn(), Said()
 
-    await stopper(runtime, said).stop_some(WEB, kills("a", "b", "c"), ())
+    await killer(runtime, said).stop_some(WEB, kills("a", "b", "c"), ())
 
     assert {"a": 20.0, "b": 20.0, "c": 20.0} == runtime.stopped
     assert {f"stop {name}, said {{so}}" for name in "abc"} == {message for _, _, message in said.events}
@@ -89,7 +89,7 @@ async def test_containers_that_are_killed_share_the_time_of_their_grace(autojump
 async def test_no_more_are_stopped_at_a_time_than_the_bound_allows(autojump_clock: MockClock) -> None:
     runtime = Stubborn()
 
-    await stopper(runtime, bounds=Bounds(stops_per_pod_max=2)).stop_some(WEB, kills("a", "b", "c"), ())
+    await killer(runtime, bounds=Bounds(stops_per_pod_max=2)).stop_some(WEB, kills("a", "b", "c"), ())
 
     assert 2 == runtime.at_once_max
     assert [20.0, 20.0, 40.0] == sorted(runtime.stopped.values())
@@ -102,18 +102,18 @@ async def test_one_that_cannot_be_stopped_costs_the_others_nothing_and_one_that_
     runtime = Stubborn(a=failure, b=NotFound("b"))
 
     with pytest.raises(RuntimeFailure) as raised:
-        await stopper(runtime, down=(down := Down())).stop_some(WEB, kills("a", "b", "c"), ())
+        await killer(runtime, down=(down := Down())).stop_some(WEB, kills("a", "b", "c"), ())
 
     assert failure is raised.value
     assert ["b", "c"] == sorted(down.ids)
     assert {"c"} == runtime.stopped.keys()
-    await stopper(Stubborn(b=NotFound("b"))).stop_some(WEB, kills("b"), ())
+    await killer(Stubborn(b=NotFound("b"))).stop_some(WEB, kills("b"), ())
 
 
 async def test_a_container_that_is_gone_does_not_hold_up_a_pod_that_begins_anew(autojump_clock: MockClock) -> None:
     runtime = Stubborn(a=NotFound("a"), remove_b=NotFound("b"))
 
-    await stopper(runtime, down=(down := Down())).reset(WEB, tuple(Reset(status(name), kill=True) for name in "abc"))
+    await killer(runtime, down=(down := Down())).reset(WEB, tuple(Reset(status(name), kill=True) for name in "abc"))
 
     assert ["a", "b", "c"] == down.ids
     assert {"b", "c"} == runtime.stopped.keys()
@@ -157,7 +157,7 @@ LOST = RuntimeUnavailable("the runtime restarts")
 
 async def test_a_runtime_that_restarts_cuts_no_grace_short(autojump_clock: MockClock) -> None:
     runtime, said = Restarting((8.5, LOST), (0, LOST), (100, LOST)), Said()
-    ending = stopper(runtime, said)
+    ending = killer(runtime, said)
 
     for _ in range(3):
         with pytest.raises(RuntimeUnavailable):
@@ -175,7 +175,7 @@ async def test_the_grace_that_is_left_only_shrinks_and_never_below_what_the_runt
     autojump_clock: MockClock,
 ) -> None:
     runtime = Restarting((10, LOST), (1, LOST), (5, LOST), (5, LOST))
-    ending = stopper(runtime)
+    ending = killer(runtime)
 
     for grace in (30, 25, 4, 4):
         with pytest.raises(RuntimeUnavailable):
@@ -190,7 +190,7 @@ async def test_a_container_that_cannot_be_stopped_goes_with_its_sandbox_when_its
 ) -> None:
     no = RuntimeFailure("failed to kill: no such process")
     runtime = Restarting((0, no), (5, LOST), (0, no), (0, no))
-    ending = stopper(runtime)
+    ending = killer(runtime)
 
     for stopped in ([], [], [], ["s"]):
         with pytest.raises(RuntimeCallError):
@@ -201,7 +201,7 @@ async def test_a_container_that_cannot_be_stopped_goes_with_its_sandbox_when_its
 
 async def test_an_attempt_that_is_given_up_has_used_its_grace_too(autojump_clock: MockClock) -> None:
     runtime = Restarting((100, LOST))
-    ending = stopper(runtime)
+    ending = killer(runtime)
 
     with trio.move_on_after(10):
         await ending.terminate_pod(WEB, seen("a"), 30)
@@ -212,7 +212,7 @@ async def test_an_attempt_that_is_given_up_has_used_its_grace_too(autojump_clock
 
 async def test_a_pod_that_lives_on_has_its_whole_grace_at_every_end(autojump_clock: MockClock) -> None:
     runtime = Restarting((8, LOST))
-    ending = stopper(runtime)
+    ending = killer(runtime)
 
     with pytest.raises(RuntimeUnavailable):
         await ending.stop_pod(WEB, seen("a"), 30)
@@ -238,6 +238,6 @@ async def test_a_sandbox_is_stopped_when_every_container_in_it_is_known_to_be_do
     runtime = Restarting((0, failure))
 
     with suppress(RuntimeCallError):
-        await stopper(runtime).terminate_pod(WEB, seen(*names, boxes=(BOX, replace(BOX, id="old")), home=home), 30)
+        await killer(runtime).terminate_pod(WEB, seen(*names, boxes=(BOX, replace(BOX, id="old")), home=home), 30)
 
     assert boxes == runtime.boxes

@@ -140,13 +140,13 @@ class Snapshots:
 
     def __init__(self) -> None:
         self.slot: Slot[Snapshot] = Slot()
-        self.doubtful: tuple[str, ...] = ()
+        self.faulty: tuple[str, ...] = ()
         self.objects: list[str] = []
 
     async def next(self) -> dict[str, str]:
         """The next snapshot: each pod's name, without its node's, and its image."""
         snapshot = await self.slot.take()
-        self.doubtful = snapshot.doubtful
+        self.faulty = snapshot.faulty
         self.objects = [one.data["a"] for one in snapshot.objects]
         return {pod.metadata.name.removesuffix("-node"): pod.spec.containers[0].image for pod in snapshot.pods}
 

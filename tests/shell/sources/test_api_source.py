@@ -98,7 +98,7 @@ async def test_a_pod_nobody_could_read_is_named_with_its_uid_for_as_long_as_it_i
     nursery.start_soon(sourced.run)
 
     snapshot = await sourced.slot.take()
-    assert (["good"], ()) == ([pod.metadata.name for pod in snapshot.pods], snapshot.doubtful)
+    assert (["good"], ()) == ([pod.metadata.name for pod in snapshot.pods], snapshot.faulty)
     ((ref, why),) = snapshot.unread.items()
     assert ObjectRef("Pod", "broken", "default", sourced.uid("broken")) == ref
     assert "spec.containers" in why

@@ -411,14 +411,14 @@ async def test_a_file_that_was_bad_from_the_beginning_may_have_brought_anything_
     removed = bench.directory.write("b.yaml", BAD)
     async with bench.running():
         assert {} == await bench.snapshots.next()
-        assert (mended, removed) == bench.snapshots.doubtful
+        assert (mended, removed) == bench.snapshots.faulty
         bench.directory.write("late.yaml", BAD)
         bench.directory.remove("b.yaml")
         assert {} == await bench.snapshots.next()
-        assert (mended,) == bench.snapshots.doubtful
+        assert (mended,) == bench.snapshots.faulty
         # The doubt ends with the very snapshot that brings the pod.
         bench.directory.write("a.yaml", manifest("one"))
         assert {"one": "app:1"} == await bench.snapshots.next()
-        assert () == bench.snapshots.doubtful
+        assert () == bench.snapshots.faulty
         bench.directory.write("a.yaml", BAD)
         assert await bench.snapshots.none_within(50)

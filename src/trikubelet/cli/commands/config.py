@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.objects import as_yaml
 from trikubelet.cli.tables import Table
@@ -61,7 +61,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _asked(args: argparse.Namespace) -> ConfigNote:
-    return await asking.configuration(Agent(asking.socket_path(args)))
+    return await asking.configuration(AgentClient(asking.socket_path(args)))
 
 
 def _computed(flags: Sequence[str]) -> ConfigNote:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from trikubelet.cli import archive, asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess
 from trikubelet.cli.words import Parser
@@ -134,7 +134,7 @@ async def _talk(
     output: Callable[[bytes], object],
 ) -> None:
     """Have a command run in the container. Raises CommandFailed with what it had to say."""
-    agent = Agent(asking.socket_path(args))
+    agent = AgentClient(asking.socket_path(args))
     pod = await asking.pod_named(agent, place.namespace, place.pod)
     container = args.container or asking.default_container(pod)
     streams = StandardStreams(stdin=read is not bytes, stdout=True, stderr=True, tty=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.describe.event import describe_event
 from trikubelet.cli.describe.image import describe_image
 from trikubelet.cli.describe.node import describe_node
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from trikubelet.cli.kinds import Kind, Listed
 
-    Described = Callable[[Agent, Sequence[Listed]], Awaitable[list[list[str]]]]
+    Described = Callable[[AgentClient, Sequence[Listed]], Awaitable[list[list[str]]]]
     """The lines about each of the chosen."""
 
 
@@ -52,7 +52,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _describe(args: argparse.Namespace, kind: Kind) -> None:
-    agent = Agent(asking.socket_path(args))
+    agent = AgentClient(asking.socket_path(args))
     everything = await kind.ask(agent)
     chosen = await _chosen(agent, args, kind, everything)
     for number, lines in enumerate(await _DESCRIBED[kind.name](agent, chosen)):
@@ -61,7 +61,9 @@ async def _describe(args: argparse.Namespace, kind: Kind) -> None:
         print("\n".join(lines))
 
 
-async def _chosen(agent: Agent, args: argparse.Namespace, kind: Kind, everything: Sequence[Listed]) -> list[Listed]:
+async def _chosen(
+    agent: AgentClient, args: argparse.Namespace, kind: Kind, everything: Sequence[Listed]
+) -> list[Listed]:
     """What is meant, each thing once. Raises CommandFailed for a name that is not there."""
     anywhere = args.all_namespaces or not kind.namespaced
     here = [one for one in everything if anywhere or one.namespace == args.namespace]
@@ -75,7 +77,9 @@ async def _chosen(agent: Agent, args: argparse.Namespace, kind: Kind, everything
     return [one for place, one in enumerate(chosen) if all(one.whole is not other.whole for other in chosen[:place])]
 
 
-async def _missing(agent: Agent, kind: Kind, name: str, namespace: str, everything: Sequence[Listed]) -> CommandFailed:
+async def _missing(
+    agent: AgentClient, kind: Kind, name: str, namespace: str, everything: Sequence[Listed]
+) -> CommandFailed:
     """A pod that is not there may be one whose manifest cannot be read: the faults are then the answer."""
     if kind is not PODS:
         hint = nearest(name, [one.name for one in everything])
@@ -87,7 +91,7 @@ async def _missing(agent: Agent, kind: Kind, name: str, namespace: str, everythi
     return error
 
 
-async def _pods(agent: Agent, chosen: Sequence[Listed]) -> list[list[str]]:
+async def _pods(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:
     faults = await asking.faults(agent)
     events, work, troubles = await asking.events(agent), await asking.work(agent), (await asking.node(agent)).troubles
     described = []
@@ -99,22 +103,22 @@ async def _pods(agent: Agent, chosen: Sequence[Listed]) -> list[list[str]]:
     return described
 
 
-async def _nodes(agent: Agent, chosen: Sequence[Listed]) -> list[list[str]]:
+async def _nodes(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:
     pods, troubles = await asking.pods(agent), (await asking.node(agent)).troubles
     events = [event for event in await asking.events(agent) if event.involved_object.kind == "Node"]
     return [describe_node(one.whole, pods, events, troubles, asking.now_ns()) for one in chosen]
 
 
-async def _events(_: Agent, chosen: Sequence[Listed]) -> list[list[str]]:
+async def _events(_: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:
     return [describe_event(one.whole) for one in chosen]
 
 
-async def _images(agent: Agent, chosen: Sequence[Listed]) -> list[list[str]]:
+async def _images(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:
     pods = await asking.pods(agent)
     return [describe_image(one.whole, pods) for one in chosen]
 
 
-async def _volumes(agent: Agent, chosen: Sequence[Listed]) -> list[list[str]]:
+async def _volumes(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:
     pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in await asking.pods(agent)}
     described = []
     for one in chosen:

@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent, NoAgent
+from trikubelet.cli.client import AgentClient, NoAgent
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import Colour, in_a_cell, painted
 from trikubelet.cli.words import Parser
@@ -69,7 +69,7 @@ def _print(finding: Finding) -> None:
 async def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Sequence[Finding]:
     if flags is None:
         try:
-            return await asking.findings(Agent(asking.socket_path(args)))
+            return await asking.findings(AgentClient(asking.socket_path(args)))
         except NoAgent:
             flags = ["--standalone", *([f"--root-dir={args.root_dir}"] if args.root_dir else [])]
     # Only here: whoever asks an agent does not wait for what an agent needs.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.kinds import KINDS, PODS, Listed, add_kind_argument, listed_pod, read_things
 from trikubelet.cli.objects import TABLE, WIDE, Output, as_list, read_output, show
@@ -67,7 +67,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _get(args: argparse.Namespace, kind: Kind) -> None:
-    agent = Agent(asking.socket_path(args))
+    agent = AgentClient(asking.socket_path(args))
     everything = await kind.ask(agent)
     shown, missing = _chosen(args, kind, everything)
     if missing and not shown:
@@ -138,7 +138,7 @@ def _print_rows(table: Table, args: argparse.Namespace, kind: Kind, shown: Itera
     sys.stdout.flush()
 
 
-async def _print_troubles(agent: Agent) -> None:
+async def _print_troubles(agent: AgentClient) -> None:
     """Whatever may be why a pod is not there or not well, and is not in its row."""
     for trouble in (await asking.node(agent)).troubles:
         print(in_a_cell(f"warning: {trouble}"), file=sys.stderr)
@@ -147,7 +147,7 @@ async def _print_troubles(agent: Agent) -> None:
         print(in_a_cell(f"{fault}{kept}"), file=sys.stderr)
 
 
-async def _watch(agent: Agent, args: argparse.Namespace, known: dict[str, Pod], table: Table | None) -> None:
+async def _watch(agent: AgentClient, args: argparse.Namespace, known: dict[str, Pod], table: Table | None) -> None:
     """Show every change until interrupted. What was shown already, and did not change since, is not shown again."""
     async with asking.pod_changes(agent) as changes:
         async for change in changes:
@@ -158,7 +158,7 @@ async def _watch(agent: Agent, args: argparse.Namespace, known: dict[str, Pod], 
 
 
 async def _look_again(
-    agent: Agent, args: argparse.Namespace, kind: Kind, everything: Iterable[Listed], table: Table | None
+    agent: AgentClient, args: argparse.Namespace, kind: Kind, everything: Iterable[Listed], table: Table | None
 ) -> None:
     """The same of what the agent has no watch for: of what changed how it is now, of what is gone how it last was."""
     known = {one.identity: one for one in everything}

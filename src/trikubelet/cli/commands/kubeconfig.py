@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.words import Parser
 from trikubelet.kit.private_file import write_privately
@@ -37,7 +37,7 @@ def run(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     if args.file is not None and args.file.exists():
         raise CommandFailed(f"{args.file} is there already: name another file, or remove it")
-    told = trio.run(asking.kubeconfig, Agent(asking.socket_path(args)))
+    told = trio.run(asking.kubeconfig, AgentClient(asking.socket_path(args)))
     if args.file is None:
         print(told.decode(), end="")
     else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.words import Parser, count, valid
 from trikubelet.core.names import all_containers
@@ -102,7 +102,7 @@ def _query(args: argparse.Namespace) -> dict[str, str]:
 
 
 async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
-    agent = Agent(asking.socket_path(args))
+    agent = AgentClient(asking.socket_path(args))
     name = asking.bare_name(args.pod)
     container = args.option or args.container
     if not container:
@@ -114,7 +114,7 @@ async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
     return 0
 
 
-async def _of_all(agent: Agent, args: argparse.Namespace, query: dict[str, str], pod: Pod) -> int:
+async def _of_all(agent: AgentClient, args: argparse.Namespace, query: dict[str, str], pod: Pod) -> int:
     """The logs of every container; side by side where they are followed. One that has none is told, and costs the exit
     code."""
     missing: list[str] = []
@@ -137,7 +137,7 @@ async def _of_all(agent: Agent, args: argparse.Namespace, query: dict[str, str],
     return 1 if missing else 0
 
 
-async def _print(agent: Agent, args: argparse.Namespace, query: dict[str, str], place: str) -> None:
+async def _print(agent: AgentClient, args: argparse.Namespace, query: dict[str, str], place: str) -> None:
     """One container's log. Where others may write between, or a prefix is wanted, whole lines only."""
     by_line = args.prefix or (args.all_containers and args.follow)
     before = f"[pod/{place.split('/', 1)[1]}] ".encode() if args.prefix else b""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.words import Parser, valid
 from trikubelet.core import spdy
@@ -63,7 +63,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _forward(args: argparse.Namespace) -> None:
-    agent = Agent(asking.socket_path(args))
+    agent = AgentClient(asking.socket_path(args))
     pod = await asking.pod_named(agent, args.namespace, asking.bare_name(args.pod))
     path = f"/portForward/{pod.metadata.namespace}/{pod.metadata.name}"
     turns = trio.CapacityLimiter(CONNECTIONS_MAX)
@@ -79,7 +79,9 @@ async def _forward(args: argparse.Namespace) -> None:
                 print(f"Forwarding from {here[0]}:{here[1]} -> {port}", flush=True)
 
 
-async def _attend(agent: Agent, path: str, port: int, turns: trio.CapacityLimiter, client: trio.SocketStream) -> None:
+async def _attend(
+    agent: AgentClient, path: str, port: int, turns: trio.CapacityLimiter, client: trio.SocketStream
+) -> None:
     """One connection. What goes wrong with it is told and costs no other."""
     if not (turns.available_tokens or turns.statistics().tasks_waiting):  # once, until somebody has come in again
         said = f"{turns.total_tokens:g} connections are open; others wait until one of them ends"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.words import Parser
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _restart(args: argparse.Namespace) -> None:
-    agent = Agent(asking.socket_path(args))
+    agent = AgentClient(asking.socket_path(args))
     for name in args.names:
         await asking.pod_named(agent, args.namespace, name)  # whose error says what there is instead
         for container in await asking.restart(agent, args.namespace, name, args.container):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.tables import Table
 from trikubelet.cli.usage_rows import (
@@ -54,7 +54,7 @@ def run(argv: Sequence[str]) -> int:
             parser().error(f"--{given[0].replace('_', '-')} is for a table: write `trikubelet top pods`")
         from trikubelet.cli.screen import show  # noqa: PLC0415 - a table needs no curses
 
-        trio.run(show, Agent(asking.socket_path(args)))
+        trio.run(show, AgentClient(asking.socket_path(args)))
         return 0
     if args.kind not in (*asking.POD_WORDS, *NODE_WORDS):
         parser().error(f"{args.kind!r} is neither pods nor node")
@@ -63,7 +63,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _top(args: argparse.Namespace) -> None:
-    agent = Agent(asking.socket_path(args))
+    agent = AgentClient(asking.socket_path(args))
     summary = await asking.used(agent)
     if not is_known(summary):
         await trio.sleep(RATE_SECONDS)

@@ -18,7 +18,7 @@ import msgspec
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import Agent
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.words import Parser, valid, valid_selector
 from trikubelet.core.jsonpath import parse_template, render
@@ -100,7 +100,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def _wait(args: argparse.Namespace) -> None:
-    agent = Agent(asking.socket_path(args))
+    agent = AgentClient(asking.socket_path(args))
     first = lives = await _lives(agent, args)
     left = dict.fromkeys(args.names or [pod.metadata.name for pod in first])
     if not left:
@@ -116,7 +116,7 @@ async def _wait(args: argparse.Namespace) -> None:
         raise CommandFailed(f"timed out waiting for the condition on {', '.join(f'pods/{name}' for name in left)}")
 
 
-async def _lives(agent: Agent, args: argparse.Namespace) -> list[Pod]:
+async def _lives(agent: AgentClient, args: argparse.Namespace) -> list[Pod]:
     """The pods that are meant."""
     return [pod for pod in await asking.pods(agent) if _is_meant(args, pod)]
 
