@@ -23,7 +23,7 @@ from trikubelet.testing.builders import container, pod
 if TYPE_CHECKING:
     from types import FrameType
 
-FEW, MANY = 40, 160
+FEW, MANY = 25, 75
 PER_POD: Final = {
     "Dispatcher._list_all": 60,  # a full list that shows them all changed: whose inspection is due
     "SyncLoop._serve_changes": 20,  # admission sums up what the other pods are allocated
