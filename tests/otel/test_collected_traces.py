@@ -50,7 +50,7 @@ async def traced(endpoint: str, per_million: int = ALL) -> AsyncIterator[OpenTel
 async def live_and_end(traces: OpenTelemetry) -> None:
     """A pod comes to a node, runs, and goes."""
     bench = Bench()
-    node = bench.join(spans=traces)
+    node = bench.build_node(spans=traces)
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
         node.slots["file"].put(Snapshot((pod("web", grace=1),)))

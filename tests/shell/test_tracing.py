@@ -100,7 +100,7 @@ class Listening(FakeRuntime):
 
 async def test_each_attempt_each_image_and_each_list_has_a_span(autojump_clock: MockClock) -> None:
     spans = Noted()
-    node = Bench().join(spans=spans)
+    node = Bench().build_node(spans=spans)
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
         node.slots["file"].put(Snapshot((pod("web", grace=1),)))

@@ -394,7 +394,7 @@ class OpeningRuntime(MemoryRuntime):
 
 async def test_a_node_rotates_the_logs_of_its_pods(autojump_clock: MockClock) -> None:
     bench = Bench()
-    node = bench.join(runtime=OpeningRuntime(bench))
+    node = bench.build_node(runtime=OpeningRuntime(bench))
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
         node.slots["file"].put(Snapshot((pod("web"),)))

@@ -82,7 +82,7 @@ async def test_a_node_whose_dead_fill_five_messages_lists_them_in_parts_removes_
     for number in range(30):
         crowd.add_pod(f"p{number}", *[EXITED] * 10, namespace=f"ns-{number % 2}", state=NOT_READY)
     async with talking(crowd) as (runtime, _), trio.open_nursery() as nursery:
-        node = Bench().join(runtime=runtime)
+        node = Bench().build_node(runtime=runtime)
         await nursery.start(run_node, node)
         await trio.sleep(1)
         assert 300 == node.pleg.counts().exited

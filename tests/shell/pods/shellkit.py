@@ -103,7 +103,7 @@ class Bench:
     @asynccontextmanager
     async def agent(self, *pods: Pod, sources: Sequence[str] = ("file",)) -> AsyncIterator[Node]:
         """An agent for the length of the block, whose first source speaks at once."""
-        node = self.join(sources)
+        node = self.build_node(sources)
         async with trio.open_nursery() as nursery:
             await nursery.start(run_node, node)
             node.slots[sources[0]].put(Snapshot(pods))

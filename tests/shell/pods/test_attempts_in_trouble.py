@@ -201,7 +201,7 @@ class LostWhileStopping(MemoryRuntime):
 async def test_a_pod_that_ends_while_the_runtime_restarts_has_the_rest_of_its_grace(autojump_clock: MockClock) -> None:
     bench = Bench()
     runtime = LostWhileStopping(bench.world, bench.troubles)
-    node = bench.join(runtime=runtime)
+    node = bench.build_node(runtime=runtime)
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
         node.slots["file"].put(Snapshot((pod("web", container("main", command=("stubborn",)), grace=600),)))
@@ -227,7 +227,7 @@ async def test_an_agent_has_started_although_the_runtime_hangs_at_its_first_list
 
     bench = Bench()
     runtime = MemoryRuntime(bench.world, bench.troubles)
-    node = bench.join(runtime=runtime)
+    node = bench.build_node(runtime=runtime)
     async with trio.open_nursery() as nursery:
         with monkeypatch.context() as patch:
             patch.setattr(runtime, call, hang)

@@ -66,7 +66,7 @@ def starts_of(bench: Bench, name: str) -> int:
 
 async def bring_up(bench: Bench, trap: Callable[[Node, trio.CancelScope], Callable[[], None]], n: int) -> bool:
     """An agent brings the pod up with a trap set. Whether the trap sprang before the pod was up."""
-    node = bench.join()
+    node = bench.build_node()
     async with trio.open_nursery() as nursery:
         instrument = Trap(n, trap(node, nursery.cancel_scope))
         trio.lowlevel.add_instrument(instrument)

@@ -67,7 +67,7 @@ async def test_nobody_is_refused_before_the_runtime_has_spoken(
     before = bench.world.all_containers()
     late = Late(bench.world, bench.troubles)
     late.status_at, late.lists_at = trio.current_time() + status, trio.current_time() + lists
-    node = bench.join(sources, late)
+    node = bench.build_node(sources, late)
     async with trio.open_nursery() as nursery:
         # as a manifest's pods come, whatever the runtime does; the new one's edits come to a pod without a worker
         node.slots["file"].put(Snapshot((strict("old"), strict("new", 81))))
@@ -88,7 +88,7 @@ async def test_who_waits_to_be_refused_has_no_worker_and_an_edit_does_not_get_hi
     bench = Bench()
     late = Late(bench.world, bench.troubles)
     late.status_at = trio.current_time() + 10
-    node = bench.join(runtime=late)
+    node = bench.build_node(runtime=late)
     async with trio.open_nursery() as nursery:
         node.slots["file"].put(Snapshot((serving("a"), serving("b"))))
         await nursery.start(run_node, node)

@@ -46,7 +46,7 @@ class Stubborn(MemoryRuntime):
 
 @asynccontextmanager
 async def agent(bench: Bench, runtime: MemoryRuntime, *pods: Pod) -> AsyncIterator[Node]:
-    node = bench.join(runtime=runtime)
+    node = bench.build_node(runtime=runtime)
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
         node.slots["file"].put(Snapshot(pods))
