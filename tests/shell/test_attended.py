@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shell.processkit import WAIT_SECONDS_MAX, lives, wait_for
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOP = Path(__file__).parents[2]
 ATTENDED = TOP / "packaging" / "attended.py"
-WAIT_SECONDS_MAX = 60.0
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,21 +45,6 @@ def changed_line(change: str, place: Path, script: str, *words: str) -> list[str
     program = "import os, signal, sys, time; sys.path.insert(0, sys.argv.pop(1)); import attended\n"
     program += f"{change}\nsys.exit(attended.main(sys.argv[1:]))"
     return [sys.executable, "-c", program, str(ATTENDED.parent), *words, "sh", "-c", script, str(place)]
-
-
-def wait_for(file: Path) -> str:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not file.exists():
-        assert time.monotonic() < deadline, f"there is no {file}"
-        time.sleep(0.02)
-    return file.read_text().strip()
-
-
-def lives(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 @pytest.fixture

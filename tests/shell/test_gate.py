@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shell.processkit import WAIT_SECONDS_MAX, lives
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOP = Path(__file__).parents[2]
-WAIT_SECONDS_MAX = 60.0
 AWAY = "env -i PATH=$PATH setsid sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 4251' &"
 """A process that has neither the run's mark nor its session."""
 ATTENDED = f"exec {sys.executable} packaging/attended.py"
@@ -93,13 +94,6 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
     for process in made:
         process.kill()
         process.communicate()
-
-
-def lives(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def table(out: str) -> dict[str, str]:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shell.nightlykit import TOP, nightly
+from shell.processkit import WAIT_SECONDS_MAX, lives, wait_for
 from shell.test_nightly import REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-WAIT_SECONDS_MAX = 60.0
 
 
 def kept(place: Path) -> dict[str, Any]:
@@ -93,21 +92,6 @@ def alone(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         process.communicate()
     if (tmp_path / "pid").exists():
         (tmp_path / "go").touch()  # for whoever should have ended and has not
-
-
-def wait_for(file: Path) -> str:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not file.exists():
-        assert time.monotonic() < deadline, f"there is no {file}"
-        time.sleep(0.02)
-    return file.read_text().strip()
-
-
-def lives(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def outcomes(summary: dict[str, Any]) -> tuple[dict[str, str], list[str]]:

@@ -116,8 +116,8 @@ class _Pulling:
 
 
 class Puller:
-    """Owns which pulls are under way and which have failed. ``pulled``: an image was, for that pod,
-    and it took so many seconds."""
+    """Owns which pulls are under way and which have failed. ``pulled``: an image was, for that pod, and it
+    took so many seconds."""
 
     def __init__(
         self,

@@ -38,8 +38,5 @@ class Listeners(Generic[*Told]):
             with self._bugs.of(name):
                 listener(*told)
 
-    def __len__(self) -> int:
-        return len(self._listeners)
-
     def __repr__(self) -> str:
         return f"<Listeners: {', '.join(name for name, _ in self._listeners) or 'none'}>"

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 class Admission:
     """Decides which pods get a worker that runs them. Owns how many it ``refused``, by reason, and how many it
     ``preempted``, by what was short. ``node`` tells this node's object as last heard of, None as long as there is none;
-    whoever hears of it sets it."""
+    whoever hears of it sets it. ``taken``: a pod gets a worker which may start it; told before it does."""
 
     def __init__(
         self,
