@@ -154,7 +154,7 @@ class FakeView:
         if (namespace, name) not in [(one.metadata.namespace, one.metadata.name) for one in self.shown]:
             raise NoSuchPod(f'pod "{name}" is not on this node')
 
-    def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
+    async def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
         if all(name != pod.metadata.name for pod in self.shown):
             raise NoSuchPod(f"no {name}")
         if (namespace, name, container, previous) not in self.logs:

@@ -112,6 +112,8 @@ async def test_a_followed_log_goes_on_until_the_container_is_over(tmp_path: Path
     ("status", "said", "path", "query"),
     [
         (404, "nothing is at /nonsense; there are /healthz, /pods", "/nonsense", {}),
+        (404, "/stats/summary, /metrics, /metrics/probes, /logs/{namespace}/{pod}/{container}", "/logs/web-n1", {}),
+        (405, "/restart/{namespace}/{pod} takes POST", "/restart/default/web-n1", {}),
         (404, "no nobody", "/logs/default/nobody/app", {}),
         (400, "app has no log", "/logs/default/web-n1/app", {}),
         (400, "tailLines=-1: write a whole number, 0 or more", "/logs/default/web-n1/app", {"tailLines": "-1"}),
@@ -140,6 +142,7 @@ async def test_nothing_can_be_changed(tmp_path: Path) -> None:
         said = b"".join([bytes(part) async for part in stream])
 
     assert said.startswith(b"HTTP/1.1 405 ")
+    assert b"\r\nallow: GET, HEAD\r\n" in said
 
 
 async def test_only_the_owner_may_open_the_socket_and_it_goes_with_the_agent(tmp_path: Path) -> None:

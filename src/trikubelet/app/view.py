@@ -276,7 +276,7 @@ class View:
 
     # ---- logs ----
 
-    def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
+    async def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
         """The log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
         pod = self.named(namespace, name)
         names = _containers(pod)
@@ -286,7 +286,7 @@ class View:
         run = _run(self._node.cache.get(uid).history(container), _is_waiting(pod, container), previous=previous)
         if run is not None and run.log_path:
             return LogPlace(os.path.join(self._log_directory(pod), run.log_path), self._is_over(uid, run.id))
-        path = self._log_on_disk(pod, container, previous=previous)
+        path = await self._log_on_disk(pod, container, previous=previous)
         if path is not None:
             return LogPlace(path, lambda: True)
         if previous:
@@ -326,10 +326,10 @@ class View:
         meta = pod.metadata
         return os.path.join(self._pod_logs, log_directory_name(meta.namespace, meta.name, meta.uid))
 
-    def _log_on_disk(self, pod: k8s.Pod, container: str, *, previous: bool) -> str | None:
+    async def _log_on_disk(self, pod: k8s.Pod, container: str, *, previous: bool) -> str | None:
         """The log of a run of which the runtime has nothing any more."""
         directory = self._log_directory(pod)
-        attempts = self._node.files.log_attempts(directory, container)
+        attempts = await self._node.files.log_attempts(directory, container)
         wanted = attempts[1:] if previous else attempts
         return os.path.join(directory, log_path(container, wanted[0])) if wanted else None
 

@@ -34,7 +34,7 @@ import socket
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -47,10 +47,11 @@ from trikubelet.server.container_log import log_query
 from trikubelet.server.kubectl.spelling import line
 from trikubelet.server.log_reader import read_log
 from trikubelet.server.node_view import NoSuchPod, NotShown
+from trikubelet.server.routes import parts, plain
 from trikubelet.server.scrape import scrape, scrape_probes, stats_summary
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from trikubelet.httpd.messages import Upgrade
     from trikubelet.httpd.server import Request
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from trikubelet.ports import Clock
     from trikubelet.server.agent_view import AgentView
     from trikubelet.server.node_view import NodeView
+    from trikubelet.server.routes import Handler
     from trikubelet.server.scrape import NodeStats
     from trikubelet.server.streams import Streams
 
@@ -126,7 +128,7 @@ def _listen(path: str) -> trio.SocketListener:
 
 
 class LocalApi:
-    """The routes. Owns nothing: everything it says is the views'."""
+    """A path of the table above, its method, and what answers there. Owns nothing: everything it says is the views'."""
 
     def __init__(self, view: NodeView, agent: AgentView, streams: Streams, stats: NodeStats, clock: Clock) -> None:
         self._view = view
@@ -134,49 +136,33 @@ class LocalApi:
         self._streams = streams
         self._stats = stats
         self._clock = clock
-        self._routes: Mapping[str, Callable[[Request], Response]] = {
-            "healthz": lambda _: text("ok"),
-            "pods": self._pods,
-            "events": lambda _: json({"apiVersion": "v1", "kind": "EventList", "items": self._view.events()}),
-            "faults": lambda _: json({"faults": self._view.faults()}),
-            "node": lambda _: json(self._view.node()),
-            "work": lambda _: json({"pods": self._view.work()}),
-            "config": lambda _: json(self._agent.configuration()),
-            "kubeconfig": lambda _: Response(
-                headers={"content-type": "application/json"}, body=self._agent.kubeconfig()
-            ),
-        }
-        self._asked: Mapping[str, Callable[[], Awaitable[Response]]] = {
-            "metrics": lambda: scrape(self._view, self._clock),
-            "nodes": self._nodes,
-            "images": self._images,
-            "doctor": self._doctor,
+        self._routes: Final[Mapping[str, tuple[str, Handler]]] = {
+            "/healthz": ("GET", self._healthz),
+            "/pods": ("GET", self._pods),
+            "/events": ("GET", self._events),
+            "/faults": ("GET", self._faults),
+            "/node": ("GET", self._node),
+            "/nodes": ("GET", self._nodes),
+            "/images": ("GET", self._images),
+            "/kubeconfig": ("GET", self._kubeconfig),
+            "/config": ("GET", self._config),
+            "/work": ("GET", self._work),
+            "/doctor": ("GET", self._doctor),
+            "/stats/summary": ("GET", self._summary),
+            "/metrics": ("GET", self._metrics),
+            "/metrics/probes": ("GET", self._probes),
+            "/logs/{namespace}/{pod}/{container}": ("GET", self._log),
+            "/exec/{namespace}/{pod}/{container}": ("POST", streams.exec),
+            "/attach/{namespace}/{pod}/{container}": ("POST", streams.attach),
+            "/portForward/{namespace}/{pod}": ("POST", streams.port_forward),
+            "/restart/{namespace}/{pod}": ("POST", self._restart),
         }
 
     async def handle(self, request: Request) -> Response | Upgrade:
         """Answer one request; every way to be wrong is answered with what would be right."""
         await trio.lowlevel.checkpoint()
         try:
-            if request.method == "POST":
-                return await self._post(request)
-            if request.method not in ("GET", "HEAD"):
-                return text("only GET and POST", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET, HEAD, POST"})
-            match request.path.strip("/").split("/"):
-                case ["logs", namespace, name, container]:
-                    return self._log(request, namespace, name, container)
-                case ["stats", "summary"]:
-                    return await stats_summary(self._stats, request.query)
-                case ["metrics", "probes"]:
-                    return await scrape_probes(self._view)
-                case [word] if word in self._routes:
-                    return self._routes[word](request)
-                case [word] if word in self._asked:
-                    return await self._asked[word]()
-                case _:
-                    return text(
-                        f"nothing is at {request.path}; there are {_places((*self._routes, *self._asked))}",
-                        HTTPStatus.NOT_FOUND,
-                    )
+            return await self._answer(request)
         except NoSuchPod as error:
             return text(str(error), HTTPStatus.NOT_FOUND)
         except (NotShown, ValueError) as error:
@@ -184,32 +170,63 @@ class LocalApi:
         except RuntimeCallError as error:
             return text(f"the container runtime: {error}", HTTPStatus.SERVICE_UNAVAILABLE)
 
-    async def _post(self, request: Request) -> Response | Upgrade:
-        """What changes something, or talks to what runs. Raises NotShown."""
-        match request.path.strip("/").split("/"):
-            case ["exec", namespace, name, container]:
-                return await self._streams.exec(request, namespace, name, container)
-            case ["attach", namespace, name, container]:
-                return await self._streams.attach(request, namespace, name, container)
-            case ["portForward", namespace, name]:
-                return await self._streams.port_forward(request, namespace, name)
-            case ["restart", namespace, name]:
-                return json({"restarted": self._agent.restart(namespace, name, request.query.get("container", ""))})
-            case _:
-                return text(
-                    f"nothing at {request.path} can be changed", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET"}
-                )
+    async def _answer(self, request: Request) -> Response | Upgrade:
+        """By the route that has the path. Raises what its handler raises."""
+        path = plain(request.path)
+        for template, (method, handler) in self._routes.items():
+            found = parts(template, path)
+            if found is None:
+                continue
+            allowed = ("GET", "HEAD") if method == "GET" else (method,)
+            if request.method not in allowed:
+                allow = ", ".join(allowed)
+                return text(f"{template} takes {allow}", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": allow})
+            return await handler(request, *found)
+        return text(f"nothing is at {request.path}; there are {', '.join(self._routes)}", HTTPStatus.NOT_FOUND)
 
-    async def _nodes(self) -> Response:
+    async def _healthz(self, _: Request) -> Response:
+        return text("ok")
+
+    async def _events(self, _: Request) -> Response:
+        return json({"apiVersion": "v1", "kind": "EventList", "items": self._view.events()})
+
+    async def _faults(self, _: Request) -> Response:
+        return json({"faults": self._view.faults()})
+
+    async def _node(self, _: Request) -> Response:
+        return json(self._view.node())
+
+    async def _work(self, _: Request) -> Response:
+        return json({"pods": self._view.work()})
+
+    async def _config(self, _: Request) -> Response:
+        return json(self._agent.configuration())
+
+    async def _kubeconfig(self, _: Request) -> Response:
+        return Response(headers={"content-type": "application/json"}, body=self._agent.kubeconfig())
+
+    async def _summary(self, request: Request) -> Response:
+        return await stats_summary(self._stats, request.query)
+
+    async def _metrics(self, _: Request) -> Response:
+        return await scrape(self._view, self._clock)
+
+    async def _probes(self, _: Request) -> Response:
+        return await scrape_probes(self._view)
+
+    async def _restart(self, request: Request, namespace: str, name: str) -> Response:
+        return json({"restarted": self._agent.restart(namespace, name, request.query.get("container", ""))})
+
+    async def _nodes(self, _: Request) -> Response:
         return json({"apiVersion": "v1", "kind": "NodeList", "items": [await self._agent.node()]})
 
-    async def _images(self) -> Response:
+    async def _images(self, _: Request) -> Response:
         return json({"images": await self._agent.images()})
 
-    async def _doctor(self) -> Response:
+    async def _doctor(self, _: Request) -> Response:
         return json({"findings": await self._agent.examined()})
 
-    def _pods(self, request: Request) -> Response:
+    async def _pods(self, request: Request) -> Response:
         if flag(request.query, "watch"):
             return Response(headers={"content-type": "application/json"}, body=self._changes())
         return json({"apiVersion": "v1", "kind": "PodList", "items": self._view.pods()})
@@ -228,12 +245,8 @@ class LocalApi:
             known = now
             yield b"".join(lines)
 
-    def _log(self, request: Request, namespace: str, name: str, container: str) -> Response:
+    async def _log(self, request: Request, namespace: str, name: str, container: str) -> Response:
         query = log_query(request.query, self._clock.now_ns())
-        place = self._view.log(namespace, name, container, previous=flag(request.query, "previous"))
+        place = await self._view.log(namespace, name, container, previous=flag(request.query, "previous"))
         body = read_log(place.path, query, place.is_over)
         return Response(headers={"content-type": "text/plain; charset=utf-8"}, body=body)
-
-
-def _places(words: Iterable[str]) -> str:
-    return ", ".join([*(f"/{word}" for word in words), "/metrics/probes", "/logs/NAMESPACE/POD/CONTAINER"])

@@ -145,7 +145,7 @@ class NodeView(Protocol):
         """What else the node's parts have measured."""
         ...
 
-    def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
+    async def log(self, namespace: str, name: str, container: str, *, previous: bool) -> LogPlace:
         """The log of a container's newest run, or of the one before. Raises NotShown or NoSuchPod."""
         ...
 

@@ -56,9 +56,7 @@ class Route:
 
     def parts(self, path: str) -> tuple[str, ...] | None:
         """What stands for the braces, or None for another path."""
-        pattern = re.sub(r"{\w+(\.\.\.)?}", lambda part: "(.+)" if part[1] else "([^/]+)", self.path)
-        found = re.fullmatch(pattern, path, re.DOTALL)
-        return None if found is None else found.groups()
+        return parts(self.path, path)
 
 
 def table(handlers: Mapping[str, Handler | None]) -> tuple[Route, ...]:
@@ -81,6 +79,13 @@ async def answer_by(routes: Iterable[Route], request: Request, spans: Spans | No
         with nullcontext() if spans is None else spans.answer(request.method, route.path, request.headers):
             return await route.answer(request, *parts)
     return text("404 page not found", HTTPStatus.NOT_FOUND)
+
+
+def parts(template: str, path: str) -> tuple[str, ...] | None:
+    """What stands in a path for the braces of a template (see ``Place``), or None for another path."""
+    pattern = re.sub(r"{\w+(\.\.\.)?}", lambda part: "(.+)" if part[1] else "([^/]+)", template)
+    found = re.fullmatch(pattern, path, re.DOTALL)
+    return None if found is None else found.groups()
 
 
 def plain(path: str) -> str:
