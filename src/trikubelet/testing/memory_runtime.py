@@ -99,7 +99,7 @@ class MemoryRuntime:
             pb.PodSandbox(
                 id=s.id,
                 metadata=pb.PodSandboxMetadata(name=s.name, uid=s.uid, namespace=s.namespace, attempt=s.attempt),
-                state=s.state.value,  # type: ignore[arg-type] # protobuf's stubs want its own enum
+                state=self._world.listed_state(s).value,  # type: ignore[arg-type] # protobuf's stubs want its own enum
                 created_at=s.created_at,
                 labels=shuffled(self._world.sandbox_configs[s.id].labels, self._chance),
             )

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime_config import ContainerConfig, LinuxResources, SandboxConfig
 
 EPOCH_NS = 1_800_000_000 * 10**9
+LIST_LAG_SECONDS = 0.01
+"""So long a list calls a sandbox ready that has been stopped, as containerd's since 2.0: its status is what the sandbox
+says, and the list what was noted when its end was heard of."""
 SIGTERM_CODE, SIGKILL_CODE = 143, 137
 
 
@@ -94,6 +97,7 @@ class World:
     runs: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
     """How the containers of each name ran, by the pod's UID and that name, first to last."""
     _made: int = 0
+    _listed_ready_until: dict[str, float] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
         """One line of the trace."""
@@ -149,8 +153,14 @@ class World:
                 self.end(container.status.id, SIGKILL_CODE)
         if sandbox.state is SandboxState.READY:
             self.sandboxes[sandbox_id] = replace(sandbox, state=SandboxState.NOTREADY, ips=())
+            self._listed_ready_until[sandbox_id] = trio.current_time() + LIST_LAG_SECONDS
             self.note(f"stop sandbox {sandbox_id} of {sandbox.name}")
             self._tell(sandbox.uid, sandbox_id)
+
+    def listed_state(self, sandbox: SandboxStatus) -> SandboxState:
+        """What a list says of a sandbox, which may be what it was a moment ago."""
+        lags = trio.current_time() < self._listed_ready_until.get(sandbox.id, -math.inf)
+        return SandboxState.READY if lags else sandbox.state
 
     def remove_sandbox(self, sandbox_id: str) -> None:
         """Remove a sandbox with its containers."""
@@ -162,6 +172,7 @@ class World:
             if container.status.sandbox_id == sandbox_id:
                 del self.containers[container.status.id]
         del self.sandboxes[sandbox_id], self.sandbox_configs[sandbox_id]
+        self._listed_ready_until.pop(sandbox_id, None)
         self.note(f"remove sandbox {sandbox_id} of {sandbox.name}")
         self._tell(sandbox.uid, sandbox_id)
 
