@@ -804,10 +804,31 @@ def whole_pod() -> k8s.Pod:
     return msgspec.structs.replace(made, metadata=meta, status=status)
 
 
-def test_the_agent_is_looked_for_where_one_of_this_user_would_listen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def found(**given: str) -> str:
-        return asking.socket_path(argparse.Namespace(**{"socket": None, "root_dir": None, **given}))
+def found_socket(**given: str) -> str:
+    return asking.socket_path(argparse.Namespace(**{"socket": None, "root_dir": None, **given}))
 
+
+@pytest.mark.parametrize(
+    ("there", "where"),
+    [
+        ([], "/var/lib/kubelet"),
+        (["/var/lib/trikubelet/runtime-endpoint"], "/var/lib/trikubelet"),
+        (["/var/lib/trikubelet/runtime-endpoint", "/var/lib/kubelet/runtime-endpoint"], "/var/lib/kubelet"),
+        (["/var/lib/trikubelet/trikubelet.sock", "/var/lib/kubelet/runtime-endpoint"], "/var/lib/trikubelet"),
+    ],
+)
+def test_an_agent_of_root_is_looked_for_where_one_is_or_was(
+    there: list[str], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.path.exists", lambda path: str(path) in there)
+
+    assert f"{where}/trikubelet.sock" == found_socket()
+
+
+def test_the_agent_is_looked_for_where_one_of_this_user_would_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = found_socket
+    monkeypatch.setattr("os.path.exists", lambda _: False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "/run/user/1000/trikubelet/trikubelet.sock" == found()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _NAME = "trikubelet"
 ROOT_MANIFESTS = Path("/etc/kubernetes/manifests")
+RUNTIME_RECORD = "runtime-endpoint"
+"""In the root directory of an agent that has begun once (``app.root_dir``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,15 @@ such pods does not start.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trikubelet.app.endpoint import INSIDE
+from trikubelet.app.paths import RUNTIME_RECORD
 from trikubelet.cri.endpoint import socket_path
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-RECORD: Final = "runtime-endpoint"
 
 
 def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
@@ -27,7 +26,7 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
         ours = endpoint if endpoint in INSIDE else f"unix://{socket_path(endpoint)}"
     except ValueError as error:
         raise StartFailed(f"containerRuntimeEndpoint: {error}") from error
-    record, beside = root_dir / RECORD, root_dir / f"{RECORD}.new"
+    record, beside = root_dir / RUNTIME_RECORD, root_dir / f"{RUNTIME_RECORD}.new"
     try:
         known = recorded_runtime(root_dir)
         if _has_pods(root_dir) and known != ours:
@@ -42,7 +41,7 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
 
 def recorded_runtime(root_dir: Path) -> str:
     """The endpoint of the runtime its pods live on; empty where none is written down. Raises OSError."""
-    record = root_dir / RECORD
+    record = root_dir / RUNTIME_RECORD
     return record.read_text().strip() if record.exists() else ""
 
 

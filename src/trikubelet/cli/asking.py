@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from trikubelet.app.paths import places_for
+from trikubelet.app.paths import RUNTIME_RECORD, places_for
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.core.doctor.finding import Finding
 from trikubelet.core.kubectl.pod_row import in_order
@@ -115,17 +116,18 @@ def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | No
 
 
 def socket_path(args: argparse.Namespace) -> str:
-    """Where the agent is to be asked: where an agent of this user, given the same root directory, would listen.
-    Raises CommandFailed."""
+    """Where the agent is to be asked: where an agent of this user, given the same root directory, listens, or did, or
+    would. Raises CommandFailed."""
     if args.socket:
         return str(args.socket)
     try:
         places = [places_for(os.geteuid(), os.environ, args.root_dir or "", inside=one) for one in (False, True)]
     except StartFailed as error:
         raise CommandFailed(str(error)) from error
-    sockets = [str(place.run_dir / SOCKET_NAME) for place in places]
     # os.path.exists is false of what this user may not see; connecting will say so.
-    return next(filter(os.path.exists, sockets), sockets[0])
+    listening = (place for place in places if os.path.exists(place.run_dir / SOCKET_NAME))
+    left = (place for place in places if os.path.exists(place.root_dir / RUNTIME_RECORD))  # by one that has ended
+    return str(next(itertools.chain(listening, left, places)).run_dir / SOCKET_NAME)
 
 
 def now_ns() -> int:

@@ -23,8 +23,8 @@ from trikubelet.app import compose
 from trikubelet.app.endpoint import INSIDE
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.lock import RootLock
-from trikubelet.app.paths import places_for
-from trikubelet.app.root_dir import RECORD, recorded_runtime
+from trikubelet.app.paths import RUNTIME_RECORD, places_for
+from trikubelet.app.root_dir import recorded_runtime
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import asking
@@ -94,7 +94,7 @@ def run(argv: Sequence[str]) -> int:
                     raise CommandFailed(f"process {agents[0]} is an agent on {endpoint}: stop it first")
                 if left := trio.run(_end_all, settings, args.timeout):
                     raise CommandFailed(f"not all of it is gone after {args.timeout:g} s: {left}")
-                (root / RECORD).unlink()
+                (root / RUNTIME_RECORD).unlink()
     except* StartFailed as failed:
         raise CommandFailed(reason_of(failed)) from failed
     print(f"every pod of {endpoint} has ended")
