@@ -27,7 +27,7 @@ from trikubelet.model.api_errors import ApiFailure, Forbidden, Unauthorized
 from trikubelet.model.certificates import CLIENT_SIGNER, node_subject
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.kubeconfig import File, Token
-from trikubelet.node.rotation import Rotation
+from trikubelet.node.certificate_rotation import CertificateRotation
 from trikubelet.testing.memory_api import Fail, MemoryApi
 
 if TYPE_CHECKING:
@@ -385,22 +385,22 @@ async def test_another_token_is_taken_without_a_restart_and_one_that_cannot_be_u
     assert f"{joining.first}" in caplog.text
 
 
-def rotation(joining: Joining, access: ClusterAccess, changed: list[float]) -> tuple[Rotation, MemoryApi]:
+def rotation(joining: Joining, access: ClusterAccess, changed: list[float]) -> tuple[CertificateRotation, MemoryApi]:
     """The rotation of a node that lives, and its client: that of the certificate, which a server knows to its end."""
     settings, store, clock = joining.settings, joining.cluster.store, joining.cluster.clock
     api = MemoryApi(joining.cluster.server)
     again = way_back(settings, access, store, joining.connect, clock, random.Random(1), NO_THREADS)
     subject = node_subject("w1")
-    made = Rotation(
-        api,
-        store,
-        lambda: subject,
-        CLIENT_SIGNER,
-        clock,
-        lambda: changed.append(1),
-        random.Random(1),
-        NO_THREADS,
-        again,
+    made = CertificateRotation(
+        api=api,
+        store=store,
+        subject=lambda: subject,
+        signer=CLIENT_SIGNER,
+        clock=clock,
+        changed=lambda: changed.append(1),
+        chance=random.Random(1),
+        threads=NO_THREADS,
+        afresh=again,
     )
     return made, api
 

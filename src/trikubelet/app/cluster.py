@@ -103,16 +103,16 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
     pods = Informer(lines.watches, PODS, Selection(fields=f"spec.nodeName={name}"), decode_pod, outage, chance)
     own = Informer(lines.watches, NODES, Selection(fields=f"metadata.name={name}"), _decode_node, outage, chance)
     publisher = NodePublisher(
-        lines.node,
-        membership.identity,
-        membership.report,
-        membership.pace,
-        clock,
-        node.events,
-        ObjectRef("Node", name, uid=name),
-        outage,
-        lines.reset,
-        chance,
+        api=lines.node,
+        identity=membership.identity,
+        report=membership.report,
+        pace=membership.pace,
+        clock=clock,
+        events=node.events,
+        this_node=ObjectRef("Node", name, uid=name),
+        outage=outage,
+        reset=lines.reset,
+        chance=chance,
     )
     lease = NodeLease(lines.lease, name, publisher.uid, membership.lease_seconds, clock, outage, lines.reset, chance)
     writer = StatusWriter(lines.statuses, node.statuses, pods, node.workers, clock, outage, bounds, chance)

@@ -28,8 +28,8 @@ from trikubelet.kube.credentials import Credentials
 from trikubelet.kube.figures import ApiFigures
 from trikubelet.kube.standing import Standing
 from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER, Subject, node_subject
+from trikubelet.node.certificate_rotation import CertificateRotation
 from trikubelet.node.publisher import Pace
-from trikubelet.node.rotation import Rotation
 from trikubelet.status.event_writer import EventRate
 from trikubelet.status.figures import Told
 
@@ -88,7 +88,7 @@ class MemberTask:
         self._threads = ThreadPool("certificates", CERTIFICATE_THREADS_MAX)
         self._member: Member | None = None
         self._lines: Lines | None = None
-        self._rotations: list[Rotation] = []
+        self._rotations: list[CertificateRotation] = []
         self._found = found
         self._dial = partial(connect, clock=clock, standing=Standing())
 
@@ -129,30 +129,38 @@ class MemberTask:
         """The API server, for asking who may ask this node; None until it can be asked."""
         return None if self._lines is None else self._lines.reviews
 
-    def _client_rotation(self, lines: Lines, credentials: Credentials) -> Rotation:
+    def _client_rotation(self, lines: Lines, credentials: Credentials) -> CertificateRotation:
         settings, store, clock, chance = self._settings, self._store, self._clock, self._node.chance
         subject = node_subject(settings.node_name)
-        return Rotation(
-            lines.certificates,
-            store,
-            lambda: subject,
-            CLIENT_SIGNER,
-            clock,
-            credentials.refresh,
-            chance,
-            self._threads,
-            way_back(settings, credentials.access, store, self._dial, clock, chance, self._threads),
+        return CertificateRotation(
+            api=lines.certificates,
+            store=store,
+            subject=lambda: subject,
+            signer=CLIENT_SIGNER,
+            clock=clock,
+            changed=credentials.refresh,
+            chance=chance,
+            threads=self._threads,
+            afresh=way_back(settings, credentials.access, store, self._dial, clock, chance, self._threads),
         )
 
-    def _server_rotation(self, lines: Lines) -> Rotation:
+    def _server_rotation(self, lines: Lines) -> CertificateRotation:
         store = server_certificate(self._settings, self._clock)
 
         def subject() -> Subject:
             known = None if self._member is None else self._member.publisher.node
             return serving_subject(self._settings.node_name, known, self._facts.host_ips)
 
-        clock, chance = self._clock, self._node.chance
-        return Rotation(lines.certificates, store, subject, SERVING_SIGNER, clock, lambda: None, chance, self._threads)
+        return CertificateRotation(
+            api=lines.certificates,
+            store=store,
+            subject=subject,
+            signer=SERVING_SIGNER,
+            clock=self._clock,
+            changed=lambda: None,
+            chance=self._node.chance,
+            threads=self._threads,
+        )
 
 
 def server_certificate(settings: Settings, clock: Clock) -> CertificateFiles:

@@ -256,15 +256,15 @@ def build_node(
     probes.concluded.add(workers.serving_changed)
     desired = DesiredPods(sources)
     admission = Admission(
-        workers,
-        desired,
-        pleg,
-        facts,
-        runtime_state,
-        statuses,
-        events,
-        ports.clock,
-        allocations,
+        workers=workers,
+        desired=desired,
+        runtime_pods=pleg,
+        facts=facts,
+        health=runtime_state,
+        statuses=statuses,
+        events=events,
+        clock=ports.clock,
+        allocations=allocations,
     )
     resizes = Resizes(
         allocations=allocations,

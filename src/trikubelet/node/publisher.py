@@ -69,6 +69,7 @@ class NodePublisher:
 
     def __init__(
         self,
+        *,
         api: Api,
         identity: Identity,
         report: Callable[[], Awaitable[NodeReport]],

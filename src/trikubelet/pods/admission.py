@@ -50,6 +50,7 @@ class Admission:
 
     def __init__(
         self,
+        *,
         workers: PodWorkers,
         desired: DesiredPods,
         runtime_pods: RuntimePods,

@@ -69,16 +69,16 @@ class World:
 
     def publisher(self, pace: Pace | None = None) -> NodePublisher:
         return NodePublisher(
-            self.api,
-            Identity("w1", "w1", "amd64", labels={"zone": "a"}),
-            self._reported,
-            pace or Pace(compute_seconds=10.0, report_seconds=300.0),
-            self.clock,
-            self.events,
-            ObjectRef("Node", "w1", uid="w1"),
-            self.outage,
-            self._reset,
-            random.Random(1),
+            api=self.api,
+            identity=Identity("w1", "w1", "amd64", labels={"zone": "a"}),
+            report=self._reported,
+            pace=pace or Pace(compute_seconds=10.0, report_seconds=300.0),
+            clock=self.clock,
+            events=self.events,
+            this_node=ObjectRef("Node", "w1", uid="w1"),
+            outage=self.outage,
+            reset=self._reset,
+            chance=random.Random(1),
         )
 
     def _reset(self) -> None:

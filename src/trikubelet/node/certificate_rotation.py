@@ -49,11 +49,12 @@ OVER_SECONDS: Final = 300.0
 """So long after its end, by this node's clock, a client certificate is given up: as upstream has it."""
 
 
-class Rotation:
+class CertificateRotation:
     """Owns when the certificate of one store is replaced; ``figures``: what was measured of that."""
 
     def __init__(
         self,
+        *,
         api: Api,
         store: CertificateStore,
         subject: Callable[[], Subject],

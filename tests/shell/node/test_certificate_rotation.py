@@ -17,7 +17,7 @@ from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.api import SIGNING_REQUESTS
 from trikubelet.model.api_errors import ApiFailure, Expired
 from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER, CertificateRefused, Subject, node_subject
-from trikubelet.node.rotation import Rotation
+from trikubelet.node.certificate_rotation import CertificateRotation
 from trikubelet.node.signing import sign
 from trikubelet.testing.memory_api import LoseAnswer
 
@@ -40,16 +40,16 @@ class World(SigningCluster):
         self.subject = node_subject("w1")
         self.changes: list[float] = []
 
-    def rotation(self, signer: str = CLIENT_SIGNER, threads: ThreadPool = NO_THREADS) -> Rotation:
-        return Rotation(
-            self.api,
-            self.store,
-            lambda: self.subject,
-            signer,
-            self.clock,
-            lambda: self.changes.append(trio.current_time()),
-            random.Random(1),
-            threads,
+    def rotation(self, signer: str = CLIENT_SIGNER, threads: ThreadPool = NO_THREADS) -> CertificateRotation:
+        return CertificateRotation(
+            api=self.api,
+            store=self.store,
+            subject=lambda: self.subject,
+            signer=signer,
+            clock=self.clock,
+            changed=lambda: self.changes.append(trio.current_time()),
+            chance=random.Random(1),
+            threads=threads,
         )
 
 
