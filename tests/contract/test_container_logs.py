@@ -51,7 +51,7 @@ def disk(root: Path) -> Subject:
 
 def memory() -> Subject:
     files = MemoryPodFiles()
-    files.make_log_directory("/logs/ns_p_u", "c")
+    files.directories.add("/logs/ns_p_u")
     path = "/logs/ns_p_u/c/0.log"
     return Subject(
         MemoryContainerLogs(files), path, files.content.__setitem__, lambda path: files.content.get(path, b"-")

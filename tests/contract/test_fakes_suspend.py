@@ -90,6 +90,12 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
         (
             files,
             {
+                "make_pod": ("uid",),
+                "write_hosts": ("uid", "hosts"),
+                "termination_log": ("uid", "main", 0),
+                "make_log_directory": ("/logs/web", "main"),
+                "log_attempts": ("/logs/web", "main"),
+                "link_log": ("link", "/logs/web/main/0.log"),
                 "remove_pod": ("uid",),
                 "read_termination_log": ("uid", "main", 0, 1),
                 "tail_log": ("/log", 1, 1),
@@ -162,7 +168,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
 
 
 def _with_log(files: MemoryPodFiles) -> MemoryPodFiles:
-    files.make_log_directory("/logs/web", "main")
+    files.directories.add("/logs/web")
     return files
 
 

@@ -97,9 +97,9 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
 
 async def test_a_pods_directory_is_made_and_removed_and_twice_is_once(subject: Subject) -> None:
     files = subject.files
-    files.make_pod("u")
-    files.make_pod("u")
-    files.make_pod("v")
+    await files.make_pod("u")
+    await files.make_pod("u")
+    await files.make_pod("v")
     assert frozenset({"u", "v"}) == files.pods_on_disk()
 
     await files.remove_pod("u")
@@ -107,21 +107,21 @@ async def test_a_pods_directory_is_made_and_removed_and_twice_is_once(subject: S
     assert frozenset({"v"}) == files.pods_on_disk()
 
 
-def test_the_hosts_file_says_what_was_written_last_whatever_a_container_made_of_it(subject: Subject) -> None:
+async def test_the_hosts_file_says_what_was_written_last_whatever_a_container_made_of_it(subject: Subject) -> None:
     files = subject.files
-    files.make_pod("u")
-    path = files.write_hosts("u", "first\n")
+    await files.make_pod("u")
+    path = await files.write_hosts("u", "first\n")
     assert b"first\n" == subject.read(path)
 
     subject.write(path, b"\xff\xfe not text")
-    assert path == files.write_hosts("u", "second é\n")
+    assert path == await files.write_hosts("u", "second é\n")
     assert "second é\n".encode() == subject.read(path)
 
 
 async def test_a_pods_users_are_kept_until_they_are_forgotten_or_its_directory_is_gone(subject: Subject) -> None:
     files = subject.files
     for uid in ("u", "v"):
-        files.make_pod(uid)
+        await files.make_pod(uid)
         assert b"" == files.noted(uid, Note.USER_IDS)
         files.note(uid, Note.USER_IDS, b"first")
         files.note(uid, Note.USER_IDS, b"")
@@ -139,9 +139,9 @@ async def test_a_pods_users_are_kept_until_they_are_forgotten_or_its_directory_i
     assert {} == files.noted_of_all(Note.USER_IDS)
 
 
-def test_a_note_is_read_whole_or_refused(subject: Subject) -> None:
+async def test_a_note_is_read_whole_or_refused(subject: Subject) -> None:
     files = subject.files
-    files.make_pod("u")
+    await files.make_pod("u")
     large = b"x" * NOTE_BYTES_MAX
     files.note("u", Note.RESOURCES, large)
 
@@ -154,8 +154,8 @@ def test_a_note_is_read_whole_or_refused(subject: Subject) -> None:
 
 async def test_of_a_termination_message_that_is_too_long_the_end_is_kept(subject: Subject) -> None:
     files = subject.files
-    files.make_pod("u")
-    path = files.termination_log("u", "c", 3)
+    await files.make_pod("u")
+    path = await files.termination_log("u", "c", 3)
     assert "" == await files.read_termination_log("u", "c", 3, 100)
 
     subject.write(path, b"why it \xffended")
@@ -169,43 +169,43 @@ async def test_of_a_termination_message_that_is_too_long_the_end_is_kept(subject
 
 async def test_a_termination_message_is_not_wiped_by_asking_for_its_file_again(subject: Subject) -> None:
     files = subject.files
-    files.make_pod("u")
-    subject.write(files.termination_log("u", "c", 0), b"said")
+    await files.make_pod("u")
+    subject.write(await files.termination_log("u", "c", 0), b"said")
 
-    files.termination_log("u", "c", 0)
+    await files.termination_log("u", "c", 0)
 
     assert "said" == await files.read_termination_log("u", "c", 0, 100)
 
 
 async def test_what_a_pods_directory_held_is_gone_with_it(subject: Subject) -> None:
     files = subject.files
-    files.make_pod("u")
-    subject.write(files.termination_log("u", "c", 0), b"said")
+    await files.make_pod("u")
+    subject.write(await files.termination_log("u", "c", 0), b"said")
 
     await files.remove_pod("u")
-    files.make_pod("u")
+    await files.make_pod("u")
 
     assert "" == await files.read_termination_log("u", "c", 0, 100)
 
 
-def test_which_runs_left_logs_is_known_from_the_rotated_ones_too(subject: Subject) -> None:
+async def test_which_runs_left_logs_is_known_from_the_rotated_ones_too(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    assert [] == list(files.log_attempts(directory, "c"))
+    assert [] == list(await files.log_attempts(directory, "c"))
 
-    files.make_log_directory(directory, "")
-    files.make_log_directory(directory, "c")
-    files.make_log_directory(directory, "c")
-    assert [] == list(files.log_attempts(directory, "c"))
+    await files.make_log_directory(directory, "")
+    await files.make_log_directory(directory, "c")
+    await files.make_log_directory(directory, "c")
+    assert [] == list(await files.log_attempts(directory, "c"))
 
     for name in ("2.log", "10.log.20260101-000000.gz", "9.log", "9.log.20260101-000000", "11.logs", "x", "12", "y.log"):
         subject.write(f"{directory}/c/{name}", b"")
-    assert [10, 9, 2] == list(files.log_attempts(directory, "c"))
-    assert [] == list(files.log_attempts(directory, "other"))
+    assert [10, 9, 2] == list(await files.log_attempts(directory, "c"))
+    assert [] == list(await files.log_attempts(directory, "other"))
 
 
 async def test_the_end_of_a_log_has_no_prefixes_and_no_more_than_was_asked_for(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    files.make_log_directory(directory, "c")
+    await files.make_log_directory(directory, "c")
     path = f"{directory}/c/0.log"
     assert "" == await files.tail_log(path, 10, 100)
 
@@ -224,7 +224,7 @@ async def test_the_end_of_a_log_has_no_prefixes_and_no_more_than_was_asked_for(s
 
 async def test_a_long_log_gives_its_last_lines(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    files.make_log_directory(directory, "c")
+    await files.make_log_directory(directory, "c")
     path = f"{directory}/c/0.log"
     lines = [b"2026-01-01T00:00:00.000000000Z stdout F line %d of many\n" % n for n in range(1000)]
     subject.write(path, b"".join(lines))
@@ -238,7 +238,7 @@ async def test_a_long_log_gives_its_last_lines(subject: Subject) -> None:
 
 async def test_a_log_that_was_rotated_just_now_gives_the_last_lines_before_that_too(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    files.make_log_directory(directory, "c")
+    await files.make_log_directory(directory, "c")
     path, line = f"{directory}/c/0.log", b"2026-01-01T00:00:00.000000000Z stdout F %d\n"
     subject.write(f"{path}.20260101-000000", b"".join(line % n for n in range(1000)))
     assert "998\n999\n" == await files.tail_log(path, 2, 100)
@@ -255,7 +255,7 @@ async def test_a_log_that_was_rotated_just_now_gives_the_last_lines_before_that_
 async def test_a_pipe_in_place_of_a_log_or_of_a_part_of_it_is_not_waited_for(tmp_path: Path) -> None:
     subject = on_disk(tmp_path)
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    files.make_log_directory(directory, "c")
+    await files.make_log_directory(directory, "c")
     path = f"{directory}/c/0.log"
     os.mkfifo(f"{path}.20260101-000000")
     subject.write(path, b"2026-01-01T00:00:00.000000000Z stdout F said\n")
@@ -269,29 +269,29 @@ async def test_a_pipe_in_place_of_a_log_or_of_a_part_of_it_is_not_waited_for(tmp
 @pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
 async def test_a_pipe_in_place_of_a_termination_message_is_not_waited_for(tmp_path: Path) -> None:
     files = on_disk(tmp_path).files
-    path = files.termination_log("u", "c", 0)
+    path = await files.termination_log("u", "c", 0)
     os.unlink(path)
     os.mkfifo(path)
     assert "" == await files.read_termination_log("u", "c", 0, 100)
 
 
-def test_a_log_is_linked_and_a_link_of_an_earlier_life_replaced(subject: Subject) -> None:
+async def test_a_log_is_linked_and_a_link_of_an_earlier_life_replaced(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    files.make_log_directory(directory, "c")
-    files.link_log("p_ns_c-id.log", f"{directory}/c/0.log")
-    files.link_log("p_ns_c-id.log", f"{directory}/c/0.log")
-    files.link_log("p_ns_c-id.log", f"{directory}/c/1.log")
+    await files.make_log_directory(directory, "c")
+    await files.link_log("p_ns_c-id.log", f"{directory}/c/0.log")
+    await files.link_log("p_ns_c-id.log", f"{directory}/c/0.log")
+    await files.link_log("p_ns_c-id.log", f"{directory}/c/1.log")
 
     assert {"p_ns_c-id.log": f"{directory}/c/1.log"} == subject.links()
 
 
-def test_links_whose_log_is_gone_are_removed_but_for_those_of_containers_there_are(subject: Subject) -> None:
+async def test_links_whose_log_is_gone_are_removed_but_for_those_of_containers_there_are(subject: Subject) -> None:
     files = subject.files
     directory = f"{subject.logs}/ns_p_u1"
-    files.make_log_directory(directory, "c")
+    await files.make_log_directory(directory, "c")
     subject.write(f"{directory}/c/0.log", b"")
     for log, container_id in (("0", "read"), ("1", "rotating"), ("2", "gone")):
-        files.link_log(f"p_ns_c-{container_id}.log", f"{directory}/c/{log}.log")
+        await files.link_log(f"p_ns_c-{container_id}.log", f"{directory}/c/{log}.log")
     for log in ("1", "2"):
         subject.lose(f"{directory}/c/{log}.log")
     files.remove_dead_links({"rotating"})
@@ -300,22 +300,22 @@ def test_links_whose_log_is_gone_are_removed_but_for_those_of_containers_there_a
 
 async def test_a_containers_logs_go_with_their_rotated_parts_and_links(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    files.make_log_directory(directory, "c")
+    await files.make_log_directory(directory, "c")
     for name in ("1.log", "1.log.20260101-000000", "11.log"):
         subject.write(f"{directory}/c/{name}", b"")
-    files.link_log("one.log", f"{directory}/c/1.log")
-    files.link_log("eleven.log", f"{directory}/c/11.log")
+    await files.link_log("one.log", f"{directory}/c/1.log")
+    await files.link_log("eleven.log", f"{directory}/c/11.log")
 
     await files.remove_container_logs(f"{directory}/c/11.log")
     await files.remove_container_logs(f"{directory}/c/11.log")
 
-    assert [1] == list(files.log_attempts(directory, "c"))
+    assert [1] == list(await files.log_attempts(directory, "c"))
     assert {"one.log": f"{directory}/c/1.log"} == subject.links()
 
 
 async def test_a_name_of_a_log_is_no_pattern(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    files.make_log_directory(directory, "c")
+    await files.make_log_directory(directory, "c")
     for name in ("[12].log", "[12].log.20260101-000000", "1.log.20260101-000000"):
         subject.write(f"{directory}/c/{name}", b"said")
 
@@ -340,12 +340,12 @@ async def test_a_log_that_is_not_among_the_pods_logs_is_left_alone_with_its_link
     reported: str, subject: Subject
 ) -> None:
     files = subject.files
-    files.make_log_directory(f"{subject.logs}/ns_p_u", "c")
+    await files.make_log_directory(f"{subject.logs}/ns_p_u", "c")
     path = reported.format(logs=subject.logs, beside=subject.logs.removesuffix("/logs"))
     parts = (path, f"{path}.20260101-000000")
     for part in parts:
         subject.write(part, b"precious")
-    files.link_log("a.log", path)
+    await files.link_log("a.log", path)
 
     await files.remove_container_logs(path)
 
@@ -356,9 +356,9 @@ async def test_a_log_that_is_not_among_the_pods_logs_is_left_alone_with_its_link
 async def test_a_pods_logs_go_with_the_links_into_them_and_nobody_elses(subject: Subject) -> None:
     files = subject.files
     for uid in ("u", "u2"):
-        files.make_log_directory(f"{subject.logs}/ns_p_{uid}", "c")
+        await files.make_log_directory(f"{subject.logs}/ns_p_{uid}", "c")
         subject.write(f"{subject.logs}/ns_p_{uid}/c/0.log", b"")
-        files.link_log(f"{uid}.log", f"{subject.logs}/ns_p_{uid}/c/0.log")
+        await files.link_log(f"{uid}.log", f"{subject.logs}/ns_p_{uid}/c/0.log")
     assert frozenset({"ns_p_u", "ns_p_u2"}) == files.log_directories()
 
     await files.remove_log_directory("ns_p_u")
@@ -366,14 +366,14 @@ async def test_a_pods_logs_go_with_the_links_into_them_and_nobody_elses(subject:
 
     assert frozenset({"ns_p_u2"}) == files.log_directories()
     assert {"u2.log": f"{subject.logs}/ns_p_u2/c/0.log"} == subject.links()
-    assert [0] == list(files.log_attempts(f"{subject.logs}/ns_p_u2", "c"))
+    assert [0] == list(await files.log_attempts(f"{subject.logs}/ns_p_u2", "c"))
 
 
 async def test_what_cannot_be_removed_is_said_and_removed_when_it_can(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
-    files.make_pod("u")
-    message = files.termination_log("u", "c", 0)
-    files.make_log_directory(directory, "c")
+    await files.make_pod("u")
+    message = await files.termination_log("u", "c", 0)
+    await files.make_log_directory(directory, "c")
     log = f"{directory}/c/0.log"
     subject.write(log, b"")
 

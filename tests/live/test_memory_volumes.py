@@ -37,7 +37,7 @@ async def test_a_tmpfs_comes_with_size_mode_and_group_and_goes_with_its_pod(tmp_
     it = pod(volumes=(k8s.Volume(name="v", empty_dir=source),), security_context=context)
     uid = it.metadata.uid
 
-    files.make_pod(uid)
+    await files.make_pod(uid)
     path = (await volumes.set_up(it))["v"]
     try:
         await volumes.set_up(it)

@@ -35,46 +35,51 @@ def mode(path: Path | str) -> int:
     return stat.S_IMODE(Path(path).stat().st_mode)
 
 
-def test_a_pods_directory_is_closed_to_others_and_its_files_are_not(files: DiskPodFiles, tmp_path: Path) -> None:
-    files.make_pod("u")
+def inode(path: str) -> int:
+    return os.stat(path).st_ino
+
+
+async def test_a_pods_directory_is_closed_to_others_and_its_files_are_not(files: DiskPodFiles, tmp_path: Path) -> None:
+    await files.make_pod("u")
 
     assert {0o750} == {mode(tmp_path / "root/pods/u" / part) for part in ("", "volumes", "plugins", "containers")}
-    assert 0o644 == mode(files.write_hosts("u", "hosts"))
-    assert 0o666 == mode(files.termination_log("u", "c", 0))
+    assert 0o644 == mode(await files.write_hosts("u", "hosts"))
+    assert 0o666 == mode(await files.termination_log("u", "c", 0))
 
 
-def test_a_container_that_has_the_hosts_file_mounted_sees_it_change(files: DiskPodFiles) -> None:
-    files.make_pod("u")
-    before = Path(files.write_hosts("u", "first")).stat().st_ino
+async def test_a_container_that_has_the_hosts_file_mounted_sees_it_change(files: DiskPodFiles) -> None:
+    await files.make_pod("u")
+    before = inode(await files.write_hosts("u", "first"))
 
-    assert before == Path(files.write_hosts("u", "second")).stat().st_ino
+    assert before == inode(await files.write_hosts("u", "second"))
 
 
-def test_a_hosts_file_is_written_anew_however_much_a_container_made_of_it(files: DiskPodFiles) -> None:
-    files.make_pod("u")
-    path = Path(files.write_hosts("u", "hosts"))
-    before = path.stat().st_ino
+async def test_a_hosts_file_is_written_anew_however_much_a_container_made_of_it(files: DiskPodFiles) -> None:
+    await files.make_pod("u")
+    path = await files.write_hosts("u", "hosts")
+    before = inode(path)
     os.truncate(path, 1 << 40)  # which costs its maker nothing, and no machine has the memory to read it
 
-    files.write_hosts("u", "hosts")
+    await files.write_hosts("u", "hosts")
 
-    assert ("hosts", before) == (path.read_text(), path.stat().st_ino)
+    assert before == inode(path)
+    assert 5 == os.stat(path).st_size
 
 
-def test_a_hosts_file_that_says_what_it_should_is_not_touched(files: DiskPodFiles) -> None:
-    files.make_pod("u")
-    path = Path(files.write_hosts("u", "hosts"))
+async def test_a_hosts_file_that_says_what_it_should_is_not_touched(files: DiskPodFiles) -> None:
+    await files.make_pod("u")
+    path = await files.write_hosts("u", "hosts")
     os.utime(path, (1, 1))
 
-    files.write_hosts("u", "hosts")
+    await files.write_hosts("u", "hosts")
 
-    assert 1 == path.stat().st_mtime
+    assert 1 == os.stat(path).st_mtime
 
 
 async def test_removing_a_pods_directory_follows_no_link_in_it(
     files: DiskPodFiles, tmp_path: Path, treasure: Path
 ) -> None:
-    files.make_pod("u")
+    await files.make_pod("u")
     (tmp_path / "root/pods/u/volumes/way-out").symlink_to(treasure)
 
     await files.remove_pod("u")
@@ -107,7 +112,7 @@ async def test_a_foreign_file_among_the_log_links_is_left_alone(files: DiskPodFi
 async def test_a_link_among_the_logs_leads_to_no_log_outside(
     files: DiskPodFiles, tmp_path: Path, treasure: Path
 ) -> None:
-    files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
+    await files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
     (tmp_path / "logs/ns_p_u/way-out").symlink_to(treasure)
     (tmp_path / "logs/ns_p_u/c/0.log").symlink_to(treasure / "gold")
 
@@ -122,7 +127,7 @@ async def test_a_directory_of_logs_that_is_a_link_itself_is_no_reason_to_refuse(
     (tmp_path / "disk").mkdir()
     (tmp_path / "logs").symlink_to(tmp_path / "disk")
     files = DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links", ThreadPool("removals", 2))
-    files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
+    await files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
     for path in ("logs/ns_p_u/c/0.log", "disk/ns_p_u/c/1.log"):
         (tmp_path / path).touch()
         await files.remove_container_logs(str(tmp_path / path))
@@ -132,10 +137,10 @@ async def test_a_directory_of_logs_that_is_a_link_itself_is_no_reason_to_refuse(
 
 @pytest.mark.parametrize("path", ["/", "0.log", "logs/ns_p_u/c/0.log", "{logs}/ns_p_u/c/..", "{logs}/ns_p_u"])
 async def test_what_is_no_path_of_a_log_is_not_removed(path: str, files: DiskPodFiles, tmp_path: Path) -> None:
-    files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
+    await files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
     log = tmp_path / "logs/ns_p_u/c/0.log"
     log.touch()
-    files.link_log("a.log", str(log))
+    await files.link_log("a.log", str(log))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
@@ -168,8 +173,8 @@ async def test_directories_that_somebody_took_away_are_empty(files: DiskPodFiles
 async def test_a_link_that_vanishes_while_it_is_looked_at_is_gone(
     files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files.link_log("a.log", str(tmp_path / "logs/ns_p_u/c/0.log"))
-    files.link_log("b.log", str(tmp_path / "logs/ns_p_u/c/1.log"))
+    await files.link_log("a.log", str(tmp_path / "logs/ns_p_u/c/0.log"))
+    await files.link_log("b.log", str(tmp_path / "logs/ns_p_u/c/1.log"))
     read = os.readlink
 
     def vanishing(path: str) -> str:
@@ -186,9 +191,9 @@ async def test_a_link_that_vanishes_while_it_is_looked_at_is_gone(
 async def test_nothing_is_removed_while_something_is_mounted_below(
     files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files.make_pod("u")
-    files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
-    files.link_log("a.log", str(tmp_path / "logs/ns_p_u/c/0.log"))
+    await files.make_pod("u")
+    await files.make_log_directory(str(tmp_path / "logs/ns_p_u"), "c")
+    await files.link_log("a.log", str(tmp_path / "logs/ns_p_u/c/0.log"))
     monkeypatch.setattr(pod_files, "mounted_below", lambda directory: (f"{directory}/v",))
 
     with pytest.raises(StillMounted, match="pods/u/v is still mounted"):
@@ -199,8 +204,8 @@ async def test_nothing_is_removed_while_something_is_mounted_below(
     assert (tmp_path / "links/a.log").is_symlink()
 
 
-def test_an_agent_finds_the_directories_of_the_one_before(files: DiskPodFiles, tmp_path: Path) -> None:
-    files.make_pod("u")
+async def test_an_agent_finds_the_directories_of_the_one_before(files: DiskPodFiles, tmp_path: Path) -> None:
+    await files.make_pod("u")
 
     again = DiskPodFiles(tmp_path / "root", tmp_path / "logs", tmp_path / "links", ThreadPool("removals", 2))
 
@@ -210,15 +215,15 @@ def test_an_agent_finds_the_directories_of_the_one_before(files: DiskPodFiles, t
 @pytest.mark.parametrize("uid", ["..", "../treasure", "/etc", ""])
 async def test_what_is_no_uid_leads_nowhere(files: DiskPodFiles, treasure: Path, uid: str) -> None:
     with pytest.raises(AssertionError, match="is no UID"):
-        files.make_pod(uid)
+        await files.make_pod(uid)
     with pytest.raises(AssertionError, match="is no UID"):
         await files.remove_pod(uid)
 
     assert "gold" == (treasure / "gold").read_text()
 
 
-def test_a_directory_that_is_nobodys_uid_is_not_a_pods(files: DiskPodFiles, tmp_path: Path) -> None:
-    files.make_pod("u")
+async def test_a_directory_that_is_nobodys_uid_is_not_a_pods(files: DiskPodFiles, tmp_path: Path) -> None:
+    await files.make_pod("u")
     (tmp_path / "root/pods/.hidden").mkdir()
 
     assert {"u"} == files.pods_on_disk()
@@ -239,8 +244,8 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
 
     monkeypatch.setattr(pod_files, "remove_tree", hang)
     for uid in ("u", "v"):
-        files.make_pod(uid)
-        files.make_log_directory(f"{logs}/ns_p_{uid}", "")
+        await files.make_pod(uid)
+        await files.make_log_directory(f"{logs}/ns_p_{uid}", "")
     act, make = {
         "pods/u": (partial(files.remove_pod, "u"), partial(files.make_pod, "u")),
         "ns_p_u": (
@@ -258,15 +263,45 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
         with pytest.raises(OSError, match="an earlier removal of it has not ended yet"):
             await act()
         with pytest.raises(OSError, match="of an earlier life is still being removed"):
-            make()
+            await make()
     finally:
         let_go.set()
 
-    while "u" in (files._threads.running("pods") | {name[-1:] for name in files._threads.running("logs")}):
+    while "u" in (files._removing.running("pods") | {name[-1:] for name in files._removing.running("logs")}):
         await trio.lowlevel.checkpoint()
     assert ({"pods/u": set(), "ns_p_u": {"u"}}[what]) == files.pods_on_disk()
     assert ({"pods/u": {"ns_p_u"}, "ns_p_u": set()}[what]) == files.log_directories()
-    make()
+    await make()
+
+
+async def test_a_disk_that_hangs_holds_up_its_own_pod_alone(
+    files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, let_go, make = trio.Event(), threading.Event(), pod_files._make_pod
+
+    def hang(directory: Path) -> None:
+        if directory.name == "u":
+            trio.from_thread.run_sync(begun.set)
+            assert let_go.wait(60)
+        make(directory)
+
+    monkeypatch.setattr(pod_files, "_make_pod", hang)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(files.make_pod, "u")
+            await begun.wait()
+            await files.make_pod("v")
+            assert {"v"} == files.pods_on_disk()
+            nursery.cancel_scope.cancel()
+        with pytest.raises(OSError, match="what was begun for it earlier has not ended yet"):
+            await files.make_pod("u")
+    finally:
+        let_go.set()
+
+    while files._using.running("make pods"):
+        await trio.lowlevel.checkpoint()
+    await files.make_pod("u")
+    assert {"u", "v"} == files.pods_on_disk()
 
 
 def write_logs(*paths: str) -> None:
@@ -279,7 +314,7 @@ async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(
 ) -> None:
     begun, let_go, end_of = trio.Event(), threading.Event(), pod_files._end_of
     hung, well = (str(tmp_path / f"logs/ns_p_u/c/{attempt}.log") for attempt in (0, 1))
-    files.make_log_directory(f"{tmp_path}/logs/ns_p_u", "c")
+    await files.make_log_directory(f"{tmp_path}/logs/ns_p_u", "c")
     write_logs(hung, well)
 
     def hang(path: str, bytes_max: int) -> bytes:
@@ -301,6 +336,6 @@ async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(
         finally:
             let_go.set()
 
-    while hung in files._readers._busy:
+    while hung in files._using._busy:
         await trio.lowlevel.checkpoint()
     assert "said\n" == await files.tail_log(hung, 1, 100)

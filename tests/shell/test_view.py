@@ -145,20 +145,23 @@ async def test_a_log_is_that_of_the_run_that_is_meant(autojump_clock: MockClock)
     crash = pod("crash", container(command=["exit", "1", "1"]))
     async with seen(bench, crash, pod("web")) as (_, view):
         await until(lambda: ("web", "1/1", "Running") in words(view))
-        assert "/var/log/pods/default_web_uid-web/main/0.log" == view.log("default", "web", "main", previous=False).path
+        assert (
+            "/var/log/pods/default_web_uid-web/main/0.log"
+            == (await view.log("default", "web", "main", previous=False)).path
+        )
         with pytest.raises(NotShown, match='container "main" of pod "web" has no earlier run on this node'):
-            view.log("default", "web", "main", previous=True)
+            await view.log("default", "web", "main", previous=True)
 
         await until(lambda: ("crash", "0/1", "CrashLoopBackOff") in words(view))
-        waits = view.log("default", "crash", "main", previous=False)
-        assert waits.path == view.log("default", "crash", "main", previous=True).path
+        waits = await view.log("default", "crash", "main", previous=False)
+        assert waits.path == (await view.log("default", "crash", "main", previous=True)).path
         assert waits.is_over()
         number = int(waits.path.rsplit("/", 1)[1].removesuffix(".log"))
 
         await until(lambda: ("crash", "1/1", "Running") in words(view))
-        runs = view.log("default", "crash", "main", previous=False)
+        runs = await view.log("default", "crash", "main", previous=False)
         assert f"/var/log/pods/default_crash_uid-crash/main/{number + 1}.log" == runs.path
-        assert waits.path == view.log("default", "crash", "main", previous=True).path
+        assert waits.path == (await view.log("default", "crash", "main", previous=True)).path
         assert not runs.is_over()
         await trio.sleep(3)
         assert runs.is_over()
@@ -196,11 +199,11 @@ async def test_what_has_no_log_is_told_why(autojump_clock: MockClock) -> None:
     async with seen(bench, pod("web", container(image="missing:1", image_pull_policy="Never"))) as (_, view):
         await until(lambda: ("web", "0/1", "ErrImageNeverPull") in words(view))
         with pytest.raises(NoSuchPod, match=r'pod "x" is not on this node \(namespace "default"\)'):
-            view.log("default", "x", "main", previous=False)
+            await view.log("default", "x", "main", previous=False)
         with pytest.raises(NotShown, match='pod "web" has no container "x"; it has main'):
-            view.log("default", "web", "x", previous=False)
+            await view.log("default", "web", "x", previous=False)
         with pytest.raises(NotShown, match='container "main" of pod "web" has not started: ErrImageNeverPull'):
-            view.log("default", "web", "main", previous=False)
+            await view.log("default", "web", "main", previous=False)
 
 
 async def test_a_log_whose_container_is_gone_is_found_on_the_disk(autojump_clock: MockClock) -> None:
@@ -212,8 +215,8 @@ async def test_a_log_whose_container_is_gone_is_found_on_the_disk(autojump_clock
     async with seen(bench, never) as (_, view):
         await until(lambda: ("web", "0/1", "ErrImageNeverPull") in words(view))
 
-        assert f"{directory}/10.log" == view.log("default", "web", "main", previous=False).path
-        assert f"{directory}/2.log" == view.log("default", "web", "main", previous=True).path
+        assert f"{directory}/10.log" == (await view.log("default", "web", "main", previous=False)).path
+        assert f"{directory}/2.log" == (await view.log("default", "web", "main", previous=True)).path
 
 
 class Parts:
@@ -282,7 +285,7 @@ async def test_of_two_lives_of_a_name_the_one_that_ran_has_the_log(autojump_cloc
     parts.worker(pod("web", container(), uid="old"), Terminating(30, StopReason.REMOVED, deleted=True))
     parts.observe("old", 100, containers=["main"])
 
-    assert "/l/old/main.log" == parts.view().log("default", "web", "main", previous=False).path
+    assert "/l/old/main.log" == (await parts.view().log("default", "web", "main", previous=False)).path
 
 
 async def test_faults_name_the_pods_that_go_on_running(autojump_clock: MockClock) -> None:

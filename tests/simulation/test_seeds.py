@@ -140,7 +140,11 @@ def plant_an_impatient_housekeeping(patch: pytest.MonkeyPatch) -> None:
 
 def plant_a_forgotten_count(patch: pytest.MonkeyPatch) -> None:
     """Every container is the first of its name."""
-    patch.setattr(ContainerMaker, "_attempt", lambda *_: 0)
+
+    async def first(*_: object) -> int:
+        return 0
+
+    patch.setattr(ContainerMaker, "_attempt", first)
 
 
 def plant_a_jealous_agent(patch: pytest.MonkeyPatch) -> None:

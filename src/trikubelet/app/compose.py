@@ -91,8 +91,9 @@ MANIFEST_THREADS_MAX: Final = 4
 REMOVAL_THREADS_MAX: Final = 8
 """Of pods' directories, and of logs as many: twice the pods of which something is removed side by side, for who is slow
 gives his place away and keeps his thread."""
-READER_THREADS_MAX: Final = 8
-"""For the termination messages of containers; of their logs, which may hang, one can be read for each pod besides."""
+POD_FILE_THREADS_MAX: Final = 8
+"""For what pods find in their directories, and the termination messages that containers leave there; with logs, which
+may hang, each pod can have one busy besides."""
 UNMOUNT_SECONDS_MAX: Final = 5.0
 """With the farewell of the runtime inside, no more than ``Bounds.farewell_seconds_max``."""
 
@@ -228,7 +229,7 @@ def _join(
             settings.pod_logs_dir,
             settings.container_logs_dir,
             ThreadPool("removed files", REMOVAL_THREADS_MAX, REMOVAL_THREADS_MAX),
-            ThreadPool("what containers wrote", READER_THREADS_MAX, settings.configuration.max_pods),
+            ThreadPool("files of pods", POD_FILE_THREADS_MAX, settings.configuration.max_pods),
         ),
         logs=DiskContainerLogs(
             settings.pod_logs_dir,

@@ -151,7 +151,7 @@ class _OneShot:
         async for _ in Every(LOOK_SECONDS):
             pod = self._pod()
             if pod is not None and pod.status is not None:
-                self._show_logs(pod, showing)
+                await self._show_logs(pod, showing)
                 self._warn(pod)
                 if code is None and pod.status.phase in ("Succeeded", "Failed"):
                     code = exit_code_of(pod)
@@ -167,7 +167,7 @@ class _OneShot:
         seconds = None if pod is None else pod.spec.termination_grace_period_seconds
         return 30 if seconds is None else seconds
 
-    def _show_logs(self, pod: Pod, showing: trio.Nursery) -> None:
+    async def _show_logs(self, pod: Pod, showing: trio.Nursery) -> None:
         """Begin to show each run of a container that has begun."""
         containers = all_containers(pod)
         observed = self._agent.node.cache.get(self._shot.uid)
@@ -176,7 +176,9 @@ class _OneShot:
             if run is None or run.state not in (ContainerState.RUNNING, ContainerState.EXITED):
                 continue  # its log may be there already, and nobody could tell whether it is over
             try:
-                place = self._agent.view.log(pod.metadata.namespace, pod.metadata.name, container.name, previous=False)
+                place = await self._agent.view.log(
+                    pod.metadata.namespace, pod.metadata.name, container.name, previous=False
+                )
             except NotShown:
                 continue
             if place.path not in self._logs:

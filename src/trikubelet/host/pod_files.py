@@ -10,8 +10,9 @@
 Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
 container may have had its hands in these directories. Nor is anything removed outside them, whatever path a runtime
 reports. What somebody else removed while we looked was to go anyway. And since containers decide how much there is, it
-is removed in threads, one for each directory at a time, and nothing is made anew where one is at work. What they wrote
-is read in threads as well, for every status asks for it and a log may lie where nobody answers.
+is removed in threads, one for each directory at a time, and nothing is made anew where one is at work. What is made,
+and what they wrote and every status asks for, has threads of its own: neither waits for a removal, and a log may lie
+where nobody answers.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ class DiskPodFiles:
     """Owns the layout; the state is the disk's. Logs the first path it refuses to remove as a warning."""
 
     def __init__(
-        self, root: Path, logs: Path, containers: Path, threads: ThreadPool, readers: ThreadPool | None = None
+        self, root: Path, logs: Path, containers: Path, removing: ThreadPool, using: ThreadPool | None = None
     ) -> None:
-        """``threads``: what is removed is removed in these, logs in the share of what may hang; ``readers``: what
-        containers wrote is read in these, or else in the same."""
+        """``removing``: the threads that remove, logs in the share of what may hang; ``using``: those that make and
+        read, or else the same."""
         self._pods = root / "pods"
         self._logs = logs
         self._containers = containers
-        self._threads = threads
-        self._readers = readers or threads
+        self._removing = removing
+        self._using = using or removing
         self._has_refused = False
         for directory, mode in ((self._pods, POD_MODE), (logs, 0o755), (containers, 0o755)):
             directory.mkdir(mode=mode, parents=True, exist_ok=True)
@@ -74,27 +75,24 @@ class DiskPodFiles:
         assert not uid_problem(uid), f"{uid!r} is no UID"
         return self._pods / uid
 
-    def make_pod(self, uid: str) -> None:
+    async def make_pod(self, uid: str) -> None:
         """The pod's directory with its parts. Raises OSError, with EBUSY while an earlier life's is being removed."""
         self._check_rest(_PODS, uid)
-        for part in ("", "volumes", "plugins", "containers"):
-            (self._pod(uid) / part).mkdir(mode=POD_MODE, parents=True, exist_ok=True)
+        await self._make_in_thread(partial(_make_pod, self._pod(uid)), _PODS, uid)
 
     async def remove_pod(self, uid: str) -> None:
         """The pod's directory. Raises StillMounted, or OSError."""
-        await self._in_thread(partial(_remove, self._pod(uid)), _PODS, uid)
+        await self._remove_in_thread(partial(_remove, self._pod(uid)), _PODS, uid)
 
     def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory. One that is no UID is not a pod's."""
         return frozenset(name for name in _directories(self._pods) if not uid_problem(name))
 
-    def write_hosts(self, uid: str, content: str) -> str:
+    async def write_hosts(self, uid: str, content: str) -> str:
         """Write the managed hosts file in place: a container that has it mounted sees the same inode. What it holds now
         may be any bytes and as many, since the containers may write it too."""
-        path, wanted = self._pod(uid) / "etc-hosts", content.encode()
-        if not _says(path, wanted):
-            path.write_bytes(wanted)
-            path.chmod(FILE_MODE)
+        path = self._pod(uid) / "etc-hosts"
+        await self._make_in_thread(partial(_write_in_place, path, content.encode()), _PODS, uid)
         return str(path)
 
     def noted(self, uid: str, note: Note) -> bytes:
@@ -122,12 +120,10 @@ class DiskPodFiles:
         """Remove the file."""
         (self._pod(uid) / note.value).unlink(missing_ok=True)
 
-    def termination_log(self, uid: str, container: str, attempt: int) -> str:
+    async def termination_log(self, uid: str, container: str, attempt: int) -> str:
         """Create the file behind terminationMessagePath; anyone in the container may write it."""
         path = self._pod(uid) / "containers" / container / str(attempt)
-        path.parent.mkdir(mode=POD_MODE, parents=True, exist_ok=True)
-        path.touch()
-        path.chmod(TERMINATION_MODE)
+        await self._make_in_thread(partial(_make_termination_log, path), _PODS, uid)
         return str(path)
 
     async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
@@ -137,19 +133,18 @@ class DiskPodFiles:
 
     # ---- logs ----
 
-    def make_log_directory(self, directory: str, container: str) -> None:
+    async def make_log_directory(self, directory: str, container: str) -> None:
         """The container's log directory. Raises OSError, with EBUSY while the pod's is being removed."""
-        self._check_rest(_LOGS, os.path.basename(directory))
-        (Path(directory) / container).mkdir(mode=0o755, parents=True, exist_ok=True)
+        name = os.path.basename(directory)
+        self._check_rest(_LOGS, name)
+        make = partial((Path(directory) / container).mkdir, mode=0o755, parents=True, exist_ok=True)
+        await self._make_in_thread(make, _LOGS, name)
 
-    def log_attempts(self, directory: str, container: str) -> Sequence[int]:
+    async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
         """Each N of the container's ``N.log`` files and their rotated parts, highest first. What cannot be read holds
         none."""
-        try:
-            names = os.listdir(Path(directory) / container)
-        except OSError:
-            return ()
-        return sorted({int(match[1]) for name in names if (match := _ATTEMPT.fullmatch(name))}, reverse=True)
+        # No key: whoever wants to see a log may ask beside the pod's attempt, and both are to be answered.
+        return await self._using.run(partial(_attempts, Path(directory) / container), may_hang=True)
 
     async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
         """The last lines of a CRI log, without its prefixes, also of one that was rotated just now."""
@@ -157,13 +152,9 @@ class DiskPodFiles:
         end = await self._read_in_thread(partial(_end_with_part, path, bytes_max + lines_max * 64), _LOGS, path)
         return b"".join(plain_lines(end)[-lines_max:])[-bytes_max:].decode(errors="replace")
 
-    def link_log(self, link_name: str, log_path: str) -> None:
+    async def link_log(self, link_name: str, log_path: str) -> None:
         """The legacy link. A link of that name from an earlier life is replaced."""
-        link = self._containers / link_name
-        if link.is_symlink() and os.readlink(link) == log_path:
-            return
-        link.unlink(missing_ok=True)
-        link.symlink_to(log_path)
+        await self._using.run(partial(_link, self._containers / link_name, log_path))
 
     def log_directories(self) -> frozenset[str]:
         """Names of the pod log directories."""
@@ -171,7 +162,7 @@ class DiskPodFiles:
 
     async def remove_log_directory(self, name: str) -> None:
         """One pod's logs and then the links into them. Raises StillMounted, or OSError."""
-        await self._in_thread(partial(self._remove_log_directory, self._logs / name), _LOGS, name)
+        await self._remove_in_thread(partial(self._remove_log_directory, self._logs / name), _LOGS, name)
 
     def _remove_log_directory(self, directory: Path) -> None:
         _remove(directory)
@@ -180,7 +171,7 @@ class DiskPodFiles:
     async def remove_container_logs(self, log_path: str) -> None:
         """A container's log with its rotated parts, and the links to it; nothing outside the pods' logs. Raises
         OSError when a part cannot be removed."""
-        await self._in_thread(partial(self._remove_container_logs, log_path), _LOGS, log_path)
+        await self._remove_in_thread(partial(self._remove_container_logs, log_path), _LOGS, log_path)
 
     def _remove_container_logs(self, log_path: str) -> None:
         # The runtime says where the log is, and this process may remove anything: links on the way are followed first.
@@ -207,23 +198,30 @@ class DiskPodFiles:
 
     # ---- threads ----
 
-    async def _in_thread(self, work: Callable[[], object], kind: str, name: str) -> None:
+    async def _make_in_thread(self, work: Callable[[], object], kind: str, name: str) -> None:
+        """Make something of a pod, of which nothing else is being made. Who is cancelled leaves the thread at work."""
+        try:
+            await self._using.run(work, f"make {kind}/{name}", may_hang=kind == _LOGS)
+        except StillRunning as error:
+            raise OSError(errno.EBUSY, "what was begun for it earlier has not ended yet", name) from error
+
+    async def _remove_in_thread(self, work: Callable[[], object], kind: str, name: str) -> None:
         """Remove something, which nobody else is removing. Who is cancelled leaves the thread at work."""
         try:
-            await self._threads.run(work, f"{kind}/{name}", may_hang=kind == _LOGS)
+            await self._removing.run(work, f"{kind}/{name}", may_hang=kind == _LOGS)
         except StillRunning as error:
             raise OSError(errno.EBUSY, "an earlier removal of it has not ended yet", name) from error
 
     async def _read_in_thread(self, work: Callable[[], T], kind: str, path: str) -> T:
         """Read what a container wrote. Who is cancelled leaves the thread at work, and it stays the only one there."""
         try:
-            return await self._readers.run(work, path, may_hang=kind == _LOGS)
+            return await self._using.run(work, path, may_hang=kind == _LOGS)
         except StillRunning as error:
             raise OSError(errno.EBUSY, "an earlier reading of it has not ended yet", path) from error
 
     def _check_rest(self, kind: str, name: str) -> None:
         """What is made while a thread removes would be removed with it."""
-        if name in self._threads.running(kind):
+        if name in self._removing.running(kind):
             raise OSError(errno.EBUSY, "what was left of an earlier life is still being removed", name)
 
     def _remove_links(self, prefix: str) -> None:
@@ -239,6 +237,38 @@ def _remove(directory: Path) -> None:
     if mounted := mounted_below(str(directory)):
         raise StillMounted(f"{mounted[0]} is still mounted")
     remove_tree(str(directory))
+
+
+def _make_pod(directory: Path) -> None:
+    for part in ("", "volumes", "plugins", "containers"):
+        (directory / part).mkdir(mode=POD_MODE, parents=True, exist_ok=True)
+
+
+def _make_termination_log(path: Path) -> None:
+    path.parent.mkdir(mode=POD_MODE, parents=True, exist_ok=True)
+    path.touch()
+    path.chmod(TERMINATION_MODE)
+
+
+def _link(link: Path, target: str) -> None:
+    if link.is_symlink() and os.readlink(link) == target:
+        return
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
+def _attempts(directory: Path) -> Sequence[int]:
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return ()
+    return sorted({int(match[1]) for name in names if (match := _ATTEMPT.fullmatch(name))}, reverse=True)
+
+
+def _write_in_place(path: Path, wanted: bytes) -> None:
+    if not _says(path, wanted):
+        path.write_bytes(wanted)
+        path.chmod(FILE_MODE)
 
 
 def _says(path: Path, wanted: bytes) -> bool:

@@ -98,7 +98,7 @@ class PodAttempts:
     async def _mend(self, pod: k8s.Pod, observed: PodObservation, status: k8s.PodStatus) -> Outcome:
         """Of ``pod`` as it is allocated."""
         uid = pod.metadata.uid
-        self._preparation.begin(pod)
+        await self._preparation.begin(pod)
         resize = self._resizing.under_way(pod, observed)
         volumes = await self._preparation.set_up(pod, beside=resize.before)
         verdicts = replace(self._probes.verdicts(uid), restarts=self._wishes.about(observed))

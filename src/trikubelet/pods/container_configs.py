@@ -7,7 +7,8 @@ sub-paths of its mounts are made last, since they lie in volumes that containers
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -16,9 +17,10 @@ from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.containers.host_names import hosts_file
 from trikubelet.core.containers.sandbox import log_directory
 from trikubelet.core.containers.security import in_groups
+from trikubelet.pods.in_time import disk_in_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.model.bounds import Bounds
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
     from trikubelet.pods.references import References
     from trikubelet.ports import ContainerFiles, RuntimeHealth, Volumes
+
+T = TypeVar("T")
 
 
 class ContainerConfigs:
@@ -69,21 +73,25 @@ class ContainerConfigs:
         sources = await self._references.follow(pod, container, volumes)
         uid = pod.metadata.uid
         content = hosts_file(pod, sandbox.ips, self._facts, self._node_hosts)
+        hosts_path, termination_log_path = await self._on_disk(
+            partial(self._make_files, uid, container, attempt, content)
+        )
         parts = ContainerParts(
             attempt=attempt,
             image=image,
             ips=sandbox.ips,
             volume_paths=volumes,
             sources=sources,
-            hosts_path=self._files.write_hosts(uid, content),
-            termination_log_path=self._files.termination_log(uid, container.name, attempt),
+            hosts_path=hosts_path,
+            termination_log_path=termination_log_path,
             users=config.security.namespaces.users,
             target_id=target_id,
         )
         able = self._health.reads_only_below(sandbox.runtime_handler)
         pod = in_groups(pod, self._volumes.groups(uid))
         made = container_config(pod, container, parts, replace(self._facts, recursive_read_only=able))
-        self._files.make_log_directory(log_directory(pod, self._facts), container.name)
+        directory = log_directory(pod, self._facts)
+        await self._on_disk(partial(self._files.make_log_directory, directory, container.name))
         return made
 
     async def with_sub_paths(self, pod: Pod, container: Container, made: ContainerConfig) -> ContainerConfig:
@@ -96,6 +104,16 @@ class ContainerConfigs:
             message = f"the sub-paths of its volumes were not ready within {seconds:.0f}s"
             raise ConfigError(message, container.name) from error
 
-    def logged_attempts(self, pod: Pod, container: Container) -> tuple[int, ...]:
-        """The runs of the container that left something of their logs, newest first."""
-        return tuple(self._files.log_attempts(log_directory(pod, self._facts), container.name))
+    async def logged_attempts(self, pod: Pod, container: Container) -> tuple[int, ...]:
+        """The runs of the container that left something of their logs, newest first. Raises OSError when the disk does
+        not answer."""
+        directory = log_directory(pod, self._facts)
+        return tuple(await self._on_disk(partial(self._files.log_attempts, directory, container.name)))
+
+    async def _make_files(self, uid: str, container: Container, attempt: int, hosts: str) -> tuple[str, str]:
+        """The hosts file and the termination message file: their host paths."""
+        hosts_path = await self._files.write_hosts(uid, hosts)
+        return hosts_path, await self._files.termination_log(uid, container.name, attempt)
+
+    async def _on_disk(self, call: Callable[[], Awaitable[T]]) -> T:
+        return await disk_in_time(self._bounds.runtime_call_seconds_max, call)

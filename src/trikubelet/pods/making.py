@@ -17,7 +17,7 @@ from trikubelet.core.names import EPHEMERAL_CONTAINER, container_kind, log_link_
 from trikubelet.kit.settle import settle
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure
-from trikubelet.pods.in_time import in_time
+from trikubelet.pods.in_time import disk_in_time, in_time
 from trikubelet.pods.unstarted import is_discarded, unstarted
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ContainerMaker:
         await self._call("RunContainerError", pod, container, partial(self._runtime.start_container, container_id))
         self._events.record(object_ref(pod, container.name), "Normal", "Started", "Container started")
         log.info("Pod %s: started container %s (%s)", object_ref(pod), container.name, container_id[:13])
-        self._link_log(pod, container, container_id, f"{config.log_directory}/{made.log_path}")
+        await self._link_log(pod, container, container_id, f"{config.log_directory}/{made.log_path}")
         return Made(container_id, made.attempt)
 
     async def _replacing(
@@ -134,7 +134,7 @@ class ContainerMaker:
             seen = observed.latest(target) if target else None
             if target and seen is None:
                 raise ConfigError(f"unable to find target container {target}", container.name)
-            attempt = self._attempt(pod, container, observed, beside)
+            attempt = await self._attempt(pod, container, observed, beside)
             if container_kind(pod, container.name) != EPHEMERAL_CONTAINER:
                 self._allocations.making(pod, container, attempt)
             target_id = seen.id if seen is not None else ""
@@ -149,11 +149,13 @@ class ContainerMaker:
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {error.message}")
             raise
 
-    def _attempt(self, pod: Pod, container: Container, observed: PodObservation, beside: ContainerStatus | None) -> int:
+    async def _attempt(
+        self, pod: Pod, container: Container, observed: PodObservation, beside: ContainerStatus | None
+    ) -> int:
         """The restart count of the next container: one more than the last. The logs remember attempts whose containers
         are gone. In place of one that was never started it is no restart."""
         latest = observed.latest(container.name)
-        logged = self._configs.logged_attempts(pod, container)
+        logged = await self._configs.logged_attempts(pod, container)
         last = max(-1 if latest is None else latest.attempt, *logged[:1], -1)
         left = unstarted(observed, container) if beside is None else None
         return last if left is not None and left.attempt == last else last + 1
@@ -180,9 +182,11 @@ class ContainerMaker:
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {error}")
             raise PodSyncError(reason, str(error), container.name) from error
 
-    def _link_log(self, pod: Pod, container: Container, container_id: str, path: str) -> None:
+    async def _link_log(self, pod: Pod, container: Container, container_id: str, path: str) -> None:
         link = log_link_name(pod, container.name, container_id)
         try:
-            self._files.link_log(link, path)
+            # Settled, for nobody links it later: whoever was told to stop meanwhile goes once it is done.
+            seconds = self._bounds.settle_seconds_max
+            await settle(seconds, partial(disk_in_time, seconds, partial(self._files.link_log, link, path)))
         except OSError as error:  # a convenience for log collectors: no reason to fail a container that runs
             log.warning("Pod %s: cannot link its log as %s: %s", object_ref(pod), link, error)

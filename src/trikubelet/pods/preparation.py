@@ -9,12 +9,14 @@ later, when nobody asks for the pod any more (``node.remains``).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.core.names import object_ref
 from trikubelet.model.errors import CgroupFailed, NetworkNotReady, PodSyncError, VolumeFailed
+from trikubelet.pods.in_time import disk_in_time
 
 if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
@@ -50,11 +52,11 @@ class Preparation:
         self._bounds = bounds
         self._figures = figures
 
-    def begin(self, pod: Pod) -> None:
+    async def begin(self, pod: Pod) -> None:
         """The pod has a network to come, and a directory to note things in. Raises PodSyncError (NetworkNotReady), also
         for a disk that takes nothing."""
         self._check_network(pod)
-        self._make_directory(pod)
+        await self._make_directory(pod)
 
     async def set_up(self, pod: Pod, *, beside: Pod | None = None) -> dict[str, str]:
         """The pod's cgroup and then its volumes, by their names: the host paths. ``pod`` is as it is allocated;
@@ -89,9 +91,10 @@ class Preparation:
             self._events.record(object_ref(pod), "Warning", "NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
             raise NetworkNotReady("NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
 
-    def _make_directory(self, pod: Pod) -> None:
+    async def _make_directory(self, pod: Pod) -> None:
         try:
-            self._directories.make_pod(pod.metadata.uid)
+            make = partial(self._directories.make_pod, pod.metadata.uid)
+            await disk_in_time(self._bounds.runtime_call_seconds_max, make)
         except OSError as error:  # a disk that is full or read-only is the operator's to mend
             message = f"error making pod data directories: {error}"
             self._events.record(object_ref(pod), "Warning", "FailedToMakePodDataDirectories", message)

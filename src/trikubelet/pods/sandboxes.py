@@ -16,7 +16,7 @@ from trikubelet.core.names import object_ref
 from trikubelet.kit.settle import settle
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.runtime_errors import RuntimeCallError
-from trikubelet.pods.in_time import in_time
+from trikubelet.pods.in_time import disk_in_time, in_time
 
 if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
@@ -65,7 +65,7 @@ class Sandboxes:
         is_mapped = pod.spec.host_users is False
         self._figures.mapped += is_mapped
         try:
-            self._files.make_log_directory(config.log_directory, "")
+            await disk_in_time(limit, partial(self._files.make_log_directory, config.log_directory, ""))
             # Twice the time of any other call, as upstream: it sets the pod's network up.
             run = partial(in_time, 2 * limit, partial(self._runtime.run_sandbox, config))
             made = await settle(self._bounds.settle_seconds_max, run)

@@ -1,10 +1,9 @@
 """What is asked of the disk for pods: their directories, what is noted of them there, and their containers' files.
 
 The layout is upstream's, under the root directory and the log directory. One adapter has all of it, since the parts lie
-in one another (``host.pod_files``); whoever needs one part asks for no more than that. Local disk only, so most of
-these calls are synchronous; what can hang belongs to ``Volumes``. But removing takes as long as containers have left
-much, and what they wrote is read for every status, wherever it lies: those calls wait, each may be given up, and then
-goes on by itself.
+in one another (``host.pod_files``); whoever needs one part asks for no more than that. A disk that is busy answers
+late and one behind a network perhaps never, so what is asked for a pod's sake waits: each such call may be given up,
+and then goes on by itself. Synchronous are the notes, and what only names what is there.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 class PodDirectories(Protocol):
     """The directories of this node's pods: made before anything of a pod is, and removed when nothing of it is left."""
 
-    def make_pod(self, uid: str) -> None:
+    async def make_pod(self, uid: str) -> None:
         """The pod's directory (0750) with its parts. Idempotent. Raises OSError, with EBUSY while one of that name is
-        being removed."""
+        being removed, or an earlier call that was given up has not ended."""
         ...
 
     async def remove_pod(self, uid: str) -> None:
@@ -62,12 +61,13 @@ class ContainerFiles(Protocol):
     """What containers have mounted from a pod's directory, what they leave to say there, and their logs, with the
     legacy links to those."""
 
-    def write_hosts(self, uid: str, content: str) -> str:
-        """Write the managed hosts file; its host path."""
+    async def write_hosts(self, uid: str, content: str) -> str:
+        """Write the managed hosts file; its host path. Raises OSError, with EBUSY as ``make_pod``."""
         ...
 
-    def termination_log(self, uid: str, container: str, attempt: int) -> str:
-        """Create the file behind ``terminationMessagePath`` of that attempt; its host path."""
+    async def termination_log(self, uid: str, container: str, attempt: int) -> str:
+        """Create the file behind ``terminationMessagePath`` of that attempt; its host path. Raises OSError, with
+        EBUSY as ``make_pod``."""
         ...
 
     async def read_termination_log(self, uid: str, container: str, attempt: int, bytes_max: int) -> str:
@@ -75,12 +75,12 @@ class ContainerFiles(Protocol):
         OSError with EBUSY while an earlier reading of it, which was given up, has not ended."""
         ...
 
-    def make_log_directory(self, directory: str, container: str) -> None:
+    async def make_log_directory(self, directory: str, container: str) -> None:
         """The container's directory below the pod's log directory. Idempotent. Raises OSError, with EBUSY while that
-        is being removed."""
+        is being removed, or an earlier call that was given up has not ended."""
         ...
 
-    def log_attempts(self, directory: str, container: str) -> Sequence[int]:
+    async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
         """The runs of a container that left something of their logs, newest first: each N of which there is ``N.log``,
         or a part that was rotated away from it. ``directory``: of the pod's logs."""
         ...
@@ -91,8 +91,8 @@ class ContainerFiles(Protocol):
         has not ended."""
         ...
 
-    def link_log(self, link_name: str, log_path: str) -> None:
-        """The legacy link under /var/log/containers. Idempotent."""
+    async def link_log(self, link_name: str, log_path: str) -> None:
+        """The legacy link under /var/log/containers. Idempotent. Raises OSError."""
         ...
 
     def log_directories(self) -> frozenset[str]:

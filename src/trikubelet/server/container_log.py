@@ -49,7 +49,7 @@ def log_query(query: Mapping[str, str], now_ns: int) -> LogQuery:
     )
 
 
-def container_log(
+async def container_log(
     view: NodeView, now_ns: int, query: Mapping[str, str], namespace: str, name: str, container: str
 ) -> Response:
     """The log, or why there is none. ``now_ns``: nanoseconds since the epoch."""
@@ -68,7 +68,7 @@ def container_log(
     if None not in reasons:
         return bare(str(reasons[0]), HTTPStatus.BAD_REQUEST)
     try:
-        place = view.log(namespace, name, container, previous=previous)
+        place = await view.log(namespace, name, container, previous=previous)
     except NoSuchPod as error:
         return bare(str(error), HTTPStatus.NOT_FOUND)
     except NotShown as error:

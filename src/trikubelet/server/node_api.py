@@ -141,7 +141,7 @@ class NodeApi:
         return await stats_summary(self._stats, request.query)
 
     async def _log(self, request: Request, namespace: str, pod: str, container: str) -> Response:
-        return container_log(self._view, self._clock.now_ns(), request.query, namespace, pod, container)
+        return await container_log(self._view, self._clock.now_ns(), request.query, namespace, pod, container)
 
 
 class Gate:

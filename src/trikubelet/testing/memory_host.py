@@ -49,7 +49,8 @@ class MemoryPodFiles:
     """Pod directories and logs as names and bytes (``ports.PodFiles``). Outlives the agent, like a disk.
 
     ``content`` holds what files say, by path; a test writes there what a container would. Nobody else makes a log file
-    here, so linking one makes it. ``volumes``: pods with a volume in there are still mounted. ``immutable``: paths
+    here, so linking one makes it. ``pods`` and ``directories`` (of logs): those that there are; a test may begin with
+    some. ``volumes``: pods with a volume in there are still mounted. ``immutable``: paths
     of files that nobody may remove; a test writes it.
     """
 
@@ -58,29 +59,31 @@ class MemoryPodFiles:
         self.links: dict[str, str] = {}
         self.immutable: set[str] = set()
         self._volumes = volumes
-        self._pods: set[str] = set()
-        self._directories: set[str] = set()
+        self.pods: set[str] = set()
+        self.directories: set[str] = set()
 
     # ---- pod directories ----
 
-    def make_pod(self, uid: str) -> None:
+    async def make_pod(self, uid: str) -> None:
         """Note the pod's directory."""
-        self._pods.add(uid)
+        await trio.lowlevel.checkpoint()
+        self.pods.add(uid)
 
     async def remove_pod(self, uid: str) -> None:
         """Forget the pod's directory and what is in it."""
         if self._volumes is not None and uid in self._volumes.mounted:
             raise StillMounted(f"/pods/{uid}/volumes is still mounted")
         self._forget(f"/pods/{uid}/")
-        self._pods.discard(uid)
+        self.pods.discard(uid)
         await trio.lowlevel.checkpoint()  # not before it: what came back meanwhile would go
 
     def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory."""
-        return frozenset(self._pods)
+        return frozenset(self.pods)
 
-    def write_hosts(self, uid: str, content: str) -> str:
+    async def write_hosts(self, uid: str, content: str) -> str:
         """Keep the hosts file."""
+        await trio.lowlevel.checkpoint()
         path = f"/pods/{uid}/etc-hosts"
         self.content[path] = content.encode()
         return path
@@ -91,7 +94,7 @@ class MemoryPodFiles:
 
     def noted_of_all(self, note: Note) -> dict[str, bytes]:
         """What was noted of every pod."""
-        found = ((uid, self.noted(uid, note)) for uid in self._pods)
+        found = ((uid, self.noted(uid, note)) for uid in self.pods)
         return {uid: content for uid, content in found if content}
 
     def note(self, uid: str, note: Note, content: bytes) -> None:
@@ -103,8 +106,9 @@ class MemoryPodFiles:
         """Note nothing of that any more."""
         self.content.pop(f"/pods/{uid}/{note.value}", None)
 
-    def termination_log(self, uid: str, container: str, attempt: int) -> str:
+    async def termination_log(self, uid: str, container: str, attempt: int) -> str:
         """An empty termination message, unless there is one."""
+        await trio.lowlevel.checkpoint()
         path = f"/pods/{uid}/containers/{container}/{attempt}"
         self.content.setdefault(path, b"")
         return path
@@ -117,12 +121,14 @@ class MemoryPodFiles:
 
     # ---- logs ----
 
-    def make_log_directory(self, directory: str, container: str) -> None:
+    async def make_log_directory(self, directory: str, container: str) -> None:
         """Note the log directory."""
-        self._directories.add(directory)
+        await trio.lowlevel.checkpoint()
+        self.directories.add(directory)
 
-    def log_attempts(self, directory: str, container: str) -> Sequence[int]:
+    async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
         """The attempts that have logs, highest first."""
+        await trio.lowlevel.checkpoint()
         start = f"{directory}/{container}/"
         names = [path.removeprefix(start).split(".") for path in self.content if path.startswith(start)]
         return sorted({int(first) for first, *rest in names if first.isdecimal() and rest[:1] == ["log"]}, reverse=True)
@@ -135,20 +141,21 @@ class MemoryPodFiles:
         lines = plain_lines(older + self.content.get(path, b""))
         return b"".join(lines[-lines_max:])[-bytes_max:].decode(errors="replace")
 
-    def link_log(self, link_name: str, log_path: str) -> None:
+    async def link_log(self, link_name: str, log_path: str) -> None:
         """A container started: its log exists."""
+        await trio.lowlevel.checkpoint()
         self.content.setdefault(log_path, b"")
         self.links[link_name] = log_path
 
     def log_directories(self) -> frozenset[str]:
         """Names of the pod log directories."""
-        return frozenset(directory.rsplit("/", 1)[-1] for directory in self._directories)
+        return frozenset(directory.rsplit("/", 1)[-1] for directory in self.directories)
 
     async def remove_log_directory(self, name: str) -> None:
         """Forget a pod's logs."""
-        for directory in [one for one in self._directories if one.endswith(f"/{name}")]:
+        for directory in [one for one in self.directories if one.endswith(f"/{name}")]:
             self._forget(f"{directory}/")
-            self._directories.discard(directory)
+            self.directories.discard(directory)
         await trio.lowlevel.checkpoint()
 
     def remove_dead_links(self, container_ids: Collection[str]) -> None:
@@ -168,7 +175,7 @@ class MemoryPodFiles:
     def has_log_below(self, log_path: str) -> bool:
         """Whether the path leads below a pod's log directory."""
         path = posixpath.normpath(log_path)
-        return any(path.startswith(f"{directory}/") for directory in self._directories)
+        return any(path.startswith(f"{directory}/") for directory in self.directories)
 
     def _forget(self, start: str) -> None:
         for path in self.immutable & self.content.keys():

@@ -61,7 +61,7 @@ class World:
 
     def container(self, id_: str, state: ContainerState = ContainerState.RUNNING) -> str:
         directory = f"/logs/ns_{id_}_u"
-        self.files.make_log_directory(directory, "main")
+        self.files.directories.add(directory)
         path = f"{directory}/main/0.log"
         status = ContainerStatus(id_, "main", 0, state, 1, log_path=path)
         self.pods.append(PodObservation(f"u-{id_}", id_, "ns", containers=(status,)))

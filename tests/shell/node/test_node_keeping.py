@@ -42,7 +42,7 @@ async def test_a_source_that_never_speaks_holds_back_removal_and_nothing_else(au
     bench = Bench()
     async with bench.agent(pod("old")):
         await until(lambda: bench.running() == ["main"])
-    bench.files.make_pod("uid-left-behind")
+    await bench.files.make_pod("uid-left-behind")
     async with bench.agent(pod("new", container("fresh")), sources=("file", "http")) as node:
         await until(lambda: bench.running() == ["fresh", "main"])
         await trio.sleep(600)
@@ -80,7 +80,7 @@ async def test_a_pod_whose_runtime_cannot_be_listed_is_left_alone(autojump_clock
     bench = Bench()
     async with bench.agent(pod("web")):
         await until(lambda: bench.running() == ["main"])
-    bench.files.make_pod("uid-gone")
+    await bench.files.make_pod("uid-gone")
     bench.troubles.odds = Odds(error=1.0)
     async with bench.agent() as node:
         await trio.sleep(120)
@@ -96,7 +96,7 @@ async def test_a_directory_that_cannot_be_removed_is_complained_about_once_and_t
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
-    bench.files.make_pod("uid-gone")
+    await bench.files.make_pod("uid-gone")
     remove = bench.files.remove_pod
 
     async def refuse(uid: str) -> None:
@@ -121,7 +121,7 @@ async def test_a_hanging_volume_delays_neither_housekeeping_nor_other_directorie
 
     bench.volumes.tear_down = hang  # type: ignore[method-assign]
     for uid in ("uid-a-hung", "uid-b"):
-        bench.files.make_pod(uid)
+        await bench.files.make_pod(uid)
     async with bench.agent():
         await until(lambda: bench.files.pods_on_disk() == {"uid-a-hung"}, 30)
 
@@ -301,7 +301,7 @@ async def test_logs_that_take_for_ever_to_remove_are_told_and_hold_up_nobody_els
     bench = Bench()
     hung = [log_directory_name("default", f"a{number}", f"uid-{number}") for number in range(10)]
     for name in (*hung, "default_z_uid-z"):
-        bench.files.make_log_directory(f"/logs/{name}", "")
+        await bench.files.make_log_directory(f"/logs/{name}", "")
     remove, let_go = bench.files.remove_log_directory, trio.Event()
 
     async def hang(name: str) -> None:

@@ -30,7 +30,7 @@ class Disk:
         self._comes_back = comes_back
         self._wanted: set[str] = set()
         for uid in uids:
-            self.files.make_pod(uid)
+            self.files.pods.add(uid)
             self.cgroups.pods.add(uid)
         disk = self
 
@@ -143,7 +143,7 @@ async def test_what_was_removed_since_the_look_before_is_told(autojump_clock: Mo
     told = []
     async with disk.looked_at():
         told.append(disk.remains.removed)
-        disk.files.make_pod("d")
+        await disk.files.make_pod("d")
         for _ in range(3):
             await trio.sleep(2)
             told.append(disk.remains.removed)

@@ -103,7 +103,9 @@ async def test_dead_sandboxes_are_found_by_the_logs_of_their_pods_when_even_they
 ) -> None:
     for number in range(7):
         leave_behind(bench, f"old-{number}", sandboxes=10, containers=0)
-        bench.files.make_log_directory(log_directory_name("default", f"old-{number}", f"uid-old-{number}"), "main")
+        await bench.files.make_log_directory(
+            log_directory_name("default", f"old-{number}", f"uid-old-{number}"), "main"
+        )
     async with bench.agent() as node:
         await trio.sleep(1)
         assert "the sandboxes do not fit" in str(node.pleg.unhealthy())
@@ -184,7 +186,7 @@ async def test_a_node_that_can_be_listed_again_is_not_asked_for_its_pods_one_by_
 
     monkeypatch.setattr(Narrow, "list_sandboxes", list_sandboxes)
     for number in range(100):
-        bench.files.make_log_directory(log_directory_name("default", "gone", f"uid-{number}"), "main")
+        await bench.files.make_log_directory(log_directory_name("default", "gone", f"uid-{number}"), "main")
     async with bench.agent() as node:
         await trio.sleep(1000)
 

@@ -78,25 +78,39 @@ class Place:
         self.told.append(step)
 
 
-def test_a_pod_waits_for_the_networks_trouble_to_end_unless_it_is_on_the_hosts() -> None:
+async def test_a_pod_waits_for_the_networks_trouble_to_end_unless_it_is_on_the_hosts() -> None:
     place = Place(FixedHealth(trouble="no plugin"))
     with pytest.raises(NetworkNotReady, match="network is not ready: no plugin"):
-        place.preparation.begin(WEB)
+        await place.preparation.begin(WEB)
     assert [("Warning", "NetworkNotReady", "network is not ready: no plugin")] == place.events.events
     assert frozenset() == place.files.pods_on_disk()
 
-    place.preparation.begin(pod("host", host_network=True))
+    await place.preparation.begin(pod("host", host_network=True))
     assert frozenset({"uid-host"}) == place.files.pods_on_disk()
 
 
-def test_a_directory_that_cannot_be_made_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: str) -> None:
+async def test_a_directory_that_cannot_be_made_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(_: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     place = Place()
     monkeypatch.setattr(place.files, "make_pod", full)
     with pytest.raises(PodSyncError, match="error making pod data directories"):
-        place.preparation.begin(WEB)
+        await place.preparation.begin(WEB)
+
+    assert ["FailedToMakePodDataDirectories"] == place.events.reasons
+
+
+async def test_a_disk_that_does_not_answer_ends_the_attempt(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async def hang(_: str) -> None:
+        await trio.sleep_forever()
+
+    place = Place()
+    monkeypatch.setattr(place.files, "make_pod", hang)
+    with pytest.raises(PodSyncError, match="the disk did not answer within 7s"):
+        await place.preparation.begin(WEB)
 
     assert ["FailedToMakePodDataDirectories"] == place.events.reasons
 

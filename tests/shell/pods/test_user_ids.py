@@ -34,7 +34,7 @@ A, B = (pod(name, host_users=False) for name in ("a", "b"))
 def disk(tmp_path: Path) -> DiskPodFiles:
     made = DiskPodFiles(tmp_path, tmp_path / "logs", tmp_path / "links", ThreadPool("removals", 1))
     for uid in ("uid-a", "uid-b"):
-        made.make_pod(uid)
+        (tmp_path / "pods" / uid).mkdir()
     return made
 
 
@@ -200,7 +200,7 @@ async def test_a_pod_that_has_ids_of_another_runs_on_and_is_told_of_when_the_age
     async with bench.agent(A):
         await until(lambda: 2 * [FIRST] == given(bench, "uid-a"))
     before = bench.world.running_of("uid-a")
-    bench.files.make_pod("uid-b")
+    await bench.files.make_pod("uid-b")
     bench.files.note("uid-b", Note.USER_IDS, written(FIRST))
 
     async with bench.agent(A, B) as node:

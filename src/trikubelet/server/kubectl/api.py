@@ -131,7 +131,7 @@ class KubectlApi:
         container = self._container(request, place)
         if place.part == "log":
             now_ns = self._clock.now_ns()
-            return container_log(self._view, now_ns, request.query, place.namespace, place.name, container)
+            return await container_log(self._view, now_ns, request.query, place.namespace, place.name, container)
         stream = self._streams.exec if place.part == "exec" else self._streams.attach
         asked = {ours: "1" if flag(request.query, theirs) else "" for theirs, ours in _STREAMS_ASKED.items()}
         return await stream(replace(request, query=asked), place.namespace, place.name, container)
