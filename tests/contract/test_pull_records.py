@@ -103,7 +103,7 @@ async def test_a_disk_that_hangs_is_given_up_and_what_was_begun_there_undoes_not
     monkeypatch.setattr(pull_records, "write_privately", lambda path, content: release.wait(60))
     records = DiskPullRecords(tmp_path, ThreadPool("records", 2))
     try:
-        with pytest.raises(OSError, match=r"the disk does not answer within 0\.1 s"):
+        with pytest.raises(OSError, match=r"the disk did not answer within 0\.1 s"):
             await records.keep(RECORD)
         with pytest.raises(OSError, match="what was begun before has not ended yet"):
             await records.forget(RECORD.image_ref)

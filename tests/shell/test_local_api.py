@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import stat
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import trio
 from shell.localkit import NOW, FakeAgent, FakeUse, FakeView, StoppedClock, event, no_streams, pod, served
 from trikubelet.cli.client import AgentClient, AgentObjects, NoAgent, NotAllowed
 from trikubelet.model.errors import StartFailed
+from trikubelet.server import local_api
 from trikubelet.server.local_api import serve_local_api
 from trikubelet.server.node_view import ManifestFault, PodWork
 
@@ -106,6 +108,14 @@ async def test_a_followed_log_goes_on_until_the_container_is_over(tmp_path: Path
         assert b"two\n" == await anext(parts)
         view.over = True
         assert [] == [part async for part in parts]
+
+
+def test_the_table_in_front_of_the_module_has_every_route_and_its_method() -> None:
+    api = local_api.LocalApi(FakeView(), FakeAgent(), no_streams(), FakeUse(), StoppedClock())
+    told = re.findall(r"^    (GET|POST) ([^ \[]+)", local_api.__doc__ or "", re.MULTILINE)
+
+    routes = {(method, re.sub(r"[{}]", "", path)) for path, (method, _) in api._routes.items()}
+    assert routes == {(method, re.sub("[A-Z]{2,}", lambda word: word[0].lower(), path)) for method, path in told}
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
     await make()
 
 
-async def test_a_disk_that_hangs_holds_up_its_own_pod_alone(
+async def test_a_making_that_hangs_holds_up_its_own_pod_alone_and_what_it_makes_is_not_removed_before(
     files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, let_go, make = trio.Event(), threading.Event(), pod_files._make_pod
@@ -295,13 +295,16 @@ async def test_a_disk_that_hangs_holds_up_its_own_pod_alone(
             nursery.cancel_scope.cancel()
         with pytest.raises(OSError, match="what was begun for it earlier has not ended yet"):
             await files.make_pod("u")
+        with pytest.raises(OSError, match="what was begun for it earlier has not ended yet"):
+            await files.remove_pod("u")  # which would find nothing, and then be too early
     finally:
         let_go.set()
 
     while files._using.running("make pods"):
         await trio.lowlevel.checkpoint()
-    await files.make_pod("u")
     assert {"u", "v"} == files.pods_on_disk()
+    await files.remove_pod("u")
+    assert {"v"} == files.pods_on_disk()
 
 
 def write_logs(*paths: str) -> None:

@@ -219,6 +219,22 @@ async def test_a_log_whose_container_is_gone_is_found_on_the_disk(autojump_clock
         assert f"{directory}/2.log" == (await view.log("default", "web", "main", previous=True)).path
 
 
+async def test_a_disk_that_does_not_tell_what_logs_there_are_keeps_nobody_waiting(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: str) -> list[int]:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    bench = Bench()
+    async with seen(bench, pod("web", container(image="missing:1", image_pull_policy="Never"))) as (_, view):
+        await until(lambda: ("web", "0/1", "ErrImageNeverPull") in words(view))
+        monkeypatch.setattr(bench.files, "log_attempts", hang)
+        why = "/logs/default_web_uid-web cannot be seen: the disk did not answer within 10 s"
+        with pytest.raises(NotShown, match=why):
+            await view.log("default", "web", "main", previous=False)
+
+
 class Parts:
     """The parts of a node that the view looks at, each set by hand."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,6 +21,7 @@ from trikubelet.app.tally import tally
 from trikubelet.core.lifecycle import Finished, Terminated, Terminating
 from trikubelet.core.names import CONFIG_SEEN, all_containers, full_name, log_directory_name, log_path
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
+from trikubelet.kit.disk import DISK_SECONDS_MAX, disk_in_time
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
 from trikubelet.server.node_figures import NodeFigures, Setup
@@ -327,9 +329,16 @@ class View:
         return os.path.join(self._pod_logs, log_directory_name(meta.namespace, meta.name, meta.uid))
 
     async def _log_on_disk(self, pod: k8s.Pod, container: str, *, previous: bool) -> str | None:
-        """The log of a run of which the runtime has nothing any more."""
+        """The log of a run of which the runtime has nothing any more. Raises NotShown where the disk cannot tell."""
         directory = self._log_directory(pod)
-        attempts = await self._node.files.log_attempts(directory, container)
+        try:
+            attempts = await disk_in_time(
+                DISK_SECONDS_MAX, partial(self._node.files.log_attempts, directory, container)
+            )
+        except OSError as error:
+            raise NotShown(
+                f"what there is in the log directory {directory} cannot be seen: {error.strerror}"
+            ) from error
         wanted = attempts[1:] if previous else attempts
         return os.path.join(directory, log_path(container, wanted[0])) if wanted else None
 

@@ -49,6 +49,8 @@ _ATTEMPT = re.compile(r"(\d+)\.log(?:\..*)?", re.ASCII)
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
 
 _PODS, _LOGS = "pods", "logs"
+_MAKE = "make "
+"""Before the key of what makes: the two pools may be one, and then only the names tell making from removing."""
 
 
 class DiskPodFiles:
@@ -77,7 +79,6 @@ class DiskPodFiles:
 
     async def make_pod(self, uid: str) -> None:
         """The pod's directory with its parts. Raises OSError, with EBUSY while an earlier life's is being removed."""
-        self._check_rest(_PODS, uid)
         await self._make_in_thread(partial(_make_pod, self._pod(uid)), _PODS, uid)
 
     async def remove_pod(self, uid: str) -> None:
@@ -136,7 +137,6 @@ class DiskPodFiles:
     async def make_log_directory(self, directory: str, container: str) -> None:
         """The container's log directory. Raises OSError, with EBUSY while the pod's is being removed."""
         name = os.path.basename(directory)
-        self._check_rest(_LOGS, name)
         make = partial((Path(directory) / container).mkdir, mode=0o755, parents=True, exist_ok=True)
         await self._make_in_thread(make, _LOGS, name)
 
@@ -199,14 +199,20 @@ class DiskPodFiles:
     # ---- threads ----
 
     async def _make_in_thread(self, work: Callable[[], object], kind: str, name: str) -> None:
-        """Make something of a pod, of which nothing else is being made. Who is cancelled leaves the thread at work."""
+        """Make something of a pod, of which nothing else is being made and nothing removed: it would be removed with
+        it. Who is cancelled leaves the thread at work."""
+        if name in self._removing.running(kind):
+            raise OSError(errno.EBUSY, "what was left of an earlier life is still being removed", name)
         try:
-            await self._using.run(work, f"make {kind}/{name}", may_hang=kind == _LOGS)
+            await self._using.run(work, f"{_MAKE}{kind}/{name}", may_hang=kind == _LOGS)
         except StillRunning as error:
             raise OSError(errno.EBUSY, "what was begun for it earlier has not ended yet", name) from error
 
     async def _remove_in_thread(self, work: Callable[[], object], kind: str, name: str) -> None:
-        """Remove something, which nobody else is removing. Who is cancelled leaves the thread at work."""
+        """Remove something, which nobody else is removing and of which nothing is being made: a making that was given
+        up would put it back. Who is cancelled leaves the thread at work."""
+        if name in self._using.running(f"{_MAKE}{kind}"):
+            raise OSError(errno.EBUSY, "what was begun for it earlier has not ended yet", name)
         try:
             await self._removing.run(work, f"{kind}/{name}", may_hang=kind == _LOGS)
         except StillRunning as error:
@@ -218,11 +224,6 @@ class DiskPodFiles:
             return await self._using.run(work, path, may_hang=kind == _LOGS)
         except StillRunning as error:
             raise OSError(errno.EBUSY, "an earlier reading of it has not ended yet", path) from error
-
-    def _check_rest(self, kind: str, name: str) -> None:
-        """What is made while a thread removes would be removed with it."""
-        if name in self._removing.running(kind):
-            raise OSError(errno.EBUSY, "what was left of an earlier life is still being removed", name)
 
     def _remove_links(self, prefix: str) -> None:
         for entry in _entries(self._containers):

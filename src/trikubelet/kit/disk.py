@@ -7,6 +7,7 @@ is to be there after a power cut does it here, and is told within a bound.
 from __future__ import annotations
 
 import errno
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
@@ -14,7 +15,7 @@ import trio
 from trikubelet.kit.threads import StillRunning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from trikubelet.kit.threads import ThreadPool
 
@@ -24,14 +25,21 @@ DISK_SECONDS_MAX: Final = 10.0
 """For one file, or the few that belong together. Only a disk that hangs takes longer."""
 
 
+async def disk_in_time(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
+    """Run ``call``. Raises what it raises, and OSError with ETIMEDOUT when it takes longer than ``seconds``; what it
+    began may still happen."""
+    try:
+        with trio.fail_after(seconds):
+            return await call()
+    except trio.TooSlowError as error:
+        raise OSError(errno.ETIMEDOUT, f"the disk did not answer within {seconds:g} s") from error
+
+
 async def on_disk(threads: ThreadPool, work: Callable[[], T], changes: str = "") -> T:
     """Do ``work`` in a thread. ``changes`` says what it changes, if anything: what was given up there and may still
     happen must not undo what comes next, so nothing else changes it before. Raises what the work does, and OSError
     (ETIMEDOUT, EBUSY) where the disk does not answer and where it has not done what it was asked before."""
     try:
-        with trio.fail_after(DISK_SECONDS_MAX):
-            return await threads.run(work, changes)
-    except trio.TooSlowError as error:
-        raise OSError(errno.ETIMEDOUT, f"the disk does not answer within {DISK_SECONDS_MAX:g} s") from error
+        return await disk_in_time(DISK_SECONDS_MAX, partial(threads.run, work, changes))
     except StillRunning as error:
         raise OSError(errno.EBUSY, str(error)) from error

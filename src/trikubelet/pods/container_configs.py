@@ -17,7 +17,7 @@ from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.containers.host_names import hosts_file
 from trikubelet.core.containers.sandbox import log_directory
 from trikubelet.core.containers.security import in_groups
-from trikubelet.pods.in_time import disk_in_time
+from trikubelet.kit.disk import disk_in_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -1,11 +1,10 @@
-"""A deadline for one call to the container runtime or the disk, so that one that hangs costs an attempt, not the pod.
+"""A deadline for one call to the container runtime, so that one that hangs costs an attempt, not the pod.
 
 The caller that gives up cannot know whether the call will still have its effect; the next attempt looks.
 """
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -25,12 +24,3 @@ async def in_time(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
             return await call()
     except trio.TooSlowError as error:
         raise RuntimeTimeout(f"the container runtime did not answer within {seconds:.0f}s") from error
-
-
-async def disk_in_time(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
-    """Run ``call``. Raises OSError with ETIMEDOUT when it takes longer than ``seconds``."""
-    try:
-        with trio.fail_after(seconds):
-            return await call()
-    except trio.TooSlowError as error:
-        raise OSError(errno.ETIMEDOUT, f"the disk did not answer within {seconds:.0f}s") from error

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.names import EPHEMERAL_CONTAINER, container_kind, log_link_name, object_ref
+from trikubelet.kit.disk import disk_in_time
 from trikubelet.kit.settle import settle
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure
-from trikubelet.pods.in_time import disk_in_time, in_time
+from trikubelet.pods.in_time import in_time
 from trikubelet.pods.unstarted import is_discarded, unstarted
 
 if TYPE_CHECKING:

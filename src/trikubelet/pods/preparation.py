@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.core.names import object_ref
+from trikubelet.kit.disk import disk_in_time
 from trikubelet.model.errors import CgroupFailed, NetworkNotReady, PodSyncError, VolumeFailed
-from trikubelet.pods.in_time import disk_in_time
 
 if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.names import object_ref
+from trikubelet.kit.disk import disk_in_time
 from trikubelet.kit.settle import settle
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.runtime_errors import RuntimeCallError
-from trikubelet.pods.in_time import disk_in_time, in_time
+from trikubelet.pods.in_time import in_time
 
 if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds

@@ -109,7 +109,7 @@ async def test_a_disk_that_does_not_answer_ends_the_attempt(
 
     place = Place()
     monkeypatch.setattr(place.files, "make_pod", hang)
-    with pytest.raises(PodSyncError, match="the disk did not answer within 7s"):
+    with pytest.raises(PodSyncError, match="the disk did not answer within 7 s"):
         await place.preparation.begin(WEB)
 
     assert ["FailedToMakePodDataDirectories"] == place.events.reasons
