@@ -37,10 +37,11 @@ ATTENDED := exec $(BIN)/python packaging/attended.py
 # held there must not: then it has not held. (That of one that failed stays as it is, and so it may be the same words.)
 SWEEP := env PYTHONPATH=tests $(BIN)/python -m live.kit sweep
 SWEPT := --finally="$(SWEEP) --expect-nothing"
+LINTS := lint-tests-types lint-types lint-rust lint-style lint-generated
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help run test test-otel live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
-.PHONY: wheels packages pins clean
+.PHONY: $(LINTS) wheels packages pins clean
 
 help:
 	@echo "make run     run the agent standalone on its embedded runtime, with examples/manifests (Ctrl-C ends it);"
@@ -180,15 +181,27 @@ fuzz: $(VENV)/.dev $(VENV)/.built
 	RELIST_EXAMPLES=$(EXAMPLES) $(BIN)/pytest --timeout=0 tests/relist/test_relist_differential.py
 	PYTHONPATH=tests $(BIN)/python bench/http_fuzz.py --conversations $(CONVERSATIONS) $(FUZZ)
 
+# Two at a time: each of them works on one processor.
 lint: $(VENV)/.dev $(VENV)/.built
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(LINTS)
+
+lint-types:
 	$(BIN)/mypy
+
+lint-tests-types:
 	$(BIN)/mypy --config-file tests/mypy.ini tests bench examples
-	$(BIN)/stubtest trikubelet._relist
-	$(BIN)/lint-imports --no-cache
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets --quiet -- -D warnings
+
+lint-style:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+lint-generated:
+	$(BIN)/stubtest trikubelet._relist
 	$(BIN)/python packaging/generate_stubs.py --check
 	$(BIN)/python packaging/generate_types.py --check
 	$(BIN)/python packaging/generate_ownership.py --check
