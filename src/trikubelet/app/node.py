@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.app.carry_out import build_carry_out
+from trikubelet.app.attempts import build_attempts
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodUpdate
 from trikubelet.images.credentials import PodCredentials
@@ -32,24 +32,13 @@ from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
 from trikubelet.pods.admission import Admission
 from trikubelet.pods.allocations import Allocations
-from trikubelet.pods.attempts import PodAttempts
-from trikubelet.pods.facts import FactFinder
 from trikubelet.pods.figures import PodFigures
-from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.observations import Observations
-from trikubelet.pods.preparation import Preparation
-from trikubelet.pods.publisher import StatusPublisher
 from trikubelet.pods.resize_decisions import ResizeDecisions
 from trikubelet.pods.resize_notes import ResizeNotes
 from trikubelet.pods.resizes import Resizes
-from trikubelet.pods.resizing import Resizing
 from trikubelet.pods.startups import Startups
-from trikubelet.pods.stop import PodKiller
 from trikubelet.pods.sync_loop import SyncLoop
-from trikubelet.pods.termination_messages import TerminationMessages
-from trikubelet.pods.traced import TracedAttempts, TracedPuller
 from trikubelet.pods.user_ids import UserIds
-from trikubelet.pods.waiting_reasons import WaitingReasons
 from trikubelet.pods.wishes import RestartWishes
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes.node import NodeProbes
@@ -67,7 +56,6 @@ if TYPE_CHECKING:
     from trikubelet.core.restarts import BackoffLimits
     from trikubelet.kit.spans import Spans
     from trikubelet.model.bounds import Bounds
-    from trikubelet.pods.worker import Attempts
     from trikubelet.ports import (
         Clock,
         ContainerLogs,
@@ -166,7 +154,6 @@ def build_node(
     pleg = Pleg(ports.runtime, cache, wakes, leftovers, bounds, spans, events)
     this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
     runtime_state = RuntimeState(ports.runtime, events, this_node, bounds)
-    reasons = WaitingReasons()
     objects = NodeObjects(ManifestObjects(sources))
     ports.volumes.draw_on(objects)
     user_ids = UserIds(ports.files, facts.user_ids, runtime_state)
@@ -182,8 +169,6 @@ def build_node(
     )
     allocations = Allocations(ports.files)
     resize_notes = ResizeNotes(allocations)
-    hooks = Hooks(ports.runtime, ports.handlers, facts.host_ips, events, figures)
-    killer = PodKiller(ports.runtime, hooks, events, probes, bounds)
     puller = Puller(
         ports.images,
         PodCredentials(objects, ports.logins, rules.pulls.plugins, events),
@@ -192,60 +177,26 @@ def build_node(
         bounds,
         rules.pulls,
     )
-    preparation = Preparation(
-        health=runtime_state,
-        directories=ports.files,
-        cgroups=ports.cgroups,
-        volumes=ports.volumes,
-        user_ids=user_ids,
-        events=events,
-        bounds=bounds,
-        figures=figures,
-    )
     wishes = RestartWishes()
-    attempts: Attempts = PodAttempts(
-        observations=Observations(cache, pleg),
-        publisher=StatusPublisher(
-            statuses=statuses,
-            probes=probes,
-            allocations=allocations,
-            resize_notes=resize_notes,
-            facts=FactFinder(ports.clock, runtime_state, reasons, TerminationMessages(ports.files), facts.host_ips),
-            events=events,
-            clock=ports.clock,
-        ),
-        preparation=preparation,
+    attempts = build_attempts(
+        ports,
+        facts,
+        rules,
+        pleg=pleg,
+        cache=cache,
+        statuses=statuses,
+        health=runtime_state,
+        objects=objects,
+        user_ids=user_ids,
+        allocations=allocations,
+        resize_notes=resize_notes,
         probes=probes,
+        images=puller,
         wishes=wishes,
-        resizing=Resizing(
-            runtime=ports.runtime,
-            allocations=allocations,
-            notes=resize_notes,
-            preparation=preparation,
-            relister=pleg,
-            facts=facts,
-            bounds=bounds,
-            figures=figures,
-        ),
-        carry_out=build_carry_out(
-            ports,
-            facts,
-            rules,
-            health=runtime_state,
-            objects=objects,
-            user_ids=user_ids,
-            allocations=allocations,
-            images=puller if spans is None else TracedPuller(puller, spans),
-            hooks=hooks,
-            killer=killer,
-            reasons=reasons,
-            events=events,
-            figures=figures,
-        ),
-        killer=killer,
+        events=events,
+        figures=figures,
+        spans=spans,
     )
-    if spans is not None:
-        attempts = TracedAttempts(attempts, spans)
     workers = PodWorkers(attempts, pleg, leftovers, bounds, chance, figures)
     startups = Startups(ports.clock)
     objects.manifests.changed.add(workers.wake)
