@@ -269,8 +269,9 @@ async def test_a_bug_in_what_brings_a_volume_up_to_date_is_the_volumes_alone(
     paths = await volumes.set_up(it)
     monkeypatch.setattr(objects, "config_map", None)
 
-    assert paths == await volumes.set_up(it)
-    assert "a bug in bringing it up to date" in caplog.text
+    for _ in range(3):
+        assert paths == await volumes.set_up(it)
+    assert 1 == caplog.text.count("a bug in bringing it up to date")
 
 
 async def test_a_pod_keeps_what_it_was_given_when_there_is_no_room_for_more(

@@ -57,6 +57,8 @@ class Bounds:
     """A healthy pod is looked at again after this (upstream: syncFrequency), lengthened by up to half by jitter."""
     retry_seconds: float = 10.0
     """A failed attempt is repeated after this, lengthened by up to half by jitter."""
+    bug_retry_seconds_max: float = 300.0
+    """One that met a bug of ours is repeated after twice as long each time, up to this."""
     volume_retry_seconds: float = 0.5
     """So soon is a volume that failed tried again, and then half as often each time, down to the pace above (upstream:
     500 ms, doubled). Right after a pod was bound the API server may not let its node have what the pod needs yet."""

@@ -4,8 +4,9 @@
     run():  wait until woken or due ─► one attempt in one cancel scope ─► fold the outcome ─► due again later
 
 A request that arrives during an attempt is folded at once and acted on after it; only what makes the attempt pointless
-interrupts it. The task is its own fault barrier: a bug in one pod's attempt is logged, counted and retried, and the
-neighbours do not notice. A broken invariant is let through and ends the process.
+interrupts it. The task is its own fault barrier: a bug in one pod's attempt is logged, counted and retried ever more
+rarely, unless something happens to the pod, and the neighbours do not notice. A broken invariant is let through and
+ends the process.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from trikubelet.core.lifecycle import Finished, Graces, Outcome, Starting, Synci
 from trikubelet.core.names import object_ref
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.barrier import Barrier, InvariantBroken, words
+from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.instant import instant
 from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
 from trikubelet.model.runtime_errors import RuntimeCallError
@@ -117,6 +119,8 @@ class PodWorker:
         self._bounds = bounds
         self._chance = chance
         self._volume_retries = Backoff(bounds.volume_retry_seconds, bounds.retry_seconds, jitter=0.5, chance=chance)
+        self._bug_retries = Backoff(bounds.retry_seconds, bounds.bug_retry_seconds_max, jitter=0.5, chance=chance)
+        self._complaints = Complaints()
         self._woken = trio.Event()
         self._attempt: trio.CancelScope | None = None
         self._due = trio.current_time()
@@ -209,8 +213,10 @@ class PodWorker:
     async def _guarded(self) -> tuple[Outcome | None, float]:
         """One attempt; its outcome, or None if it failed, and how long to wait before the next, in seconds."""
         with Barrier(self._found_bug):
-            return await self._judged()
-        return None, self._jittered(self._bounds.retry_seconds)
+            judged = await self._judged()
+            self._bug_retries.reset()
+            return judged
+        return None, self._bug_retries.next_seconds()
 
     async def _judged(self) -> tuple[Outcome | None, float]:
         """As ``_guarded``; what is nobody's to expect leaves as it is."""
@@ -248,7 +254,10 @@ class PodWorker:
                 raise InvariantBroken(f"an attempt at the finished pod {object_ref(self.pod)}")
 
     def _found_bug(self, bug: Exception) -> None:
-        log.error("Pod %s: a bug in its worker; the attempt will be repeated", object_ref(self.pod), exc_info=bug)
+        """It stays until somebody mends it, so each try is later than the last, and one an hour is told."""
+        if self._complaints.may_say(type(bug).__name__):
+            said = "Pod %s: a bug in its worker; the attempt will be repeated, later each time"
+            log.error(said, object_ref(self.pod), exc_info=bug)
         self._failed(bug, 0.0)
 
     def _failed(self, error: Exception, wait_seconds: float) -> tuple[None, float]:

@@ -5,7 +5,7 @@
          └─────────────────────────────────┘
 
 Asked each period without drift; a question that took longer than a period is followed by the next at once, and those
-that were missed are left out. The task is a fault barrier: a bug in a probe costs one answer.
+that were missed are left out. The task is a fault barrier: a bug in a probe costs one answer, and a line once an hour.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from trikubelet.core.names import object_ref
 from trikubelet.core.probes import ProbeKind
 from trikubelet.core.probes.timing import period_seconds
 from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.distribution import Distribution
 from trikubelet.model.handlers import HandlerInvalid
 from trikubelet.probes.asking import Answer, Meaning
@@ -52,6 +53,7 @@ class ProbeTask:
         self._next = -math.inf
         self._asked: tuple[str, str] = ("", "")
         self._question: Question | None = None
+        self._complaints = Complaints()
 
     async def run(self) -> None:
         """Probe until there will be nothing to ask any more, or cancelled."""
@@ -94,7 +96,8 @@ class ProbeTask:
         return Answer(Meaning.ERROR, words(barrier.fault))
 
     def _say_bug(self, bug: Exception) -> None:
-        log.error("Pod %s: a bug in its probe; the next answer will count", object_ref(self._pod.pod), exc_info=bug)
+        if self._complaints.may_say(type(bug).__name__):
+            log.error("Pod %s: a bug in its probe; the next answer will count", object_ref(self._pod.pod), exc_info=bug)
 
     def _question_to(self, subject: Subject) -> Question:
         """The question, made anew only for another container or address. Raises HandlerInvalid."""

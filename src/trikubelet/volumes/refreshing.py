@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from trikubelet.kit.background import BackgroundTasks
-from trikubelet.kit.barrier import Barrier
+from trikubelet.kit.bugs import Bugs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -40,6 +40,7 @@ class Refreshing:
         self._under_way: dict[tuple[str, str], _Task] = {}
         self._again: dict[tuple[str, str], Callable[[], Awaitable[None]]] = {}
         self._tasks = BackgroundTasks()
+        self._bugs = Bugs(log, "%s: a bug in bringing it up to date; it stays as it was")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold what is under way, until cancelled."""
@@ -72,9 +73,8 @@ class Refreshing:
             await task.done.wait()
 
     async def _refresh(self, key: tuple[str, str], work: Callable[[], Awaitable[None]], task: _Task) -> None:
-        said = "Pod %s, volume %s: a bug in bringing it up to date; it stays as it was"
         try:
-            with Barrier(lambda bug: log.error(said, *key, exc_info=bug)), task.scope:
+            with self._bugs.of("Pod {}, volume {}".format(*key)), task.scope:
                 await work()
                 while again := self._again.pop(key, None):
                     await again()

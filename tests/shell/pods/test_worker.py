@@ -245,6 +245,32 @@ async def test_a_bug_in_an_attempt_is_logged_counted_and_tried_again(
     assert "a bug in its worker" in caplog.text
 
 
+async def test_a_bug_that_stays_is_met_less_and_less_often_and_told_once_an_hour(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = Script([*7 * [KeyError("oops")], Outcome.AGAIN, KeyError("oops")])
+    await lives(worker_of(script), 1500)
+
+    gaps = [after - before for before, after in zip(script.times, script.times[1:], strict=False)]
+    least = [10, 20, 40, 80, 160, BOUNDS.bug_retry_seconds_max, BOUNDS.bug_retry_seconds_max, BOUNDS.resync_seconds, 10]
+    assert all(least <= gap <= 1.5 * least for gap, least in zip(gaps, least, strict=False)), gaps
+    assert len(least) <= len(gaps)
+    assert 1 == caplog.text.count("a bug in its worker")
+
+
+async def test_what_happens_to_a_pod_with_a_bug_is_not_kept_waiting(autojump_clock: MockClock) -> None:
+    script = Script(20 * [KeyError("oops")])
+    worker = worker_of(script)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run)
+        await trio.sleep(1000)
+        worker.ask(Sync(), pod("web", grace=3))
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+
+    assert 1000 == script.times[-1] - script.times[0]
+
+
 async def fails_when_cancelled(error: Exception) -> None:
     try:
         await trio.sleep_forever()

@@ -144,11 +144,13 @@ async def run(asked: Asked, subject: Subject, seconds: float) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_bug_in_a_probe_costs_one_answer(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_in_a_probe_costs_an_answer_and_is_told_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
     subject = Subject()
     subject.look(seen("one"))
     with caplog.at_level(logging.ERROR):
-        await run(Asked(KeyError("a bug"), Answer(Meaning.WELL)), subject, 5)
+        await run(Asked(*3 * [KeyError("a bug")], Answer(Meaning.WELL)), subject, 60)
 
     assert WELL is subject.probes.verdicts.readiness["one"]
     assert 1 == sum("a bug in its probe" in record.message for record in caplog.records)
