@@ -135,8 +135,9 @@ class PodWorkers:
             worker.serving_changed()
 
     def compare_with(self, desired: Collection[str], unread: Collection[str] = (), *, all_known: bool = True) -> None:
-        """Every source has spoken: pods that none of them wants end, finished ones are forgotten, and one that came
-        back after its end begins anew. ``unread`` are wanted too, as what nobody can tell, so nothing of them changes.
+        """Every source has spoken: pods that none of them wants end, and finished ones are forgotten: one that came
+        back after its end has no worker then, as one that is new. ``unread`` are wanted too, as what nobody can tell,
+        so nothing of them changes.
         ``all_known``: no manifest is left that may want more; while there is one, nothing of a pod without a worker may
         be removed."""
         self._synced = all_known
@@ -201,18 +202,22 @@ class PodWorkers:
         """Best when nothing of its earlier life is left, for what ended there must not count here. Where that does not
         go away, or takes for ever, it is told apart by when it was made."""
         uid = ended.pod.metadata.uid
+        if not ended.over.is_set():
+            return  # its task still waits for its turn: two tasks of one UID would take each other's probes and volumes
         if not self._runtime_pods.may_have(uid):
-            self._begin_again(ended)
+            self._forget_for_a_new_life(ended)  # whoever compares begins with it, by way of admission
         elif trio.current_time() - ended.over_at >= self._bounds.removal_hung_seconds:
-            self._begin_again(ended)
+            self._forget_for_a_new_life(ended)
+            self._begin(ended.pod, Starting())
             self._attempts.begin_beside_remains(uid)
 
-    def _begin_again(self, ended: PodWorker) -> None:
-        """The same UID is wanted again: a new life, which knows nothing of the one before."""
+    def _forget_for_a_new_life(self, ended: PodWorker) -> None:
+        """The same UID is wanted again, and its new life knows nothing of the one before."""
+        uid = ended.pod.metadata.uid
         self._figures.restarted[is_static(ended.pod)] += 1
         self._end_turn(ended)
-        self._attempts.forget(ended.pod.metadata.uid)
-        self._begin(ended.pod, Starting())
+        self._attempts.forget(uid)
+        del self._workers[uid]
 
     def _offer_turns(self, name: str) -> None:
         """Let the first in line go, and everyone in line who will start nothing any more."""
@@ -267,6 +272,10 @@ class PodWorkers:
     def is_finished(self, uid: str) -> bool:
         """Whether the pod had a life here, and nothing of it is left to do."""
         return isinstance(self._state(uid), Finished)
+
+    def is_at_work(self, uid: str) -> bool:
+        """Whether the pod has a worker that has something left to do."""
+        return self._state(uid) is not None and not self.is_finished(uid)
 
     def is_termination_requested(self, uid: str) -> bool:
         """Whether the pod began to stop."""

@@ -118,6 +118,8 @@ class NodeProbes:
         return sum(len(tasks) for _, tasks in self._pods.values())
 
     def _concluded(self, uid: str) -> None:
+        if uid not in self._pods:
+            return  # what was asked before the pod ended and answered after it
         probes, _ = self._pods[uid]
         self._notes.keep(probes.pod, probes.standing())
         self.concluded.tell(uid)

@@ -27,6 +27,7 @@ class Disk:
 
     def __init__(self, *uids: str, comes_back: str = "") -> None:
         self.files, self.cgroups, self.runs = MemoryPodFiles(), MemoryPodCgroups(), set[str]()
+        self.at_work: set[str] = set()
         self._comes_back = comes_back
         self._wanted: set[str] = set()
         for uid in uids:
@@ -37,6 +38,9 @@ class Disk:
         class Workers:
             def should_content_be_removed(self, uid: str) -> bool:
                 return uid not in disk._wanted
+
+            def is_at_work(self, uid: str) -> bool:
+                return uid in disk.at_work
 
         class Runtime(NothingThere):
             def is_running(self, uid: str) -> bool:
@@ -88,6 +92,18 @@ async def test_the_directory_of_a_pod_that_runs_is_not_touched_whoever_started_i
 
     async with disk.looked_at():
         assert ({"uid-alive"}, {"uid-alive"}) == (disk.files.pods_on_disk(), disk.cgroups.pods)
+
+
+async def test_what_a_worker_takes_down_is_left_to_it(autojump_clock: MockClock) -> None:
+    disk = Disk("uid")
+    disk.at_work.add("uid")
+
+    async with disk.looked_at():
+        await trio.sleep(10)
+        assert ({"uid"}, {"uid"}) == (disk.files.pods_on_disk(), disk.cgroups.pods)
+        disk.at_work.clear()
+        await trio.sleep(2)
+        assert (set(), set()) == (disk.files.pods_on_disk(), disk.cgroups.pods)
 
 
 @pytest.mark.parametrize(("step", "cgroups"), [("volumes", {"uid"}), ("cgroup", set())])

@@ -101,12 +101,39 @@ async def test_a_pod_that_comes_back_while_it_stops_lives_again_once_nothing_is_
         workers.compare_with({"uid-a"})
         await trio.sleep(5)
         assert ["sync", "terminate 30", "clean up"] == script.told
+        assert "uid-a" in workers
         runtime.uids.clear()
         workers.compare_with({"uid-a"})
+        assert "uid-a" not in workers
+        workers.sync(A, create=True)
         await trio.sleep(5)
 
     assert ["sync", "terminate 30", "clean up", "sync"] == script.told[:4]
     assert ["uid-a"] == script.forgotten
+
+
+async def test_a_pod_that_comes_back_while_it_waits_for_room_has_one_task(autojump_clock: MockClock) -> None:
+    """Another makes room for it, and its manifest goes and comes back before that has ended."""
+    other = pod("other", uid="uid-other")
+    script = Script(takes_seconds=5)
+    async with workers_of(script) as workers:
+        workers.sync(other, create=True)
+        await trio.sleep(6)
+        workers.stop("uid-other", StopReason.EVICTED)
+        workers.sync(A, create=True, after=["uid-other"])
+        await trio.sleep(1)
+        workers.stop("uid-a", StopReason.REMOVED)
+        workers.sync(A, create=True)
+        for _ in range(20):
+            workers.compare_with({"uid-a"})
+            if "uid-a" not in workers:
+                workers.sync(A, create=True)
+            await trio.sleep(2)
+
+    ended = max(at for at, what, uid in script.calls if uid == "uid-other")
+    begun = [at for at, what, uid in script.calls if uid == "uid-a"]
+    assert ended < begun[0]
+    assert 1 == len(begun)
 
 
 async def test_a_pod_removed_once_more_after_it_came_back_stays_away(autojump_clock: MockClock) -> None:
