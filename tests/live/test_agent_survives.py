@@ -67,9 +67,10 @@ def test_fifty_kills_at_random_moments_restart_nothing_and_lose_no_pod(container
         assert "Stopping" not in agent.log_path.read_text()
 
 
-def test_kills_while_containers_start_neither_fail_a_pod_that_runs_but_once_nor_count_a_restart(
-    containerd: Containerd,
-) -> None:
+def test_kills_while_containers_start_fail_no_pod_that_runs_once(containerd: Containerd) -> None:
+    """Nor are they restarts, but where a start was abandoned the next container may have the next number: containerd
+    may keep the one before with its name, or a kill may fall between the removal of that and the making of another, and
+    then only its log says that there was one. How often either happens in ten kills is chance."""
     chance = random.Random(21)
     names = [f"once-{number}" for number in range(STARTS)]
     with Agent(containerd) as agent, containerd.events() as events:
@@ -81,9 +82,15 @@ def test_kills_while_containers_start_neither_fail_a_pod_that_runs_but_once_nor_
             time.sleep(chance.uniform(0.0, 0.05))
             agent.kill()
             agent.start()
-        counts = [state(agent.wait_phase(name, "Running"), "c")["restartCount"] for name in names]
-        # What containerd keeps of a start that it gave up is no restart either, but it keeps the name with it.
-        assert len(containerd.unstarted()) == sum(counts)
+        counts = {name: state(agent.wait_phase(name, "Running"), "c")["restartCount"] for name in names}
+        histories = read_histories(containerd.log_path.read_text(errors="replace"), events.all)
+
+        assert [] == histories.faults(once={"c"})
+        abandoned = histories.abandoned()
+        assert all(count <= abandoned[f"{name}-live", "c"] for name, count in counts.items()), (counts, abandoned)
+        ids = histories.started & containerd.tasks().keys()
+        running = Counter(one.pod for one in map(histories.made.__getitem__, ids) if one.name)
+        assert running == Counter(f"{name}-live" for name in names)
 
 
 @pytest.mark.core
