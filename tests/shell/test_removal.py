@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from shell.breadth import FILLED_BYTES, fill, peak_bytes
 from trikubelet.host import removal
 from trikubelet.host.removal import remove_tree
 
@@ -75,6 +76,28 @@ def test_a_tree_may_be_deeper_than_a_path_is_long(tree: Path) -> None:
     assert not tree.exists()
 
 
+@pytest.mark.parametrize("place", ["", "a/b"])
+def test_a_directory_with_more_names_than_one_look_takes_goes_in_several(
+    place: str, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "NAMES_MAX", 3)
+    for number in range(10):
+        (tree / place / f"file-{number}").touch()
+        (tree / place / f"directory-{number}/inner").mkdir(parents=True)
+
+    remove_tree(str(tree))
+
+    assert not tree.exists()
+
+
+@pytest.mark.parametrize("place", ["", "a"])
+def test_names_without_end_are_never_held_all_at_once(place: str, tree: Path) -> None:
+    fill(tree / place)
+
+    assert peak_bytes(remove_tree, str(tree)) < FILLED_BYTES // 4
+    assert not tree.exists()
+
+
 def test_a_link_in_its_place_is_not_followed(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tree)
 
@@ -99,8 +122,10 @@ def test_what_is_mounted_stays_whole(where: str, tree: Path, tmp_path: Path, mon
 
 
 def test_what_somebody_else_removed_meanwhile_was_to_go_anyway(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    list_ = os.listdir
-    monkeypatch.setattr(os, "listdir", lambda at: [name for there in list_(at) for name in (there, f"{there}-gone")])
+    names = removal._names
+    monkeypatch.setattr(
+        removal, "_names", lambda at: (name for there in names(at) for name in (there, f"{there}-gone"))
+    )
 
     remove_tree(str(tree))
 
@@ -123,7 +148,7 @@ def test_a_tree_in_which_somebody_goes_on_writing_is_given_up_and_goes_when_he_h
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", one_goes_and_one_comes)
-        patch.setattr(removal, "LISTINGS_MAX", 50)
+        patch.setattr(removal, "LOOKS_MAX", 50)
         with pytest.raises(OSError, match="does not become empty") as caught:
             remove_tree(str(tree / "a/b/c"))
     assert errno.EBUSY == caught.value.errno

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shell.breadth import FILLED_BYTES, fill, peak_bytes
 from trikubelet.volumes.ownership import LEVELS_MAX, give, is_given
 
 GROUP = os.getgid()
@@ -120,3 +121,9 @@ def test_too_deep_a_tree_is_refused(volume: Path, root: int) -> None:
 
     with pytest.raises(OSError, match="directories below one another"):
         give_all(root)
+
+
+def test_names_without_end_are_never_held_all_at_once(volume: Path, root: int) -> None:
+    fill(volume)
+
+    assert peak_bytes(give, root, GROUP, False, lambda: None) < FILLED_BYTES // 4

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.stats import cgroup_files, proc_files
 from trikubelet.host.cgroups import MOUNTINFO, read_hierarchies
+from trikubelet.host.tree_size import tree_size
 from trikubelet.model.usage import Depth, FsUsage, Interface, NodeGauges, PodGauges, Usage
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ _FILE_BYTES_MAX: Final = 1 << 18
 _STEP_BYTES: Final = 1 << 14
 """Of one reading. Python takes memory for as much as is asked for, and malloc has the kernel map 256 KiB each time,
 which cost more than all the rest of reading a file of a hundred bytes. Nearly all are shorter than this."""
-_BLOCK_BYTES: Final = 512
-"""Of ``st_blocks``, whatever the file system's own blocks are (stat(2))."""
 ROOT_CGROUP: Final = "/"
 
 
@@ -119,16 +118,16 @@ class HostGauges:
 
     def directory(self, path: str) -> FsUsage:
         """A directory with all below it on the same file system; of one that is a mount of its own, the file system.
-        Raises OSError when it cannot be read itself, NotADirectoryError for anything else, as a device that was mounted
-        from /dev: its file system is /dev's own. What goes while it is counted does not count."""
+        Raises OSError when it cannot be read itself or is too deep to be counted, NotADirectoryError for anything else,
+        as a device that was mounted from /dev: its file system is /dev's own. What goes while it is counted does not
+        count."""
         found = os.lstat(path)
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "only directories are measured", path)
-        device = found.st_dev
         disk = self.disk(path)
-        if device != os.lstat(os.path.dirname(path)).st_dev:
+        if found.st_dev != os.lstat(os.path.dirname(path)).st_dev:
             return disk
-        used, inodes = _walk(path, device)
+        used, inodes = tree_size(path)
         return FsUsage(
             disk.at_ns, used, inodes, disk.available_bytes, disk.capacity_bytes, disk.inodes_free, disk.inodes
         )
@@ -189,29 +188,3 @@ def _read(path: str) -> bytes:
         return b""
     finally:
         os.close(fd)
-
-
-def _walk(path: str, device: int) -> tuple[int, int]:
-    """Bytes and inodes below a directory, itself included. A file of several names counts once, and links lead nowhere:
-    a container may have put them there."""
-    used, inodes, seen = 0, 0, set()
-    waiting = [path]
-    while waiting:
-        directory = waiting.pop()
-        try:
-            found = os.lstat(directory)
-            with os.scandir(directory) as entries:
-                stats = [(entry.path, entry.stat(follow_symlinks=False)) for entry in entries]
-        except OSError:
-            continue
-        used, inodes = used + found.st_blocks * _BLOCK_BYTES, inodes + 1
-        for name, one in stats:
-            if one.st_dev != device:
-                continue
-            if stat.S_ISDIR(one.st_mode):
-                waiting.append(name)
-            elif one.st_nlink == 1 or one.st_ino not in seen:
-                used, inodes = used + one.st_blocks * _BLOCK_BYTES, inodes + 1
-                if one.st_nlink > 1:
-                    seen.add(one.st_ino)
-    return used, inodes

@@ -3,8 +3,10 @@
 Nothing behind a symbolic link is touched, and nothing behind a mount, though one may come at any moment by propagation
 out of a container: each directory is known by its descriptor, and what the kernel says of that is on which mount it
 lies. A tree may be deeper than this process has stack or descriptors. So nobody descends: a directory is emptied of its
-files, and the directories in it that are not empty are moved up to the top, where their turn comes. Who still writes
-there may add one for each that goes: the top is listed a number of times and not for as long as there is anything.
+files, and the directories in it that are not empty are moved up to the top, where their turn comes. A directory may
+hold more names than this process has memory: what is in it goes while it is read, and no list is made. Who still writes
+there may add one for each that goes: the top is looked through a number of times, so far each time, and not for as long
+as there is anything.
 """
 
 from __future__ import annotations
@@ -12,11 +14,17 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
-from typing import Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-LISTINGS_MAX: Final = 10_000
-"""How often a tree is looked at anew before it is given up. One is enough for each level of it; of a tree that is
-deeper the next removal finds less."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOOKS_MAX: Final = 10_000
+"""How often a tree is looked through before it is given up. One is enough for each level of it and for so many names in
+a directory; of a tree that is deeper or broader the next removal finds less."""
+NAMES_MAX: Final = 100_000
+"""How many names of a directory one look takes at most. A file system may show in the same look what came meanwhile."""
 
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -37,29 +45,32 @@ def _empty(parent: int, name: str, mount: str) -> None:
     """Make the directory empty, which lies on that mount."""
     top = _open(parent, name, mount)
     try:
-        for _ in range(LISTINGS_MAX):
-            if not (names := os.listdir(top)):
-                return
-            for one in names:
+        for _ in range(LOOKS_MAX):
+            found = False
+            for one in _names(top):
+                found = True
                 if not _removed(top, one):
                     _flatten(top, one, mount)
+            if not found:
+                return
         raise OSError(errno.EBUSY, "it does not become empty, as if somebody still wrote there", name)
     finally:
         os.close(top)
 
 
 def _flatten(top: int, name: str, mount: str) -> None:
-    """Remove a directory of ``top``; what is in directories in it moves up to ``top``."""
+    """Remove a directory of ``top``, or some of what is in it where that is much, for the next look to go on; what is
+    in directories in it moves up to ``top``."""
     directory = _open(top, name, mount)
     try:
-        for one in os.listdir(directory):
+        for one in _names(directory):
             if not _removed(directory, one):
                 # No name of a container's is at the top, and a number is its own.
                 up = f".{os.stat(one, dir_fd=directory, follow_symlinks=False).st_ino}"
                 os.rename(one, up, src_dir_fd=directory, dst_dir_fd=top)
     finally:
         os.close(directory)
-    os.rmdir(name, dir_fd=top)
+    _removed(top, name)
 
 
 def _removed(directory: int, name: str) -> bool:
@@ -75,6 +86,14 @@ def _removed(directory: int, name: str) -> bool:
                     raise
                 return False
     return True
+
+
+def _names(directory: int) -> Iterator[str]:
+    """Names in a directory, read as they are taken, which may go meanwhile: none if there are none, and perhaps not all
+    if there are."""
+    with os.scandir(directory) as entries:
+        for entry in islice(entries, NAMES_MAX):
+            yield entry.name
 
 
 def _open(parent: int, name: str, mount: str) -> int:

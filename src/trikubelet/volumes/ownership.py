@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ON_ROOT_MISMATCH: Final = "OnRootMismatch"
 LEVELS_MAX: Final = 256
-"""Each holds two descriptors while the walk is below it."""
+"""Each holds three descriptors while the walk is below it."""
 READS_WRITES, READS, ENTERS = 0o660, 0o440, 0o110
 
 
@@ -71,9 +71,10 @@ def _give_below(directory: int, group: int, read_only: bool, done: Callable[[], 
         raise OSError(errno.ENAMETOOLONG, f"more than {LEVELS_MAX} directories below one another")
     readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
-        for name in os.listdir(readable):
-            with contextlib.suppress(FileNotFoundError):  # somebody else uses the volume, too
-                _give_one(readable, name, group, read_only, done, levels)
+        with os.scandir(readable) as entries:  # as it is read, for there may be more names than memory
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # somebody else uses the volume, too
+                    _give_one(readable, entry.name, group, read_only, done, levels)
     finally:
         os.close(readable)
 

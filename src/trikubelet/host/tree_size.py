@@ -1,0 +1,112 @@
+"""How much of a disk a directory tree takes, in which containers have their hands.
+
+A container may put ten million files into one directory, and nest directories without end. So nothing is kept of an
+entry once it is counted: a directory is read as it is walked, and what has several names counts with its share at each
+of them, which comes to the whole without a list of those seen. Every level that is open holds two descriptors. What
+lies deeper than there may be waits by its path from the top, and is entered from there, one directory after the other:
+no link is followed, whoever swaps one in meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import Counter
+from contextlib import suppress
+from typing import Final
+
+OPEN_LEVELS_MAX: Final = 64
+WAITING_CHARACTERS_MAX: Final = 1 << 22
+"""Of all paths together that wait."""
+PATH_CHARACTERS_MAX: Final = 4096
+"""The kernel's own limit of a path; who nests deeper can do so only on purpose."""
+_BLOCK_BYTES: Final = 512
+"""Of ``st_blocks``, whatever the file system's own blocks are (stat(2))."""
+_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def tree_size(path: str) -> tuple[int, int]:
+    """Bytes and inodes of a directory and of all below it on the same file system. A file of several names counts once
+    if all of them are in the tree, and what goes or cannot be read while it is counted does not count. Raises OSError
+    where the directory itself cannot be opened, and, with ENAMETOOLONG, for a tree too deep to be counted. Blocks for
+    as long as the tree is large: call it in a thread."""
+    top = os.open(path, _FLAGS)
+    try:
+        return _Tree(top).count()
+    except _TooDeepError:
+        raise OSError(errno.ENAMETOOLONG, "directories nested too deep to be counted", path) from None
+    finally:
+        os.close(top)
+
+
+class _TooDeepError(Exception):
+    """No OSError, for what cannot be read below the top is passed over."""
+
+
+class _Tree:
+    """Owns what is counted of one tree, and the paths of the directories that wait. ``top``: its descriptor."""
+
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self._device = os.fstat(top).st_dev
+        self._blocks: Counter[int] = Counter()  # by how many names what they belong to has
+        self._inodes: Counter[int] = Counter()
+        self._waiting = [""]
+        self._waiting_characters = 0
+
+    def count(self) -> tuple[int, int]:
+        while self._waiting:
+            path = self._waiting.pop()
+            self._waiting_characters -= len(path)
+            with suppress(OSError):
+                self._enter(path)
+        blocks = sum(-(-total // names) for names, total in self._blocks.items())
+        return blocks * _BLOCK_BYTES, sum(-(-total // names) for names, total in self._inodes.items())
+
+    def _enter(self, path: str) -> None:
+        directory = os.dup(self._top)
+        try:
+            for name in filter(None, path.split("/")):
+                below = os.open(name, _FLAGS, dir_fd=directory)
+                os.close(directory)
+                directory = below
+            self._add_below(directory, path, OPEN_LEVELS_MAX)
+        finally:
+            os.close(directory)
+
+    def _add_below(self, directory: int, path: str, levels: int) -> None:
+        """A directory and what is in it; ``directory``: its descriptor, ``path``: its own, from the top."""
+        found = os.fstat(directory)
+        if found.st_dev != self._device:
+            return  # what is mounted there is not the tree's
+        self._add(1, found)
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                with suppress(OSError):  # it is gone, or was swapped for something else
+                    one = entry.stat(follow_symlinks=False)
+                    if not stat.S_ISDIR(one.st_mode):
+                        self._add(one.st_nlink, one)
+                    elif levels > 1:
+                        self._descend(directory, entry.name, path, levels)
+                    else:
+                        self._put_off(f"{path}/{entry.name}")
+
+    def _descend(self, directory: int, name: str, path: str, levels: int) -> None:
+        below = os.open(name, _FLAGS, dir_fd=directory)
+        try:
+            self._add_below(below, f"{path}/{name}", levels - 1)
+        finally:
+            os.close(below)
+
+    def _put_off(self, path: str) -> None:
+        self._waiting_characters += len(path)
+        if len(path) > PATH_CHARACTERS_MAX or self._waiting_characters > WAITING_CHARACTERS_MAX:
+            raise _TooDeepError
+        self._waiting.append(path)
+
+    def _add(self, names: int, found: os.stat_result) -> None:
+        if found.st_dev != self._device:
+            return
+        self._blocks[names] += found.st_blocks
+        self._inodes[names] += 1

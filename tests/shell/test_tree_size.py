@@ -1,0 +1,108 @@
+"""How much of a disk a tree takes, in which containers left traps."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shell.breadth import FILLED_BYTES, NAMES, fill, peak_bytes
+from trikubelet.host import tree_size as module
+from trikubelet.host.tree_size import tree_size
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[Path]:
+    tree = tmp_path / "tree"
+    (tree / "a/b/c").mkdir(parents=True)
+    for name in ("file", "a/file", "a/b/c/file"):
+        (tree / name).write_bytes(b"x" * 10_000)
+    before = set(os.listdir("/proc/self/fd"))
+    yield tree
+    assert before == set(os.listdir("/proc/self/fd"))
+
+
+def size(*paths: Path) -> tuple[int, int]:
+    return sum(path.lstat().st_blocks for path in paths) * 512, len(paths)
+
+
+def test_everything_in_it_counts_itself_included(tree: Path) -> None:
+    assert size(tree, *tree.rglob("*")) == tree_size(str(tree))
+
+
+def test_a_file_of_several_names_counts_once(tree: Path) -> None:
+    wanted = tree_size(str(tree))
+    for number in range(6):
+        (tree / f"a/again-{number}").hardlink_to(tree / "a/file")
+
+    used, inodes = tree_size(str(tree))
+
+    grown = size(tree / "a")[0] - size(tree / "a/b")[0]  # a directory may grow with its names
+    assert wanted[1] == inodes
+    assert wanted[0] <= used <= wanted[0] + max(grown, 0)
+
+
+def test_of_a_file_that_has_names_elsewhere_its_share_counts(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside").hardlink_to(tree / "file")
+
+    used, inodes = tree_size(str(tree))
+
+    shared = size(tree / "file")[0] // 2
+    assert size(tree, *tree.rglob("*"))[0] - shared == used
+    assert size(*tree.rglob("*"))[1] + 1 == inodes  # half a file is one
+
+
+def test_names_without_end_are_never_held_all_at_once(tree: Path) -> None:
+    fill(tree / "a")
+    found: list[tuple[int, int]] = []
+
+    assert peak_bytes(lambda: found.append(tree_size(str(tree)))) < FILLED_BYTES // 4
+    assert NAMES + 7 == found[0][1]
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_what_lies_deeper_than_levels_are_open_counts_too(
+    levels: int, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "a/b/c/d/e").mkdir(parents=True)
+    (tree / "a/b/c/d/e/file").write_text("x")
+    monkeypatch.setattr(module, "OPEN_LEVELS_MAX", levels)
+
+    assert size(tree, *tree.rglob("*")) == tree_size(str(tree))
+
+
+@pytest.mark.parametrize("bound", ["PATH_CHARACTERS_MAX", "WAITING_CHARACTERS_MAX"])
+def test_a_tree_too_deep_is_an_error(bound: str, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "OPEN_LEVELS_MAX", 2)
+    monkeypatch.setattr(module, bound, 3)
+
+    with pytest.raises(OSError, match=f"nested too deep.*{tree}"):
+        tree_size(str(tree))
+
+
+@pytest.mark.parametrize("levels", [1, 64])
+def test_a_directory_that_becomes_a_link_before_it_is_entered_leads_nowhere(
+    levels: int, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = size(tree, tree / "file")
+    open_ = os.open
+
+    def swap(path: str, flags: int, *, dir_fd: int | None = None) -> int:
+        if path == "a" and (tree / "a").is_dir():
+            (tree / "a").rename(tmp_path / "moved")
+            (tree / "a").symlink_to(tmp_path / "moved")
+        return open_(path, flags, dir_fd=dir_fd)
+
+    monkeypatch.setattr(module, "OPEN_LEVELS_MAX", levels)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", swap)
+        found = tree_size(str(tree))
+
+    assert wanted == found
+
+
+def test_a_link_in_its_place_is_not_followed(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tree)
+
+    with pytest.raises(NotADirectoryError):
+        tree_size(str(tmp_path / "link"))
