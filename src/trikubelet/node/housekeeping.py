@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.names import orphan_pod
+from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.every import Every
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Housekeeping:
         self._remains = remains
         self._left_alone: tuple[str, ...] = ()
         self._bounds = bounds
+        self._bugs = Bugs(log, "%s: a bug in ending what runs of it and nobody wants; it runs on")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Compare and mend until cancelled."""
@@ -79,7 +81,8 @@ class Housekeeping:
         if self._may_be_wanted(orphans):
             return
         for record in orphans:
-            self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
+            with self._bugs.of(f"Pod {record.namespace}/{record.name}"):
+                self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
 
     def _begin_with(self, pods: Iterable[Pod]) -> None:
         for pod in pods:

@@ -3,18 +3,21 @@
     due ─► a place is free ─► under way ─► done or failed: settle(job, …)   ─► its place goes to the next
                                   └─► hangs: its place goes to the next at once, it goes on beside them
 
-A pod has at most one inspection at a time. One that takes longer than ``inspection_hung_seconds`` counts as hung and
-no longer against the bound; as each is given up after ``runtime_call_seconds_max``, a runtime that hangs over every pod
-is asked for no more than ``inspections_max`` times one more than their quotient at a time.
+A pod has at most one inspection at a time; a bug in one is its failure, as an error of the runtime's is. One that takes
+longer than ``inspection_hung_seconds`` counts as hung and no longer against the bound; as each is given up after
+``runtime_call_seconds_max``, a runtime that hangs over every pod is asked for no more than ``inspections_max`` times
+one more than their quotient at a time.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.kit.background import BackgroundTasks
+from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distribution
 from trikubelet.kit.every import Every
 from trikubelet.model.runtime_errors import RuntimeCallError
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.runtime import PodObservation
     from trikubelet.pleg.pods import PlegPods
+
+log = logging.getLogger(__name__)
 
 CHECK_SECONDS: Final = 1.0
 """How often it is looked whether an inspection has come to hang."""
@@ -55,6 +60,7 @@ class Inspections:
         self._tell = tell
         self._bounds = bounds
         self._tasks = BackgroundTasks()
+        self._bugs = Bugs(log, "Pod %s: a bug in inspecting it; it is tried again")
         self.seconds = Distribution()
         """How long inspections took, from their place to their end, whatever that was."""
 
@@ -76,16 +82,21 @@ class Inspections:
             self._tasks.start_soon(self._make, job)
 
     async def _make(self, job: Job) -> None:
-        found: PodObservation | Exception
         began = trio.current_time()
-        try:
-            with trio.fail_after(self._bounds.runtime_call_seconds_max):
-                found = await self._inspect(job)
-        except (RuntimeCallError, trio.TooSlowError) as error:
-            found = error
+        with self._bugs.of(job.change.uid) as barrier:
+            found = await self._found(job)
+        if barrier.fault is not None:
+            found = barrier.fault
         self.seconds.add(trio.current_time() - began)
         self._settle(job, found)
         self.begin()
+
+    async def _found(self, job: Job) -> PodObservation | Exception:
+        try:
+            with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                return await self._inspect(job)
+        except (RuntimeCallError, trio.TooSlowError) as error:
+            return error
 
 
 def told(error: Exception) -> str:

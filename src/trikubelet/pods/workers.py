@@ -23,6 +23,7 @@ from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
 from trikubelet.core.names import full_name, is_static, object_ref
 from trikubelet.kit.background import BackgroundTasks
+from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.instant import instant
 from trikubelet.kit.listeners import Listeners
 from trikubelet.pods.worker import PodWorker
@@ -65,6 +66,7 @@ class PodWorkers:
         self._tasks = BackgroundTasks()
         self._synced = False
         self._wanted: Collection[str] = ()
+        self._bugs = Bugs(log, "%s: a bug in comparing it with what is wanted; it is left as it is")
         self._figures = figures
         self.began: Final[Listeners[Pod]] = Listeners("a pod that begins")
         self.finished: Final[Listeners[Pod]] = Listeners("a pod that has finished")
@@ -143,17 +145,21 @@ class PodWorkers:
         self._synced = all_known
         self._wanted = {*desired, *unread}
         for uid, worker in list(self._workers.items()):
-            match worker.state:
-                case Finished(restart=True) if uid in desired:
-                    self._begin_again_when_it_can(worker)
-                case _ if uid in desired or uid in unread:
-                    continue
-                case Finished(deleted=True):
-                    if not self._runtime_pods.may_have(uid):
-                        del self._workers[uid]
-                        self._attempts.forget(uid)
-                case _:
-                    self.stop(uid, StopReason.REMOVED)
+            with self._bugs.of(f"Pod {object_ref(worker.pod)}"):
+                self._compare(uid, worker, is_desired=uid in desired, is_unread=uid in unread)
+
+    def _compare(self, uid: str, worker: PodWorker, *, is_desired: bool, is_unread: bool) -> None:
+        match worker.state:
+            case Finished(restart=True) if is_desired:
+                self._begin_again_when_it_can(worker)
+            case _ if is_desired or is_unread:
+                return
+            case Finished(deleted=True):
+                if not self._runtime_pods.may_have(uid):
+                    del self._workers[uid]
+                    self._attempts.forget(uid)
+            case _:
+                self.stop(uid, StopReason.REMOVED)
 
     # ---- the tasks ----
 

@@ -5,7 +5,8 @@
          └─────────────────────────────────┘
 
 Asked each period without drift; a question that took longer than a period is followed by the next at once, and those
-that were missed are left out. The task is a fault barrier: a bug in a probe costs one answer, and a line once an hour.
+that were missed are left out. The task is a fault barrier: a bug in a probe costs one answer, and a line once an hour;
+one in what is made of an answer costs a pause besides.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+PAUSE_SECONDS: Final = 10.0
+"""After a bug that is not the question's: it may come before anything is waited for."""
 _SAYS = {Meaning.WELL: Verdict.SUCCESS, Meaning.REMARKABLE: Verdict.SUCCESS, Meaning.FAILED: Verdict.FAILURE}
 
 
@@ -59,17 +62,24 @@ class ProbeTask:
         """Probe until there will be nothing to ask any more, or cancelled."""
         kind, _ = self._key
         while kind is ProbeKind.READINESS or not self._pod.is_ending:
-            subject = self._pod.turn_of(self._key)
-            if subject is not None and subject.container_id != self._asked[0]:
-                self._next = -math.inf
-            due = math.inf if subject is None else max(subject.first_due, self._next)
-            woken = self._pod.woken_by_news(self._key)
-            if subject is not None:
-                self._beat.wake_at(due, woken)
-            await woken.wait()
-            # The news may be that there is another to ask, or nobody.
-            if subject is not None and trio.current_time() >= due and self._pod.turn_of(self._key) is subject:
-                await self._ask(subject, due)
+            with Barrier(self._say_bug) as barrier:
+                await self._take_turn()
+            if barrier.fault is not None:
+                await trio.sleep(PAUSE_SECONDS)
+
+    async def _take_turn(self) -> None:
+        """Wait until the next question is due, and ask it; or until there is news."""
+        subject = self._pod.turn_of(self._key)
+        if subject is not None and subject.container_id != self._asked[0]:
+            self._next = -math.inf
+        due = math.inf if subject is None else max(subject.first_due, self._next)
+        woken = self._pod.woken_by_news(self._key)
+        if subject is not None:
+            self._beat.wake_at(due, woken)
+        await woken.wait()
+        # The news may be that there is another to ask, or nobody.
+        if subject is not None and trio.current_time() >= due and self._pod.turn_of(self._key) is subject:
+            await self._ask(subject, due)
 
     def figures(self) -> ProbeFigures:
         """What it was answered so far."""

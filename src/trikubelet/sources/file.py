@@ -27,17 +27,16 @@ from trikubelet.core.file_source import (
     claim,
     fold_file,
     may_be_half_written,
-    state_of,
     why_ignored,
 )
-from trikubelet.core.manifest import load_manifest
-from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.faults import Fault
 from trikubelet.model.manifest_places import NO_STAMP, EntryKind
 from trikubelet.sources.fault_log import FaultLog
+from trikubelet.sources.reading import ManifestReader
 from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -94,10 +93,9 @@ class FileSource:
         bounds: Bounds,
     ) -> None:
         self._path = path
-        self._node_name = node_name
         self._disk = files
         self._watcher = watcher
-        self._threads = threads
+        self._reader = ManifestReader(node_name, threads, clock)
         self._clock = clock
         self._slot = slot
         self._bounds = bounds
@@ -205,9 +203,7 @@ class FileSource:
         octets = await self._in_time(partial(self._disk.read, entry.path), entry.path)
         if octets is None or isinstance(octets, Fault):
             return None if octets is None else FileState(faults=(octets,))
-        seen = rfc3339(self._clock.now_ns())
-        loaded = await self._threads.run(partial(load_manifest, octets, entry.path, self._node_name, seen))
-        return state_of(loaded)
+        return await self._reader.read(octets, entry.path)
 
     # ---- state; no checkpoint below ----
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 import trio
 
-from trikubelet.core.file_source import FileState, fold_file, has_lost, state_of
-from trikubelet.core.manifest import load_manifest
-from trikubelet.core.timestamps import rfc3339
+from trikubelet.core.file_source import FileState, fold_file, has_lost
 from trikubelet.kit.every import Every
 from trikubelet.model.faults import Fault
 from trikubelet.sources.fault_log import FaultLog
+from trikubelet.sources.reading import ManifestReader
 from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -64,10 +62,8 @@ class UrlSource:
         bounds: Bounds,
     ) -> None:
         self._url = without_password(url)
-        self._node_name = node_name
         self._fetch = fetch
-        self._threads = threads
-        self._clock = clock
+        self._reader = ManifestReader(node_name, threads, clock)
         self._slot = slot
         self._bounds = bounds
         self._body = b""
@@ -118,9 +114,8 @@ class UrlSource:
         return Fault(self._url, None, "", problem, remedy)
 
     async def _read(self, answer: ManifestAnswer) -> None:
-        body, seen = answer.body, rfc3339(self._clock.now_ns())
-        loaded = await self._threads.run(partial(load_manifest, body, self._url, self._node_name, seen))
-        now = state_of(loaded)
+        body = answer.body
+        now = await self._reader.read(body, self._url)
         if not answer.has_length and body != self._doubted and not now.faults and has_lost(self._state, now):
             self._doubted = body
             told = "lost a pod or an object, and came without its length: believed when the next answer is the same"

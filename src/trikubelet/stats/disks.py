@@ -25,6 +25,8 @@ from trikubelet.core.claims import claim_of
 from trikubelet.core.names import all_containers, log_directory_name
 from trikubelet.core.stats.assembly import Disk
 from trikubelet.kit.background import BackgroundTasks
+from trikubelet.kit.barrier import Barrier
+from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.csi import DriverFailed
 from trikubelet.model.look import VolumeUsed
@@ -92,6 +94,7 @@ class Disks:
         self._busy: set[str] = set()
         self._news = trio.lowlevel.ParkingLot()
         self._tasks = BackgroundTasks()
+        self._bugs = Bugs(log, "%s: a bug in finding out how full it is; nothing is told of it")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the measurements under way, until cancelled."""
@@ -137,10 +140,14 @@ class Disks:
     async def _ask(self, piece: _Piece) -> None:
         """Somebody else's volume: its driver tells, or a thread measures it, as long as that may take."""
         [(name, path)] = piece.paths.items()
-        try:
-            told = await self._volumes.tell(piece.key.partition("/")[0], path)
-        except DriverFailed as error:
-            log.debug("The driver of %s does not tell how full it is: %s", path, error)
+        with self._bugs.of(f"Volume {piece.key}") as barrier:
+            try:
+                told = await self._volumes.tell(piece.key.partition("/")[0], path)
+            except DriverFailed as error:
+                log.debug("The driver of %s does not tell how full it is: %s", path, error)
+                self._know(piece, {})
+                return
+        if barrier.fault is not None:
             self._know(piece, {})
             return
         if told is None:
@@ -151,7 +158,10 @@ class Disks:
     async def _measure(self, threads: ThreadPool, pieces: Sequence[_Piece]) -> None:
         sizes = await threads.run(partial(_sizes, self._gauges, [piece.paths for piece in pieces]))
         for piece, found in zip(pieces, sizes, strict=True):
-            self._know(piece, found)
+            if isinstance(found, Exception):
+                with self._bugs.of(f"Pod {piece.key}"):
+                    raise found
+            self._know(piece, {} if isinstance(found, Exception) else found)
 
     def _know(self, piece: _Piece, found: Mapping[str, FsUsage], *, is_abnormal: bool | None = None) -> None:
         share = 0.0 if piece.key in self._known else SPREAD * crc32(piece.key.encode()) / 2**32
@@ -226,9 +236,16 @@ class Disks:
         return f"<Disks: {len(self._known)} known, {len(self._busy)} being measured>"
 
 
-def _sizes(gauges: Gauges, pieces: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, FsUsage]]:
-    """Of each piece every directory that is there."""
-    return [dict(_found(gauges, paths)) for paths in pieces]
+def _sizes(gauges: Gauges, pieces: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, FsUsage] | Exception]:
+    """Of each piece every directory that is there, or the bug that it provoked."""
+    return [_size(gauges, paths) for paths in pieces]
+
+
+def _size(gauges: Gauges, paths: Mapping[str, str]) -> Mapping[str, FsUsage] | Exception:
+    found: dict[str, FsUsage] = {}
+    with Barrier(lambda _: None) as barrier:  # said where it is no thread
+        found.update(_found(gauges, paths))
+    return found if barrier.fault is None else barrier.fault
 
 
 def _found(gauges: Gauges, paths: Mapping[str, str]) -> Iterator[tuple[str, FsUsage]]:

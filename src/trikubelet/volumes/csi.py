@@ -24,6 +24,7 @@ import trio
 
 from trikubelet.core import csi
 from trikubelet.core.names import object_ref
+from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.csi import Capability, DriverFailed, Publish, Stage
@@ -102,6 +103,7 @@ class CsiVolumes:
         self._turns: dict[tuple[str, str], _Turns] = {}
         self._unstaging: set[Path] = set()
         self._complaints: dict[Path, str] = {}
+        self._bugs = Bugs(log, "%s: a bug in unstaging it; it is tried again")
         self._sweeps: Slot[None] = Slot()
         self._growing = Growing(node_name, plugins, means, self._turn, lambda key: key in self._ready)
         plugins.changed.add(self._drivers_changed)
@@ -128,7 +130,7 @@ class CsiVolumes:
                 for staged in list(self._records.staged.values()):
                     if staged.path not in self._unstaging and not self._records.is_used(staged.data.identity):
                         self._unstaging.add(staged.path)
-                        nursery.start_soon(self._unstage, staged)
+                        nursery.start_soon(self._unstage_guarded, staged)
                 with trio.move_on_after(SWEEP_SECONDS):
                     await self._sweeps.take()
 
@@ -287,6 +289,13 @@ class CsiVolumes:
         self._sweeps.put(None)
         self.means.changed()
 
+    async def _unstage_guarded(self, staged: Staged) -> None:
+        try:
+            with self._bugs.of(f"Volume {staged.data.spec_vol_id or staged.data.volume_handle}"):
+                await self._unstage(staged)
+        finally:
+            self._unstaging.discard(staged.path)
+
     async def _unstage(self, staged: Staged) -> None:
         """Unstage what no pod has, if that is still so when it is its turn. Tried again later when it fails."""
         data = staged.data
@@ -306,8 +315,6 @@ class CsiVolumes:
             if self._complaints.get(staged.path) != told:
                 log.warning("%s; it is tried again", told)
             self._complaints[staged.path] = told
-        finally:
-            self._unstaging.discard(staged.path)
 
     async def _drop_staged(self, staged: Staged) -> None:
         await self._remove(staged.path)

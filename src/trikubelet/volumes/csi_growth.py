@@ -26,6 +26,7 @@ import trio
 from trikubelet.core import growth
 from trikubelet.core.names import object_ref
 from trikubelet.kit.background import BackgroundTasks
+from trikubelet.kit.bugs import Bugs
 from trikubelet.model.csi import Capability, DriverFailed, Expand
 from trikubelet.model.errors import ObjectUnavailable
 from trikubelet.model.objects import ObjectRef
@@ -91,6 +92,7 @@ class Growing:
         self._asking = trio.CapacityLimiter(LOOKS_ASKING_MAX)
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._tasks = BackgroundTasks()
+        self._bugs = Bugs(log, "Volume %s: a bug in seeing whether it has grown; it is looked at again later")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the looks under way, until cancelled."""
@@ -126,22 +128,26 @@ class Growing:
     async def _look(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> None:
         pause_seconds = LOOK_SECONDS
         try:
-            claims = self._means.claims
-            async with way.line:
-                held = await claims.claim(pod.metadata.namespace, volume.claim)
-                persistent = await claims.volume(volume.name)
-            if seen.size_bytes is None:
-                seen.size_bytes = growth.claimed_bytes(held)
-            wanted = growth.due(held, persistent, seen.size_bytes or 0)
-            if wanted is not None:
-                await self._grow(pod, volume, held, wanted, way)
-                seen.size_bytes = wanted.size_bytes
+            with self._bugs.of(volume.name):
+                await self._look_and_grow(pod, volume, seen, way)
         except (DriverFailed, ObjectUnavailable, ValueError) as error:
             log.debug("Whether volume %s has grown is looked at again later: %s", volume.name, error)
             if isinstance(error, DriverFailed) and error.is_for_in_use:
                 pause_seconds = math.inf
         finally:
             seen.next_at = trio.current_time() + pause_seconds
+
+    async def _look_and_grow(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> None:
+        claims = self._means.claims
+        async with way.line:
+            held = await claims.claim(pod.metadata.namespace, volume.claim)
+            persistent = await claims.volume(volume.name)
+        if seen.size_bytes is None:
+            seen.size_bytes = growth.claimed_bytes(held)
+        wanted = growth.due(held, persistent, seen.size_bytes or 0)
+        if wanted is not None:
+            await self._grow(pod, volume, held, wanted, way)
+            seen.size_bytes = wanted.size_bytes
 
     async def _grow(
         self, pod: Pod, volume: Volume, held: PersistentVolumeClaim, wanted: growth.Growth, way: _Way

@@ -22,6 +22,7 @@ import trio
 
 from trikubelet.core.csi import plugin_problem
 from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.listeners import Listeners
 from trikubelet.kit.slot import Slot
 from trikubelet.model.csi import DriverFailed
@@ -94,6 +95,7 @@ class Plugins:
         self._sockets = sockets
         self._watcher = watcher
         self._chance = chance
+        self._bugs = Bugs(log, "The plugin at %s: a bug in using it; it is tried again")
         self._attended: dict[str, _Watched] = {}
         self._wishes: Slot[None] = Slot()
         self._waiting = trio.lowlevel.ParkingLot()
@@ -153,12 +155,16 @@ class Plugins:
         backoff = Backoff(1.0, 60.0, jitter=0.2, chance=self._chance)
         with scope:
             while True:
-                try:
-                    await self._use(path)
-                except (DriverFailed, ValueError) as error:
-                    log.warning("The plugin at %s is not used: %s", path, error)
-                    await self._tell_failure(path, str(error))
+                with self._bugs.of(path):
+                    await self._try_to_use(path)
                 await trio.sleep(backoff.next_seconds())
+
+    async def _try_to_use(self, path: str) -> None:
+        try:
+            await self._use(path)
+        except (DriverFailed, ValueError) as error:
+            log.warning("The plugin at %s is not used: %s", path, error)
+            await self._tell_failure(path, str(error))
 
     async def _use(self, path: str) -> None:
         """Use the plugin as long as its socket is there. Raises DriverFailed, and ValueError for what is no driver."""

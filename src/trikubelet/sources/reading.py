@@ -1,0 +1,43 @@
+"""Reading a manifest: off the event loop, and without a bug in it becoming anybody else's.
+
+A manifest is anybody's text. Where reading it provokes a bug, that is a fault of it like any other: what it brought
+before stays, as with any fault, and other manifests are read.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from trikubelet.core.file_source import FileState, state_of
+from trikubelet.core.manifest import load_manifest
+from trikubelet.core.timestamps import rfc3339
+from trikubelet.kit.barrier import words
+from trikubelet.kit.bugs import Bugs
+from trikubelet.model.faults import Fault
+
+if TYPE_CHECKING:
+    from trikubelet.ports import Clock
+    from trikubelet.sources.file import Threads
+
+log = logging.getLogger(__name__)
+
+
+class ManifestReader:
+    """Reads manifests for one source."""
+
+    def __init__(self, node_name: str, threads: Threads, clock: Clock) -> None:
+        self._node_name = node_name
+        self._threads = threads
+        self._clock = clock
+        self._bugs = Bugs(log, "%s: a bug in reading it; what it brought before stays")
+
+    async def read(self, octets: bytes, origin: str) -> FileState:
+        """What a manifest says; ``origin``: its path or URL, under which its faults are told."""
+        seen = rfc3339(self._clock.now_ns())
+        with self._bugs.of(origin) as barrier:
+            return state_of(await self._threads.run(partial(load_manifest, octets, origin, self._node_name, seen)))
+        bug = type(barrier.fault).__name__
+        problem = f"cannot be read for a bug in the agent: {bug}: {words(barrier.fault)}"
+        return FileState(faults=(Fault(origin, None, "", problem, "report it with the manifest; the log has more"),))
