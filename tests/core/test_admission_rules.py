@@ -12,7 +12,8 @@ from core.podkit import container, pod, sidecar
 from core.statuskit import EARLIER, NOW, condition, status
 from trikubelet.core.admission import Admitted, Rejection, admit, rejected
 from trikubelet.core.admission.affinity import wants_node
-from trikubelet.core.admission.ports import ports_collide
+from trikubelet.core.admission.pod_info import pod_info
+from trikubelet.core.admission.ports import host_ports, ports_collide
 from trikubelet.core.admission.resources import requests
 from trikubelet.core.admission.taints import is_driven_away
 from trikubelet.core.containers import NodeFacts
@@ -138,7 +139,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_which_pods_are_not_taken(case: Case) -> None:
-    found = admit(case.pod, case.others, case.node, FACTS)
+    found = admit(case.pod, list(map(pod_info, case.others)), case.node, FACTS)
     assert case.expected == (None if isinstance(found, Admitted) else (found.reason, found.message))
 
 
@@ -166,7 +167,7 @@ def test_a_pod_with_an_amount_that_is_none_is_not_taken(static: bool) -> None:
 
 
 def test_whose_amounts_are_none_keeps_nobody_out() -> None:
-    assert Admitted() == admit(pod(asks(cpu="1")), (pod(asks(cpu="lots")),), node(cpu="1", pods="9"), FACTS)
+    assert Admitted() == admit(pod(asks(cpu="1")), [pod_info(pod(asks(cpu="lots")))], node(cpu="1", pods="9"), FACTS)
 
 
 def test_a_node_whose_amounts_are_none_has_what_the_machine_has() -> None:
@@ -215,7 +216,7 @@ def test_pods_are_taken_until_the_node_is_full_and_never_beyond(cpus: list[int],
     taken: list[k8s.Pod] = []
     for cpu in cpus:
         it = pod(asks(cpu=f"{cpu}m"))
-        if isinstance(admit(it, taken, node(cpu=f"{room}m"), FACTS), Admitted):
+        if isinstance(admit(it, list(map(pod_info, taken)), node(cpu=f"{room}m"), FACTS), Admitted):
             taken.append(it)
         else:
             assert sum(requests(one).get("cpu", 0) for one in taken) + cpu > room
@@ -299,14 +300,16 @@ def test_where_a_pod_wants_to_be(expected: bool, it: k8s.Pod) -> None:
     ids=str,
 )
 def test_whether_two_ports_are_the_same(expected: bool, a: k8s.ContainerPort, b: k8s.ContainerPort) -> None:
-    assert expected == ports_collide(serves(a), [serves(b)]) == ports_collide(serves(b), [serves(a)])
+    one, other = pod_info(serves(a)), pod_info(serves(b))
+    assert expected == ports_collide(one.host_ports, [other]) == ports_collide(other.host_ports, [one])
 
 
 def test_of_init_containers_sidecars_alone_hold_their_ports() -> None:
     plain = pod("c", init=(container("i", ports=(port(80),)),))
     beside = pod("c", init=(sidecar("s", ports=(port(80),)),))
-    assert not ports_collide(serves(port(80)), [plain])
-    assert ports_collide(serves(port(80)), [plain, beside])
+    wanted = host_ports(serves(port(80)))
+    assert not ports_collide(wanted, [pod_info(plain)])
+    assert ports_collide(wanted, [pod_info(plain), pod_info(beside)])
 
 
 TAINT = k8s.Taint(key="down", value="long", effect="NoExecute")

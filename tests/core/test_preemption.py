@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.podkit import container, pod
 from core.statuskit import EARLIER, NOW, condition, status
 from trikubelet.core.admission import Admitted, admit
+from trikubelet.core.admission.pod_info import pod_info
 from trikubelet.core.admission.preemption import preempted, victims
 from trikubelet.core.admission.resources import Shortage, requests
 from trikubelet.core.containers import NodeFacts
@@ -93,7 +94,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_whom_a_pod_may_end_to_find_room(case: Case) -> None:
-    found = victims(case.pod, case.others, case.short)
+    found = victims(case.pod, map(pod_info, case.others), case.short)
 
     assert case.expected == (None if found is None else tuple(one.metadata.name for one in found))
 
@@ -116,7 +117,7 @@ def test_victims_free_what_is_missing_and_guaranteed_pods_go_only_if_nothing_les
     def is_enough(pods: list[k8s.Pod]) -> bool:
         return all(freed(pods, name) >= amount for name, amount in missing.items())
 
-    found = victims(OURS, others, short(**missing))
+    found = victims(OURS, map(pod_info, others), short(**missing))
 
     assert is_enough(others) == (found is not None)
     if found is not None:
@@ -129,10 +130,10 @@ def test_victims_free_what_is_missing_and_guaranteed_pods_go_only_if_nothing_les
 def test_a_critical_pod_is_taken_with_those_that_end_for_it() -> None:
     facts = NodeFacts("n", allocatable={"cpu": 1000, "memory": GIB, "pods": 2})
 
-    found = admit(named("ours", cpu="950m", memory="1Gi", static=True), (SMALL, IDLE), None, facts)
+    found = admit(named("ours", cpu="950m", memory="1Gi", static=True), [pod_info(SMALL), pod_info(IDLE)], None, facts)
 
     assert Admitted((SMALL,), "pods") == found
-    assert Admitted() == admit(named("ours", cpu="900m", static=True), (SMALL,), None, facts)
+    assert Admitted() == admit(named("ours", cpu="900m", static=True), [pod_info(SMALL)], None, facts)
 
 
 def test_a_pod_that_is_ended_for_another_has_failed_as_soon_as_nothing_of_it_runs() -> None:

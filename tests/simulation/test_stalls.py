@@ -16,7 +16,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from shell.test_node_in_memory import Bench, until
+from shell.pods.shellkit import Bench, until
+from trikubelet.model import k8s
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 FEW, MANY = 25, 75
+ASKED: Final = k8s.ResourceRequirements(requests={"cpu": "1m", "memory": "1Mi"})
+SIDE: Final = container("b", ports=(k8s.ContainerPort(container_port=80),), resources=ASKED)
 PER_POD: Final = {
     "Dispatcher._list_all": 60,  # a full list that shows them all changed: whose inspection is due
     "SyncLoop._serve_changes": 20,  # admission sums up what the other pods are allocated
@@ -63,8 +66,8 @@ class Steps(trio.abc.Instrument):
 
 
 async def live(pods: int) -> None:
-    bench = Bench()
-    async with bench.agent(*(pod(f"p{n}", container("a"), container("b")) for n in range(pods))) as node:
+    bench = Bench(allocatable={"cpu": 1_000_000, "memory": 1 << 40, "pods": 1000})
+    async with bench.agent(*(pod(f"p{n}", container("a", resources=ASKED), SIDE) for n in range(pods))) as node:
         await until(lambda: len(bench.running()) == 2 * pods, 600)
         await trio.sleep(60)
         node.slots["file"].put(Snapshot((), ()))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trikubelet.core.admission import Rejection
+    from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.containers import NodeFacts
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.workers import PodWorkers
@@ -146,7 +147,7 @@ class Admission:
         self._statuses.publish(uid, pod, rejected(pod, why, rfc3339(self._clock.now_ns())))
         self._workers.refuse(pod)
 
-    def _others(self, but: str) -> list[k8s.Pod]:
+    def _others(self, but: str) -> list[PodInfo]:
         """Those that hold a place, as they are allocated, ``but`` the one of that UID."""
         found = []
         for worker in self._workers:
@@ -154,7 +155,7 @@ class Admission:
                 case Terminated() | Finished() | Terminating(reason=StopReason.EVICTED):
                     continue
                 case _ if worker.pod.metadata.uid != but and self._desired.get(worker.pod.metadata.uid) is not None:
-                    found.append(self._allocations.as_allocated(worker.pod))
+                    found.append(self._allocations.info(worker.pod))
         return found
 
     def _was_taken(self, uid: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from trikubelet.core.admission.pod_info import pod_info
 from trikubelet.core.names import object_ref
 from trikubelet.core.resize.allocation import Made, allocation_of, as_allocated, read, same, written
 from trikubelet.core.resize.amounts import wanted
@@ -21,6 +22,7 @@ from trikubelet.core.resize.progress import unnoted
 from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
+    from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.resize.allocation import Allocation
     from trikubelet.core.resize.amounts import Amounts
     from trikubelet.model.k8s import Container, Pod
@@ -40,6 +42,7 @@ class Allocations:
         self._noted: set[str] = set()
         # By UID: a pod, its allocation, and what came of both, since each admission asks it of all pods of the node.
         self._joined: dict[str, tuple[Pod, Allocation, Pod]] = {}
+        self._infos: dict[str, PodInfo] = {}
 
     def of(self, pod: Pod) -> Allocation:
         """What the pod is allocated. Never raises: what cannot be read is taken from the spec, and said."""
@@ -55,6 +58,13 @@ class Allocations:
         if joined is None or joined[0] is not pod or joined[1] is not held:
             joined = self._joined[pod.metadata.uid] = (pod, held, as_allocated(pod, held))
         return joined[2]
+
+    def info(self, pod: Pod) -> PodInfo:
+        """What counts of the pod, as it is allocated, when another is admitted."""
+        allocated, info = self.as_allocated(pod), self._infos.get(pod.metadata.uid)
+        if info is None or info.pod is not allocated:
+            info = self._infos[pod.metadata.uid] = pod_info(allocated)
+        return info
 
     def allocate(self, pod: Pod) -> None:
         """The node has granted what the pod's spec asks for. Raises OSError, and nothing is granted."""
@@ -94,6 +104,7 @@ class Allocations:
         """This life of the pod is over, and a new one is allocated anew."""
         self._held.pop(uid, None)
         self._joined.pop(uid, None)
+        self._infos.pop(uid, None)
         self._noted.discard(uid)
         try:
             self._notes.forget_note(uid, Note.RESOURCES)

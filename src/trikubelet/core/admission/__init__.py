@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from trikubelet.core.admission.affinity import wants_node
-from trikubelet.core.admission.ports import ports_collide
+from trikubelet.core.admission.ports import host_ports, ports_collide
 from trikubelet.core.admission.preemption import victims
 from trikubelet.core.admission.resources import Shortage, shortages
 from trikubelet.core.admission.taints import is_driven_away
@@ -34,6 +34,7 @@ from trikubelet.model import k8s
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.containers import NodeFacts
 
 _OS: Final = "linux"
@@ -57,7 +58,7 @@ class Admitted:
     short_of: str = ""
 
 
-def admit(pod: k8s.Pod, others: Sequence[k8s.Pod], node: k8s.Node | None, facts: NodeFacts) -> Admitted | Rejection:
+def admit(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, facts: NodeFacts) -> Admitted | Rejection:
     """Whether the node takes the pod beside the ``others`` it has. ``node`` is its object, None where there is none:
     then nothing is asked that needs it, nor what needs a status that it has not. A pod with an amount that is none is
     not taken."""
@@ -89,7 +90,7 @@ def rejected(pod: k8s.Pod, why: Rejection, now: str) -> k8s.PodStatus:
     return unready_at_end(status, now)
 
 
-def _problems(pod: k8s.Pod, others: Sequence[k8s.Pod], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Rejection]:
+def _problems(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Rejection]:
     """Every reason, in upstream's order, but for what a critical pod is short of."""
     if why := forbidden_sysctl(pod, facts):
         yield Rejection("SysctlForbidden", why)
@@ -100,7 +101,7 @@ def _problems(pod: k8s.Pod, others: Sequence[k8s.Pod], node: k8s.Node | None, fa
         yield _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     if node is not None and pod.spec.node_name not in ("", node.metadata.name):
         yield _failed("NodeName", "node(s) didn't match the requested node name")
-    if ports_collide(pod, others):
+    if ports_collide(host_ports(pod), others):
         yield _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
     if node is not None and not is_static(pod) and is_driven_away(pod, node):
         yield _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")

@@ -9,6 +9,7 @@ from trikubelet.core.restarts import is_sidecar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.model import k8s
 
 _ANY = "0.0.0.0"  # noqa: S104 - it is what a pod means that names no address
@@ -17,17 +18,13 @@ Port = tuple[str, str, int]
 """Address, protocol and port."""
 
 
-def ports_collide(pod: k8s.Pod, others: Iterable[k8s.Pod]) -> bool:
-    """Whether one of the pod's host ports is taken. Plain init containers do not serve for long enough to count."""
-    wanted = host_ports(pod)
-    if not wanted:
-        return False
-    taken = {port for other in others for port in host_ports(other)}
-    return any(_is_same(a, b) for a in wanted for b in taken)
+def ports_collide(wanted: Iterable[Port], others: Iterable[PodInfo]) -> bool:
+    """Whether one of these host ports is taken."""
+    return any(_is_same(port, taken) for port in wanted for other in others for taken in other.host_ports)
 
 
 def host_ports(pod: k8s.Pod) -> frozenset[Port]:
-    """The ports of the node that the pod serves on."""
+    """The ports of the node that the pod serves on. Plain init containers do not serve for long enough to count."""
     serving = (*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers)
     return frozenset(
         (port.host_ip or _ANY, port.protocol or "TCP", port.host_port)

@@ -18,11 +18,12 @@ from trikubelet.core.pod_status.conditions import DISRUPTION_TARGET
 from trikubelet.core.pod_status.merged import unready_at_end
 from trikubelet.core.pod_status.phase import FAILED
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
-from trikubelet.core.requests import promised
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from trikubelet.core.admission.pod_info import PodInfo
 
 REASON: Final = "Preempting"
 MESSAGE: Final = "Preempted in order to admit critical pod"
@@ -33,14 +34,14 @@ Amounts = dict[str, int]
 _Candidate = tuple[k8s.Pod, Amounts]
 
 
-def victims(pod: k8s.Pod, others: Iterable[k8s.Pod], short: Sequence[Shortage]) -> tuple[k8s.Pod, ...] | None:
+def victims(pod: k8s.Pod, others: Iterable[PodInfo], short: Sequence[Shortage]) -> tuple[k8s.Pod, ...] | None:
     """The pods to end for the one that lacks what is ``short``, the least promised first; None where ending all that
     may be ended would not do."""
     missing = {one.resource: one.missing for one in short}
     classes: dict[str, list[_Candidate]] = {GUARANTEED: [], BURSTABLE: [], BEST_EFFORT: []}
     for other in others:
-        if _may_preempt(pod, other):
-            classes[qos_class(other)].append((other, {**promised(other), PODS: 1}))
+        if _may_preempt(pod, other.pod):
+            classes[qos_class(other.pod)].append((other.pod, {**other.promised, PODS: 1}))
     if _left(missing, [one for members in classes.values() for one in members]):
         return None
     chosen: list[_Candidate] = []

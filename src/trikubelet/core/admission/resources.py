@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.requests import counted, promised, requests
+from trikubelet.core.requests import counted, requests
 from trikubelet.model import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.containers import NodeFacts
     from trikubelet.model import k8s
 
@@ -38,7 +39,7 @@ class Shortage:
         return self.requested - (self.capacity - self.used)
 
 
-def shortages(pod: k8s.Pod, others: Sequence[k8s.Pod], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Shortage]:
+def shortages(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, facts: NodeFacts) -> Iterator[Shortage]:
     """Every resource there is too little of for the pod beside the others; nothing where nobody knows what there is.
     Raises ValueError for an amount of the pod's own that is none; the node's are then the machine's."""
     there = _allocatable(node) or facts.allocatable
@@ -47,9 +48,8 @@ def shortages(pod: k8s.Pod, others: Sequence[k8s.Pod], node: k8s.Node | None, fa
     if PODS in there and len(others) + 1 > there[PODS]:
         yield Shortage(PODS, 1, len(others), there[PODS])
     asked = requests(pod)
-    used = [promised(other) for other in others] if asked else []
     for name in sorted(asked, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)):
-        taken = sum(amounts.get(name, 0) for amounts in used)
+        taken = sum(other.promised.get(name, 0) for other in others)
         if name not in there and _is_extended(name):
             continue
         if asked[name] > there.get(name, 0) - taken:
