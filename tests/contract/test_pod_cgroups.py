@@ -81,9 +81,16 @@ async def test_removing_twice_is_removing_once_and_touches_nobody_else(subject: 
         await subject.cgroups.ensure(it)
     await subject.cgroups.remove("burstable")
     await subject.cgroups.remove("burstable")
-    await subject.cgroups.remove("never seen")
+    await subject.cgroups.remove("never-seen")
 
     assert {"guaranteed", "best-effort"} == subject.cgroups.leftovers()
+
+
+@pytest.mark.parametrize("uid", ["..", "/../../system.slice", ""])
+async def test_what_is_no_uid_has_no_cgroup(uid: str, subject: Subject) -> None:
+    """The runtime's labels say whose what runs is, and anybody may have written them."""
+    with pytest.raises(ValueError, match="is no UID"):
+        await subject.cgroups.remove(uid)
 
 
 async def test_one_in_which_something_lives_stays_until_that_has_ended(subject: Subject) -> None:

@@ -86,7 +86,18 @@ async def test_taking_down_twice_is_taking_down_once_and_unknown_pods_have_nothi
     await volumes.set_up(pod(volumes=(SCRATCH, MEMORY), meta={"uid": "u"}))
     await volumes.tear_down("u")
     await volumes.tear_down("u")
-    await volumes.tear_down("never seen")
+    await volumes.tear_down("never-seen")
+
+
+@pytest.mark.parametrize("uid", ["..", "../treasure", "/etc", ""])
+async def test_what_is_no_uid_has_no_volumes_to_tear_down(uid: str, volumes: Volumes, tmp_path: Path) -> None:
+    """The runtime's labels say whose what runs is, and anybody may have written them."""
+    (tmp_path / "treasure/volumes/gold").mkdir(parents=True)
+
+    with pytest.raises(ValueError, match="is no UID"):
+        await volumes.tear_down(uid)
+
+    assert (tmp_path / "treasure/volumes/gold").exists()
 
 
 async def test_a_volume_that_is_not_supported_names_itself(volumes: Volumes) -> None:

@@ -234,6 +234,24 @@ async def test_news_that_nobody_gave_end_with_the_pods_volumes(
     assert [] == os.listdir(tmp_path / PLACE)
 
 
+async def test_of_two_tear_downs_the_first_to_end_lets_nothing_be_set_up_beside_the_other(
+    volumes: DiskVolumes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, ends = pod(volumes=(CONFIG,)), [trio.Event(), trio.Event()]
+    waits = iter(ends)
+    monkeypatch.setattr(volumes, "_take_down", lambda _: next(waits).wait())
+    async with trio.open_nursery() as nursery:
+        for _ in ends:
+            nursery.start_soon(volumes.tear_down, "12345678")
+        await trio.testing.wait_all_tasks_blocked()
+        for end in ends:
+            with pytest.raises(VolumeFailed, match="no volume is set up"):
+                await volumes.set_up(it)
+            end.set()
+            await trio.testing.wait_all_tasks_blocked()
+    assert {"c"} == (await volumes.set_up(it)).keys()
+
+
 async def test_news_that_come_while_older_ones_are_written_are_written_behind_them(
     volumes: DiskVolumes, objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

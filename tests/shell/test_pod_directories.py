@@ -214,9 +214,9 @@ async def test_an_agent_finds_the_directories_of_the_one_before(files: DiskPodFi
 
 @pytest.mark.parametrize("uid", ["..", "../treasure", "/etc", ""])
 async def test_what_is_no_uid_leads_nowhere(files: DiskPodFiles, treasure: Path, uid: str) -> None:
-    with pytest.raises(AssertionError, match="is no UID"):
+    with pytest.raises(ValueError, match="is no UID"):
         await files.make_pod(uid)
-    with pytest.raises(AssertionError, match="is no UID"):
+    with pytest.raises(ValueError, match="is no UID"):
         await files.remove_pod(uid)
 
     assert "gold" == (treasure / "gold").read_text()

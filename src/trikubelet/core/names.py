@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.model import k8s
+from trikubelet.model.names import uid_problem
 from trikubelet.model.objects import ObjectRef
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 POD_NAME = "io.kubernetes.pod.name"
 POD_NAMESPACE = "io.kubernetes.pod.namespace"
@@ -119,6 +121,19 @@ def container_labels(pod: k8s.Pod, container: str) -> dict[str, str]:
 def uid_from_labels(labels: Mapping[str, str]) -> str:
     """The pod UID a kubelet wrote, or empty."""
     return labels.get(POD_UID, "")
+
+
+def path_uid(uid: str) -> str:
+    """The UID, as a part of a path. Whoever made it up (a manifest, an API server, a label of the runtime's), it is one
+    name and leads nowhere else. Raises ValueError."""
+    if problem := uid_problem(uid):
+        raise ValueError(f"{uid!r} is no UID: it {problem}")
+    return uid
+
+
+def pod_directory(pods: Path, uid: str) -> Path:
+    """The pod's directory below that of all ``pods``. Raises ValueError."""
+    return pods / path_uid(uid)
 
 
 def log_directory_name(namespace: str, name: str, uid: str) -> str:

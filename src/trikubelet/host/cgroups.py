@@ -32,6 +32,7 @@ from trikubelet.host.mounts import parse_mountinfo
 from trikubelet.host.slices import Slices
 from trikubelet.kit.threads import StillRunning, ThreadPool
 from trikubelet.model.errors import CgroupFailed
+from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -239,7 +240,8 @@ class KernelPodCgroups:
         found: set[str] = set()
         for tree in trees:
             for name in _children(tree / self._path(self._classes[quality])):
-                if uid := uid_of(name, self._facts.cgroup_driver):
+                uid = uid_of(name, self._facts.cgroup_driver)
+                if uid and not uid_problem(uid):
                     found.add(uid)
         return found
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from trikubelet.core.log_rotation import is_finished, stem
+from trikubelet.core.names import pod_directory
 from trikubelet.host.logs import plain_lines
 from trikubelet.host.mounts import mounted_below
 from trikubelet.host.plain_file import open_plain
@@ -73,9 +74,7 @@ class DiskPodFiles:
     # ---- pod directories ----
 
     def _pod(self, uid: str) -> Path:
-        """A UID is one name, whoever made it up: it leads nowhere else."""
-        assert not uid_problem(uid), f"{uid!r} is no UID"
-        return self._pods / uid
+        return pod_directory(self._pods, uid)
 
     async def make_pod(self, uid: str) -> None:
         """The pod's directory with its parts. Raises OSError, with EBUSY while an earlier life's is being removed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import posixpath
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import trio
 
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.log_rotation import PACKED, is_part
+from trikubelet.core.names import path_uid
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.host.logs import plain_lines
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
@@ -247,7 +249,7 @@ class MemoryVolumes(PretendedVolumes):
         self._on_gone = on_gone
         self.files: dict[str, Files] = {}
         self.left: dict[str, bytes] = {}
-        self._taken_down: set[str] = set()
+        self._tear_downs: Counter[str] = Counter()
 
     @property
     def mounted(self) -> set[str]:
@@ -280,7 +282,7 @@ class MemoryVolumes(PretendedVolumes):
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
         """Every volume's path. Raises VolumeFailed as real volumes do, also while those of an earlier life go."""
         await trio.lowlevel.checkpoint()  # not after it: what is taken down meanwhile would be set up
-        if pod.spec.volumes and pod.metadata.uid in self._taken_down:
+        if pod.spec.volumes and self._tear_downs[pod.metadata.uid]:
             raise VolumeFailed("FailedMount", "no volume is set up yet: those of an earlier life are being removed")
         return await super().set_up(pod)
 
@@ -304,7 +306,7 @@ class MemoryVolumes(PretendedVolumes):
 
     async def tear_down(self, uid: str) -> None:
         """Every volume is gone after a while, in which none is set up."""
-        self._taken_down.add(uid)
+        self._tear_downs[path_uid(uid)] += 1
         try:
             if uid in self.said:
                 await self._suffer("TearDownVolumes")
@@ -313,7 +315,7 @@ class MemoryVolumes(PretendedVolumes):
                 await trio.lowlevel.checkpoint()
             await super().tear_down(uid)
         finally:
-            self._taken_down.discard(uid)
+            self._tear_downs[uid] -= 1
         self.files = {path: files for path, files in self.files.items() if not path.startswith(f"/pods/{uid}/")}
 
 
@@ -333,6 +335,7 @@ class MemoryPodCgroups:
     async def remove(self, uid: str) -> None:
         """The pod has none. Raises CgroupFailed for a busy one."""
         await trio.lowlevel.checkpoint()
+        path_uid(uid)
         if uid in self.busy & self.pods:
             raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: busy")
         self.pods.discard(uid)

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trikubelet.core.csi import VolumeData, handle_digest, unique_name
+from trikubelet.core.names import path_uid, pod_directory
+from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -117,7 +119,7 @@ class CsiRecords:
         self.staged.pop(staged.path, None)
 
     def _published(self, uid: str, name: str, data: VolumeData, *, is_block: bool) -> Published:
-        place = self._devices / "publish" / name / uid if is_block else self._volumes(uid) / name / "mount"
+        place = self._devices / "publish" / name / path_uid(uid) if is_block else self._volumes(uid) / name / "mount"
         return Published(uid, name, data, place, is_block)
 
     def _staged(self, name: str, data: VolumeData, *, is_block: bool) -> Staged:
@@ -129,17 +131,17 @@ class CsiRecords:
     def _mark(self, noted: Published) -> Path:
         """What says that the pod has it."""
         if noted.is_block:
-            return self._pods / noted.uid / "volumeDevices" / PLUGIN / noted.name
+            return pod_directory(self._pods, noted.uid) / "volumeDevices" / PLUGIN / noted.name
         return noted.target.parent / DATA
 
     def _volumes(self, uid: str) -> Path:
-        return self._pods / uid / "volumes" / PLUGIN
+        return pod_directory(self._pods, uid) / "volumes" / PLUGIN
 
     def _device_record(self, name: str) -> Path:
         return self._devices / name / "data" / DATA
 
     def _load(self) -> None:
-        for pod in _entries(self._pods):
+        for pod in (one for one in _entries(self._pods) if not uid_problem(one.name)):
             for volume in _entries(self._volumes(pod.name)):
                 if (data := self._read(volume / DATA, pod.name)) is not None:
                     self.published[pod.name, volume.name] = self._published(pod.name, volume.name, data, is_block=False)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.claims import BLOCK
 from trikubelet.core.csi import claimed
+from trikubelet.core.names import pod_directory
 from trikubelet.volumes import host_path, local
 from trikubelet.volumes.claims import ClaimedVolumes
 from trikubelet.volumes.giving import give_in_thread
@@ -92,4 +93,4 @@ class PersistentVolumes:
         return str(place)
 
     def _place(self, pod: Pod, plugin: str, directory: str) -> Path:
-        return self._pods / pod.metadata.uid / "volumes" / plugin / directory
+        return pod_directory(self._pods, pod.metadata.uid) / "volumes" / plugin / directory

@@ -16,6 +16,7 @@ import trio
 
 from trikubelet.core.claims import claim_of
 from trikubelet.core.containers.volume_files import sources_of
+from trikubelet.core.names import pod_directory
 from trikubelet.model.volume_figures import VolumeFigures
 from trikubelet.volumes.claims import ClaimedVolumes
 from trikubelet.volumes.content import files_of
@@ -103,7 +104,7 @@ class PretendedVolumes:
         )
 
     def _path(self, pod: Pod, volume: Volume) -> str:
-        return str(self._pods / pod.metadata.uid / "volumes" / volume.name)
+        return str(pod_directory(self._pods, pod.metadata.uid) / "volumes" / volume.name)
 
     def figures(self) -> VolumeFigures:
         """What was asked for, and is said to be ready."""

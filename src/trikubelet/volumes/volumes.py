@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from trikubelet.core.containers import ConfigError
 from trikubelet.core.containers.resources import huge_page_bytes, pod_resources
 from trikubelet.core.containers.volume_files import fs_group, sources_of
 from trikubelet.core.csi import inline
-from trikubelet.core.names import object_ref
+from trikubelet.core.names import object_ref, pod_directory
 from trikubelet.host.removal import remove_tree
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.errors import VolumeFailed
@@ -85,7 +86,8 @@ class DiskVolumes:
         self._told: dict[str, dict[str, str]] = {}
         self._places: dict[str, dict[str, str]] = {}
         self._looked_at: dict[str, dict[str, str]] = {}
-        self._taken_down: set[str] = set()
+        # By UID, for there may be two: a worker's, and that of what an earlier life left.
+        self._tear_downs: Counter[str] = Counter()
         self._objects: PodObjects | None = None
         self._figures = VolumeFigures()
 
@@ -128,7 +130,7 @@ class DiskVolumes:
         """Make every volume ready; volume name → host path. Raises VolumeFailed, naming all that are not, and while
         what was left of an earlier life of the pod is still being removed: what was made now would go with it."""
         uid = pod.metadata.uid
-        if pod.spec.volumes and (uid in self._taken_down or uid in self._threads.running(_TAKING_DOWN)):
+        if pod.spec.volumes and (self._tear_downs[uid] or uid in self._threads.running(_TAKING_DOWN)):
             raise VolumeFailed("FailedMount", _NOT_YET)
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         had = {name: path for name, path in self._had(uid).items() if _has_news(volumes[name])}
@@ -223,7 +225,7 @@ class DiskVolumes:
         raise ValueError("volumes of this type are not supported yet")
 
     async def _empty_dir(self, pod: Pod, name: str, source: EmptyDirVolumeSource) -> str:
-        path = empty_dir.path_of(self._pods / pod.metadata.uid, name)
+        path = empty_dir.path_of(pod_directory(self._pods, pod.metadata.uid), name)
         group = fs_group(pod)
         if source.medium == "":
             empty_dir.make(path, group)
@@ -238,7 +240,7 @@ class DiskVolumes:
         return str(path)
 
     async def _filled(self, pod: Pod, name: str, sources: Sources) -> str:
-        path = self._pods / pod.metadata.uid / "volumes" / sources.plugin / name
+        path = pod_directory(self._pods, pod.metadata.uid) / "volumes" / sources.plugin / name
         try:
             await self._fill_anew(pod, name, sources, path)
         except (ValueError, OSError, StillRunning) as error:
@@ -280,7 +282,7 @@ class DiskVolumes:
         return tuple(found)
 
     async def _held(self, pod: Pod, container: Container, index: int, mount: Mount, volume: str) -> str:
-        place = self._pods / pod.metadata.uid / sub_path.DIRECTORY / volume / container.name / str(index)
+        place = pod_directory(self._pods, pod.metadata.uid) / sub_path.DIRECTORY / volume / container.name / str(index)
         # What is missing in a volume made of data is missing: its files are the atomic writer's to make.
         make = not any(one.name == volume and sources_of(one) for one in pod.spec.volumes)
         if self._one_user:
@@ -307,15 +309,17 @@ class DiskVolumes:
 
     async def tear_down(self, uid: str) -> None:
         """Unmount and remove every volume of the pod. Raises VolumeFailed. A thread that is at work when it is
-        cancelled goes on."""
-        self._taken_down.add(uid)
+        cancelled goes on. Raises ValueError for what is no UID."""
+        self._tear_downs[uid] += 1
         try:
             await self._take_down(uid)
         finally:
-            self._taken_down.discard(uid)
+            self._tear_downs[uid] -= 1
+            if not self._tear_downs[uid]:
+                del self._tear_downs[uid]
 
     async def _take_down(self, uid: str) -> None:
-        key = f"{_TAKING_DOWN}/{uid}"
+        key, directory = f"{_TAKING_DOWN}/{uid}", pod_directory(self._pods, uid)
         await self._refreshing.end(uid)
         for had in (self._places, self._looked_at):  # a life that comes back meanwhile has none of them
             had.pop(uid, None)
@@ -323,10 +327,10 @@ class DiskVolumes:
             self._objects.release(uid)
         self._persistent.claims.release(uid)
         try:
-            await self._threads.run(partial(self._let_go, self._pods / uid), key, may_hang=True)
+            await self._threads.run(partial(self._let_go, directory), key, may_hang=True)
             if self._csi is not None:
                 await self._csi.tear_down(uid)
-            await self._threads.run(partial(self._tear_down, self._pods / uid), key, may_hang=True)
+            await self._threads.run(partial(self._tear_down, directory), key, may_hang=True)
         except (OSError, StillRunning) as error:
             raise VolumeFailed("FailedUnmount", f"UnmountVolume.TearDown failed for pod {uid}: {error}") from error
         self._figures.released(uid)

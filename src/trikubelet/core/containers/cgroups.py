@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.core.names import path_uid
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def pod_cgroup(pod: Pod, root: str = "/") -> CgroupName:
 
 
 def cgroup_below(name: CgroupName, uid: str) -> CgroupName:
-    """The cgroup of a pod of the class that has that one."""
-    return (*name, f"{_POD_PREFIX}{uid}")
+    """The cgroup of a pod of the class that has that one. Raises ValueError for what is no UID."""
+    return (*name, f"{_POD_PREFIX}{path_uid(uid)}")
 
 
 def parts(name: CgroupName, driver: str) -> tuple[str, ...]:
