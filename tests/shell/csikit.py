@@ -24,7 +24,7 @@ from trikubelet.testing.memory_plugins import MemoryDriver, MemoryPlugins
 from trikubelet.volumes.csi import CsiVolumes
 from trikubelet.volumes.csi_means import CsiMeans
 from trikubelet.volumes.csi_records import CsiRecords
-from trikubelet.volumes.plugins import Plugins
+from trikubelet.volumes.csi_registration import RegisteredDrivers
 from trikubelet.volumes.volumes import DiskVolumes
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class CsiNodeBench:
         if registered and DRIVER not in self._sockets:
             self.plug_in(DRIVER, self.driver)
         threads: ThreadPool = NoThreads()  # type: ignore[assignment]
-        seen = Plugins(self.registry, self.plugins, self.notices, random.Random(1))
+        seen = RegisteredDrivers(self.registry, self.plugins, self.notices, random.Random(1))
         csi = CsiVolumes("n", seen, CsiMeans("n"), CsiRecords(self.root), self.mounts, threads)
         volumes = DiskVolumes(self.root, NodeFacts("n"), self.mounts, threads, csi=csi)
         volumes.draw_on(self.cluster)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from trikubelet.model import k8s
 from trikubelet.model.csi import AccessMode, DriverFailed, Expand, Publish, Use
 from trikubelet.testing.memory_plugins import MemoryDriver
 from trikubelet.volumes.csi_growth import BEFORE_USE_SECONDS_MAX, LOOK_SECONDS, Growing
-from trikubelet.volumes.plugins import Registered
+from trikubelet.volumes.csi_registration import Registered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from trikubelet.model import k8s
 from trikubelet.model.csi import Capability, DriverFailed, Told
 from trikubelet.model.errors import VolumeFailed
 from trikubelet.testing.memory_plugins import MemoryDriver
-from trikubelet.volumes.plugins import CALL_SECONDS_MAX, TELLING_MAX
+from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, TELLING_MAX
 from trikubelet.volumes.volumes import DiskVolumes
 
 if TYPE_CHECKING:

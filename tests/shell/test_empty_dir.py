@@ -12,7 +12,7 @@ from trikubelet.core.containers import NodeFacts
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import VolumeFailed
-from trikubelet.volumes import empty_dir
+from trikubelet.volumes.plugin import memory_bytes
 from trikubelet.volumes.volumes import DiskVolumes
 
 MIB = 1024**2
@@ -132,7 +132,7 @@ async def test_a_volume_in_memory_is_as_large_as_the_smallest_limit(
 
 
 def test_without_any_limit_there_is_no_size() -> None:
-    assert empty_dir.memory_bytes(None, 0, 0) is None
+    assert memory_bytes(None, 0, 0) is None
 
 
 def asking(*sizes: str) -> k8s.Container:

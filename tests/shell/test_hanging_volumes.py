@@ -120,7 +120,7 @@ async def test_a_pod_that_comes_back_gets_no_volume_while_its_earlier_ones_are_r
         let_go.set()
 
     with trio.fail_after(60):
-        while UID in volumes._threads.running("taken down"):  # noqa: ASYNC110 - a thread tells nobody
+        while UID in volumes._threads.running("torn down"):  # noqa: ASYNC110 - a thread tells nobody
             await trio.sleep(0.001)
     assert {"scratch"} == (await volumes.set_up(again)).keys()
 

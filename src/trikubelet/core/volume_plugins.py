@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from trikubelet.model import k8s
 
-_NAMES: Final = {
+PLUGIN_NAMES: Final = {
     "empty_dir": "kubernetes.io/empty-dir",
     "host_path": "kubernetes.io/host-path",
     "config_map": "kubernetes.io/configmap",
@@ -20,8 +20,9 @@ _NAMES: Final = {
     "persistent_volume_claim": "kubernetes.io/persistent-claim",
     "ephemeral": "kubernetes.io/persistent-claim",
 }
+"""By the field of a volume that is set."""
 
 
 def plugin_name(volume: k8s.Volume) -> str:
     """The name for this volume's kind; ``unknown`` for one that no node here sets up."""
-    return next((name for field, name in _NAMES.items() if getattr(volume, field) is not None), "unknown")
+    return next((name for field, name in PLUGIN_NAMES.items() if getattr(volume, field) is not None), "unknown")

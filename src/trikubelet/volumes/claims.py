@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """The volume behind a claim, and whether it was to become larger on a node when it was asked for."""
+    """The volume behind a claim of a pod, which calls it ``name``, and whether it was to become larger on a node when
+    it was asked for."""
 
+    name: str
+    claim: Claim
     volume: PersistentVolume
     grows: bool
 
@@ -67,7 +70,7 @@ class ClaimedVolumes:
             raise ValueError(problem)
         if is_for_one_pod(volume) and self._is_used_beside(pod.metadata.uid, volume):
             raise ValueError("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
-        return Bound(volume, waits_for_node(held))
+        return Bound(name, claim, volume, waits_for_node(held))
 
     def _check_place(self, volume: PersistentVolume) -> None:
         """The scheduler did, but for a pod that names its node itself: a directory of that path may be here, too."""

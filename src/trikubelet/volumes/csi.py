@@ -31,8 +31,8 @@ from trikubelet.model.csi import Capability, DriverFailed, Publish, Stage
 from trikubelet.model.errors import ObjectUnavailable, VolumeFailed
 from trikubelet.volumes import ownership
 from trikubelet.volumes.csi_growth import Growing
+from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, within
 from trikubelet.volumes.giving import give_in_thread
-from trikubelet.volumes.plugins import CALL_SECONDS_MAX, within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from trikubelet.model.objects import ObjectRef
     from trikubelet.volumes.csi_means import CsiMeans
     from trikubelet.volumes.csi_records import CsiRecords, Published, Staged
+    from trikubelet.volumes.csi_registration import Registered, RegisteredDrivers
     from trikubelet.volumes.mounter import Mounter
-    from trikubelet.volumes.plugins import Plugins, Registered
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class CsiVolumes:
     def __init__(
         self,
         node_name: str,
-        plugins: Plugins,
+        registration: RegisteredDrivers,
         means: CsiMeans,
         records: CsiRecords,
         mounter: Mounter,
@@ -94,7 +94,7 @@ class CsiVolumes:
     ) -> None:
         self.means = means
         self._node_name = node_name
-        self._plugins = plugins
+        self._registration = registration
         self._records = records
         self._mounter = mounter
         self._threads = threads
@@ -105,8 +105,8 @@ class CsiVolumes:
         self._complaints: dict[Path, str] = {}
         self._bugs = Bugs(log, "%s: a bug in unstaging it; it is tried again")
         self._sweeps: Slot[None] = Slot()
-        self._growing = Growing(node_name, plugins, means, self._turn, lambda key: key in self._ready)
-        plugins.changed.add(self._drivers_changed)
+        self._growing = Growing(node_name, registration, means, self._turn, lambda key: key in self._ready)
+        registration.changed.add(self._drivers_changed)
 
     def in_use(self) -> Collection[str]:
         """Unique names of the volumes that must be attached to this node, or stay so."""
@@ -114,7 +114,7 @@ class CsiVolumes:
 
     def drivers(self) -> Mapping[str, DriverInfo]:
         """Those that are registered, by name."""
-        return {name: one.info for name, one in self._plugins.drivers.items()}
+        return {name: one.info for name, one in self._registration.drivers.items()}
 
     def _drivers_changed(self) -> None:
         self._sweeps.put(None)
@@ -123,7 +123,7 @@ class CsiVolumes:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Attend to drivers, and unstage what no pod has any more, until cancelled."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._plugins.run)
+            await nursery.start(self._registration.run)
             await nursery.start(self._growing.run)
             task_status.started()
             while True:
@@ -155,7 +155,7 @@ class CsiVolumes:
         """What its driver says of the pod's volume at this host path, when it is its turn; None where no driver does.
         Raises DriverFailed."""
         ready = next((one for (owner, _), one in self._ready.items() if (owner, one.path) == (uid, path)), None)
-        registered = self._plugins.drivers.get(ready.volume.driver) if ready is not None else None
+        registered = self._registration.drivers.get(ready.volume.driver) if ready is not None else None
         if ready is None or registered is None or Capability.GET_VOLUME_STATS not in registered.capabilities:
             return None
         async with registered.telling:
@@ -176,7 +176,7 @@ class CsiVolumes:
                 request = replace(request, attached=await self.means.attached(pod, volume))
         data = csi.volume_data(volume, self._node_name, is_attached=is_attached)
         with _telling(f"{kind}.SetUp", volume):
-            registered = await self._plugins.driver(volume.driver)
+            registered = await self._registration.driver(volume.driver)
             group = ownership.group_of(pod, read_only=volume.read_only)
             use = csi.use_of(volume, registered.capabilities, group.id if group is not None else None)
             async with self._turn(volume.identity):
@@ -247,7 +247,7 @@ class CsiVolumes:
         """A driver wants to hear of the pod again and again, for new tokens. Raises VolumeFailed, and tells of it."""
         try:
             with _telling("MountVolume.SetUp", volume):
-                registered = self._plugins.registered(volume.driver)
+                registered = self._registration.registered(volume.driver)
                 async with self._turn(volume.identity):
                     await self._publish(registered, pod, volume, ready.object, ready.request)
         except VolumeFailed as error:
@@ -275,7 +275,7 @@ class CsiVolumes:
     async def _unpublish(self, published: Published, failed: list[str]) -> None:
         data = published.data
         try:
-            registered = self._plugins.registered(data.driver_name)
+            registered = self._registration.registered(data.driver_name)
             async with self._turn(data.identity):
                 with within(CALL_SECONDS_MAX):
                     await registered.driver.unpublish(data.volume_handle, str(published.target))
@@ -300,7 +300,7 @@ class CsiVolumes:
         """Unstage what no pod has, if that is still so when it is its turn. Tried again later when it fails."""
         data = staged.data
         try:
-            registered = self._plugins.registered(data.driver_name)
+            registered = self._registration.registered(data.driver_name)
             async with self._turn(data.identity):
                 if self._records.is_used(data.identity) or staged.path not in self._records.staged:
                     return

@@ -30,7 +30,7 @@ from trikubelet.kit.bugs import Bugs
 from trikubelet.model.csi import Capability, DriverFailed, Expand
 from trikubelet.model.errors import ObjectUnavailable
 from trikubelet.model.objects import ObjectRef
-from trikubelet.volumes.plugins import CALL_SECONDS_MAX, within
+from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from trikubelet.model.csi import Publish
     from trikubelet.model.k8s import PersistentVolumeClaim, Pod
     from trikubelet.volumes.csi_means import CsiMeans
-    from trikubelet.volumes.plugins import Plugins
+    from trikubelet.volumes.csi_registration import RegisteredDrivers
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Growing:
     def __init__(
         self,
         node_name: str,
-        plugins: Plugins,
+        registration: RegisteredDrivers,
         means: CsiMeans,
         turn: Callable[[tuple[str, str]], AbstractAsyncContextManager[None]],
         is_ready: Callable[[tuple[str, str]], bool],
@@ -85,7 +85,7 @@ class Growing:
         """``turn``: to be the only one who has something done to a volume, by driver and handle. ``is_ready``: whether
         a pod, by its UID, has a volume, by its name."""
         self._node_name = node_name
-        self._plugins = plugins
+        self._registration = registration
         self._means = means
         self._turn = turn
         self._is_ready = is_ready
@@ -117,7 +117,7 @@ class Growing:
                 await self._look(pod, volume, seen, _Way(staged, staged.staging_path, nullcontext(), nullcontext))
 
     def _can_grow(self, volume: Volume) -> bool:
-        registered = self._plugins.drivers.get(volume.driver)
+        registered = self._registration.drivers.get(volume.driver)
         can = registered is not None and Capability.EXPAND_VOLUME in registered.capabilities
         return can and bool(volume.claim)
 
@@ -129,25 +129,28 @@ class Growing:
         pause_seconds = LOOK_SECONDS
         try:
             with self._bugs.of(volume.name):
-                await self._look_and_grow(pod, volume, seen, way)
-        except (DriverFailed, ObjectUnavailable, ValueError) as error:
-            log.debug("Whether volume %s has grown is looked at again later: %s", volume.name, error)
-            if isinstance(error, DriverFailed) and error.is_for_in_use:
-                pause_seconds = math.inf
+                pause_seconds = await self._look_and_grow(pod, volume, seen, way)
         finally:
             seen.next_at = trio.current_time() + pause_seconds
 
-    async def _look_and_grow(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> None:
-        claims = self._means.claims
-        async with way.line:
-            held = await claims.claim(pod.metadata.namespace, volume.claim)
-            persistent = await claims.volume(volume.name)
-        if seen.size_bytes is None:
-            seen.size_bytes = growth.claimed_bytes(held)
-        wanted = growth.due(held, persistent, seen.size_bytes or 0)
-        if wanted is not None:
-            await self._grow(pod, volume, held, wanted, way)
-            seen.size_bytes = wanted.size_bytes
+    async def _look_and_grow(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> float:
+        """In how many seconds to look again."""
+        try:
+            claims = self._means.claims
+            async with way.line:
+                held = await claims.claim(pod.metadata.namespace, volume.claim)
+                persistent = await claims.volume(volume.name)
+            if seen.size_bytes is None:
+                seen.size_bytes = growth.claimed_bytes(held)
+            wanted = growth.due(held, persistent, seen.size_bytes or 0)
+            if wanted is not None:
+                await self._grow(pod, volume, held, wanted, way)
+                seen.size_bytes = wanted.size_bytes
+        except (DriverFailed, ObjectUnavailable, ValueError) as error:
+            log.debug("Whether volume %s has grown is looked at again later: %s", volume.name, error)
+            if isinstance(error, DriverFailed) and error.is_for_in_use:
+                return math.inf
+        return LOOK_SECONDS
 
     async def _grow(
         self, pod: Pod, volume: Volume, held: PersistentVolumeClaim, wanted: growth.Growth, way: _Way
@@ -175,7 +178,7 @@ class Growing:
         self._means.record(about, "Normal", "FileSystemResizeSuccessful", said)
 
     async def _expand(self, volume: Volume, way: _Way, size_bytes: int) -> None:
-        registered = self._plugins.registered(volume.driver)
+        registered = self._registration.registered(volume.driver)
         secrets = await self._means.secrets(volume.expand_secret)
         request = Expand(volume.handle, way.path, size_bytes, way.asked.use, way.asked.staging_path, secrets)
         async with way.turn():

@@ -4,17 +4,52 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from trikubelet.core.containers.resources import huge_page_bytes
+from trikubelet.core.containers.volume_files import fs_group
 from trikubelet.model import quantity
+from trikubelet.volumes.plugin import VolumePlugin
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from trikubelet.model.k8s import Pod, Volume
+    from trikubelet.volumes.plugin import PodPlaces
+
 PLUGIN = "kubernetes.io~empty-dir"
 HUGE_PAGES = "HugePages"
 MODE = 0o777
+
+
+class EmptyDirs(VolumePlugin):
+    """Makes them. They belong to their pod alone, so nothing of them is ever new."""
+
+    has_news: ClassVar[bool] = False
+
+    def __init__(self, places: PodPlaces) -> None:
+        self._places = places
+
+    async def prepare(self, pod: Pod, volume: Volume) -> str:
+        """See ``VolumePlugin``."""
+        source, places = volume.empty_dir, self._places
+        assert source is not None
+        path = path_of(places.of_pod(pod.metadata.uid), volume.name)
+        group, key = fs_group(pod), f"{pod.metadata.uid}/{volume.name}"
+        if source.medium == "":
+            await places.threads.run(partial(make, path, group), key)
+        elif source.medium == "Memory":
+            size = places.memory_bytes(pod, source.size_limit)
+            mode_ = memory_mode(group)
+            await places.threads.run(partial(places.mount_memory, path, size, mode_, group), key)
+        else:
+            pages = page_bytes(source.medium, huge_page_bytes(pod))
+            mode_ = mode(group)
+            mount = partial(places.mounter.mount_huge_pages, str(path), pages, mode_, group)
+            await places.threads.run(partial(places.mount_once, path, mount), key)
+        return str(path)
 
 
 def path_of(pod_directory: Path, name: str) -> Path:
@@ -45,15 +80,6 @@ def make(path: Path, fs_group: int | None) -> None:
         os.chown(unfinished, -1, fs_group)
     unfinished.chmod(mode(fs_group))
     unfinished.rename(path)
-
-
-def memory_bytes(size_limit: str | float | None, *others: int) -> int | None:
-    """The size of a memory-backed volume: the smallest of its own limit and the pod's and the node's (0: none), or
-    None."""
-    sizes = [limit for limit in others if limit]
-    if size_limit is not None and quantity.whole(size_limit) > 0:
-        sizes.append(quantity.whole(size_limit))
-    return min(sizes, default=None)
 
 
 def page_bytes(medium: str, asked: Collection[int]) -> int:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trikubelet.volumes.plugin import PersistentPlugin, VolumePlugin
+
+if TYPE_CHECKING:
+    from trikubelet.kit.threads import ThreadPool
+    from trikubelet.model.k8s import HostPathVolumeSource, Pod, Volume
+    from trikubelet.volumes.claims import Bound
 
 DIRECTORY_MODE, FILE_MODE = 0o755, 0o644
 
@@ -15,6 +24,30 @@ _CHECKS = {
     "CharDevice": (stat.S_ISCHR, "is not a character device"),
     "BlockDevice": (stat.S_ISBLK, "is not a block device"),
 }
+
+
+class HostPaths(VolumePlugin, PersistentPlugin):
+    """Looks at them. What is there belongs to the node, and stays."""
+
+    def __init__(self, threads: ThreadPool) -> None:
+        self._threads = threads
+
+    async def prepare(self, pod: Pod, volume: Volume) -> str:
+        """See ``VolumePlugin``."""
+        assert volume.host_path is not None
+        return await self._look(pod, volume.name, volume.host_path)
+
+    async def prepare_bound(self, pod: Pod, bound: Bound) -> str:
+        """See ``PersistentPlugin``."""
+        source = bound.volume.spec.host_path
+        assert source is not None
+        return await self._look(pod, bound.name, source)
+
+    async def _look(self, pod: Pod, name: str, source: HostPathVolumeSource) -> str:
+        # A pod tries one thing at a time: whatever still runs for this volume was given up and hangs.
+        look = partial(prepare, source.path, source.type)
+        await self._threads.run(look, f"{pod.metadata.uid}/{name}", may_hang=True)
+        return source.path
 
 
 def prepare(path: str, type_: str) -> None:

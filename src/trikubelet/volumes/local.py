@@ -9,18 +9,55 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from trikubelet.core.claims import BLOCK
 from trikubelet.volumes import ownership
+from trikubelet.volumes.giving import give_in_thread
+from trikubelet.volumes.mounter import let_go
+from trikubelet.volumes.plugin import PersistentPlugin, is_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from trikubelet.model.k8s import Pod
+    from trikubelet.volumes.claims import Bound
     from trikubelet.volumes.mounter import Mounter
+    from trikubelet.volumes.plugin import PodPlaces
 
 PLUGIN: Final = "kubernetes.io~local-volume"
 MODE: Final = 0o750
+
+
+class LocalVolumes(PersistentPlugin):
+    """Mounts them. Owns nothing: what is mounted says so itself."""
+
+    takes_devices: ClassVar[bool] = True
+
+    def __init__(self, places: PodPlaces) -> None:
+        self._places = places
+
+    async def prepare_bound(self, pod: Pod, bound: Bound) -> str:
+        """See ``PersistentPlugin``."""
+        source, name, threads = bound.volume.spec.local, bound.name, self._places.threads
+        assert source is not None
+        if bound.volume.spec.volume_mode == BLOCK:
+            await threads.run(partial(check_device, source.path), f"{pod.metadata.uid}/{name}", may_hang=True)
+            return source.path
+        place = self._places.of(pod, PLUGIN, bound.volume.metadata.name)
+        group = ownership.group_of(pod, read_only=bound.claim.read_only)
+        await give_in_thread(pod, name, threads, partial(mount, source.path, place, group, self._places.mounter))
+        return str(place)
+
+    async def remove(self, uid: str) -> None:
+        """Let go of what is mounted there: it is also elsewhere on the node. Raises OSError, StillRunning."""
+        await self._places.tear_down(uid, partial(self._let_go, self._places.of_pod(uid) / "volumes" / PLUGIN))
+
+    def _let_go(self, directory: Path) -> None:
+        if is_there(directory):
+            let_go(self._places.mounter, str(directory))
 
 
 def mount(source: str, place: Path, group: ownership.Group | None, mounter: Mounter, done: Callable[[], None]) -> None:

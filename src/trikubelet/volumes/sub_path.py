@@ -9,19 +9,78 @@ threads.
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.core.containers import ConfigError
+from trikubelet.core.containers.volume_files import sources_of
+from trikubelet.core.names import object_ref
 from trikubelet.host.beneath import open_beneath
+from trikubelet.kit.threads import StillRunning
 from trikubelet.volumes.mounter import let_go
+from trikubelet.volumes.plugin import is_there
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.model.k8s import Container, Pod
+    from trikubelet.model.runtime_config import Mount
     from trikubelet.volumes.mounter import Mounter
+    from trikubelet.volumes.plugin import PodPlaces
+
+log = logging.getLogger(__name__)
 
 DIRECTORY: Final = "volume-subpaths"
 MODE, FILE_MODE = 0o750, 0o640
+
+
+class SubPaths:
+    """Has the parts of volumes held that containers mount. Owns nothing: what is held is mounted."""
+
+    def __init__(self, places: PodPlaces, *, one_user: bool) -> None:
+        """``one_user``: see ``DiskVolumes``: nothing can be mounted, and paths do."""
+        self._places = places
+        self._one_user = one_user
+
+    async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
+        """Host paths in place of sub-paths. Raises ConfigError."""
+        found = list(mounts)
+        for index, (mount, asked) in enumerate(zip(mounts, container.volume_mounts, strict=False)):
+            if mount.sub_path and not mount.image:  # of an image the runtime finds the part itself
+                path = await self._held(pod, container, index, mount, asked.name)
+                found[index] = replace(mount, host_path=path, sub_path="")
+        return tuple(found)
+
+    async def _held(self, pod: Pod, container: Container, index: int, mount: Mount, volume: str) -> str:
+        place = self._places.of_pod(pod.metadata.uid) / DIRECTORY / volume / container.name / str(index)
+        # What is missing in a volume made of data is missing: its files are the atomic writer's to make.
+        make = not any(one.name == volume and sources_of(one) for one in pod.spec.volumes)
+        if self._one_user:
+            work = partial(path_of, mount.host_path, mount.sub_path, make=make)
+        else:
+            work = partial(hold, mount.host_path, mount.sub_path, place, self._places.mounter, make=make)
+        try:
+            key = f"{pod.metadata.uid}/{volume}/{container.name}/{index}"
+            return await self._places.threads.run(work, key, may_hang=True)
+        except (OSError, StillRunning) as error:
+            log.warning("Pod %s: sub-path %s of volume %s: %s", object_ref(pod), mount.sub_path, volume, error)
+            # Only the kernel's own words: a container must not learn from a message what else is on this node.
+            why = error.strerror if isinstance(error, OSError) and error.strerror else "it could not be mounted"
+            message = f'failed to prepare subPath for volumeMount "{volume}" of container "{container.name}": {why}'
+            raise ConfigError(message, container.name) from error
+
+    async def let_go(self, uid: str) -> None:
+        """Unmount those of the pod. Raises OSError, StillRunning."""
+        await self._places.tear_down(uid, partial(self._let_go, self._places.of_pod(uid) / DIRECTORY))
+
+    def _let_go(self, parts: Path) -> None:
+        if is_there(parts):
+            let_go(self._places.mounter, str(parts))
 
 
 def hold(volume: str, sub_path: str, place: Path, mounter: Mounter, *, make: bool) -> str:

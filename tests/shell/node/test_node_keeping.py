@@ -247,8 +247,8 @@ async def test_files_that_cannot_be_touched_are_told_once_met_again_and_never_en
     bench.move_to_disk(tmp_path)
     honest = getattr(os, call)
 
-    def refuse(path: str | Path, **more: object) -> object:
-        if os.path.basename(path) == place:
+    def refuse(path: str | Path | int, **more: object) -> object:
+        if not isinstance(path, int) and os.path.basename(path) == place:
             raise OSError(errno.EROFS, "Read-only file system")
         return honest(path, **more)
 

@@ -85,7 +85,7 @@ def within(seconds: float) -> Generator[None, None, None]:
         raise DriverFailed("DeadlineExceeded", "context deadline exceeded")
 
 
-class Plugins:
+class RegisteredDrivers:
     """Owns which CSI drivers are registered. ``changed``: it did."""
 
     def __init__(self, directory: Path, sockets: PluginSockets, watcher: FileWatcher, chance: random.Random) -> None:
@@ -199,7 +199,7 @@ class Plugins:
         self.changed.tell()
 
     def __repr__(self) -> str:
-        return f"<Plugins: {', '.join(sorted(self.drivers)) or 'none'}>"
+        return f"<RegisteredDrivers: {', '.join(sorted(self.drivers)) or 'none'}>"
 
 
 async def _introduced(plugin: PluginInfo, driver: CsiDriver) -> Registered:

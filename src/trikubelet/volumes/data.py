@@ -1,0 +1,96 @@
+"""Volumes made of data: configMap, secret, downwardAPI, and projected, which mixes them.
+
+    sources (``core.containers.volume_files``) ─► their objects as they are now ─► files ─► put in place whole
+
+They are compared with their sources at every attempt: whoever knows of a change only has to wake the pod.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from trikubelet.core.containers.volume_files import fs_group, sources_of
+from trikubelet.core.names import object_ref
+from trikubelet.kit.threads import StillRunning
+from trikubelet.volumes import atomic_writer
+from trikubelet.volumes.content import files_of
+from trikubelet.volumes.plugin import VolumePlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.containers.volume_files import Files, Sources
+    from trikubelet.model.k8s import Pod, Volume
+    from trikubelet.ports import PodObjects
+    from trikubelet.volumes.plugin import PodPlaces
+
+log = logging.getLogger(__name__)
+
+
+class DataVolumes(VolumePlugin):
+    """Fills them. Owns nothing: what they hold is on the disk, what they should hold its sources know."""
+
+    def __init__(self, places: PodPlaces, facts: NodeFacts) -> None:
+        self._places = places
+        self._facts = facts
+        self._objects: PodObjects | None = None
+
+    def draw_on(self, objects: PodObjects) -> None:
+        """Where the objects are that they are filled from."""
+        self._objects = objects
+
+    async def prepare(self, pod: Pod, volume: Volume) -> str:
+        """See ``VolumePlugin``."""
+        sources = _sources(volume)
+        path = self._places.of(pod, sources.plugin, volume.name)
+        try:
+            await self._fill(pod, volume.name, sources, path)
+        except (ValueError, OSError, StillRunning) as error:
+            if not atomic_writer.is_filled(path):
+                raise
+            # What a pod was given in the agent's earlier life it keeps, as upstream has it, whatever became of the
+            # source or the room.
+            log.warning("Volume %s of pod %s stays as it was: %s", volume.name, object_ref(pod), error)
+        return str(path)
+
+    async def refresh(self, pod: Pod, volume: Volume, path: str) -> None:
+        """See ``VolumePlugin``."""
+        sources = _sources(volume)
+        await self._fill(pod, volume.name, sources, self._places.of(pod, sources.plugin, volume.name))
+
+    async def remove(self, uid: str) -> None:
+        """What the pod's volumes were filled from is not wanted for them any more. See ``VolumePlugin``."""
+        await super().remove(uid)
+        if self._objects is not None:
+            self._objects.release(uid)
+
+    async def _fill(self, pod: Pod, name: str, sources: Sources, path: Path) -> None:
+        assert self._objects is not None, "nobody said where the objects are"
+        files = await files_of(pod, sources, self._objects, self._facts)
+        group = fs_group(pod)
+        make = partial(_directory, path)
+        if sources.in_memory:
+            size = self._places.memory_bytes(pod)
+            make = partial(self._places.mount_memory, path, size, atomic_writer.DIRECTORY_MODE, group)
+        await self._places.threads.run(partial(_fill, path, make, files, group), f"{pod.metadata.uid}/{name}")
+
+
+def _sources(volume: Volume) -> Sources:
+    sources = sources_of(volume)
+    assert sources is not None, "it is made of data"
+    return sources
+
+
+def _directory(path: Path) -> None:
+    path.mkdir(mode=0o750, parents=True, exist_ok=True)
+    path.chmod(atomic_writer.DIRECTORY_MODE)
+
+
+def _fill(path: Path, make: Callable[[], None], files: Files, group: int | None) -> None:
+    if not atomic_writer.is_filled(path):  # else it was made, and mounted, before
+        make()
+    atomic_writer.write(path, files, group)

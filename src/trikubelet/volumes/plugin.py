@@ -1,0 +1,123 @@
+"""What one kind of volume has to do on this node, and what all kinds share.
+
+    DiskVolumes ─► VolumePlugin of a pod's volume ─────────────► prepare, refresh; remove
+                       └─ of a claim: PersistentPlugin of the volume that is bound ─► prepare_bound
+
+A plugin's volumes lie below the pod's directory, in one that has the plugin's name: upstream's layout, and how the next
+agent finds what this one has made. So nobody remembers them, and what is mounted and lies there goes for all kinds
+alike when the pod's volumes are torn down (``volumes.volumes``). A plugin removes what that does not reach.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from trikubelet.core.containers.resources import pod_resources
+from trikubelet.core.names import pod_directory
+from trikubelet.model import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import ClassVar
+
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.kit.threads import ThreadPool
+    from trikubelet.model.k8s import Pod, Volume
+    from trikubelet.volumes.claims import Bound
+    from trikubelet.volumes.mounter import Mounter
+
+TEARING_DOWN = "torn down"
+"""Whose threads they are that tear pods' volumes down."""
+
+
+class VolumePlugin(Protocol):
+    """One kind of volume (upstream: volume.VolumePlugin)."""
+
+    has_news: ClassVar[bool] = True
+    """Whether somebody else has a say in a volume after it is ready, who may not answer: a server, a driver, whoever
+    has the path of the node. Those that a pod has are then brought up to date beside its attempts (``refresh``); any
+    other is prepared anew at each, which costs little and mends what became of it."""
+
+    async def prepare(self, pod: Pod, volume: Volume) -> str:
+        """Make the volume ready; its host path, empty where the runtime mounts it itself. What is ready stays as it is.
+        Raises OSError, ValueError, StillRunning, or VolumeFailed with the whole message."""
+
+    async def refresh(self, pod: Pod, volume: Volume, path: str) -> None:
+        """Bring a volume up to date that the pod has at this path. Raises what ``prepare`` does, and leaves it as it
+        was then."""
+        await self.prepare(pod, volume)
+
+    async def remove(self, uid: str) -> None:
+        """The pod is over: let go of what it had beside what lies below its directory, also of what an earlier process
+        made. Raises OSError, StillRunning, VolumeFailed."""
+        await trio.lowlevel.checkpoint()
+
+
+class PersistentPlugin(Protocol):
+    """A kind of volume that a claim may be bound to."""
+
+    takes_devices: ClassVar[bool] = False
+    """Whether it can be one in block mode, whose host path is a device."""
+
+    async def prepare_bound(self, pod: Pod, bound: Bound) -> str:
+        """Make it ready; its host path. Raises what ``VolumePlugin.prepare`` does."""
+
+
+class PodPlaces:
+    """Where the volumes of pods lie, and making a mount there once. Owns nothing: disk and kernel know."""
+
+    def __init__(self, pods: Path, facts: NodeFacts, mounter: Mounter, threads: ThreadPool) -> None:
+        """``pods``: the directory of the pods, as the kernel names it."""
+        self.mounter = mounter
+        self.threads = threads
+        self._pods = pods
+        self._facts = facts
+
+    def of_pod(self, uid: str) -> Path:
+        """The pod's directory. Raises ValueError for what is no UID."""
+        return pod_directory(self._pods, uid)
+
+    def of(self, pod: Pod, plugin: str, name: str) -> Path:
+        """A volume's, by the name of its plugin and its own."""
+        return self.of_pod(pod.metadata.uid) / "volumes" / plugin / name
+
+    async def tear_down(self, uid: str, work: Callable[[], object]) -> None:
+        """Do what tears down volumes of the pod, in a thread, the only one that does. One that is at work when it is
+        cancelled goes on. Raises what it raises, and StillRunning."""
+        await self.threads.run(work, f"{TEARING_DOWN}/{uid}", may_hang=True)
+
+    def is_being_torn_down(self, uid: str) -> bool:
+        """Whether a thread is at that, perhaps one that nobody waits for any more."""
+        return uid in self.threads.running(TEARING_DOWN)
+
+    def memory_bytes(self, pod: Pod, size_limit: str | float | None = None) -> int | None:
+        """The most a volume of the pod's in memory may take, whose own limit is given; None: as much as there is."""
+        limits = (pod_resources(pod, self._facts).memory_limit_bytes, self._facts.allocatable.get("memory", 0))
+        return memory_bytes(size_limit, *limits)
+
+    def mount_memory(self, path: Path, size_bytes: int | None, mode: int, group: int | None) -> None:
+        """Have memory mounted there. Blocks. Raises OSError."""
+        self.mount_once(path, lambda: self.mounter.mount_tmpfs(str(path), size_bytes, mode, group))
+
+    def mount_once(self, path: Path, mount: Callable[[], None]) -> None:
+        """Mount, unless something is mounted there. Blocks. Raises OSError."""
+        path.mkdir(mode=0o750, parents=True, exist_ok=True)
+        if str(path) not in self.mounter.mounted_below(str(path)):
+            mount()
+
+
+def memory_bytes(size_limit: str | float | None, *others: int) -> int | None:
+    """The size of a memory-backed volume: the smallest of its own limit and the pod's and the node's (0: none), or
+    None."""
+    sizes = [limit for limit in others if limit]
+    if size_limit is not None and quantity.whole(size_limit) > 0:
+        sizes.append(quantity.whole(size_limit))
+    return min(sizes, default=None)
+
+
+def is_there(directory: Path) -> bool:
+    """Most pods have no such directory, and a node's list of mounts is long. A link leads to somebody else's."""
+    return directory.is_dir() and not directory.is_symlink()
