@@ -294,7 +294,7 @@ async def test_links_whose_log_is_gone_are_removed_but_for_those_of_containers_t
         await files.link_log(f"p_ns_c-{container_id}.log", f"{directory}/c/{log}.log")
     for log in ("1", "2"):
         subject.lose(f"{directory}/c/{log}.log")
-    files.remove_dead_links({"rotating"})
+    await files.remove_dead_links({"rotating"})
     assert {"p_ns_c-read.log", "p_ns_c-rotating.log"} == subject.links().keys()
 
 

@@ -165,7 +165,7 @@ async def test_directories_that_somebody_took_away_are_empty(files: DiskPodFiles
         (tmp_path / directory).rmdir()
 
     assert frozenset() == files.pods_on_disk() | files.log_directories()
-    files.remove_dead_links(())
+    await files.remove_dead_links(())
     await files.remove_log_directory("ns_p_u")
     await files.remove_container_logs(str(tmp_path / "logs/ns_p_u/c/0.log"))
 
@@ -272,6 +272,35 @@ async def test_a_removal_that_hangs_holds_up_its_own_directory_alone_and_nothing
     assert ({"pods/u": set(), "ns_p_u": {"u"}}[what]) == files.pods_on_disk()
     assert ({"pods/u": {"ns_p_u"}, "ns_p_u": set()}[what]) == files.log_directories()
     await make()
+
+
+async def test_a_link_that_leads_to_a_disk_that_hangs_holds_up_nobody(
+    files: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, let_go, exists = trio.Event(), threading.Event(), os.path.exists
+    await files.link_log("p_ns_c-id.log", "/elsewhere/0.log")
+
+    def hang(path: str) -> bool:
+        if path.endswith("p_ns_c-id.log"):
+            trio.from_thread.run_sync(begun.set)
+            assert let_go.wait(60)
+        return exists(path)
+
+    monkeypatch.setattr(os.path, "exists", hang)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(files.remove_dead_links, ())
+            await begun.wait()
+            await files.remove_log_directory("ns_p_v")
+            nursery.cancel_scope.cancel()
+        with pytest.raises(OSError, match="an earlier removal of it has not ended yet"):
+            await files.remove_dead_links(())
+    finally:
+        let_go.set()
+
+    while files._removing.running("logs"):
+        await trio.lowlevel.checkpoint()
+    assert not (tmp_path / "links/p_ns_c-id.log").is_symlink()
 
 
 async def test_a_making_that_hangs_holds_up_its_own_pod_alone_and_what_it_makes_is_not_removed_before(

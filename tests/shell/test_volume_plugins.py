@@ -36,6 +36,9 @@ class Noting(VolumePlugin):
     async def refresh(self, pod: k8s.Pod, volume: k8s.Volume, path: str) -> None:
         await self._note(f"refresh {volume.name} at {path}")
 
+    def release(self, uid: str) -> None:
+        self.asked.append(f"release {uid}")
+
     async def remove(self, uid: str) -> None:
         await self._note(f"remove {uid}")
 
@@ -67,7 +70,7 @@ async def test_a_plugin_prepares_once_refreshes_what_the_pod_has_and_removes_it(
         assert {"v": "/somewhere"} == await volumes.set_up(it)
         nursery.cancel_scope.cancel()
 
-    assert ["prepare v", "refresh v at /somewhere", "remove u", "prepare v"] == noting.asked
+    assert ["prepare v", "refresh v at /somewhere", "release u", "remove u", "prepare v"] == noting.asked
 
 
 async def test_what_a_plugin_cannot_remove_is_told_and_asked_again(volumes: DiskVolumes) -> None:
@@ -80,4 +83,5 @@ async def test_what_a_plugin_cannot_remove_is_told_and_asked_again(volumes: Disk
     noting.fails = None
     await volumes.tear_down("u")
 
-    assert (["remove u"] * 3, ["remove u"]) == (noting.asked, after.asked)
+    assert ["release u", "remove u"] * 3 == noting.asked
+    assert ["release u", "release u", "release u", "remove u"] == after.asked

@@ -51,6 +51,7 @@ POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
 
 _PODS, _LOGS = "pods", "logs"
 _MAKE = "make "
+_DEAD_LINKS = "links whose log is gone"
 """Before the key of what makes: the two pools may be one, and then only the names tell making from removing."""
 
 
@@ -187,8 +188,11 @@ class DiskPodFiles:
             if is_part and not entry.is_dir(follow_symlinks=False):
                 Path(entry.path).unlink(missing_ok=True)
 
-    def remove_dead_links(self, container_ids: Collection[str]) -> None:
+    async def remove_dead_links(self, container_ids: Collection[str]) -> None:
         """The legacy links whose log is gone, but for those of living containers."""
+        await self._remove_in_thread(partial(self._remove_dead_links, frozenset(container_ids)), _LOGS, _DEAD_LINKS)
+
+    def _remove_dead_links(self, container_ids: Collection[str]) -> None:
         for link in _entries(self._containers):
             if not link.is_symlink() or os.path.exists(link.path):
                 continue

@@ -92,8 +92,7 @@ class GarbageCollection:
             for directory in sorted(self._files.log_directories()):
                 if self._may_go(directory):
                     self._chores.begin(f"logs {directory}", partial(self._collect_log_directory, directory))
-        with self._removals.told_once("remove links to logs that are gone"):
-            self._files.remove_dead_links(self._runtime_pods.container_ids())
+        self._chores.begin("links", self._remove_dead_links)
 
     @property
     def is_busy(self) -> bool:
@@ -118,6 +117,9 @@ class GarbageCollection:
     async def _collect_log_directory(self, directory: str) -> None:
         if self._may_go(directory):
             await self._removals.remove_log_directory(directory)
+
+    async def _remove_dead_links(self) -> None:
+        await self._removals.remove_dead_links(self._runtime_pods.container_ids())
 
     async def _collect_pod_by_pod(self) -> None:
         """One pass over every pod that something is known of, until all can be listed at once again. Logs without a

@@ -23,7 +23,7 @@ from trikubelet.model.errors import StillMounted
 from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from contextlib import AbstractContextManager
 
     from trikubelet.core.relist import PodRecord
@@ -87,6 +87,11 @@ class Removals:
         """Remove the logs of a pod that is gone."""
         with self.told_once(f"remove the logs {directory}"), self._in_time():
             await self._files.remove_log_directory(directory)
+
+    async def remove_dead_links(self, container_ids: Collection[str]) -> None:
+        """Remove links to logs that are gone, but for those of these containers."""
+        with self.told_once("remove links to logs that are gone"), self._in_time():
+            await self._files.remove_dead_links(container_ids)
 
     def one_list(self) -> trio.CancelScope:
         """As long as one list may take. A runtime that does not answer in time is away, which others tell."""

@@ -105,9 +105,9 @@ class ContainerFiles(Protocol):
         ended."""
         ...
 
-    def remove_dead_links(self, container_ids: Collection[str]) -> None:
+    async def remove_dead_links(self, container_ids: Collection[str]) -> None:
         """The legacy links whose log is gone, but for those of ``container_ids``, whose log may be under rotation.
-        Raises OSError."""
+        They may lead to another disk, which hangs. Raises OSError, with EBUSY where an earlier call has not ended."""
         ...
 
     async def remove_container_logs(self, log_path: str) -> None:

@@ -160,8 +160,9 @@ class MemoryPodFiles:
             self.directories.discard(directory)
         await trio.lowlevel.checkpoint()
 
-    def remove_dead_links(self, container_ids: Collection[str]) -> None:
+    async def remove_dead_links(self, container_ids: Collection[str]) -> None:
         """The legacy links whose log is gone, but for those of living containers."""
+        await trio.lowlevel.checkpoint()
         self.links = {
             link: path
             for link, path in self.links.items()

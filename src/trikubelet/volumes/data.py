@@ -62,9 +62,8 @@ class DataVolumes(VolumePlugin):
         sources = _sources(volume)
         await self._fill(pod, volume.name, sources, self._places.of(pod, sources.plugin, volume.name))
 
-    async def remove(self, uid: str) -> None:
-        """What the pod's volumes were filled from is not wanted for them any more. See ``VolumePlugin``."""
-        await super().remove(uid)
+    def release(self, uid: str) -> None:
+        """See ``VolumePlugin``."""
         if self._objects is not None:
             self._objects.release(uid)
 

@@ -43,7 +43,10 @@ class PersistentVolumes(VolumePlugin):
             raise ValueError("persistent volumes of this type are not supported yet; hostPath, local, nfs and csi are")
         return await plugin.prepare_bound(pod, bound)
 
-    async def remove(self, uid: str) -> None:
-        """The pod claims nothing any more. See ``VolumePlugin``."""
+    def release(self, uid: str) -> None:
+        """See ``VolumePlugin``."""
         self.claims.release(uid)
+
+    async def remove(self, uid: str) -> None:
+        """See ``VolumePlugin``."""
         await self._local.remove(uid)

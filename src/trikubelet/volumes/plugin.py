@@ -1,6 +1,6 @@
 """What one kind of volume has to do on this node, and what all kinds share.
 
-    DiskVolumes ─► VolumePlugin of a pod's volume ─────────────► prepare, refresh; remove
+    DiskVolumes ─► VolumePlugin of a pod's volume ─────────────► prepare, refresh; release, remove
                        └─ of a claim: PersistentPlugin of the volume that is bound ─► prepare_bound
 
 A plugin's volumes lie below the pod's directory, in one that has the plugin's name: upstream's layout, and how the next
@@ -49,6 +49,11 @@ class VolumePlugin(Protocol):
         """Bring a volume up to date that the pod has at this path. Raises what ``prepare`` does, and leaves it as it
         was then."""
         await self.prepare(pod, volume)
+
+    def release(self, uid: str) -> None:
+        """The pod is over: nothing is watched or remembered for its volumes any more. Never blocks; told before
+        ``remove``, and again with it where that failed."""
+        return
 
     async def remove(self, uid: str) -> None:
         """The pod is over: let go of what it had beside what lies below its directory, also of what an earlier process

@@ -252,15 +252,16 @@ class DiskVolumes:
                 del self._tear_downs[uid]
 
     async def _take_down(self, uid: str) -> None:
-        directory = self._places.of_pod(uid)
+        directory, plugins = self._places.of_pod(uid), dict.fromkeys(self._plugins.values())
         await self._refreshing.end(uid)
-        states = self._states.get(uid, {})
-        for state in states.values():  # a life that comes back meanwhile has none of them
+        for state in self._states.get(uid, {}).values():  # a life that comes back meanwhile has none of them
             state.path = ""
+        for plugin in plugins:
+            plugin.release(uid)
         try:
             # Parts of volumes before the volumes, which their drivers unmount.
             await self._sub_paths.let_go(uid)
-            for plugin in dict.fromkeys(self._plugins.values()):
+            for plugin in plugins:
                 await plugin.remove(uid)
             await self._places.tear_down(uid, partial(self._remove_rest, directory))
         except (OSError, StillRunning) as error:
