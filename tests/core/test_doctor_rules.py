@@ -131,7 +131,7 @@ def test_a_port_is_free_or_taken() -> None:
         ((GOOD, "kept right"), NOW, True, True),
         ((GOOD, "not in the past"), NOW, None, True),
         ((GOOD, "not in the past"), NOW, False, False),
-        ((WARNING, "nobody keeps it right"), NOW, False, True),
+        ((WARNING, "no time service keeps it right"), NOW, False, True),
         (
             (ERROR, "it is 2026-11-21T12:00:00Z here, and there are files of 2026-11-22T12:00:00Z"),
             NOW + DAY_NS,

@@ -144,7 +144,7 @@ def test_a_file_with_a_fault_whose_pod_may_run_is_left_alone(
 
     code, out, err = say("apply", "-f", write(tmp_path / "w.yaml", manifest("other")))
     assert (1, "", before) == (code, out, files(there))
-    assert f"{there}/w.yaml has a fault, so nobody can say what it defines" in err
+    assert f"{there}/w.yaml has a fault, so it is not known what it defines" in err
     code, out, err = say("delete", "pod", "precious")
     assert (1, "", before) == (code, out, files(there))
     assert f"{there}/w.yaml" in err

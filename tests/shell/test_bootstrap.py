@@ -287,7 +287,10 @@ async def test_what_can_be_done_is_told_while_nobody_decides_and_when_time_is_up
         (first,) = names(joining)
         assert f"kubectl certificate approve {first}" in caplog.text
         await trio.sleep(15 * 60 + 10)
-        assert f"nobody decided within 15 minutes; look at it with: kubectl describe csr {first}" in caplog.text
+        assert (
+            f"neither approved nor denied within 15 minutes; look at it with: kubectl describe csr {first}"
+            in caplog.text
+        )
         joining.cluster.sign_all()
 
     assert joining.target.exists()
@@ -431,7 +434,7 @@ async def test_an_outage_longer_than_the_certificates_life_leads_back_to_the_boo
     assert [1] == changed
     assert {"one", "two"} == set(joining.tokens)
     assert not find_access(joining.settings, joining.cluster.clock).is_first
-    assert 1 == caplog.text.count("bootstrapping anew")
+    assert 1 == caplog.text.count("bootstrapping again")
 
 
 async def test_without_a_way_back_an_ended_certificate_is_told_once_and_the_server_asked_on_slowly(

@@ -393,10 +393,10 @@ async def test_a_kubeconfig_of_no_use_is_told_by_who_looks_and_logged_by_who_boo
     (finding,) = await examined(of)
     told = f"{tmp_path}/kubeconfig is of no use any more: "
     assert (WARNING, True) == (finding.severity, finding.found.startswith(told))
-    assert "bootstrapping anew" not in caplog.text
+    assert "bootstrapping again" not in caplog.text
 
     compose.find_access(of)
-    assert f"{finding.found}; bootstrapping anew" in caplog.text
+    assert f"{finding.found}; bootstrapping again" in caplog.text
 
 
 async def test_a_kubeconfig_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ def test_the_status_says_how_a_process_ended(code: int, status: dict[str, object
     ("why", "told"),
     [
         ("no such file", b'{"status":"Failure","message":"no such file"}'),
-        ("it failed, and nobody says why", b"{}"),
+        ("it failed without saying why", b"{}"),
         ("command terminated", b"command terminated\n"),
         ("the stream ended without saying how the process did: did the agent, or the runtime, go away?", b""),
     ],

@@ -48,7 +48,7 @@ def test_what_is_no_file_is_a_fault_and_not_waited_for(tmp_path: Path, kind: str
 
     [line], code = validate(path)
 
-    expected = "cannot be read: it is a pipe that nobody writes to" if kind == "pipe" else "larger than 4194304 bytes"
+    expected = "cannot be read: it is a pipe without a writer" if kind == "pipe" else "larger than 4194304 bytes"
     assert (1, True) == (code, line.startswith(f"{path}: {expected}"))
 
 

@@ -68,7 +68,7 @@ def _certificate(settings: Settings, access: ClusterAccess, now_ns: int) -> Iter
     try:
         held = certificate_of(access.key_pair)
     except (CertificateUnusable, OSError) as wrong:
-        yield error(CERTIFICATE, f"{what}: {wrong}", "put certificate and key there, or bootstrap anew")
+        yield error(CERTIFICATE, f"{what}: {wrong}", "put certificate and key there, or bootstrap again")
     else:
         rotates = settings.configuration.rotate_certificates
         yield from judge_certificate(what, held, now_ns, Renewal.ASKED_FOR if rotates else Renewal.BY_HAND)

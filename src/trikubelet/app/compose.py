@@ -125,7 +125,7 @@ def find_access(settings: Settings) -> Found | None:
 
     found = access.find_access(settings, SystemClock())
     if found.outlived:
-        log.warning("%s; bootstrapping anew", found.outlived)
+        log.warning("%s; bootstrapping again", found.outlived)
     return found
 
 

@@ -105,7 +105,7 @@ def how_to_change(place: str, sources: Sources, resource: str, namespace: str, n
     (``place``) all of them are; of the node, which ``kubectl cordon`` writes, that there is no use in it."""
     if resource == "nodes":
         return (
-            "this API can only be read: without a cluster nobody sends pods here who could be told not to; "
+            "this API can only be read: without a cluster there is no API server whose pods could be refused; "
             f"what runs is what the manifests in {place} say, so take away what is to go"
         )
     for source, state in sources.files().items():

@@ -34,7 +34,7 @@ _ASKING: Final = frozenset(
 
 
 NOT_SERVED: Final = (
-    "The node's API is not served: without an API server nobody could tell who may ask. To have it, set "
+    "The node's API is not served: without an API server requests cannot be authorized. To have it, set "
     "authentication.webhook.enabled: false and authorization.mode: AlwaysAllow, and say who may ask by "
     "authentication.x509.clientCAFile"
 )

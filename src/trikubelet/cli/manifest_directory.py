@@ -150,7 +150,7 @@ class ManifestDirectory:
     def _lost_with(self, source: str, file: Path, names: dict[str, str]) -> Sequence[Fault]:
         """What a file defines beside these, or that nobody can say."""
         if self._states[file].faults:
-            problem = f"{file} has a fault, so nobody can say what it defines"
+            problem = f"{file} has a fault, so it is not known what it defines"
             return [Fault(source, None, "", problem, "`trikubelet validate` shows it: mend or remove that file first")]
         if extra := [shown for name, shown in self.held[file].items() if name not in names]:
             problem = f"{file} also defines {', '.join(extra)}"

@@ -67,7 +67,7 @@ def exit_code_of(said: bytes) -> int:
     codes = [one.message for one in (status.details or _Details()).causes if one.reason == "ExitCode"]
     if status.reason == EXIT_CODE and codes and codes[0].isdecimal():
         return int(codes[0])
-    raise CommandFailed(status.message or "it failed, and nobody says why")
+    raise CommandFailed(status.message or "it failed without saying why")
 
 
 class RemoteProcess:

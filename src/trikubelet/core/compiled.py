@@ -22,5 +22,5 @@ else:
     if (found := getattr(_relist, "INTERFACE", 0)) != INTERFACE:
         raise RuntimeError(
             f"{_relist.__file__} was built from other sources: its interface is {found}, here it is {INTERFACE}; "
-            "remove it and build it again (with make, or by installing the package anew)"
+            "remove it and build it again (with make, or by reinstalling the package)"
         )

@@ -35,7 +35,7 @@ def connect_failure(path: str, error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return f"no socket at {path}: the runtime is not running, or listens elsewhere"
     if isinstance(error, ConnectionRefusedError):
-        return f"nobody listens at {path}: the runtime has gone and left its socket behind"
+        return f"no process listens at {path}: the runtime has gone and left its socket behind"
     if isinstance(error, PermissionError):
         return f"no permission for {path}: run as a user who may open it"
     return f"cannot connect to {path}: {error.strerror or error}"

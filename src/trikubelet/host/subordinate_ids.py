@@ -43,7 +43,7 @@ async def read_subordinate_ids(environment: Mapping[str, str]) -> SubordinateIds
     except KeyError:
         return None
     except trio.TooSlowError:
-        why = f"nobody said within {ANSWER_SECONDS_MAX:g} s, when the agent started, whether there is a user {USER}"
+        why = f"no answer within {ANSWER_SECONDS_MAX:g} s, when the agent started, whether there is a user {USER}"
         log.warning("Pods get no users of their own: %s; start it again when the node's user database answers", why)
         return Unsaid(why)
     program = shutil.which(PROGRAM, path=environment.get("PATH"))

@@ -51,7 +51,7 @@ class PullRights:
         try:
             record, is_ours = await self._known(image, image_ref)
         except OSError as error:
-            log.warning("%s is pulled again, for nobody can tell who may have it: %s", image, error)
+            log.warning("%s is pulled again, because the record of who may have it cannot be read: %s", image, error)
             return False
         if not self._policy.must_prove(image, pulled_by_us=is_ours):
             return True
@@ -98,7 +98,7 @@ class PullRights:
                     await self._records.keep(kept)
             await self._settle(image)
         except OSError as error:
-            log.warning("Who may have %s cannot be written down, so that nobody is known to: %s", image, error)
+            log.warning("Who may have %s cannot be written down, so everybody has to prove it again: %s", image, error)
 
     async def failed(self, image: str) -> None:
         """It was not pulled. What an earlier pull may have left has its intent still: that is tidied away."""

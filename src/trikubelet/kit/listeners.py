@@ -26,7 +26,7 @@ class Listeners(Generic[*Told]):
     def __init__(self, news: str) -> None:
         """``news``: of what, for the log."""
         self._listeners: list[tuple[str, Callable[[*Told], object]]] = []
-        self._bugs = Bugs(log, f"%s: a bug when it was told of {news}; others that listen were told")
+        self._bugs = Bugs(log, f"%s: a bug when notified of {news}; the other listeners were notified")
 
     def add(self, listener: Callable[[*Told], object]) -> None:
         """It is told from now on. It must not block, nor add others."""

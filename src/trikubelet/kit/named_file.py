@@ -24,7 +24,7 @@ def read_named(path: Path | str, bytes_max: int = FILE_BYTES_MAX) -> bytes:
         os.set_blocking(file.fileno(), True)  # only the opening was not to wait
         octets = file.read(bytes_max + 1)
         if not octets and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.ENXIO, "it is a pipe that nobody writes to", str(path))
+            raise OSError(errno.ENXIO, "it is a pipe without a writer", str(path))
     if len(octets) > bytes_max:
         raise OSError(errno.EFBIG, f"it is larger than {bytes_max} bytes", str(path))
     return octets

@@ -174,7 +174,7 @@ class Credentials:
             with trio.move_on_at(self._began_at + LOOKING_SECONDS_MAX):
                 await looking.wait()
             if not looking.is_set():
-                self._say("its files lie where nobody answers, as on a server for files that is away")
+                self._say("the file system its files are on does not answer, as that of a file server that is away")
                 return
 
     async def _look_apart(self, ended: trio.Event) -> None:

@@ -40,7 +40,9 @@ class Undecoded(Generic[Record]):
     def held(self, record: Record) -> Record:
         """The record, if it is of what was asked for. Raises RuntimeFailure else: whatever it says is not so there."""
         if record.id != self.id:
-            raise RuntimeFailure(f"asked for the status of {self.id}, the runtime told that of {record.id}", "INTERNAL")
+            raise RuntimeFailure(
+                f"asked for the status of {self.id}, the runtime returned that of {record.id}", "INTERNAL"
+            )
         return record
 
 

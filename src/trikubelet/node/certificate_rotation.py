@@ -111,7 +111,7 @@ class CertificateRotation:
             return
         ended = rfc3339(held.not_after_ns)
         if self._afresh is not None:
-            log.warning("This node's client certificate was valid until %s: bootstrapping anew", ended)
+            log.warning("This node's client certificate was valid until %s: bootstrapping again", ended)
             await self._afresh()
             return
         if not self._given_up:

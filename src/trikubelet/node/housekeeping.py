@@ -55,7 +55,7 @@ class Housekeeping:
         self._remains = remains
         self._left_alone: tuple[str, ...] = ()
         self._bounds = bounds
-        self._bugs = Bugs(log, "%s: a bug in ending what runs of it and nobody wants; it runs on")
+        self._bugs = Bugs(log, "%s: a bug in killing this orphan; it keeps running")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Compare and mend until cancelled."""

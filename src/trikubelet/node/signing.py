@@ -60,7 +60,7 @@ async def sign(api: Api, request: SigningRequest, signer: str) -> bytes:
     with trio.move_on_after(DECISION_SECONDS_MAX):
         return await _await_decision(api, name)
     raise CertificateRefused(
-        f"certificate request {name}: nobody decided within {DECISION_SECONDS_MAX / 60:g} minutes; "
+        f"certificate request {name}: neither approved nor denied within {DECISION_SECONDS_MAX / 60:g} minutes; "
         f"look at it with: kubectl describe csr {name}"
     )
 

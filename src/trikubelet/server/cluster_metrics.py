@@ -39,16 +39,16 @@ def _of_telling(told: Told) -> Iterator[Family]:
         ("status_patches", "Statuses of pods that were patched.", statuses.patches),
         ("status_removals", "Pods that had ended and were removed from the API server.", statuses.removals),
         ("status_failures", "Writes about pods that the API server did not answer.", statuses.failures),
-        ("status_bugs", "Times that a pod's status could not be told for a bug in the agent.", statuses.bugs),
-        ("events_written", "Requests that told of an event.", events.written),
-        ("events_lost", "Events the API server was never told of for want of room.", events.lost),
-        ("events_filtered", "Events that were not told because their object had too many.", events.filtered),
+        ("status_bugs", "Times that a pod's status could not be written because of a bug in the agent.", statuses.bugs),
+        ("events_written", "Requests that reported an event.", events.written),
+        ("events_lost", "Events never sent to the API server because the queue was full.", events.lost),
+        ("events_filtered", "Events not sent because their object had too many.", events.filtered),
         ("events_refused", "Events that the API server refused.", events.refused),
-        ("event_bugs", "Events that were not told for a bug in the agent.", events.bugs),
+        ("event_bugs", "Events not sent because of a bug in the agent.", events.bugs),
     ):
         yield counter(f"trikubelet_{name}_total", help_, value)
     yield gauge("trikubelet_status_waiting", "Pods whose status waits to be written.", statuses.waiting)
-    yield gauge("trikubelet_events_waiting", "Events that wait to be told.", events.waiting)
+    yield gauge("trikubelet_events_waiting", "Events that wait to be sent.", events.waiting)
 
 
 def _of_asking(api: ApiFigures) -> Iterator[Family]:

@@ -61,7 +61,7 @@ def _of_workers(pods: PodFigures) -> Iterator[Family]:
     yield histogram("kubelet_containers_per_pod_count", "Containers of the pods begun with.", pods.containers)
     help_ = "Pods that ran and that no worker knew of."
     yield counter("kubelet_orphaned_runtime_pods_total", help_, pods.orphans)
-    help_ = "Pods that were begun anew under the same UID."
+    help_ = "Pods that were started again under the same UID."
     yield counter("kubelet_restarted_pods_total", help_, _static(pods.restarted), "static")
     help_ = "What was done to pods' cgroups; an update makes one where there is none."
     yield histogram("kubelet_cgroup_manager_duration_seconds", help_, pods.cgroups, "operation_type")

@@ -66,7 +66,7 @@ async def open_runtime_stream(
         with trio.fail_after(ANSWER_SECONDS_MAX):
             stream = WideSocket(await trio.open_tcp_stream(where.hostname, where.port or 80))
     except (OSError, trio.TooSlowError) as error:
-        raise _failed(f"nobody is reached at the runtime's {url}: {error}") from error
+        raise _failed(f"the runtime's {url} cannot be reached: {error}") from error
     async with stream:
         target = f"{where.path or '/'}{'?' if where.query else ''}{where.query}"
         # What a client said may hold any byte (``httpd`` reads it as Latin-1), and h11 wants text to be ASCII.

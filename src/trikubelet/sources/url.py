@@ -132,7 +132,7 @@ class UrlSource:
         self._trouble = (fault,)
         level = logging.WARNING if self._failures <= FAILURES_LOUD else logging.DEBUG
         # Who waits for a fourth is to know that none comes; what is wrong stays where the pods are shown.
-        last = "; the next are not told here, `trikubelet get pods` says it" if self._failures == FAILURES_LOUD else ""
+        last = "; the next are not logged, `trikubelet get pods` shows them" if self._failures == FAILURES_LOUD else ""
         log.log(level, "Manifest URL: %s (attempt %d without success%s)", fault, self._failures, last)
 
     def _note_success(self) -> None:

@@ -94,7 +94,7 @@ class Disks:
         self._busy: set[str] = set()
         self._news = trio.lowlevel.ParkingLot()
         self._tasks = BackgroundTasks()
-        self._bugs = Bugs(log, "%s: a bug in finding out how full it is; nothing is told of it")
+        self._bugs = Bugs(log, "%s: a bug in measuring its usage; none is reported")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the measurements under way, until cancelled."""

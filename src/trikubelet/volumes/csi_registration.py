@@ -192,7 +192,7 @@ class RegisteredDrivers:
             with within(TELL_SECONDS_MAX):
                 await self._sockets.tell(path, why)
         except DriverFailed as error:
-            log.debug("The plugin at %s cannot be told: %s", path, error)
+            log.debug("The plugin at %s does not take its registration's result: %s", path, error)
 
     def _changed(self) -> None:
         self._waiting.unpark_all()

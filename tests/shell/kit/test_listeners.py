@@ -42,7 +42,7 @@ async def test_a_bug_in_one_is_said_once_by_its_name_and_the_others_are_told(cap
     assert ["a", "b"] == told
     (record,) = caplog.records
     assert record.getMessage().endswith(
-        "clumsy: a bug when it was told of a pod's new status; others that listen were told"
+        "clumsy: a bug when notified of a pod's new status; the other listeners were notified"
     )
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], KeyError)

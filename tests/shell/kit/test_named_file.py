@@ -28,7 +28,7 @@ def test_a_device_without_end_is_too_large() -> None:
 def test_a_pipe_that_nobody_writes_to_is_told_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(OSError, match="it is a pipe that nobody writes to"):
+    with pytest.raises(OSError, match="it is a pipe without a writer"):
         read_named(tmp_path / "pipe")
 
 

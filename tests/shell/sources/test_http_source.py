@@ -162,7 +162,7 @@ async def test_only_the_first_failures_are_loud(autojump_clock: MockClock, caplo
         await bench.snapshots.next()
     levels = [record.levelname for record in caplog.records]
     assert ["WARNING"] * 3 + ["DEBUG"] * 2 + ["INFO"] == levels
-    silenced = "(attempt 3 without success; the next are not told here, `trikubelet get pods` says it)"
+    silenced = "(attempt 3 without success; the next are not logged, `trikubelet get pods` shows them)"
     assert [2] == [n for n, message in enumerate(caplog.messages) if message.endswith(silenced)]
     assert f"Manifest URL {URL} answers again after 5 failures" == caplog.messages[-1]
 

@@ -105,7 +105,7 @@ def judge_clock(now_ns: int, newest_ns: int, *, synchronised: bool | None, in_cl
         found = f"it is {rfc3339(now_ns)} here, and there are files of {rfc3339(newest_ns)}"
         yield error(CLOCK, found, "set the clock: with a wrong one certificates and tokens are not good")
     elif synchronised is False and in_cluster:
-        yield warning(CLOCK, "nobody keeps it right", "run chrony or systemd-timesyncd")
+        yield warning(CLOCK, "no time service keeps it right", "run chrony or systemd-timesyncd")
     else:
         yield good(CLOCK, "kept right" if synchronised else "not in the past")
 
