@@ -99,7 +99,7 @@ class OpenTelemetry:
 
 
 class Question:
-    """Owns the span of one question that was asked elsewhere (``kit.spans.Asking``)."""
+    """Holds the span of one question that was asked elsewhere (``kit.spans.Asking``)."""
 
     def __init__(self, span: Any, headers: Mapping[str, str], error: Any) -> None:
         """``error``: what a span's status is when it failed."""

@@ -17,7 +17,7 @@ GAP = 3
 
 
 class Table:
-    """Owns the widths of the columns printed so far."""
+    """Holds the widths of the columns printed so far."""
 
     def __init__(self, headings: Sequence[str], *, show_headings: bool = True, gap: int = GAP) -> None:
         self._headings = tuple(headings)

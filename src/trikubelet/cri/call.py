@@ -27,7 +27,7 @@ Reply = TypeVar("Reply")
 
 
 class Call(Generic[Reply]):
-    """Owns one question from the first try to the last answer."""
+    """Holds one question from the first try to the last answer."""
 
     def __init__(self, name: str, open_exchange: Callable[[str], Awaitable[Exchange]], reply_type: Any) -> None:
         self._name = name

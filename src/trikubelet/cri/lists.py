@@ -225,7 +225,7 @@ class _List:
 
 
 class _Chunks:
-    """Owns the chunks of a list that is coming in, and its bound."""
+    """Holds the chunks of a list that is coming in, and its bound."""
 
     def __init__(self, kind: ListKind) -> None:
         self.chunks: list[bytes] = []

@@ -45,7 +45,7 @@ async def grpc_health(host: str, port: int, service: str, agent: str) -> Health:
 
 
 class _Question:
-    """Owns where one question stands: what was heard of its answer."""
+    """Holds where one question stands: what was heard of its answer."""
 
     def __init__(self, stream: trio.abc.Stream, where: str, agent: str) -> None:
         self._stream = stream

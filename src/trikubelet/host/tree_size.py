@@ -45,7 +45,7 @@ class _TooDeepError(Exception):
 
 
 class _Tree:
-    """Owns what is counted of one tree, and the paths of the directories that wait. ``top``: its descriptor."""
+    """Holds what is counted of one tree, and the paths of the directories that wait. ``top``: its descriptor."""
 
     def __init__(self, top: int) -> None:
         self._top = top

@@ -72,7 +72,7 @@ class ManifestUrl:
 
 
 class _Hops(httpx.AsyncBaseTransport):
-    """Owns the connections of one fetch. Each request has its own: a redirect may lead anywhere."""
+    """Holds the connections of one fetch. Each request has its own: a redirect may lead anywhere."""
 
     def __init__(self) -> None:
         self._used: list[Transport] = []

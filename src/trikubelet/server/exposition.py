@@ -100,7 +100,7 @@ async def in_steps(families: Iterable[Family]) -> bytes:
 
 
 class _Text:
-    """Owns what was spelled so far."""
+    """Holds what was spelled so far."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

@@ -50,7 +50,7 @@ def after(path: str, known: Collection[str]) -> tuple[str, ...]:
 
 
 class _Packed(gzip.GzipFile):
-    """Owns the compressed file, which a GzipFile leaves open that is given one."""
+    """Holds the compressed file, which a GzipFile leaves open that is given one."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._packed = file

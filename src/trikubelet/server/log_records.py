@@ -40,7 +40,7 @@ Batch = list[tuple[bytes, "Place"]]
 
 
 class _Tape:
-    """Owns how far one open file was read. ``number`` is the file's, for the places of its records; ``end`` is how far
+    """Holds how far one open file was read. ``number`` is the file's, for the places of its records; ``end`` is how far
     to read, None for as far as it goes: a container may write faster than its log is read."""
 
     def __init__(self, file: IO[bytes], number: int, offset: int = 0, end: int | None = None) -> None:
