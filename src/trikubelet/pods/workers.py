@@ -118,7 +118,7 @@ class PodWorkers:
     def kill_orphan(self, pod: Pod) -> None:
         """Something of this pod runs and nothing wants it. ``pod`` carries only what the runtime's labels tell."""
         if pod.metadata.uid not in self._workers:
-            log.warning("Stopping pod %s, which runs and which nothing wants", object_ref(pod))
+            log.warning("Stopping orphaned pod %s: it runs, and no source wants it", object_ref(pod))
             self._figures.orphans += 1
             state = Terminating(self._bounds.kill_orphan_grace_seconds, StopReason.ORPHANED, deleted=True)
             self._begin(pod, state)
@@ -185,6 +185,8 @@ class PodWorkers:
             self.began.tell(pod)
 
     async def _live(self, worker: PodWorker, turn: trio.Event, leaving: Sequence[PodWorker]) -> None:
+        # A manifest that was edited brings another UID under the name of the pod that still ends: their mirror pod, log
+        # links and host ports are the same. So the second waits for the first, as in upstream's pod workers.
         await turn.wait()
         await self._make_way(worker, leaving)
         await worker.live()
@@ -193,6 +195,8 @@ class PodWorkers:
         self._tell_finished(worker)
 
     async def _make_way(self, worker: PodWorker, leaving: Sequence[PodWorker]) -> None:
+        # Admission has counted what these hold as free already. One that hangs must not keep a critical pod from the
+        # node for ever: it begins after their grace and takes its chance with the kernel.
         patience = max((lifecycle.patience_seconds(other.state) for other in leaving), default=0.0)
         with trio.move_on_after(patience) as waiting:
             for other in leaving:
