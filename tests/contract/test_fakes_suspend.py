@@ -100,6 +100,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "read_termination_log": ("uid", "main", 0, 1),
                 "tail_log": ("/log", 1, 1),
                 "remove_log_directory": ("web",),
+                "remove_dead_links": ((),),
                 "remove_container_logs": ("/log",),
             },
         ),

@@ -251,7 +251,7 @@ async def test_the_status_of_another_thing_is_no_answer(autojump_clock):
         for reply, words in ((found.sandboxes[0], "of other, .* of s"), (found.containers[0], "of another, .* of c")):
             with pytest.raises(RuntimeFailure, match=words):
                 reply.decode()
-        with pytest.raises(RuntimeFailure, match="asked for the status of other, the runtime told that of s"):
+        with pytest.raises(RuntimeFailure, match="asked for the status of other, the runtime returned that of s"):
             (await runtime.sandbox_status("other")).decode()
 
 

@@ -137,7 +137,7 @@ def test_an_impossible_endpoint_is_refused_with_a_remedy(endpoint: str, words: s
     ("error", "words"),
     [
         (FileNotFoundError(), "no socket at /x"),
-        (ConnectionRefusedError(), "nobody listens at /x"),
+        (ConnectionRefusedError(), "no process listens at /x"),
         (PermissionError(), "no permission for /x"),
         (OSError(24, "Too many open files"), "Too many open files"),
     ],

@@ -189,6 +189,6 @@ async def test_an_answer_about_another_is_none_though_it_is_known(asked: str, to
     else:
         pod.containers[asked] = pod.containers[told]
 
-    with pytest.raises(RuntimeFailure, match=f"asked for the status of {asked}, the runtime told that of {told}"):
+    with pytest.raises(RuntimeFailure, match=f"asked for the status of {asked}, the runtime returned that of {told}"):
         await pod.inspect()
     assert before is pod.seen
