@@ -1,24 +1,23 @@
-"""What all tests share: property tests try the same examples every time, so that a run says something about the change
-and not about the day. ``make fuzz`` and ``TRIKUBELET_EXPLORE=1`` draw fresh ones, from a number that the run's last
-lines tell; ``TRIKUBELET_EXPLORE=<that number>`` draws them again. And a signal is one: a shell has what it runs in the
+"""What all tests share: what property tests draw (``drawn_examples``). A signal is one: a shell has what it runs in the
 background ignore interrupts, and nohup what it runs hang-ups, which a test that sends them, and commands that tests
 start, would inherit. Whoever ends a run by SIGTERM has it end as an interrupt does: what fixtures put up they take
-down."""
+down. And what collecting the tests leaves is not looked through whenever garbage is collected: it stays to the end."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
 import tempfile
 from pathlib import Path
-from random import SystemRandom
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 from hypothesis import settings
 
+from drawn_examples import EXPLORED, examples
 from time_limit import pytest_runtest_call, pytest_timeout_set_timer
 from trikubelet.embedded.processes import ProcessLimits
 
@@ -28,21 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["pytest_runtest_call", "pytest_timeout_set_timer"]  # hooks
 
 # A timing is never asserted: a busy machine may take its time over an example.
-settings.register_profile("the same every time", derandomize=True, deadline=None)
+settings.register_profile("the same every time", derandomize=True, deadline=None, max_examples=examples(100))
 settings.register_profile("fresh ones", deadline=None)
-
-
-def _explored() -> str:
-    """The number that what is fresh is drawn from; empty where nothing is. Whoever wants more examples wants others."""
-    asked = os.environ.get("TRIKUBELET_EXPLORE", "") or (os.environ.get("RELIST_EXAMPLES", "") and "1")
-    if not asked or (asked.isdecimal() and asked != "1"):
-        return asked
-    drawn = str(SystemRandom().randrange(2, 2**32))
-    os.environ["TRIKUBELET_EXPLORE"] = drawn  # for the processes that share the tests out, each of which would draw one
-    return drawn
-
-
-EXPLORED = _explored()
 settings.load_profile("fresh ones" if EXPLORED else "the same every time")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -68,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis reads it after us."""
     if EXPLORED and config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = EXPLORED
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

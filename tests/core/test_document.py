@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from trikubelet.core.document import Document, parse_documents
 from trikubelet.core.document.record import DEPTH_MAX, item_path, member_path, path_of, place_of
 
@@ -257,7 +258,7 @@ def test_half_a_surrogate_pair_becomes_the_replacement_mark() -> None:
     assert {"a": "\N{REPLACEMENT CHARACTER}b", "c": "😀"} == one(r'{"a": "\ud83db", "c": "\ud83d\ude00"}').value
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary() | st.text(alphabet="{}[]:,-?&*!|>'\"%@`#\n\t ab01<~._").map(str.encode))
 def test_no_text_whatsoever_raises(text: bytes) -> None:
     documents, faults = parse_documents(text, "f")

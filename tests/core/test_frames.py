@@ -26,6 +26,7 @@ from hyperframe.frame import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from trikubelet.core.frames import BACKEND, Away, Block, FrameError, Frames, News
 from trikubelet.core.grpc_messages import Assembler, frame
 
@@ -230,7 +231,7 @@ def conversations(draw: st.DrawFn) -> list[Frame]:
 
 
 @BACKENDS
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(conversations(), st.lists(st.integers(0, 5000), max_size=30))
 @example([HeadersFrame(1, data=ANSWER), DataFrame(1, data=frame(b"inside a header block"))], [])
 @example([DataFrame(1, data=b"x", flags=["END_STREAM"]), DataFrame(1, data=b"after the end")], [])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from relist.wire import Container, Node, Sandbox, message, text, varint
 from trikubelet.core.relist import Counts, EventKind, Relist
 from trikubelet.cri.v1 import api_pb2 as pb
@@ -215,7 +216,7 @@ def answer(relist: Relist, step: tuple, lists: tuple[list[bytes], list[bytes]]) 
     return found, relist.pods(), relist.counts(), questions(relist)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(observations, max_size=8), st.randoms(use_true_random=False))
 def test_rust_and_its_twin_answer_alike_on_every_history(history: list[tuple], chance: random.Random) -> None:
     rust, twin = Relist("rust"), Relist("python")
@@ -224,7 +225,7 @@ def test_rust_and_its_twin_answer_alike_on_every_history(history: list[tuple], c
         assert answer(twin, step, lists) == answer(rust, step, lists)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(observations, st.randoms(use_true_random=False), st.data())
 def test_rust_and_its_twin_refuse_the_same_corrupt_bytes(
     step: tuple, chance: random.Random, data: st.DataObject
@@ -241,7 +242,7 @@ def test_rust_and_its_twin_refuse_the_same_corrupt_bytes(
     assert answer(twin, step, lists) == answer(rust, step, lists)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(observations, st.randoms(use_true_random=False))
 def test_the_real_protobuf_library_reads_the_same(step: tuple, chance: random.Random) -> None:
     lists = Node(chance, list(step[0]), list(step[1])).lists()

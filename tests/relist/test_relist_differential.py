@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from relist.wire import message, varint
 from trikubelet.core import relist_twin
 from trikubelet.core.parts import joined, pods_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 # Millions of them: RELIST_EXAMPLES=1000000 pytest --timeout=0 tests/relist/test_relist_differential.py
 BACKENDS = ("python", "rust")
-EXAMPLES = int(os.environ.get("RELIST_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("RELIST_EXAMPLES", "") or examples(200))
 UIDS = ["a", "b", "ä", "\U0001f600", ""]
 IDS = ["i", "j", "k", "ß", ""]
 LABELS = ["io.kubernetes.pod.uid", "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "app", ""]

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from relist.saying import say
 from relist.wire import message as length_delimited
 from relist.wire import number, varint
@@ -127,7 +128,7 @@ def mixed(one: Reply, other: Reply, takes: set[int]) -> Reply:
 
 @pytest.mark.parametrize("replies", [sandbox_replies, container_replies], ids=["sandbox", "container"])
 def test_two_replies_have_one_digest_if_and_only_if_they_make_one_record(replies: st.SearchStrategy[Reply]) -> None:
-    @settings(max_examples=80)
+    @settings(max_examples=examples(80))
     @given(replies, replies, st.sets(st.integers(1, 17), max_size=2), st.randoms(use_true_random=False))
     def holds(one: Reply, other: Reply, takes: set[int], chance: random.Random) -> None:
         other = mixed(one, other, takes)
@@ -407,7 +408,7 @@ def wounded(raw: bytes, wounds: list[tuple[int, int, int]]) -> bytes:
     return bytes(found)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(replies | sandbox_replies.map(lambda r: r.SerializeToString()), wounds)
 def test_both_backends_refuse_the_same_bytes_for_the_same_reason(
     raw: bytes, wounds: list[tuple[int, int, int]]
@@ -417,7 +418,7 @@ def test_both_backends_refuse_the_same_bytes_for_the_same_reason(
         assert answer(TWIN, name, raw) == answer(RUST, name, raw)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(replies, min_size=2, max_size=2))
 def test_of_odd_replies_that_protobuf_reads_as_well_those_of_one_record_have_one_digest(raws: list[bytes]) -> None:
     for name, type_ in (("sandbox", pb.PodSandboxStatusResponse), ("container", pb.ContainerStatusResponse)):

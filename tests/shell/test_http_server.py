@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
+from drawn_examples import examples
 from trikubelet.httpd.connection import HttpConnection
 from trikubelet.httpd.crowd import Crowd
 from trikubelet.httpd.messages import Upgrade
@@ -738,7 +739,7 @@ async def test_of_what_cannot_be_read_little_is_said_back(autojump_clock: MockCl
     assert ([b"400"], True) == (statuses(told), len(told) < 1000)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(st.binary(max_size=40) | st.sampled_from(PIECES), max_size=8))
 def test_no_rubbish_is_answered_with_anything_but_http_or_brings_the_server_down(pieces: list[bytes]) -> None:
     told = b""

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from drawn_examples import examples
 from trikubelet.server import log_reader, log_tail
 from trikubelet.server.log_reader import LogQuery, read_log
 
@@ -86,7 +87,7 @@ QUERIES = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(records=RECORDS, cuts=st.lists(st.integers(0, 40), max_size=2), query=QUERIES, block=st.integers(1, 200))
 def test_a_log_in_any_number_of_files_reads_as_the_naive_model_says(
     tmp_path_factory: pytest.TempPathFactory, records: list[Record], cuts: list[int], query: LogQuery, block: int
@@ -239,7 +240,7 @@ async def test_following_crosses_several_rotations_between_two_looks(
     assert b"old\none\ntwo\nthree\nfour\nfive\n" == b"".join(said)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.sampled_from(["write", "part", "rotate", "pack", "wait"]), max_size=30))
 def test_following_misses_nothing_and_repeats_nothing_whatever_happens_to_the_files(
     tmp_path_factory: pytest.TempPathFactory, deeds: list[str]

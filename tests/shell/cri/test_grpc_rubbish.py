@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from drawn_examples import examples
 from shell.cri.grpckit import VERSION, FakeRuntime, MemoryNetwork, running
 from trikubelet.cri.channel import Channel
 from trikubelet.cri.server import serve
@@ -84,7 +85,7 @@ def spoil(data: bytes, what: list[tuple[str, int, bytes]]) -> bytes:
     return data
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(changes, st.booleans())
 def test_a_channel_survives_any_server(what, closes):
     async def main() -> None:
@@ -107,7 +108,7 @@ def test_a_channel_survives_any_server(what, closes):
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(changes, st.booleans())
 def test_a_server_survives_any_client(what, closes):
     async def main() -> None:

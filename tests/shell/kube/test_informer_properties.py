@@ -11,6 +11,7 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from shell.kube.informerkit import Cluster
 from trikubelet.kube.informer import PAUSE_SECONDS_MAX, QUIET_SECONDS_MAX
 from trikubelet.model.api_errors import ApiBusy, ApiFailure, ApiLost, Expired, ObjectExists, ObjectMissing
@@ -28,7 +29,7 @@ QUIET_AFTER_SECONDS = 4 * QUIET_SECONDS_MAX + 4 * PAUSE_SECONDS_MAX
 """A silent watch, a silent answer, and the pauses between."""
 
 writes = st.tuples(st.sampled_from(["create", "change", "delete"]), st.sampled_from(NAMES))
-troubles = st.sampled_from(["cut", "finish", "down", "up", "silence", "restart", "forget"])
+problems = st.sampled_from(["cut", "finish", "down", "up", "silence", "restart", "forget"])
 streams = st.sampled_from(StreamedLists)
 outcomes = st.sampled_from(
     [
@@ -42,20 +43,20 @@ outcomes = st.sampled_from(
 )
 plans = st.tuples(st.sampled_from(["list", "watch"]), outcomes)
 waits = st.sampled_from([0.0, 0.001, 0.5, 3.0, 40.0, 100.0])
-steps = st.lists(st.tuples(st.one_of(writes, writes, troubles, streams, plans), waits), max_size=40)
+steps = st.lists(st.tuples(st.one_of(writes, writes, problems, streams, plans), waits), max_size=40)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(story=steps, seed=st.integers(0, 2**16), writes_kept_max=st.sampled_from([1, 3, 1000]))
 def test_when_it_is_quiet_the_informer_has_what_the_server_has(
     story: list[tuple[object, float]], seed: int, writes_kept_max: int
 ) -> None:
     async def live() -> None:
         cluster = Cluster(seed, writes_kept_max)
-        cluster.troubles.odds = Odds(
+        cluster.problems.odds = Odds(
             latency_seconds=0.3, error=0.1, lost_answer=0.1, hang=0.02, lost_stream=0.1, repeated_event=0.3
         )
-        cluster.troubles.lag_versions_max = 5
+        cluster.problems.lag_versions_max = 5
         cluster.informer.tell(only_forward(cluster))
         async with cluster.running():
             for step, wait in story:

@@ -7,6 +7,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from trikubelet.core import pleg_pod
 from trikubelet.core.pleg_pod import IDLE, Inspecting, Job, Waiting
 from trikubelet.core.relist import PodChange
@@ -161,7 +162,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 11), st.sampled_from("abcd")), max_siz
 
 
 @given(STEPS)
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_lines_and_counts_say_what_the_records_say(steps: list[tuple[int, str]]) -> None:
     made = PlegPods(3)
     listing_since = listed_at = None
