@@ -26,23 +26,23 @@ root = Path(os.environ.get("SHIV_ROOT") or "~/.shiv").expanduser()
 # Not Path.exists, which raises where a directory may not be searched.
 nearest = next(path for path in (root, *root.parents) if os.path.exists(str(path)))
 disk = os.statvfs(str(nearest))
-trouble = ""
+problem = ""
 if not nearest.is_dir():
-    trouble = "is no directory"
+    problem = "is no directory"
 elif nearest != root and not os.access(str(nearest), os.W_OK | os.X_OK):
-    trouble = "cannot be written"
+    problem = "cannot be written"
 elif disk.f_flag & os.ST_NOEXEC:
-    trouble = "is mounted noexec, where nothing compiled can be loaded"
+    problem = "is mounted noexec, where nothing compiled can be loaded"
 
-if not trouble:
+if not problem:
     with zipfile.ZipFile(sys.argv[0]) as archive:
         build = json.loads(archive.read("environment.json").decode())["build_id"]
         wanted = {one.filename: one.file_size for one in archive.infolist()}
     if not list(root.glob("*_" + build)) and disk.f_bavail * disk.f_frsize < sum(wanted.values()):
-        trouble = f"has less than the {sum(wanted.values()) / 1e6:.0f} MB free that it takes"
-if trouble:
+        problem = f"has less than the {sum(wanted.values()) / 1e6:.0f} MB free that it takes"
+if problem:
     sys.exit(
-        f"error: trikubelet unpacks itself once below {root}, and {nearest} {trouble}: "
+        f"error: trikubelet unpacks itself once below {root}, and {nearest} {problem}: "
         "set SHIV_ROOT to another directory"
     )
 

@@ -111,7 +111,7 @@ def test_domains_fill_their_line_to_the_last_character_and_no_further() -> None:
     assert ("a" * 1023,) == dns_plan(with_dns(searches=("b" * 1025, "c")), facts).config.searches
 
 
-def test_two_troubles_are_told_at_once() -> None:
+def test_two_problems_are_told_at_once() -> None:
     made = dns_plan(with_dns(("1", "2", "3"), tuple(f"d{n}" for n in range(40))), FACTS)
 
     assert "Nameserver limits" in made.warning

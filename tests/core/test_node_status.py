@@ -104,7 +104,7 @@ def condition(type_: str, status: str, since: str = EARLIER) -> k8s.NodeConditio
     return k8s.NodeCondition(type=type_, status=status, last_transition_time=since, last_heartbeat_time=EARLIER)
 
 
-def test_a_node_without_trouble_is_ready_in_upstreams_words() -> None:
+def test_a_node_without_problem_is_ready_in_upstreams_words() -> None:
     found = conditions(Pressures(), (), (), NOW)
 
     assert [
@@ -116,11 +116,11 @@ def test_a_node_without_trouble_is_ready_in_upstreams_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("troubles", "message"),
+    ("problems", "message"),
     [(("no runtime",), "no runtime"), (("no runtime", "no network"), "[no runtime, no network]")],
 )
-def test_each_trouble_is_told_in_the_ready_condition(troubles: tuple[str, ...], message: str) -> None:
-    ready = conditions(Pressures(), troubles, (), NOW)[-1]
+def test_each_problem_is_told_in_the_ready_condition(problems: tuple[str, ...], message: str) -> None:
+    ready = conditions(Pressures(), problems, (), NOW)[-1]
 
     assert ("False", "KubeletNotReady", message) == (ready.status, ready.reason, ready.message)
 
@@ -263,7 +263,7 @@ def test_a_heartbeat_alone_is_no_difference() -> None:
     before = build(report(), k8s.NodeStatus(), EARLIER)
 
     assert not differs(before, build(report(), before, NOW))
-    assert differs(before, build(report(troubles=("x",)), before, NOW))
+    assert differs(before, build(report(problems=("x",)), before, NOW))
 
 
 def test_a_condition_of_others_alone_is_no_difference() -> None:

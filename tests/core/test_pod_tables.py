@@ -74,7 +74,7 @@ STATUSES = {
     "creating": ("ContainerCreating", "0/1", pod(waiting("ContainerCreating"), phase="Pending")),
     "waiting for its init containers": ("PodInitializing", "0/1", pod(waiting("PodInitializing"), phase="Pending")),
     "crashing": ("CrashLoopBackOff", "1/2", pod(running("a"), waiting("CrashLoopBackOff", "b"))),
-    "the first container in trouble wins": ("ErrImagePull", "0/2", pod(waiting("ErrImagePull"), ended(1, "Error"))),
+    "the first container with a problem wins": ("ErrImagePull", "0/2", pod(waiting("ErrImagePull"), ended(1, "Error"))),
     "no image": ("ImagePullBackOff", "0/1", pod(waiting("ImagePullBackOff"), phase="Pending")),
     "done": ("Completed", "0/1", pod(ended(0, "Completed"), phase="Succeeded")),
     "failed": ("Error", "0/1", pod(ended(3, "Error"), phase="Failed")),

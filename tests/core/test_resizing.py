@@ -421,7 +421,7 @@ def test_both_conditions_are_there_while_they_are_true_and_of_what_they_have_see
     )
 
 
-def test_events_tell_of_the_end_and_of_each_new_trouble() -> None:
+def test_events_tell_of_the_end_and_of_each_new_problem() -> None:
     plain, failing, other = (
         status("Running", condition(IN_PROGRESS, message=message, observed_generation=2)) for message in ("", "a", "b")
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trikubelet.core.user_namespaces import IdPool, ids_of, pool_of, read, troubles, written
+from trikubelet.core.user_namespaces import IdPool, ids_of, pool_of, problems, read, written
 from trikubelet.model.runtime_config import IdRange
 
 K64 = 65536
@@ -187,7 +187,7 @@ def test_who_has_ids_of_another_gets_no_new_sandbox_and_nor_does_the_other() -> 
     ],
 )
 def test_what_is_wrong_with_the_files_is_told(expected: list[str], files: dict[str, bytes]) -> None:
-    assert expected == list(troubles(files))
+    assert expected == list(problems(files))
 
 
 def share(one: IdRange, other: IdRange) -> bool:
@@ -217,4 +217,4 @@ def test_no_two_pods_share_an_id_whatever_comes_and_goes_and_is_configured(
             continue
         assert before in (None, files[uid])
         assert not any(share(read(one), read(other)) for one, other in combinations(files.values(), 2))
-        assert [] == list(troubles(files))
+        assert [] == list(problems(files))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LONGEST_FIRST = (
     "test_churn.py",
     "test_cluster_unsteady.py",
-    "test_cluster_trouble.py",
+    "test_cluster_failing.py",
     "test_agent_survives.py",
     "test_infrastructure.py",
     "test_runtime_contract.py",

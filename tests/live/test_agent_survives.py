@@ -161,7 +161,7 @@ def test_an_agent_that_starts_before_its_runtime_waits_and_says_so_once(containe
         containerd.start()
         agent.wait_phase("web", "Running")
         said = [line for line in agent.log_path.read_text().splitlines() if "is not well" in line]
-        # A containerd that is starting takes calls before it can answer them: another trouble, in its own words.
+        # A containerd that is starting takes calls before it can answer them: another problem, in its own words.
         starting = [line for line in said if "not initialized" in line]
         assert (1, True) == (len(said) - len(starting), len(starting) <= 1), said
 

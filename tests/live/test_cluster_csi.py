@@ -1,4 +1,4 @@
-"""Volumes of a CSI driver, a process of the tests' own, in pods of a real cluster: up, down, in trouble."""
+"""Volumes of a CSI driver, a process of the tests' own, in pods of a real cluster: up, down, failing."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_volumes_of_a_driver_outlive_the_agent_and_go_with_their_pods(member: Cl
     assert seen.exists()
 
 
-def test_a_driver_that_hangs_or_dies_is_the_trouble_of_its_pods_alone(member: ClusterAgent, driver: Driver) -> None:
+def test_a_driver_that_hangs_or_dies_is_the_problem_of_its_pods_alone(member: ClusterAgent, driver: Driver) -> None:
     story = lambda: f"{driver.story()}\n{member.story()}"  # noqa: E731
     with member.watch(PODS) as pods:
         create(member, csi_driver(attachRequired=False), *volume("slow"), *volume("later"))

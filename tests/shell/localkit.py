@@ -76,7 +76,7 @@ class FakeView:
     logs: dict[tuple[str, str, str, bool], str] = field(default_factory=dict)
     runs: RunningContainer = field(default_factory=lambda: RunningContainer("app", tty=False))
     over: bool = True
-    troubles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     measured: Measured = field(default_factory=Measured)
     called: list[CallFigures] = field(default_factory=list)
     counted: NodeFigures = field(default_factory=node_figures)
@@ -97,7 +97,7 @@ class FakeView:
         return self.worked
 
     def node(self) -> NodeNote:
-        return NodeNote("n1", self.troubles)
+        return NodeNote("n1", self.problems)
 
     def pleg(self) -> Figures:
         return Figures(
@@ -169,7 +169,7 @@ class FakeAgent:
     described: k8s.Node = field(default_factory=lambda: k8s.Node(metadata=k8s.ObjectMeta(name="n1")))
     had: list[ImageNote] = field(default_factory=list)
     configured: ConfigNote = field(default_factory=lambda: ConfigNote({}, {}, {}, "n1"))
-    trouble: RuntimeCallError | None = None
+    problem: RuntimeCallError | None = None
     found: list[Finding] = field(default_factory=list)
     restarted: list[str] = field(default_factory=list)
     for_kubectl: bytes = b""
@@ -178,8 +178,8 @@ class FakeAgent:
         return self.described
 
     async def images(self) -> list[ImageNote]:
-        if self.trouble is not None:
-            raise self.trouble
+        if self.problem is not None:
+            raise self.problem
         return self.had
 
     def configuration(self) -> ConfigNote:

@@ -27,7 +27,7 @@ from trikubelet.sources.snapshot import Snapshot
 from trikubelet.status.event_writer import EventRate
 from trikubelet.testing.api_link import Link
 from trikubelet.testing.apiserver.server import ApiServer
-from trikubelet.testing.chance import Odds, Troubles
+from trikubelet.testing.chance import Odds, Problems
 from trikubelet.testing.memory_api import MemoryApi
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.memory_host import (
@@ -70,7 +70,7 @@ class Bench:
     async def agent(self, *static: k8s.Pod) -> AsyncIterator[tuple[Node, Member]]:
         """A member for the length of the block; leaving the block kills it as SIGKILL would."""
         ports = Ports(
-            MemoryRuntime(self.world, Troubles(Odds(latency_seconds=0.002))),
+            MemoryRuntime(self.world, Problems(Odds(latency_seconds=0.002))),
             self.images,
             self.files,
             MemoryContainerLogs(self.files),

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 async def test_the_node_stays_the_same_object_until_more_than_the_heartbeat_is_new(autojump_clock) -> None:
-    troubles: list[str] = []
+    problems: list[str] = []
 
     async def told() -> NodeReport:
-        return report(troubles=tuple(troubles))
+        return report(problems=tuple(problems))
 
     settings: Any = SimpleNamespace(configuration=KubeletConfiguration(node_status_report_frequency=300.0))
     node: Any = SimpleNamespace(admission=SimpleNamespace(node=lambda: None))
@@ -34,5 +34,5 @@ async def test_the_node_stays_the_same_object_until_more_than_the_heartbeat_is_n
     await trio.sleep(1)
     later = await notes.node()  # the heartbeat, for who wants to see that it is alive
     assert later != first
-    troubles.append("the disk is full")
+    problems.append("the disk is full")
     assert later != await notes.node()

@@ -501,12 +501,12 @@ async def test_of_two_certificates_the_one_the_kubeconfig_names_counts(
     assert not find_access(joining.settings, joining.cluster.clock).is_first  # ours has ended, and nobody shows it
 
 
-@pytest.mark.parametrize("trouble", ["gone", "ended", "torn"])
+@pytest.mark.parametrize("problem", ["gone", "ended", "torn"])
 async def test_a_kubeconfig_whose_certificate_is_of_no_use_is_made_anew(
-    autojump_clock: MockClock, joining: Joining, trouble: str
+    autojump_clock: MockClock, joining: Joining, problem: str
 ) -> None:
     await joining.run_signed()
-    match trouble:
+    match problem:
         case "gone":
             joining.cluster.store.current_path.unlink()
         case "ended":

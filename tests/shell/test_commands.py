@@ -129,7 +129,7 @@ async def test_faulty_manifests_are_told_below_the_table(tmp_path: Path, capsys:
 async def test_a_node_that_cannot_work_says_why_below_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    view = FakeView(troubles=("container runtime is down: no socket",))
+    view = FakeView(problems=("container runtime is down: no socket",))
 
     assert (
         0,
@@ -266,7 +266,7 @@ async def test_images_are_listed_name_by_name(tmp_path: Path, capsys: pytest.Cap
         "<none>            <none>   ee              0B       no\n",
         "",
     ) == await say(FakeView(), tmp_path, capsys, "get", "images", "-o", "wide", about=about)
-    about.trouble = RuntimeUnavailable("no socket")
+    about.problem = RuntimeUnavailable("no socket")
     assert (1, "", "error: the container runtime: no socket\n") == await say(
         FakeView(), tmp_path, capsys, "get", "images", about=about
     )
@@ -557,16 +557,16 @@ async def test_describe_tells_what_a_pod_waits_for_on_a_node_that_cannot_work(
         PodWork("uid-waits", "Syncing", 1, busy_seconds=31.7),
         PodWork("uid-ended", "Syncing", 1, busy_seconds=4.9),
     ]
-    view = FakeView([pod("waits"), ended], worked=worked, troubles=("container runtime is down: no answer",))
+    view = FakeView([pod("waits"), ended], worked=worked, problems=("container runtime is down: no answer",))
 
     told = [(await say(view, tmp_path, capsys, "describe", "pod", name))[1] for name in ("waits", "ended")]
 
     assert [
         "This Attempt: under way for 32s (number 1)",
-        *("Node Troubles:", "container runtime is down: no answer", "Events: <none>"),
+        *("Node Problems:", "container runtime is down: no answer", "Events: <none>"),
     ] == [" ".join(line.split()) for line in told[0].splitlines()[-4:]]
     assert "This Attempt" not in told[1]
-    assert "Node Troubles" not in told[1]
+    assert "Node Problems" not in told[1]
 
 
 async def test_describe_tells_where_the_pull_of_an_image_stands(
@@ -618,7 +618,7 @@ async def test_describe_tells_all_about_the_node(tmp_path: Path, capsys: pytest.
     of_node = msgspec.structs.replace(
         event(pod(), "Rebooted", "it came back"), involved_object=k8s.ObjectReference(kind="Node", name="n1", uid="n1")
     )
-    view = FakeView([pod(), done], [event(pod(), "Started", "not the node's"), of_node], troubles=("the disk is full",))
+    view = FakeView([pod(), done], [event(pod(), "Started", "not the node's"), of_node], problems=("the disk is full",))
 
     code, out, _ = await say(view, tmp_path, capsys, "describe", "node", "n1", about=about)
 
@@ -632,7 +632,7 @@ async def test_describe_tells_all_about_the_node(tmp_path: Path, capsys: pytest.
         "Taints:         k=v:NoSchedule\n"
         "                gone:NoExecute\n"
         "Unschedulable:  false\n"
-        "Troubles:\n"
+        "Problems:\n"
         "  the disk is full\n"
         "Conditions:\n"
         "  Type   Status  Heartbeat  Transition  Reason        Message\n"

@@ -290,16 +290,16 @@ def test_the_newest_file_counts_and_one_that_is_not_there_does_not(tmp_path: Pat
 class Reviewing:
     """An API server that answers reviews only."""
 
-    def __init__(self, refuses: str = "", trouble: ApiError | None = None, raw: bytes = b"") -> None:
+    def __init__(self, refuses: str = "", problem: ApiError | None = None, raw: bytes = b"") -> None:
         self.asked: list[dict[str, Any]] = []
         self._refuses = refuses
-        self._trouble = trouble
+        self._problem = problem
         self._raw = raw
 
     async def create(self, _: object, body: dict[str, Any]) -> Item:
         await trio.lowlevel.checkpoint()
-        if self._trouble is not None:
-            raise self._trouble
+        if self._problem is not None:
+            raise self._problem
         attributes = body["spec"]["resourceAttributes"]
         self.asked.append(attributes)
         allowed = attributes["resource"] != self._refuses
@@ -350,7 +350,7 @@ async def test_every_right_is_asked_for_and_those_that_are_missing_are_told(
 
 
 @pytest.mark.parametrize(
-    ("said", "trouble"),
+    ("said", "problem"),
     [
         ("https://192.0.2.9:6443: no route", ApiUnreachable("no route")),
         ("https://192.0.2.9:6443 does not know this node's user: who?", Unauthorized("who?")),
@@ -358,9 +358,9 @@ async def test_every_right_is_asked_for_and_those_that_are_missing_are_told(
     ],
 )
 async def test_an_api_server_that_does_not_answer_is_told_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, trouble: ApiError
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, problem: ApiError
 ) -> None:
-    with cluster(tmp_path, monkeypatch, Reviewing(trouble=trouble)) as of:
+    with cluster(tmp_path, monkeypatch, Reviewing(problem=problem)) as of:
         assert [(ERROR, said)] == [(one.severity, one.found) for one in await examined(of)]
 
 

@@ -12,7 +12,7 @@ import trio
 
 from trikubelet.httpd.server import Request
 from trikubelet.model.errors import StartFailed
-from trikubelet.server.health import Verdicts, health_handler, serve_health, troubles
+from trikubelet.server.health import Verdicts, health_handler, problems, serve_health
 
 if TYPE_CHECKING:
     from trikubelet.server.health import Checks
@@ -77,7 +77,7 @@ async def test_only_reading_is_allowed() -> None:
 
 
 def test_a_check_that_raises_has_failed() -> None:
-    assert {"syncloop": "the check failed: KeyError('x')"} == troubles({"log": well, "syncloop": broken})
+    assert {"syncloop": "the check failed: KeyError('x')"} == problems({"log": well, "syncloop": broken})
 
 
 async def test_it_is_served_over_tcp() -> None:

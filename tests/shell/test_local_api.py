@@ -52,8 +52,8 @@ async def test_events_faults_and_work_are_told(tmp_path: Path) -> None:
 
 
 async def test_the_node_says_how_it_is(tmp_path: Path) -> None:
-    async with served(FakeView(troubles=("no network",)), tmp_path) as agent:
-        assert {"name": "n1", "troubles": ["no network"]} == json.loads(await agent.get("/node"))
+    async with served(FakeView(problems=("no network",)), tmp_path) as agent:
+        assert {"name": "n1", "problems": ["no network"]} == json.loads(await agent.get("/node"))
 
 
 async def test_a_watch_tells_what_is_there_and_then_only_what_changes(tmp_path: Path, autojump_clock) -> None:

@@ -146,7 +146,7 @@ def test_installed_it_is_the_only_handler_and_quiet_records_are_never_made(root_
     assert not log.isEnabledFor(logging.DEBUG)
 
 
-def test_a_stream_that_takes_no_more_is_trouble_until_it_does_again() -> None:
+def test_a_stream_that_takes_no_more_is_problem_until_it_does_again() -> None:
     class Full(io.StringIO):
         full = True
 
@@ -158,8 +158,8 @@ def test_a_stream_that_takes_no_more_is_trouble_until_it_does_again() -> None:
     stream = Full()
     handler = LogHandler(Verbosity(0), stream=stream)
     handler.handle(record("x"))
-    assert "a line could not be written: no space left" == handler.trouble
+    assert "a line could not be written: no space left" == handler.problem
 
     stream.full = False
     handler.handle(record("x"))
-    assert handler.trouble is None
+    assert handler.problem is None

@@ -154,11 +154,11 @@ async def follow(bench: Bench, gaps: list[float]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "trouble",
-    [Link.silence, *(pytest.param(trouble, marks=pytest.mark.nightly) for trouble in (Link.up, Link.down))],
+    "problem",
+    [Link.silence, *(pytest.param(problem, marks=pytest.mark.nightly) for problem in (Link.up, Link.down))],
 )
 async def test_500_pods_that_start_hold_up_no_renewal_whatever_becomes_of_what_is_said_of_them(
-    autojump_clock: MockClock, bench: Bench, trouble: Callable[[Link], None]
+    autojump_clock: MockClock, bench: Bench, problem: Callable[[Link], None]
 ) -> None:
     elsewhere = Link()
     rest = MemoryApi(bench.server, elsewhere)
@@ -172,7 +172,7 @@ async def test_500_pods_that_start_hold_up_no_renewal_whatever_becomes_of_what_i
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow, bench, gaps)
             await trio.sleep(15)
-            trouble(elsewhere)
+            problem(elsewhere)
             for number in range(PODS):
                 bench.schedule(f"p{number}")
             await until(lambda: len(bench.running()) == PODS)

@@ -64,7 +64,7 @@ async def test_a_deleted_pod_ends_with_its_grace_and_its_object_goes_after_its_c
 
 @pytest.mark.parametrize("where", ["requests", "limits"])
 @pytest.mark.parametrize("other", ["requests", "limits"])
-async def test_a_pod_with_an_amount_that_is_none_is_its_own_trouble(
+async def test_a_pod_with_an_amount_that_is_none_is_its_own_problem(
     autojump_clock: MockClock, bench: Bench, where: str, other: str
 ) -> None:
     def odd(kind: str) -> k8s.Container:

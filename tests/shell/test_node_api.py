@@ -453,7 +453,7 @@ async def test_a_token_that_cannot_be_reviewed_is_nobodys(bench: Bench) -> None:
         assert HTTPStatus.OK == await status(client, "/pods")
 
 
-async def test_a_right_that_cannot_be_reviewed_is_not_there_and_the_trouble_is_not_remembered(bench: Bench) -> None:
+async def test_a_right_that_cannot_be_reviewed_is_not_there_and_the_problem_is_not_remembered(bench: Bench) -> None:
     bench.allow("ann", "pods")
     bench.api.plan("create", Fail(ApiFailure("etcd is away")))
     async with bench.serving(rules()), bench.client(user="ann") as client:

@@ -19,7 +19,7 @@ from trikubelet.model.k8s import ContainerStateWaiting, PodResourceClaim, PodSta
 from trikubelet.model.runtime import ContainerState, SandboxState
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
-from trikubelet.testing.chance import Odds, Troubles
+from trikubelet.testing.chance import Odds, Problems
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.memory_host import (
     MemoryContainerLogs,
@@ -55,7 +55,7 @@ class Bench:
     async def agent(self, *pods: Pod, faulty: tuple[str, ...] = (), embedded: bool = False) -> AsyncIterator[Node]:
         """An agent for the length of the block; leaving the block kills it as SIGKILL would."""
         ports = Ports(
-            MemoryRuntime(self.world, Troubles(Odds(latency_seconds=0.002))),
+            MemoryRuntime(self.world, Problems(Odds(latency_seconds=0.002))),
             self.images,
             self.files,
             MemoryContainerLogs(self.files),

@@ -120,7 +120,7 @@ class UnreadRuntime(MemoryRuntime):
 
 async def test_in_inspecting_a_pod(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
-    runtime = UnreadRuntime(bench.world, bench.troubles)
+    runtime = UnreadRuntime(bench.world, bench.problems)
     node = bench.build_node(runtime=runtime)
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)

@@ -13,7 +13,7 @@ from trikubelet.model import k8s
 from trikubelet.model.registry import Login
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
-from trikubelet.testing.chance import Odds, Troubles
+from trikubelet.testing.chance import Odds, Problems
 from trikubelet.testing.memory_images import MemoryImages
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ async def test_a_pod_waits_for_its_secret_and_a_stranger_for_ever(autojump_clock
 
 async def test_where_a_pull_stands_is_told_while_it_lasts(autojump_clock: MockClock) -> None:
     bench = Bench()
-    bench.images = MemoryImages([], ["web:2"], Troubles(Odds(latency_seconds=5.0)))
+    bench.images = MemoryImages([], ["web:2"], Problems(Odds(latency_seconds=5.0)))
     async with bench.agent(pod("slow", container(image="web:2"))) as node:
         await until(lambda: bool(node.puller.told("uid-slow")))
         assert {"main"} == node.puller.told("uid-slow").keys()

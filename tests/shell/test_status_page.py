@@ -51,7 +51,7 @@ def test_the_page_tells_of_node_agent_and_pods() -> None:
     ] == sheet_of(page, "this is old", 0, 50, 120).lines
 
 
-def test_pods_in_trouble_come_first_and_then_the_busy_ones() -> None:
+def test_pods_with_problems_come_first_and_then_the_busy_ones() -> None:
     rows = shown(pod("api"), pod("busy"), pod("crashes"), sick("sick"), pod("web")).lines[5:]
 
     assert ["sick", "busy", "web", "api", "crashes"] == [row.split()[1] for row in rows]
@@ -123,12 +123,12 @@ def test_a_window_of_any_size_is_not_overfull(height: int, width: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "seconds", "trouble"),
+    ("expected", "seconds", "problem"),
     [
         ("", 5.0, ""),
         ("this is 6 s old: the agent is silent", 5.6, ""),
         ("this is 2 s old: no agent", 2.0, "no agent"),
     ],
 )
-def test_a_page_says_that_it_is_old(expected: str, seconds: float, trouble: str) -> None:
-    assert expected == warning_of(seconds, trouble)
+def test_a_page_says_that_it_is_old(expected: str, seconds: float, problem: str) -> None:
+    assert expected == warning_of(seconds, problem)

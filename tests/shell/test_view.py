@@ -119,7 +119,7 @@ async def test_a_pod_that_cannot_be_inspected_is_told_with_its_work(
 
 
 async def test_a_node_says_why_it_cannot_work(autojump_clock: MockClock) -> None:
-    state = SimpleNamespace(unhealthy=lambda: "runtime is down", network_trouble=lambda: None)
+    state = SimpleNamespace(unhealthy=lambda: "runtime is down", network_problem=lambda: None)
     desired = SimpleNamespace(silent=frozenset({"http"}))
     pleg = SimpleNamespace(remark=lambda: "cannot inspect default/web (70s: no answer yet)")
     stuck = cast("Node", SimpleNamespace(runtime_state=state, desired=desired, pleg=pleg))

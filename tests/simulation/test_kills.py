@@ -13,7 +13,7 @@ import trio
 from trikubelet.model.runtime import ContainerState, SandboxState
 from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
 from trikubelet.model.runtime_errors import RuntimeUnavailable
-from trikubelet.testing.chance import Odds, Troubles
+from trikubelet.testing.chance import Odds, Problems
 from trikubelet.testing.memory_runtime import MemoryRuntime
 from trikubelet.testing.simulation import run_node
 from trikubelet.testing.world import World
@@ -80,7 +80,7 @@ async def killed_within(call: Callable[[], Awaitable[object]], runtime: MemoryRu
 
 async def test_what_a_killed_agent_asked_for_on_the_way_is_not_done(autojump_clock: MockClock) -> None:
     world = World()
-    slow = MemoryRuntime(world, Troubles(Odds(latency_seconds=0.0, hang=1.0), random.Random(0)))
+    slow = MemoryRuntime(world, Problems(Odds(latency_seconds=0.0, hang=1.0), random.Random(0)))
 
     assert 1.0 == await killed_within(partial(slow.run_sandbox, SANDBOX), slow, 1.0)
     assert {} == world.sandboxes

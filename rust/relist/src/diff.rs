@@ -93,7 +93,7 @@ type Walked<'a> = (View<'a>, Digest);
 const BATCH: usize = 32;
 
 /// Why a pod cannot be built.
-enum Trouble {
+enum Rejection {
     Repeated,
     TooLarge,
 }
@@ -279,15 +279,15 @@ impl Relist {
         let build = |of_pod: &[(Text<'_>, Option<&Walked<'_>>)]| {
             let uid = of_pod[0].0;
             let fresh: Vec<&Walked<'_>> = of_pod.iter().filter_map(|(_, walked)| *walked).collect();
-            self.build_one(uid, &fresh).map_err(|trouble| match trouble {
-                Trouble::Repeated => repeated(lists, only, &fresh[0].0),
-                Trouble::TooLarge => fresh[0].0.fail(Problem::TooLarge),
+            self.build_one(uid, &fresh).map_err(|rejection| match rejection {
+                Rejection::Repeated => repeated(lists, only, &fresh[0].0),
+                Rejection::TooLarge => fresh[0].0.fail(Problem::TooLarge),
             })
         };
         of_pods.map(build).collect()
     }
 
-    fn build_one(&self, uid: Text<'_>, fresh: &[&Walked<'_>]) -> Result<Pod, Trouble> {
+    fn build_one(&self, uid: Text<'_>, fresh: &[&Walked<'_>]) -> Result<Pod, Rejection> {
         let known = self.pods.get(uid).map(|entry| &entry.now);
         let gather = |kind: Kind| {
             let known = known.into_iter().flat_map(|pod| pod.with_digests(kind));
@@ -297,7 +297,7 @@ impl Relist {
             items.sort_unstable_by_key(|(facts, _)| facts.id);
             let repeated = items.windows(2).any(|pair| pair[0].0.id == pair[1].0.id);
             if repeated {
-                Err(Trouble::Repeated)
+                Err(Rejection::Repeated)
             } else {
                 Ok(items)
             }
@@ -305,7 +305,7 @@ impl Relist {
         // A UID never changes its name: the first that was told stays.
         let told = fresh.iter().map(|(view, _)| view.pod).find(|pod| !pod.name.is_empty());
         let called = known.map(Pod::called).filter(|pod| !pod.name.is_empty()).or(told).unwrap_or_default();
-        Pod::pack(uid, called, gather(Kind::Sandbox)?, gather(Kind::Container)?).ok_or(Trouble::TooLarge)
+        Pod::pack(uid, called, gather(Kind::Sandbox)?, gather(Kind::Container)?).ok_or(Rejection::TooLarge)
     }
 
     /// The third step.

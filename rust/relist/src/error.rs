@@ -18,7 +18,7 @@ pub struct DecodeError {
     pub list: Kind,
     /// Which chunk of that list, counted from 0.
     pub chunk: usize,
-    /// Where in the chunk the trouble begins, in bytes.
+    /// Where in the chunk the problem begins, in bytes.
     pub offset: usize,
     /// What is wrong there.
     pub problem: Problem,
@@ -27,7 +27,7 @@ pub struct DecodeError {
 /// What is malformed, and its place in a chunk whose number is not known yet. Small, since it is in every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// Where in the chunk the trouble begins, in bytes.
+    /// Where in the chunk the problem begins, in bytes.
     pub offset: usize,
     /// What is wrong there.
     pub problem: Malformed,
@@ -57,7 +57,7 @@ pub enum Malformed {
     Entries,
 }
 
-/// The kinds of trouble.
+/// The kinds of problems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
     /// Bytes that are no such message.

@@ -28,7 +28,7 @@ from trikubelet.kube.certificate_files import CertificateFiles, certificate_of
 from trikubelet.kube.client import ApiClient
 from trikubelet.kube.credentials import Credentials
 from trikubelet.kube.kubeconfig_file import load_kubeconfig, save_kubeconfig
-from trikubelet.kube.trouble import Trouble
+from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model.api_errors import ApiError, Forbidden
 from trikubelet.model.certificates import CLIENT_SIGNER, CertificateRefused, CertificateUnusable, node_subject
 from trikubelet.model.errors import StartFailed
@@ -133,7 +133,7 @@ class Bootstrap:
         self._clock = clock
         self._chance = chance
         self._threads = threads
-        self._trouble = Trouble("asking for this node's certificate", Outage("API server"))
+        self._outcomes = RequestOutcomes("asking for this node's certificate", Outage("API server"))
 
     async def run(self, store: CertificateStore, certificate_path: Path) -> Credentials:
         """What the node is from now on, by its own certificate, which lies at a path. Tries until it works."""
@@ -174,9 +174,9 @@ class Bootstrap:
             except (OSError, StartFailed) as error:
                 log.warning("Bootstrap: %s", error)
             except ApiError as error:
-                self._trouble.note(error)
+                self._outcomes.failed(error)
             else:
-                self._trouble.worked()
+                self._outcomes.worked()
                 return found
             await trio.sleep(backoff.next_seconds())
 

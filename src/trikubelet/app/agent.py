@@ -63,7 +63,7 @@ def run_agent(argv: Sequence[str]) -> int:
             bind_to_runtime(settings.root_dir, settings.runtime.endpoint)
             _say_settings(settings)
             _allow_files(settings.configuration.max_open_files)
-            main = partial(_main, settings, lambda: handler.trouble, found)
+            main = partial(_main, settings, lambda: handler.problem, found)
             seconds_max = bounds_of(settings.configuration).stop_seconds_max
             return supervise.run(main, checks=_vital, status=_status, stop_seconds_max=seconds_max)
     except StartFailed as error:
@@ -71,17 +71,17 @@ def run_agent(argv: Sequence[str]) -> int:
 
 
 async def _main(
-    settings: Settings, log_trouble: Check, found: Found | None, *, task_status: trio.TaskStatus[Agent]
+    settings: Settings, log_problem: Check, found: Found | None, *, task_status: trio.TaskStatus[Agent]
 ) -> None:
     """The agent under ``--lock-file``, if there is one: it waits for the file, and ends when another wants it."""
     lock_file = LockFile(settings.lock_file) if settings.lock_file else None
     if lock_file is None:
-        await _run(settings, log_trouble, found, task_status=task_status)
+        await _run(settings, log_problem, found, task_status=task_status)
         return
     await lock_file.acquire()
     try:
         async with trio.open_nursery() as nursery:
-            task_status.started(await nursery.start(_run, settings, log_trouble, found))
+            task_status.started(await nursery.start(_run, settings, log_problem, found))
             if settings.exit_on_lock_contention:
                 await lock_file.contended()
                 log.info("Going down: another agent wants %s", settings.lock_file)
@@ -91,14 +91,14 @@ async def _main(
 
 
 async def _run(
-    settings: Settings, log_trouble: Check, found: Found | None, *, task_status: trio.TaskStatus[Agent]
+    settings: Settings, log_problem: Check, found: Found | None, *, task_status: trio.TaskStatus[Agent]
 ) -> None:
     Lookups.use()
     take_short_turns()
     async with trio.open_nursery() as beside:
         beside.start_soon(look_after_heap)
         beside.start_soon(doctor.warn, settings)
-        await compose.run(settings, log_trouble, found, task_status=task_status)
+        await compose.run(settings, log_problem, found, task_status=task_status)
         beside.cancel_scope.cancel()
 
 
@@ -138,5 +138,5 @@ def _vital(agent: Agent) -> Checks:
 def _status(agent: Agent) -> str:
     """One line for ``systemctl status`` and the log."""
     running = agent.node.pleg.counts().running_pods
-    trouble = agent.node.runtime_state.unhealthy() or f"container runtime {agent.node.runtime_state.name}"
-    return f"{len(agent.node.desired)} pods wanted, {running} with a sandbox; {trouble}"
+    problem = agent.node.runtime_state.unhealthy() or f"container runtime {agent.node.runtime_state.name}"
+    return f"{len(agent.node.desired)} pods wanted, {running} with a sandbox; {problem}"

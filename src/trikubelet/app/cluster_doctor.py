@@ -87,21 +87,21 @@ async def _rights(
             if not await _allowed(api, right, settings.node_name):
                 refused.append(right)
 
-    troubles: list[BaseException] = []
+    problems: list[BaseException] = []
     try:
         async with trio.open_nursery() as nursery:
             for right in RIGHTS:
                 nursery.start_soon(ask, right)
     except* ApiError as group:
-        troubles += group.exceptions
+        problems += group.exceptions
     finally:
         hang_up()
-    if troubles:
-        return [_trouble(server, troubles[0])]
+    if problems:
+        return [_problem(server, problems[0])]
     return list(judge_rights(server, [right for right in RIGHTS if right in refused]))
 
 
-def _trouble(server: str, wrong: BaseException) -> Finding:
+def _problem(server: str, wrong: BaseException) -> Finding:
     if isinstance(wrong, Unauthorized | Forbidden):
         return error(
             RIGHTS_CHECK, f"{server} does not know this node's user: {wrong}", "renew its certificate or token"

@@ -131,14 +131,14 @@ def find_access(settings: Settings) -> Found | None:
 
 async def run(
     settings: Settings,
-    log_trouble: Check,
+    log_problem: Check,
     found: Found | None,
     reading: NodeReading | None = None,
     *,
     make_runtime: Callable[[Channel], Runtime] = CriRuntime,
     task_status: trio.TaskStatus[Agent] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Be the agent until cancelled. Started: pods are taken from every source. ``log_trouble``: what is wrong with the
+    """Be the agent until cancelled. Started: pods are taken from every source. ``log_problem``: what is wrong with the
     log, if anything; ``found``: what ``find_access`` did; ``reading``: what the node is to be, by default this machine;
     ``make_runtime``: how the runtime behind a channel is seen.
 
@@ -170,7 +170,7 @@ async def run(
             seen,
             CriImages(images),
             [channel.figures for channel in dict.fromkeys((runtime, images))],
-            log_trouble,
+            log_problem,
             found,
             spans,
             driver=driver.name,
@@ -209,7 +209,7 @@ def _join(
     runtime: Runtime,
     images: Images,
     calls: Sequence[CallFigures],
-    log_trouble: Check,
+    log_problem: Check,
     found: Found | None,
     spans: Spans | None,
     *,
@@ -253,7 +253,7 @@ def _join(
     setup = Setup(VERSION, facts.cgroup_version, settings.effective.gates.states())
     view = View(node, clock, settings.node_name, str(settings.pod_logs_dir), sources.files, setup, member, calls)
     checks: dict[str, Check] = {
-        "log": log_trouble,
+        "log": log_problem,
         "syncloop": node.sync_loop.unhealthy,
         "pleg": node.pleg.unhealthy,
         "runtime": node.runtime_state.unhealthy,

@@ -111,15 +111,15 @@ async def _runtime(settings: Settings) -> Sequence[Finding]:
     if endpoint in INSIDE:
         return [good(RUNTIME, f"{endpoint}, inside the agent")]
     info: RuntimeInfo | None = None
-    trouble = ""
+    problem = ""
     try:
         info = await _asked(endpoint, CriRuntime.info)
     except OSError as error:
-        trouble = connect_failure(socket_path(endpoint), error)
+        problem = connect_failure(socket_path(endpoint), error)
     except RuntimeCallError as error:
-        trouble = str(error)
+        problem = str(error)
     network = [] if info is None else doctor.judge_network(info, examination.read_networks())
-    return [*doctor.judge_runtime(endpoint, info, trouble), *network]
+    return [*doctor.judge_runtime(endpoint, info, problem), *network]
 
 
 async def _asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) -> T:
@@ -134,7 +134,7 @@ async def _asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) 
 
 
 async def _program() -> Sequence[Finding]:
-    return [doctor.judge_backend(compiled.BACKEND, compiled.TROUBLE)]
+    return [doctor.judge_backend(compiled.BACKEND, compiled.PROBLEM)]
 
 
 async def _cgroups(threads: ThreadPool, settings: Settings) -> Sequence[Finding]:

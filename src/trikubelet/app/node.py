@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.app.attempts import build_attempts
+from trikubelet.app.build_attempts import build_attempts
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodUpdate
 from trikubelet.images.credentials import PodCredentials

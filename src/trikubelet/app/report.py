@@ -79,17 +79,17 @@ class Reporter:
             images_max=self._images_max,
             volumes_in_use=tuple(self._node.volumes.in_use()),
             port=self._port,
-            troubles=tuple(self._troubles()),
+            problems=tuple(self._problems()),
         )
 
-    def _troubles(self) -> Iterator[str]:
+    def _problems(self) -> Iterator[str]:
         """Why the node is not ready, in upstream's order and words."""
-        if trouble := self._node.runtime_state.unhealthy():
-            yield trouble
-        elif trouble := self._node.runtime_state.network_trouble():
-            yield f"container runtime network not ready: {trouble}"
-        if trouble := self._node.pleg.unhealthy():
-            yield f"PLEG is not healthy: {trouble}"
+        if problem := self._node.runtime_state.unhealthy():
+            yield problem
+        elif problem := self._node.runtime_state.network_problem():
+            yield f"container runtime network not ready: {problem}"
+        if problem := self._node.pleg.unhealthy():
+            yield f"PLEG is not healthy: {problem}"
 
     async def _list_images(self) -> None:
         now = trio.current_time()

@@ -28,7 +28,7 @@ import trio
 from trikubelet.kit.every import Every
 from trikubelet.kit.sd_notify import Notifier
 from trikubelet.model.errors import StartFailed
-from trikubelet.server.health import troubles
+from trikubelet.server.health import problems
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -133,7 +133,7 @@ class Supervisor(Generic[T]):
         """Give a sign of life twice per watchdog period, but none while a check fails."""
         async for _ in Every(watchdog_seconds / 2):
             told: dict[str, str] | None = None
-            while found := troubles(checks):
+            while found := problems(checks):
                 if told is None or found.keys() != told.keys():
                     words = "; ".join(f"{name}: {wrong}" for name, wrong in found.items())
                     log.error("No sign of life to systemd, which will kill the agent if this lasts: %s", words)

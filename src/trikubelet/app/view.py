@@ -230,11 +230,11 @@ class View:
     def node(self) -> NodeNote:
         """How the node itself is."""
         state = self._node.runtime_state
-        found = [state.unhealthy(), state.network_trouble(), self._node.pleg.remark()]
+        found = [state.unhealthy(), state.network_problem(), self._node.pleg.remark()]
         silent = sorted(self._node.desired.silent)
         if silent:
             found.append(f"no word yet from the source {' and '.join(silent)}: its pods are not known")
-        return NodeNote(self._node_name, tuple(trouble for trouble in found if trouble))
+        return NodeNote(self._node_name, tuple(problem for problem in found if problem))
 
     def pleg(self) -> Figures:
         """How PLEG stands now."""

@@ -66,7 +66,7 @@ def settings_of(name: str, root_dir: Path, words: Sequence[str], uid: int, envir
 
 
 async def run_hollow(
-    hollow: Hollow, log_trouble: Check, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    hollow: Hollow, log_problem: Check, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Be all the nodes until cancelled. Started: each takes pods, and has begun to join its cluster.
     Raises what an agent raises."""
@@ -75,7 +75,7 @@ async def run_hollow(
         nursery.start_soon(look_after_heap)
         for settings in hollow.nodes:
             _node.set(settings.node_name)  # for this node's tasks; each takes the context it is started in
-            await nursery.start(compose.run, settings, log_trouble, compose.find_access(settings), hollow.reading)
+            await nursery.start(compose.run, settings, log_problem, compose.find_access(settings), hollow.reading)
         _node.set("")
         task_status.started()
 

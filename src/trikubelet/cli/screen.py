@@ -57,8 +57,8 @@ async def gather(agent: AgentClient) -> Page:
         name, _, value = line.partition(" ")
         if name in FIGURES:
             metrics[name] = float(value)
-    troubles = (await asking.node(agent)).troubles
-    return Page(node, troubles, await asking.pods(agent), await asking.used(agent), metrics, asking.now_ns())
+    problems = (await asking.node(agent)).problems
+    return Page(node, problems, await asking.pods(agent), await asking.used(agent), metrics, asking.now_ns())
 
 
 async def show(agent: AgentClient) -> None:
@@ -98,7 +98,7 @@ class Showing:
         self._keyboard = keyboard
         self._page = page
         self._at = trio.current_time()
-        self._trouble = ""
+        self._problem = ""
         self._first = 0
         self._room = 1
 
@@ -116,9 +116,9 @@ class Showing:
             try:
                 self._page = await look()
             except CommandFailed as error:
-                self._trouble = str(error)
+                self._problem = str(error)
             else:
-                self._at, self._trouble = trio.current_time(), ""
+                self._at, self._problem = trio.current_time(), ""
 
     async def _attend(self) -> None:
         while True:
@@ -139,7 +139,7 @@ class Showing:
 
     def _draw(self) -> None:
         height, width = self._window.getmaxyx()
-        warning = warning_of(trio.current_time() - self._at, self._trouble)
+        warning = warning_of(trio.current_time() - self._at, self._problem)
         # Not into the last corner: behind it the cursor would have no place.
         sheet = sheet_of(self._page, warning, self._first, height - 1, width - 1)
         self._first, self._room = sheet.first, sheet.room

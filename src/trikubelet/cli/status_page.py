@@ -1,7 +1,7 @@
 """What ``trikubelet top`` shows on a whole screen: a node, its agent and its pods, as much as a window has room for.
 
     Page ─► head: the node, the agent's figures, what is wrong ────────────────────────────┐
-      └───► a row for each pod, those in trouble first, then the busy ones                 ├─► Sheet
+      └───► a row for each pod, those with a problem first, then the busy ones                 ├─► Sheet
               └─► columns that fit the width ─► as many rows as fit the height, from one on ┘
 
 Pure: ``screen`` gathers the page, hears the keys and draws the lines.
@@ -54,7 +54,7 @@ class Page:
     """Everything there is to show, as it was at ``now_ns``."""
 
     node: Node
-    troubles: Sequence[str]
+    problems: Sequence[str]
     pods: Sequence[Pod]
     used: Summary
     metrics: Mapping[str, float]
@@ -74,7 +74,7 @@ class Sheet:
 def sheet_of(page: Page, warning: str, first: int, height: int, width: int) -> Sheet:
     """What a window of this size shows of the page from the ``first`` pod on, or from the nearest to it there is;
     ``warning``: what is wrong with the page itself, empty for nothing."""
-    wrong = [*([warning] if warning else []), *page.troubles]
+    wrong = [*([warning] if warning else []), *page.problems]
     head = [
         *Table(NODE_COLUMNS).lines([node_row(page.used, page.node)]),
         " · ".join([f"{len(page.pods)} pods", "q ends", *_figures(page)]),
@@ -94,11 +94,11 @@ def sheet_of(page: Page, warning: str, first: int, height: int, width: int) -> S
     return Sheet([line[:width] for line in lines[:height]], first, room)
 
 
-def warning_of(seconds: float, trouble: str) -> str:
-    """What is wrong with a page of ``seconds`` ago, if anything is; ``trouble``: why there is no newer one, empty where
+def warning_of(seconds: float, problem: str) -> str:
+    """What is wrong with a page of ``seconds`` ago, if anything is; ``problem``: why there is no newer one, empty where
     nobody knows."""
-    if trouble:
-        return f"this is {seconds:.0f} s old: {trouble}"
+    if problem:
+        return f"this is {seconds:.0f} s old: {problem}"
     return f"this is {seconds:.0f} s old: the agent is silent" if seconds > SILENT_SECONDS else ""
 
 
@@ -110,12 +110,12 @@ def _figures(page: Page) -> list[str]:
 
 
 def _rows(page: Page) -> list[tuple[str, ...]]:
-    """The cells below ``COLUMNS``: pods in trouble first, then by what they use of processors, then as a table has
+    """The cells below ``COLUMNS``: pods with a problem first, then by what they use of processors, then as a table has
     them."""
     shown = {row[:2]: row[2:] for row in pod_rows(page.used.pods)}
     busy = {(one.pod_ref.namespace, one.pod_ref.name): one.cpu.usage_nano_cores for one in page.used.pods if one.cpu}
     rows = [pod_row(pod, page.now_ns) for pod in page.pods]
-    rows.sort(key=lambda row: (not _is_in_trouble(row), -(busy.get((row.namespace, row.name)) or 0)))
+    rows.sort(key=lambda row: (not _is_failing(row), -(busy.get((row.namespace, row.name)) or 0)))
     found = []
     for row in rows:
         used = shown.get((row.namespace, row.name), (UNKNOWN, UNKNOWN))
@@ -123,7 +123,7 @@ def _rows(page: Page) -> list[tuple[str, ...]]:
     return found
 
 
-def _is_in_trouble(row: PodRow) -> bool:
+def _is_failing(row: PodRow) -> bool:
     """Whether the pod is not as it is meant to be, or not yet."""
     ready, _, total = row.ready.partition("/")
     return row.status != "Completed" and (row.status != "Running" or ready != total)

@@ -11,12 +11,12 @@ from typing import Literal
 INTERFACE = 5  # as in rust/relist/src/python.rs; count both up when what is exported, or what it means, changes
 
 BACKEND: Literal["rust", "python"]
-TROUBLE = ""
+PROBLEM = ""
 """Why nothing compiled is in use; the doctor tells it, also when the agent starts."""
 try:
     from trikubelet import _relist
 except ImportError as error:  # pragma: no cover - where no binary exists for the platform
-    BACKEND, TROUBLE = "python", str(error)
+    BACKEND, PROBLEM = "python", str(error)
 else:
     BACKEND = "rust"
     if (found := getattr(_relist, "INTERFACE", 0)) != INTERFACE:

@@ -137,7 +137,7 @@ def ids_of(uid: str, files: Mapping[str, bytes], pool: IdPool) -> IdRange:
     raise ValueError("could not find an empty slot to allocate a user namespace")
 
 
-def troubles(files: Mapping[str, bytes]) -> Iterator[str]:
+def problems(files: Mapping[str, bytes]) -> Iterator[str]:
     """What is wrong with the files of the pods on the node: each that cannot be read, and who has ids of another."""
     held = {}
     for uid, content in sorted(files.items()):

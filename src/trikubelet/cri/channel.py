@@ -5,7 +5,7 @@
                                └──100 ms … 3 s─── waiting ◄┘
 
 A call made while the channel is not connected waits, until its caller's cancel scope ends; ``statistics`` says what it
-waits for. That a runtime is away is logged once for each kind of trouble, when it comes back once more. Calls in flight
+waits for. That a runtime is away is logged once for each kind of problem, when it comes back once more. Calls in flight
 when a connection breaks fail with RuntimeLost, since only the caller can know whether asking twice does harm.
 
 Who finds no room, because the runtime takes only so many calls at a time, stands in a line; as long as there is one,
@@ -100,7 +100,7 @@ class Channel:
         self._connects = 0
         self._last_error = ""
         self._quiet = quiet
-        self._told: set[str] = set()  # the kinds of trouble, since it was last connected
+        self._told: set[str] = set()  # the kinds of problems, since it was last connected
         self._line: dict[trio.lowlevel.ParkingLot, None] = {}  # of those who wait for room, the longest first
         self._replaced = trio.lowlevel.ParkingLot()
         self.figures: Final = CallFigures(CALL_SECONDS)
@@ -172,10 +172,10 @@ class Channel:
 
     def __repr__(self) -> str:
         now = self.statistics()
-        trouble = f", last error: {now.last_error}" if now.last_error else ""
+        problem = f", last error: {now.last_error}" if now.last_error else ""
         return (
             f"<Channel to {now.endpoint} {now.state.value}, {now.calls_in_flight} calls in flight, "
-            f"{now.calls_waiting} waiting, {now.reconnects} reconnects{trouble}>"
+            f"{now.calls_waiting} waiting, {now.reconnects} reconnects{problem}>"
         )
 
     # ---- the connection ----

@@ -60,7 +60,7 @@ def _entry(path: str) -> Entry:
     except (FileNotFoundError, NotADirectoryError):
         return Entry(path, EntryKind.LOST)
     except OSError as error:
-        # Or a file whose reading will say what is wrong: the trouble of one name.
+        # Or a file whose reading will say what is wrong: the problem of one name.
         return Entry(path, EntryKind.CIRCLE if error.errno == errno.ELOOP else EntryKind.FILE)
     changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
     stamp = Stamp(changed_ns, found.st_size, found.st_ino, found.st_dev)

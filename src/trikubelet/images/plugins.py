@@ -71,9 +71,9 @@ class Plugin:
         owner = None if bearer is None else bearer.account
         return {place: Credential(login, owner) for place, login in logins.items()}
 
-    def _told(self, pod: Pod, trouble: str) -> Mapping[str, Credential]:
+    def _told(self, pod: Pod, problem: str) -> Mapping[str, Credential]:
         """There is no login. The pod's author is told which plugin fails; what it said of that is the operator's."""
-        log.warning("The credential plugin %s, %s", self._plugin.name, trouble)
+        log.warning("The credential plugin %s, %s", self._plugin.name, problem)
         message = f"Unable to get credentials from the credential plugin {self._plugin.name}, as the node's log says; "
         message += "attempting to pull the image may not succeed."
         self._events.record(object_ref(pod), "Warning", "CredentialPluginFailed", message)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Owns whether one server was found in trouble, and when it may be asked again."""
+    """Owns whether one server was found failing, and when it may be asked again."""
 
     def __init__(self, backoff: Backoff, asks_max: int) -> None:
         """``asks_max``: how many may ask at the same time when all is well."""
@@ -37,7 +37,7 @@ class Gate:
         """Nobody may ask before (Trio's clock, seconds)."""
         return self._shut_until
 
-    def trouble(self, after_seconds: float = 0.0) -> None:
+    def problem(self, after_seconds: float = 0.0) -> None:
         """A question failed; ``after_seconds``: the pause the server asked for, which the caller bounds. Failures of
         questions that were asked before the gate was shut say nothing new."""
         now = trio.current_time()

@@ -128,13 +128,13 @@ class JsonFormat(logging.Formatter):
 
 
 class LogHandler(logging.StreamHandler[TextIO]):
-    """Owns whether lines still reach their stream; ``trouble`` is what the health check of the log asks."""
+    """Owns whether lines still reach their stream; ``problem`` is what the health check of the log asks."""
 
     def __init__(
         self, verbosity: Verbosity, form: Literal["text", "json"] = "text", stream: TextIO | None = None
     ) -> None:
         super().__init__(sys.stderr if stream is None else stream)
-        self.trouble: str | None = None
+        self.problem: str | None = None
         """Why the last line could not be written, or None."""
         self.verbosity = verbosity
         self.setFormatter(TextFormat() if form == "text" else JsonFormat())
@@ -142,13 +142,13 @@ class LogHandler(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record's line. Raises nothing."""
-        self.trouble = None
+        self.problem = None
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's name
         """Remember it; there is nowhere left to complain."""
         error = sys.exc_info()[1]
-        self.trouble = f"a line could not be written: {error}"
+        self.problem = f"a line could not be written: {error}"
 
 
 def install(handler: LogHandler) -> None:

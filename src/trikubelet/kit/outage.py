@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.kit.own_trouble import OwnTrouble
+from trikubelet.kit.local_failure import LocalFailure
 from trikubelet.kit.seldom import Seldom
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Outage:
             del self._listeners[mine]
 
     def failed(self, doing: str, error: BaseException) -> None:
-        """It did not answer, or not well, when it was asked for something; or, with OwnTrouble, could not be asked,
+        """It did not answer, or not well, when it was asked for something; or, with LocalFailure, could not be asked,
         which is said as that and is no outage."""
-        if isinstance(error, OwnTrouble):
+        if isinstance(error, LocalFailure):
             if self._told_own.may_say():
                 log.warning("%s cannot be asked, which is not its fault: %s: %s", self._what, doing, error)
             return

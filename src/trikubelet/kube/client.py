@@ -260,7 +260,7 @@ class ApiClient:
                 return await once()
             except ApiBusy as busy:
                 if busy.after is None or busy.after > WISH_SECONDS_MAX:
-                    raise  # to be left alone for longer is the caller's trouble
+                    raise  # to be left alone for longer is the caller's problem
                 after = busy.after
                 self.figures.retries[str(busy.code), method, self._host] += 1
             # Not all at the same moment, which is what made the server busy.

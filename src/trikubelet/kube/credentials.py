@@ -55,13 +55,13 @@ _HEADER_KEYS: Final = "!#$&'*+.^`|"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a look at the files found; ``texts`` is None where ``trouble`` says why they cannot be used. Of a token's
+    """What a look at the files found; ``texts`` is None where ``problem`` says why they cannot be used. Of a token's
     file: what is in it, or why that cannot be read."""
 
     texts: Texts | None
-    trouble: str
+    problem: str
     token: bytes | None
-    token_trouble: str
+    token_problem: str
 
 
 class Credentials:
@@ -89,7 +89,7 @@ class Credentials:
         self._materials = Materials(access)
         proof = access.proof
         self._token_file = FileContent(proof.path) if isinstance(proof, TokenFile) else None
-        self._token, self._token_trouble = b"", ""
+        self._token, self._token_problem = b"", ""
         self._plugin: Plugin | None = None
         if isinstance(proof, ExecPlugin):
             self._plugin = Plugin(proof, access, self._materials.last_ca, environment, clock)
@@ -100,7 +100,7 @@ class Credentials:
         self._threads = ThreadPool("credentials", 1)
         self._looked_at = self._began_at = -math.inf
         self._looking: trio.Event | None = None
-        self._trouble = ""
+        self._problem = ""
         self._tls = self._begin()
 
     @property
@@ -157,7 +157,7 @@ class Credentials:
             case TokenFile(fallback=fallback):
                 token = self._token or fallback.encode()
                 if not token:
-                    raise NothingToShow(self._token_fault(self._token_trouble or "the file is empty"))
+                    raise NothingToShow(self._token_fault(self._token_problem or "the file is empty"))
                 return [*_bearer(token), *self._acting]
         return self._acting
 
@@ -193,26 +193,26 @@ class Credentials:
 
     def _seen(self, now: float) -> _Seen:
         """Look, in a thread, and change nothing."""
-        texts, trouble, token, token_trouble = None, "", None, ""
+        texts, problem, token, token_problem = None, "", None, ""
         try:
             texts = self._materials.read(now)
         except MaterialUnusable as error:
-            trouble = str(error)
+            problem = str(error)
         if self._token_file is not None:
             try:
                 token = self._token_file.look(now).strip()
             except OSError as error:
-                token_trouble = error.strerror or str(error)
-        return _Seen(texts, trouble, token, token_trouble)
+                token_problem = error.strerror or str(error)
+        return _Seen(texts, problem, token, token_problem)
 
     def _begin(self) -> Tls:
         """The first look, for which a start may wait."""
         seen = self._seen(self._looked_at)
         if seen.texts is None:
-            raise StartFailed(seen.trouble)
-        if seen.token_trouble and isinstance(self.access.proof, TokenFile) and not self.access.proof.fallback:
-            raise StartFailed(self._token_fault(seen.token_trouble))
-        self._token, self._token_trouble = seen.token or b"", seen.token_trouble
+            raise StartFailed(seen.problem)
+        if seen.token_problem and isinstance(self.access.proof, TokenFile) and not self.access.proof.fallback:
+            raise StartFailed(self._token_fault(seen.token_problem))
+        self._token, self._token_problem = seen.token or b"", seen.token_problem
         try:
             return self._materials.made(seen.texts, None)
         except MaterialUnusable as error:
@@ -220,18 +220,18 @@ class Credentials:
 
     def _take(self, seen: _Seen) -> None:
         """Have in force what was seen, and tell whom it concerns."""
-        self._token_trouble = seen.token_trouble
+        self._token_problem = seen.token_problem
         if seen.token is not None:
             self._token = seen.token
         if seen.texts is None:
-            self._say(seen.trouble)
+            self._say(seen.problem)
             return
         try:
             tls = self._materials.made(seen.texts, self._tls, self._tls.made_pem)
         except MaterialUnusable as error:
             self._say(str(error))
             return
-        self._trouble = ""
+        self._problem = ""
         self._put_in_force(tls)
 
     def _show_made(self, pem: bytes) -> None:
@@ -253,10 +253,10 @@ class Credentials:
         for tell in self._on_change:
             tell()
 
-    def _say(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            log.warning("What the API server is shown cannot be renewed, what was there stays in use: %s", trouble)
-        self._trouble = trouble
+    def _say(self, problem: str) -> None:
+        if problem != self._problem:
+            log.warning("What the API server is shown cannot be renewed, what was there stays in use: %s", problem)
+        self._problem = problem
 
     # ---- in words ----
 
@@ -273,8 +273,8 @@ class Credentials:
                 told.append(f"the token of {user}.token in {source}")
                 lies_apart = False
             case TokenFile(path):
-                trouble = f", which cannot be read any more: {self._token_trouble}" if self._token_trouble else ""
-                told.append(f"the token in {path}, of {user}.tokenFile in {source}{trouble}")
+                problem = f", which cannot be read any more: {self._token_problem}" if self._token_problem else ""
+                told.append(f"the token in {path}, of {user}.tokenFile in {source}{problem}")
             case Password(name):
                 told.append(f"the password of {name}, of {user}.password in {source}")
                 lies_apart = False

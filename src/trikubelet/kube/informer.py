@@ -6,7 +6,7 @@
      ▲ ▲               │                                                │
      │ └──too old──────┘  (410; also after two watches that said        │
      │                     nothing at all)                              │
-     └────────────────────── pause ◄──────────── any other trouble ─────┘
+     └────────────────────── pause ◄──────────── any other problem ─────┘
 
 Where the server offers it, a watch that begins with all objects takes the place of the list. Else the list comes in
 pages, each read and let go before the next, one object of it at a time, so no list is ever in memory twice. A list
@@ -29,7 +29,7 @@ import trio
 
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kube.known import Known, Listing
-from trikubelet.kube.trouble import Trouble
+from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model.api import ChangeKind
 from trikubelet.model.api_errors import (
     ApiError,
@@ -90,7 +90,7 @@ class Informer(Generic[T]):
         self._resource = resource
         self._selection = selection
         self._known = Known(what, decode)
-        self._trouble = Trouble(f"watching {what}", outage)
+        self._outcomes = RequestOutcomes(f"watching {what}", outage)
         self._outage = outage
         self._backoff = Backoff(PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX / (1 + JITTER), jitter=JITTER, chance=chance)
         self._listeners: list[Callable[[Collection[Key]], None]] = []
@@ -150,7 +150,7 @@ class Informer(Generic[T]):
             await self._follow()
         except ApiError as raised:
             error = raised
-            self._trouble.note(error)
+            self._outcomes.failed(error)
         steady = trio.current_time() >= self._steady_at
         if steady:
             self._backoff.reset()
@@ -266,7 +266,7 @@ class Informer(Generic[T]):
                 listener(keys)
 
     def _note_answer(self) -> None:
-        self._trouble.worked()
+        self._outcomes.worked()
         self._steady_at = trio.current_time() + STEADY_SECONDS
 
     def __repr__(self) -> str:

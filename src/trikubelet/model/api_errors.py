@@ -3,14 +3,14 @@
 The adapter maps HTTP answers and their Status objects to these at the seam and nowhere else; the memory API server
 raises them directly. Ask again later: ApiUnreachable, ApiLost, ApiBusy, ApiFailure. Ask who is right: Conflict,
 ObjectExists. It is gone: ObjectMissing. List again: Expired. Tell the user: Forbidden, Invalid, Refused. Wait: whoever
-holds the credentials tells of Unauthorized, once for all who ask, and NothingToShow is this node's own trouble.
+holds the credentials tells of Unauthorized, once for all who ask, and NothingToShow is this node's own problem.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from trikubelet.kit.own_trouble import OwnTrouble
+from trikubelet.kit.local_failure import LocalFailure
 
 WISH_SECONDS_MAX: Final = 30.0
 """A server, or a proxy before it, may name hours (``Retry-After: 3600`` on a maintenance page). Who waits them out says
@@ -30,7 +30,7 @@ class ApiUnreachable(ApiError):
     """No connection could be made: nothing has been asked."""
 
 
-class OutOfFiles(ApiUnreachable, OwnTrouble):
+class OutOfFiles(ApiUnreachable, LocalFailure):
     """No connection could be made because this process, or this machine, may open no more files."""
 
 
@@ -56,11 +56,11 @@ def wished_seconds(error: BaseException) -> float:
 
 
 class ApiFailure(ApiError):
-    """The server met trouble of its own (any other 5xx), or answered what nobody understands."""
+    """The server failed by itself (any other 5xx), or answered what nobody understands."""
 
 
 PASSING: Final = (ApiUnreachable, ApiLost, ApiBusy, ApiFailure)
-"""What only time mends: the server is away, or in trouble. Everything else somebody has to mend."""
+"""What only time mends: the server is away, or fails. Everything else somebody has to mend."""
 
 
 class Unauthorized(ApiError):
@@ -68,7 +68,7 @@ class Unauthorized(ApiError):
     and has answered."""
 
 
-class NothingToShow(ApiError, OwnTrouble):
+class NothingToShow(ApiError, LocalFailure):
     """The server was not asked: there is nothing to show it, because no token can be read or made on this node."""
 
 

@@ -117,7 +117,7 @@ class Bounds:
     """One request to the API server; without an answer it counts as lost."""
     api_pause_seconds_max: float = 5.0
     """The longest pause, without its jitter, between two tries at an API server that does not answer, or at one object
-    that it has trouble with: so late does a node notice that it is back."""
+    that it has problems with: so late does a node notice that it is back."""
     api_retry_seconds_max: float = 60.0
     """The longest pause between two tries of what the API server said no to."""
     farewell_seconds_max: float = 8.0

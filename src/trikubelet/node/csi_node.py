@@ -15,7 +15,7 @@ import trio
 from trikubelet.core.node_status.csi_node import csi_node, node_patch
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
-from trikubelet.kube.trouble import Trouble
+from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import CSI_NODES, NODES, PatchKind
 from trikubelet.model.api_errors import ApiError, ObjectMissing, wished_seconds
@@ -50,7 +50,7 @@ class CsiNode:
         self._api = api
         self._node = node
         self._drivers = drivers
-        self._trouble = Trouble(DOING, outage)
+        self._outcomes = RequestOutcomes(DOING, outage)
         self._chance = chance
         self._seen: set[str] = set()
         self._uid = ""
@@ -79,12 +79,12 @@ class CsiNode:
                 with trio.fail_after(REQUEST_SECONDS_MAX):
                     was_asked = await self._tell()
             except (ApiError, trio.TooSlowError) as error:
-                self._trouble.note(error)
+                self._outcomes.failed(error)
                 await trio.sleep(max(backoff.next_seconds(), wished_seconds(error)))
                 continue  # a wake-up meanwhile is not to cut a pause that the server needs
             backoff.reset()
             if was_asked:  # else nobody knows how the server is
-                self._trouble.worked()
+                self._outcomes.worked()
             with trio.move_on_after(LOOK_SECONDS):
                 await self._wishes.take()
 

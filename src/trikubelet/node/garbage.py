@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 class GarbageCollection:
     """Owns of which pods something is being removed. Has dead containers and sandboxes removed, and the logs of pods
-    that are gone. A file that cannot be touched is an operator's trouble: it is told, met again in a minute, and never
+    that are gone. A file that cannot be touched is an operator's problem: it is told, met again in a minute, and never
     ends the agent."""
 
     def __init__(

@@ -23,7 +23,7 @@ import trio
 from trikubelet.core.timestamps import parse_rfc3339, rfc3339_micro
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.seldom import Seldom
-from trikubelet.kube.trouble import Trouble
+from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import LEASES
 from trikubelet.model.api_errors import OVERTAKEN, ApiError, ObjectMissing, wished_seconds
@@ -73,7 +73,7 @@ class NodeLease:
         self._duration_seconds = duration_seconds
         self._period_seconds = duration_seconds / RENEWALS_PER_LEASE
         self._clock = clock
-        self._trouble = Trouble(DOING, outage)
+        self._outcomes = RequestOutcomes(DOING, outage)
         self._reset = reset
         self._chance = chance
         self._held: k8s.Lease | None = None
@@ -95,7 +95,7 @@ class NodeLease:
             except (ApiError, trio.TooSlowError) as error:
                 self._held = None
                 self._conflicts = self._conflicts + 1 if isinstance(error, OVERTAKEN) else 0
-                if self._trouble.note(error):
+                if self._outcomes.failed(error):
                     failures += 1
                     if failures % FAILURES_BEFORE_RESET == 0:
                         self._reset()
@@ -106,7 +106,7 @@ class NodeLease:
                 continue
             failures = self._conflicts = 0
             backoff.reset()
-            self._trouble.worked()
+            self._outcomes.worked()
             await trio.sleep_until(begun + self._period_seconds * (1 + JITTER * self._chance.random()))
 
     async def _renew(self) -> None:

@@ -22,7 +22,7 @@ from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
-from trikubelet.kube.trouble import Trouble
+from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import NODES, PatchKind
 from trikubelet.model.api_errors import ApiError, ObjectMissing, wished_seconds
@@ -89,7 +89,7 @@ class NodePublisher:
         self._clock = clock
         self._events = events
         self._this_node = this_node
-        self._trouble = Trouble(DOING, outage)
+        self._outcomes = RequestOutcomes(DOING, outage)
         self._reset = reset
         self._chance = chance
         self._known: k8s.Node | None = None
@@ -113,7 +113,7 @@ class NodePublisher:
                 with trio.fail_after(REQUEST_SECONDS_MAX):
                     was_asked = await self._publish(report)
             except (ApiError, trio.TooSlowError) as error:
-                if self._trouble.note(error):
+                if self._outcomes.failed(error):
                     failures += 1
                     if failures % FAILURES_BEFORE_RESET == 0:
                         self._reset()
@@ -122,7 +122,7 @@ class NodePublisher:
             if was_asked:  # else nobody knows how the server is
                 failures = 0
                 backoff.reset()
-                self._trouble.worked()
+                self._outcomes.worked()
             with trio.move_on_after(self._pace.compute_seconds * (1 + JITTER * self._chance.random())):
                 await self._wishes.take()
 

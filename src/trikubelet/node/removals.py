@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TROUBLES: Final = (OSError, StillMounted, RuntimeCallError, DecodeError, trio.TooSlowError)
+_PROBLEMS: Final = (OSError, StillMounted, RuntimeCallError, DecodeError, trio.TooSlowError)
 """What stands in the way of a removal; anything else is a bug."""
 
 
@@ -113,7 +113,7 @@ class Removals:
         elif self._complaints.may_say(what):
             why = "no answer in time" if isinstance(error, trio.TooSlowError) else words(error)
             told = f"Cannot {what}, will try again: {why}"
-            log.warning("%s", told, exc_info=None if isinstance(error, _TROUBLES) else error)
+            log.warning("%s", told, exc_info=None if isinstance(error, _PROBLEMS) else error)
             self._events.record(self._node, "Warning", "ContainerGCFailed", told)
 
     def _in_time(self) -> AbstractContextManager[trio.CancelScope]:

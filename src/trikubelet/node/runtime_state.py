@@ -35,7 +35,7 @@ class RuntimeState:
         self._bounds = bounds
         self._info: RuntimeInfo | None = None
         self._answered_at: float | None = None
-        self._trouble = "the container runtime has not answered yet"
+        self._problem = "the container runtime has not answered yet"
         self.changed: Final[Listeners[()]] = Listeners("a runtime that is well or unwell by now")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -63,15 +63,15 @@ class RuntimeState:
         self._note_warning(info.list_warning)
         self._info = info
         self._answered_at = trio.current_time()
-        self._note(_trouble(info, "RuntimeReady") or "")
+        self._note(_problem(info, "RuntimeReady") or "")
 
-    def _note(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            if trouble:
-                log.warning("Container runtime is not well: %s", trouble)
+    def _note(self, problem: str) -> None:
+        if problem != self._problem:
+            if problem:
+                log.warning("Container runtime is not well: %s", problem)
             else:
                 log.info("Container runtime is ready")
-        self._trouble = trouble
+        self._problem = problem
 
     def _note_warning(self, warning: str) -> None:
         before = self._info.list_warning if self._info else ""
@@ -109,27 +109,27 @@ class RuntimeState:
 
     @property
     def _well(self) -> bool:
-        return self.unhealthy() is None and self.network_trouble() is None
+        return self.unhealthy() is None and self.network_problem() is None
 
     def unhealthy(self) -> str | None:
         """Why the runtime counts as down, or None."""
         if self._answered_at is None:
-            return f"container runtime is down: {self._trouble}"
+            return f"container runtime is down: {self._problem}"
         age = trio.current_time() - self._answered_at
         if age > self._bounds.runtime_stale_seconds_max:
-            return f"container runtime is down: {self._trouble}"
-        return f"container runtime is not ready: {_trouble(self._info, 'RuntimeReady')}" if self._broken else None
+            return f"container runtime is down: {self._problem}"
+        return f"container runtime is not ready: {_problem(self._info, 'RuntimeReady')}" if self._broken else None
 
     @property
     def _broken(self) -> bool:
-        return self._info is not None and _trouble(self._info, "RuntimeReady") is not None
+        return self._info is not None and _problem(self._info, "RuntimeReady") is not None
 
-    def network_trouble(self) -> str | None:
+    def network_problem(self) -> str | None:
         """Why the runtime's network is not ready, or None. Unknown counts as ready: the runtime will say."""
-        return _trouble(self._info, "NetworkReady") if self._info else None
+        return _problem(self._info, "NetworkReady") if self._info else None
 
 
-def _trouble(info: RuntimeInfo | None, type_: str) -> str | None:
+def _problem(info: RuntimeInfo | None, type_: str) -> str | None:
     condition = info.condition(type_) if info else None
     if condition is None or condition.status:
         return None

@@ -34,7 +34,7 @@ def unlisted(now: float, listed_at: float | None, last_error: str, bounds: Bound
 
 
 def unseen(now: float, pods: int, laggards: Sequence[Laggard], bounds: Bounds) -> str | None:
-    """Why this is more than the trouble of single pods, or None. ``pods``: how many there are."""
+    """Why this is more than the problem of single pods, or None. ``pods``: how many there are."""
     threshold = bounds.relist_stale_seconds_max
     late = [one for one in laggards if now - one.since > threshold]
     if 2 * len(late) <= max(pods, len(late)):

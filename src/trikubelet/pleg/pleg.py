@@ -127,9 +127,9 @@ class Pleg:
     def unhealthy(self) -> str | None:
         """Why PLEG is not healthy, or None. Pods that alone cannot be seen are no reason, see ``laggards``."""
         now = trio.current_time()
-        trouble = health.unlisted(now, self._listed_at, self._last_error, self._bounds)
-        if trouble is not None:
-            return trouble
+        problem = health.unlisted(now, self._listed_at, self._last_error, self._bounds)
+        if problem is not None:
+            return problem
         # Unhealthy takes long; the pods are counted only when there is one that could be a reason.
         late = self._out_of_sight(self._bounds.relist_stale_seconds_max)
         return health.unseen(now, self._relist.pod_count(), late, self._bounds) if late else None

@@ -1,9 +1,9 @@
 """What is said of lists that fail and of pods that cannot be inspected: in the log, and in events of the pods.
 
-Both are tried again every second, and may go on for days, for thousands of pods. So a list's trouble is said once for
+Both are tried again every second, and may go on for days, for thousands of pods. So a list's problem is said once for
 each kind of it, wherever in the reply it stands, until a list succeeds; and pods are named once, at most a line a
 second, when they come out of sight and when they are back. A pod that hangs or fails for as long as an operator should
-know gets an event, where a user looks first; of very many pods that is no pod's own trouble, and the node tells of it.
+know gets an event, where a user looks first; of very many pods that is no pod's own problem, and the node tells of it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 EVENTS_MAX: Final = 20
 """Pods out of sight that have an event."""
 KINDS_MAX: Final = 20
-"""Kinds of trouble with lists, until one succeeds: a runtime may make its words up."""
+"""Kinds of problems with lists, until one succeeds: a runtime may make its words up."""
 _PLACE: Final = re.compile(r"\bid .* stands|\d+", re.DOTALL)
-"""What differs between two texts of the same trouble: runtimes list in an order drawn anew."""
+"""What differs between two texts of the same problem: runtimes list in an order drawn anew."""
 REMEDY: Final = "what is shown of them is from before; see what the container runtime says (crictl inspectp, its log)"
 
 

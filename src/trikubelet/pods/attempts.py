@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from trikubelet.pods.carry_out import CarryOut
     from trikubelet.pods.observations import Observations
     from trikubelet.pods.preparation import Preparation
-    from trikubelet.pods.publisher import StatusPublisher
     from trikubelet.pods.resizing import Resizing
+    from trikubelet.pods.status_publisher import StatusPublisher
     from trikubelet.pods.stop import PodKiller
     from trikubelet.pods.wishes import RestartWishes
     from trikubelet.ports import Probes
@@ -105,19 +105,19 @@ class PodAttempts:
         actions = plan(pod, observed, verdicts, shown=status, resizes=resize.containers)
         if actions.is_empty and resize.before is None:
             return Outcome.IDLE
-        trouble: ResizeFailed | None = None
+        problem: ResizeFailed | None = None
         try:
             with self._observations.acting_on(uid):
                 if resize.before is not None:
-                    observed, trouble = await self._resizing.carry_out(pod, resize.before, observed, actions)
+                    observed, problem = await self._resizing.carry_out(pod, resize.before, observed, actions)
                 if not actions.is_empty:
                     await self._carry_out.perform(pod, observed, actions, volumes)
-                if resize.before is not None and trouble is None:
+                if resize.before is not None and problem is None:
                     await self._resizing.end(pod)
         finally:
             self._publisher.publish(pod, observed, is_ending=False)
-        if trouble is not None:
-            raise trouble
+        if problem is not None:
+            raise problem
         return Outcome.AGAIN
 
     async def terminate(self, pod: k8s.Pod, state: Terminating, before: PodObservation) -> Outcome:

@@ -1,6 +1,6 @@
 """The facts a status needs besides spec and observation, gathered from notes, files, the runtime and the clock.
 
-``pods.publisher`` asks; what becomes of them ``core.pod_status`` decides.
+``pods.status_publisher`` asks; what becomes of them ``core.pod_status`` decides.
 """
 
 from __future__ import annotations

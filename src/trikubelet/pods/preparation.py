@@ -86,10 +86,10 @@ class Preparation:
         self._user_ids.release(uid)
 
     def _check_network(self, pod: Pod) -> None:
-        trouble = self._health.network_trouble()
-        if trouble and not pod.spec.host_network:
-            self._events.record(object_ref(pod), "Warning", "NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
-            raise NetworkNotReady("NetworkNotReady", f"{NETWORK_NOT_READY}: {trouble}")
+        problem = self._health.network_problem()
+        if problem and not pod.spec.host_network:
+            self._events.record(object_ref(pod), "Warning", "NetworkNotReady", f"{NETWORK_NOT_READY}: {problem}")
+            raise NetworkNotReady("NetworkNotReady", f"{NETWORK_NOT_READY}: {problem}")
 
     async def _make_directory(self, pod: Pod) -> None:
         try:

@@ -60,14 +60,14 @@ class References:
             if volume in volume_paths:
                 files[volume, path] = await self._file(volume_paths[volume], path)
 
-        trouble = await _side_by_side(
+        problem = await _side_by_side(
             addresses,
             *(partial(config_map, name) for name in needed.config_maps),
             *(partial(secret, name) for name in needed.secrets),
             *(partial(file, *place) for place in needed.files),
         )
-        if trouble:
-            raise ConfigError(trouble, container.name)
+        if problem:
+            raise ConfigError(problem, container.name)
         return EnvSources(config_maps, secrets, files, services)
 
     async def runtime_handler(self, pod: Pod) -> str:
@@ -98,15 +98,15 @@ class References:
 
 async def _side_by_side(*asks: Callable[[], Awaitable[None]]) -> str:
     """Ask all; what the first of those said, in their order, who could not answer."""
-    troubles = ["" for _ in asks]
+    problems = ["" for _ in asks]
 
     async def one(place: int, ask: Callable[[], Awaitable[None]]) -> None:
         try:
             await ask()
         except ObjectUnavailable as error:
-            troubles[place] = str(error)
+            problems[place] = str(error)
 
     async with trio.open_nursery() as nursery:
         for place, ask in enumerate(asks):
             nursery.start_soon(one, place, ask)
-    return next(filter(None, troubles), "")
+    return next(filter(None, problems), "")

@@ -1,7 +1,7 @@
 """What a pod's status tells of its resizes besides what it is allocated: whether one waits, and why; what goes wrong.
 
 Written by who decides about resizes (``pods.resize_decisions``, ``pods.resizes``) and by who carries them out
-(``pods.resizing``); read for every status (``pods.publisher``).
+(``pods.resizing``); read for every status (``pods.status_publisher``).
 """
 
 from __future__ import annotations

@@ -138,14 +138,14 @@ class Resizing:
             used = {one.id: one.usage.memory_bytes for one in await call()}
         except RuntimeCallError as error:
             raise _failed(f'unable to read memory usage for pod "{object_ref(pod)}": {error}') from error
-        troubles = [
-            _trouble(f'container "{one.container.name}"', one.wanted.memory_limit, used.get(id_))
+        problems = [
+            _problem(f'container "{one.container.name}"', one.wanted.memory_limit, used.get(id_))
             for id_, one in limits.items()
         ]
         if pods_own:
             whole = sum(used.get(one.id) or 0 for one in staying)
-            troubles.insert(0, _trouble("pod", pods_own, whole))
-        if told := [one for one in troubles if one]:
+            problems.insert(0, _problem("pod", pods_own, whole))
+        if told := [one for one in problems if one]:
             raise _failed(f"cannot decrease memory limits: {', '.join(told)}")
 
     async def _change(self, pod: Pod, observed: PodObservation, to_resize: Sequence[Resize]) -> PodObservation:
@@ -170,7 +170,7 @@ def _failed(message: str) -> ResizeFailed:
     return ResizeFailed("ResizeError", message)
 
 
-def _trouble(what: str, limit: int, used: int | None) -> str:
+def _problem(what: str, limit: int, used: int | None) -> str:
     if used is None:
         return f"missing {what} memory usage"
     return f"attempting to set {what} memory limit ({limit}) below current usage ({used})" if used >= limit else ""

@@ -83,7 +83,7 @@ class Startups:
         if start is None or not start.runs or pod.status is None or not has_started(pod.status):
             return
         del self._starting[pod.metadata.uid]
-        with suppress(ValueError):  # a birthday that is none is the server's trouble
+        with suppress(ValueError):  # a birthday that is none is the server's problem
             born_ns = parse_rfc3339(pod.metadata.creation_timestamp)
             self._measure(pod, pod.status, (self._clock.now_ns() - born_ns) / SECOND_NS, start)
 

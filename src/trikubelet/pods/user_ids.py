@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.errors import SandboxConfigError
 from trikubelet.core.names import object_ref
-from trikubelet.core.user_namespaces import ids_of, read_of, troubles, written
+from trikubelet.core.user_namespaces import ids_of, problems, read_of, written
 from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ class UserIds:
     def tell(self) -> None:
         """Log what is wrong with what was written down before: the pods in question get no new sandbox, but run on."""
         try:
-            found = list(troubles(self._notes.noted_of_all(Note.USER_IDS)))
+            found = list(problems(self._notes.noted_of_all(Note.USER_IDS)))
         except OSError as error:
             found = [str(error)]
-        for trouble in found:
-            log.warning("Users of pods: %s", trouble)
+        for problem in found:
+            log.warning("Users of pods: %s", problem)
 
     def of_new(self, pod: Pod, handler: str) -> IdRange | None:
         """What a sandbox that is about to be made by a runtime handler shall have, chosen and written down if need be;

@@ -1,7 +1,7 @@
 """The ports: what the agent's own packages ask of each other and of the world, as Protocols.
 
 The packages of layer 5 (pods, pleg, images, volumes, status, …) do not import one another; they meet here and are
-joined in ``app/compose.py``. Adapters (``cri``, ``kube``, ``host``) implement the lower half against the real world,
+joined in ``app/node.py``. Adapters (``cri``, ``kube``, ``host``) implement the lower half against the real world,
 ``testing`` implements it in memory, and one contract suite per port holds both to the same behaviour.
 
 No method takes a timeout: the caller holds the cancel scope. Every method that talks to a runtime raises the errors

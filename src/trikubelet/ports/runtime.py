@@ -136,7 +136,7 @@ class RuntimeHealth(Protocol):
         """What the runtime calls itself: the scheme of container ids in statuses; ``unknown`` until it has spoken."""
         ...
 
-    def network_trouble(self) -> str | None:
+    def network_problem(self) -> str | None:
         """Why the runtime's network is not ready, or None. Unknown counts as ready: the runtime will say."""
         ...
 

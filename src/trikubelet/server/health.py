@@ -35,7 +35,7 @@ _NO_REMARKS: Final[Checks] = MappingProxyType({})
 LIMITS: Final = HttpLimits(connections_max=32, header_bytes_max=16 * 1024, body_bytes_max=4096, idle_seconds_max=30.0)
 
 
-def troubles(checks: Checks) -> dict[str, str]:
+def problems(checks: Checks) -> dict[str, str]:
     """The checks that fail, with what is wrong."""
     found = {}
     for name, check in checks.items():
@@ -57,10 +57,10 @@ class Verdicts:
         """By a check's name, and success or error."""
         self.passed: dict[str, bool] = {}
 
-    def troubles(self, names: Iterable[str]) -> dict[str, str]:
+    def problems(self, names: Iterable[str]) -> dict[str, str]:
         """Make the checks of those names; those that fail, with what is wrong."""
         made = {name: self.known[name] for name in names}
-        found = troubles(made)
+        found = problems(made)
         self.passed |= {name: name not in found for name in made}
         self.counts.update((name, "error" if name in found else "success") for name in made)
         return found
@@ -80,9 +80,9 @@ def health_handler(verdicts: Verdicts, remarks: Checks = _NO_REMARKS) -> Callabl
         if name and name not in known:
             return text(f"no check is called {name}; there are {', '.join(known)}", HTTPStatus.NOT_FOUND)
         if name:
-            return _one(verdicts.troubles([name]).get(name))
+            return _one(verdicts.problems([name]).get(name))
         asked = [key for key in known if key != request.query.get("exclude")]
-        return _all(asked, verdicts.troubles(asked), troubles(remarks), request.query)
+        return _all(asked, verdicts.problems(asked), problems(remarks), request.query)
 
     return handle
 

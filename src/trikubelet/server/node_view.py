@@ -61,10 +61,10 @@ class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class NodeNote(msgspec.Struct, frozen=True):
-    """The node itself: its name, and why it cannot do its work now, a sentence each. No trouble is no sentence."""
+    """The node itself: its name, and why it cannot do its work now, a sentence each. No problem is no sentence."""
 
     name: str
-    troubles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class LogPlace(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 import trio
 
-from trikubelet.kube.trouble import Trouble
+from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import ACCESS_REVIEWS, TOKEN_REVIEWS
 from trikubelet.model.api_errors import ApiError, ApiFailure, ApiLost, ApiUnreachable
@@ -38,7 +38,7 @@ class Reviews:
     def __init__(self, node_name: str, api: Callable[[], Api | None], outage: Outage) -> None:
         self._node_name = node_name
         self._api = api
-        self._trouble = Trouble("reviewing who asks this node", outage)
+        self._outcomes = RequestOutcomes("reviewing who asks this node", outage)
 
     async def holder(self, token: str) -> Caller | None:
         """Whose token it is; None when it is nobody's. Raises ApiError when nobody can tell."""
@@ -67,9 +67,9 @@ class Reviews:
         try:
             found = await self._create(resource, review)
         except ApiError as error:
-            self._trouble.note(error)
+            self._outcomes.failed(error)
             raise
-        self._trouble.worked()
+        self._outcomes.worked()
         try:
             return decode_object(found, type_)
         except msgspec.DecodeError as error:

@@ -78,7 +78,7 @@ class ServingTls:
         self._shown: tuple[bytes, bytes | None] | None = None
         self._current: WeakSet[ssl.SSLContext] = WeakSet()
         self._context: ssl.SSLContext | None = None
-        self._trouble = ""
+        self._problem = ""
 
     def load(self) -> None:
         """Look at the files. Raises TlsUnusable, and leaves in force what was."""
@@ -111,15 +111,15 @@ class ServingTls:
 
     def context(self) -> ssl.SSLContext | None:
         """For the next connection; None while there is no certificate. Raises nothing."""
-        trouble = ""
+        problem = ""
         try:
             self.load()
         except TlsUnusable as error:
-            trouble = str(error)
-            if trouble != self._trouble:
+            problem = str(error)
+            if problem != self._problem:
                 kept = "what was there before stays in use" if self._context else "no client can be served"
-                log.warning("The certificates of the node's API cannot be used, %s: %s", kept, trouble)
-        self._trouble = trouble
+                log.warning("The certificates of the node's API cannot be used, %s: %s", kept, problem)
+        self._problem = problem
         return self._context
 
     def goes_on(self, stream: trio.abc.Stream) -> bool:
@@ -128,7 +128,7 @@ class ServingTls:
         return isinstance(stream, trio.SSLStream) and stream.context in self._current
 
     def __repr__(self) -> str:
-        return f"<ServingTls {'ready' if self._context else self._trouble or 'not looked at'}>"
+        return f"<ServingTls {'ready' if self._context else self._problem or 'not looked at'}>"
 
 
 def _speaking(rules: TlsRules) -> ssl.SSLContext:

@@ -104,7 +104,7 @@ class FileSource:
         self._states: dict[str, FileState] = {}
         self._unsettled: dict[str, float] = {}
         self._claims = Claims({}, {})
-        self._trouble: tuple[Fault, ...] = ()
+        self._own_faults: tuple[Fault, ...] = ()
         self._missing_since: float | None = None
         self._ignored: dict[str, str] = {}
         self._published: Snapshot | None = None
@@ -112,10 +112,10 @@ class FileSource:
         self._fault_log = FaultLog()
 
     def files(self) -> Mapping[str, FileState]:
-        """What each file contributes and what is wrong with it, by path; trouble with the directory itself under its
-        own path."""
-        trouble = {self._path: FileState(faults=self._trouble)} if self._trouble else {}
-        return {**trouble, **self._claims.states}
+        """What each file contributes and what is wrong with it, by path; what is wrong with the directory itself under
+        its own path."""
+        problem = {self._path: FileState(faults=self._own_faults)} if self._own_faults else {}
+        return {**problem, **self._claims.states}
 
     def faults(self) -> tuple[Fault, ...]:
         """Everything that is wrong now, file by file."""
@@ -166,13 +166,13 @@ class FileSource:
         """Bring everything up to date with the disk, and publish what changed."""
         entries = await self._in_time(self._disk.entries, self._path)
         if isinstance(entries, Fault):
-            self._trouble = (entries,)
+            self._own_faults = (entries,)
             self._fault_log.tell(self.faults())
             return  # what was there before runs on
         if entries is None:
             self._note_missing()
             return
-        self._trouble, self._missing_since = (), None
+        self._own_faults, self._missing_since = (), None
         for path in self._ignored.keys() - {entry.path for entry in entries}:
             del self._ignored[path]  # editors leave another name each time: what is kept is what is there
         wanted = [entry for entry in entries if self._is_manifest(entry)]

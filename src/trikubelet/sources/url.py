@@ -69,7 +69,7 @@ class UrlSource:
         self._body = b""
         self._doubted: bytes | None = None
         self._state = FileState()
-        self._trouble: tuple[Fault, ...] = ()
+        self._own_faults: tuple[Fault, ...] = ()
         self._failures = 0
         self._was_good = False
         self._fault_log = FaultLog()
@@ -80,7 +80,7 @@ class UrlSource:
 
     def faults(self) -> tuple[Fault, ...]:
         """Everything that is wrong now."""
-        return (*self._trouble, *self._state.faults)
+        return (*self._own_faults, *self._state.faults)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the URL until cancelled. Started at once: a server may take its time."""
@@ -129,7 +129,7 @@ class UrlSource:
 
     def _note_failure(self, fault: Fault) -> None:
         self._failures += 1
-        self._trouble = (fault,)
+        self._own_faults = (fault,)
         level = logging.WARNING if self._failures <= FAILURES_LOUD else logging.DEBUG
         # Who waits for a fourth is to know that none comes; what is wrong stays where the pods are shown.
         last = "; the next are not logged, `trikubelet get pods` shows them" if self._failures == FAILURES_LOUD else ""
@@ -138,7 +138,7 @@ class UrlSource:
     def _note_success(self) -> None:
         if self._failures:
             log.info("Manifest URL %s answers again after %d failures", self._url, self._failures)
-        self._failures, self._trouble = 0, ()
+        self._failures, self._own_faults = 0, ()
 
     def __repr__(self) -> str:
         return f"<UrlSource {self._url}: {len(self._state.pods)} pods, {self._failures} failures in a row>"

@@ -4,9 +4,9 @@ Names wait, what they wait for is looked up when their turn comes. One that is a
 place; one that is being served waits until that is over, so that what is done for one name is done in order. Urgent
 ones go first, then whoever has waited longest.
 
-Whoever serves a name says how it went. A server in trouble is everybody's (``kit.gate``): a pause for all, then one
-tries. It may also be that the server has trouble with just this name, so unless it is plain that nothing was asked the
-name waits a back-off of its own, and the others have their turns before it. A no concerns its name alone.
+Whoever serves a name says how it went. A server that fails is everybody's (``kit.gate``): a pause for all, then one
+tries. It may also be that the server has a problem with just this name, so unless it is plain that nothing was asked
+the name waits a back-off of its own, and the others have their turns before it. A no concerns its name alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import trio
 
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gate import Gate
-from trikubelet.kube.trouble import Trouble
+from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model.api_errors import (
     ApiBusy,
     ApiError,
@@ -69,7 +69,7 @@ class Turns(Generic[K]):
     ``doing`` says in the log what the server is asked for; ``served_max``: how many are served at the same time."""
 
     def __init__(self, doing: str, served_max: int, outage: Outage, bounds: Bounds, chance: random.Random) -> None:
-        self._trouble = Trouble(doing, outage)
+        self._outcomes = RequestOutcomes(doing, outage)
         self._bounds = bounds
         self._chance = chance
         self._gate = Gate(self._new_backoff(FIRST_PAUSE_SECONDS, bounds.api_pause_seconds_max), served_max)
@@ -143,14 +143,14 @@ class Turns(Generic[K]):
 
     def failed(self, name: K, error: ApiError) -> None:
         """The server did not answer, or not now, or has nobody who asks it."""
-        self._trouble.note(error)
-        self._gate.trouble(wished_seconds(error))
+        self._outcomes.failed(error)
+        self._gate.problem(wished_seconds(error))
         if not isinstance(error, ApiBusy | ApiUnreachable | Unauthorized | NothingToShow):
             self._delay(name, self._bounds.api_pause_seconds_max)
 
     def _hear(self) -> None:
         self._gate.answered()
-        self._trouble.worked()
+        self._outcomes.worked()
 
     def _delay(self, name: K, seconds_max: float) -> None:
         backoff = self._backoffs.setdefault(name, self._new_backoff(FIRST_RETRY_SECONDS, seconds_max))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trikubelet.model.api_errors import ApiError
     from trikubelet.testing.apiserver.server import ApiServer
     from trikubelet.testing.apiserver.store import Write
-    from trikubelet.testing.chance import Troubles
+    from trikubelet.testing.chance import Problems
 
 BOOKMARK_SECONDS = 60.0
 """How often a watch tells its version (a real server: about once a minute)."""
@@ -101,7 +101,7 @@ class Watch:
         server: ApiServer,
         resource: Resource,
         selection: Selection,
-        troubles: Troubles,
+        problems: Problems,
         first: Sequence[Change],
         after: int,
         held: Sequence[Change] | None = None,
@@ -109,7 +109,7 @@ class Watch:
         self._server = server
         self._resource = resource
         self._meant_by = selector(selection, resource)
-        self._troubles = troubles
+        self._problems = problems
         self._waiting = deque(first)
         self._after = after
         self._held = None if held is None else list(held)
@@ -125,7 +125,7 @@ class Watch:
         change = change_of(write, self._resource, self._meant_by)
         if change is None or write.version <= self._after or self._silent or self._ended:
             return
-        if self._troubles.loses_stream():
+        if self._problems.loses_stream():
             self.end(ApiLost("the connection was lost"))
         elif len(self._waiting) + len(self._held or ()) >= CHANGES_WAITING_MAX:
             self.end(None)
@@ -176,8 +176,8 @@ class Watch:
                 await self._stirred.wait()
         change = self._waiting.popleft()
         self._told.append(change)
-        if self._troubles.repeats_event():
-            self._waiting.appendleft(self._troubles.chance.choice(self._told))
+        if self._problems.repeats_event():
+            self._waiting.appendleft(self._problems.chance.choice(self._told))
         return change
 
     def _stir(self) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterator
 
-    from trikubelet.testing.chance import Troubles
+    from trikubelet.testing.chance import Problems
 
 KILLED = "whoever asked has been killed"
 TAKEN_BACK_SHARE = 0.5
@@ -27,8 +27,8 @@ TAKEN_BACK_SHARE = 0.5
 class Caller:
     """Owns which calls of an agent are under way, and whether it has been killed."""
 
-    def __init__(self, troubles: Troubles, chance: random.Random) -> None:
-        self._troubles = troubles
+    def __init__(self, problems: Problems, chance: random.Random) -> None:
+        self._problems = problems
         self._chance = chance
         self._under_way: dict[trio.CancelScope, None] = {}  # in a set they would have another order in each process
         self._is_killed = False
@@ -50,7 +50,7 @@ class Caller:
     async def asks(self, call: str, *, may_hang: bool) -> None:
         """The way there."""
         with self.until_killed():
-            await self._troubles.before(call, may_hang=may_hang)
+            await self._problems.before(call, may_hang=may_hang)
 
     async def is_answered(self, call: str, undo: Callable[[], None] | None = None) -> None:
         """The way back. A runtime that notices that whoever asked is gone may ``undo`` what it has done, as containerd
@@ -59,7 +59,7 @@ class Caller:
             meet()
         try:
             with self.until_killed():
-                await self._troubles.after(call)
+                await self._problems.after(call)
         except (trio.Cancelled, RuntimeUnavailable):
             if undo is not None and self._is_killed and self._chance.random() < TAKEN_BACK_SHARE:
                 undo()

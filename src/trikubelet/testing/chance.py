@@ -1,4 +1,4 @@
-"""Troubles: what can go wrong with a call to the outside, drawn from a seed."""
+"""Problems: what can go wrong with a call to the outside, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Odds:
     repeated_event: float = 0.0
 
 
-NO_TROUBLE = Odds()
+NO_PROBLEM = Odds()
 SLOW_VOLUME_SECONDS_MAX = 10.0
 """Less than ``simulation.NOTICES_SECONDS_MAX``: an attempt that began before everything became calm is over in time."""
 
 
-class Troubles:
-    """Draws troubles for calls. Owns the seeded source; the same seed gives the same troubles."""
+class Problems:
+    """Draws problems for calls. Owns the seeded source; the same seed gives the same problems."""
 
-    def __init__(self, odds: Odds = NO_TROUBLE, chance: random.Random | None = None) -> None:
+    def __init__(self, odds: Odds = NO_PROBLEM, chance: random.Random | None = None) -> None:
         self.odds = odds
         self.chance = chance or random.Random(0)  # noqa: S311 - a simulation's seed
 
@@ -89,9 +89,9 @@ class Troubles:
         return self.chance.expovariate(1 / mean) if mean else 0.0
 
 
-class ImageTroubles(Troubles):
-    """Draws the troubles of an image service. A pull has no bound, so one that hangs does until its registry goes on;
-    ``hang`` is how likely that is, drawn from ``hangs``, so that the other troubles stay as they were."""
+class ImageProblems(Problems):
+    """Draws the problems of an image service. A pull has no bound, so one that hangs does until its registry goes on;
+    ``hang`` is how likely that is, drawn from ``hangs``, so that the other problems stay as they were."""
 
     def __init__(self, odds: Odds, chance: random.Random, hangs: random.Random) -> None:
         super().__init__(odds, chance)
@@ -111,8 +111,8 @@ class ImageTroubles(Troubles):
         await super().before(call, may_hang=may_hang)
 
 
-class VolumeTroubles(Troubles):
-    """Draws the troubles of disks and servers."""
+class VolumeProblems(Problems):
+    """Draws the problems of disks and servers."""
 
     def _latency(self) -> float:
         return min(super()._latency(), SLOW_VOLUME_SECONDS_MAX)

@@ -21,8 +21,8 @@ from trikubelet.model.runtime import SandboxState
 from trikubelet.sources.api import decode_pod
 from trikubelet.testing.api_link import Link, LinkState
 from trikubelet.testing.apiserver.server import ApiServer, StreamedLists
-from trikubelet.testing.chance import NO_TROUBLE, Odds
-from trikubelet.testing.memory_api import ApiTroubles
+from trikubelet.testing.chance import NO_PROBLEM, Odds
+from trikubelet.testing.memory_api import ApiProblems
 from trikubelet.testing.scenario import PODS_MAX
 from trikubelet.testing.settings import ServerSettings
 from trikubelet.testing.world import wall_ns
@@ -47,14 +47,14 @@ class ClusterScenario:
     whether what is written now is written by anybody but the node."""
 
     def __init__(self, seed: int, chance: random.Random, wanted: Wanted, world: World, pods: Scenario) -> None:
-        troubles = random.Random(f"network {seed}")  # noqa: S311 - a simulation's seed
+        problems = random.Random(f"network {seed}")  # noqa: S311 - a simulation's seed
         self.server = ApiServer(wall_ns, seed)
         self.server.streamed_lists = chance.choice(list(StreamedLists))
         self.server.store.watchers.append(self._note)
         self.settings = ServerSettings(seed, world, self.server)
         self.link = Link()
-        self.troubles = ApiTroubles(NO_TROUBLE, troubles)
-        self.troubles.lag_versions_max = chance.choice((0, 5, 40))
+        self.problems = ApiProblems(NO_PROBLEM, problems)
+        self.problems.lag_versions_max = chance.choice((0, 5, 40))
         self.by_hand = False
         self._chance = chance
         self._debuggers = random.Random(f"debuggers {seed}")  # noqa: S311 - a simulation's seed, apart from the story's
@@ -238,7 +238,7 @@ class ClusterScenario:
     def new_weather(self) -> None:
         """What requests and watches have to suffer for a while."""
         slow = self._chance.choice((0.001, 0.01, 0.1, 0.4))
-        self.troubles.odds = self._chance.choice(
+        self.problems.odds = self._chance.choice(
             (
                 Odds(slow),
                 Odds(slow, error=0.1, lost_answer=0.1),
@@ -250,7 +250,7 @@ class ClusterScenario:
                 Odds(slow, hang=0.3, only=frozenset({"list", "watch"})),
             )
         )
-        self._world.note(f"** API weather: {self.troubles.odds}")
+        self._world.note(f"** API weather: {self.problems.odds}")
 
     def new_network(self) -> None:
         """The network fails, falls silent or comes back; the server ends watches, forgets its history, or restarts."""
@@ -275,8 +275,8 @@ class ClusterScenario:
 
     def calm(self) -> None:
         """Nothing goes wrong any more; a watch that fell silent stays silent."""
-        self.troubles.odds = Odds(0.001)
-        self.troubles.lag_versions_max = 0
+        self.problems.odds = Odds(0.001)
+        self.problems.lag_versions_max = 0
         self.link.catch_up()
         self.link.up()
         with self._hand():

@@ -48,7 +48,7 @@ WATCHES_MAX = 5
 
 
 class ClusterWitness:
-    """Owns what the server was told so far. ``is_well``: whether the runtime has given no trouble for a while."""
+    """Owns what the server was told so far. ``is_well``: whether the runtime has made no problem for a while."""
 
     def __init__(self, witness: Witness, world: World, scenario: ClusterScenario, is_well: Callable[[], bool]) -> None:
         self._witness = witness

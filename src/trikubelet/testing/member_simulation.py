@@ -44,7 +44,7 @@ READING = NodeReading(NODE_NAME, FACTS.memory_bytes, 4, architecture="amd64")
 IDENTITY = Identity(NODE_NAME, NODE_NAME, "amd64")
 MILD_LATENCY_SECONDS_MAX = 0.1
 WELL_AFTER_SECONDS = 10.0
-"""A runtime that gave trouble may be blamed for so long: a hung call, and the next look at it."""
+"""A runtime that failed may be blamed for so long: a hung call, and the next look at it."""
 
 
 def run_member_life(seed: int, *, trace: bool = False) -> Outcome:
@@ -74,7 +74,7 @@ class MemberLife(Life):
         self.cluster = ClusterScenario(seed, self.chance, self.wanted, self.world, self.scenario)
         self.lent.append(self.cluster.settings)
         self.cluster_witness = ClusterWitness(self.witness, self.world, self.cluster, self._runtime_is_well)
-        self.trouble_at = 0.0
+        self.problem_at = 0.0
 
     async def _run_agent(self, node: Node, observer: Observer) -> None:
         member = self._join(node)
@@ -87,7 +87,7 @@ class MemberLife(Life):
         cluster, clock = self.cluster, VirtualClock()
 
         def line() -> MemoryApi:
-            return MemoryApi(cluster.server, cluster.link, cluster.troubles, self.cluster_witness.on_request)
+            return MemoryApi(cluster.server, cluster.link, cluster.problems, self.cluster_witness.on_request)
 
         lines = Lines(line(), line(), line(), line(), line(), line(), line(), line(), line(), reset=lambda: None)
         reporter = Reporter(node, FACTS, READING, self.images, images_max=5)
@@ -128,14 +128,14 @@ class MemberLife(Life):
 
     def _note_weather(self) -> None:
         if not self._is_mild():
-            self.trouble_at = trio.current_time()
+            self.problem_at = trio.current_time()
 
     def _is_mild(self) -> bool:
-        odds = self.runtime_troubles.odds
+        odds = self.runtime_problems.odds
         return odds.only is None and odds.error == odds.hang == 0 and odds.latency_seconds <= MILD_LATENCY_SECONDS_MAX
 
     def _runtime_is_well(self) -> bool:
-        return self._is_mild() and trio.current_time() > self.trouble_at + WELL_AFTER_SECONDS
+        return self._is_mild() and trio.current_time() > self.problem_at + WELL_AFTER_SECONDS
 
     # ---- the end ----
 

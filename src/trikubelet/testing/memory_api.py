@@ -1,7 +1,7 @@
-"""An API server in memory (``ports.Api``): one client's connections to an ``ApiServer``, with troubles.
+"""An API server in memory (``ports.Api``): one client's connections to an ``ApiServer``, with problems.
 
 The server outlives its clients; the network between is a ``Link`` (``testing.api_link``). What goes wrong by chance is
-drawn by ``ApiTroubles``; what a test wants to go wrong it plans (``MemoryApi.plan``). As with the real client no
+drawn by ``ApiProblems``; what a test wants to go wrong it plans (``MemoryApi.plan``). As with the real client no
 request waits for ever: what was not answered within ``ANSWER_SECONDS_MAX`` is lost.
 """
 
@@ -16,7 +16,7 @@ import trio
 
 from trikubelet.model.api_errors import ApiBusy, ApiError, ApiFailure, ApiLost, ApiUnreachable
 from trikubelet.testing.api_link import Link, LinkState, Watch
-from trikubelet.testing.chance import NO_TROUBLE, Troubles
+from trikubelet.testing.chance import NO_PROBLEM, Problems
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -47,8 +47,8 @@ class Hang:
     """A planned outcome: nothing is done, and nobody answers."""
 
 
-class ApiTroubles(Troubles):
-    """Draws troubles in the words of an API client. ``lag_versions_max``: how old a list may be that may be old."""
+class ApiProblems(Problems):
+    """Draws problems in the words of an API client. ``lag_versions_max``: how old a list may be that may be old."""
 
     lag_versions_max = 0
 
@@ -77,14 +77,14 @@ class MemoryApi:
         self,
         server: ApiServer,
         link: Link | None = None,
-        troubles: ApiTroubles | None = None,
+        problems: ApiProblems | None = None,
         watcher: Callable[[str, str], None] | None = None,
     ) -> None:
         self._watcher = watcher
         self.requests: deque[str] = deque(maxlen=REQUESTS_KEPT_MAX)
         self.link = link or Link()
         self.server = server
-        self._troubles = troubles or ApiTroubles()
+        self._problems = problems or ApiProblems()
         self._plans: dict[str, deque[Fail | LoseAnswer | Hang]] = {}
 
     def plan(self, verb: str, *outcomes: Fail | LoseAnswer | Hang) -> None:
@@ -94,7 +94,7 @@ class MemoryApi:
     def calm(self) -> None:
         """Nothing that was planned and has not come happens any more, and nothing by chance."""
         self._plans.clear()
-        self._troubles.odds = NO_TROUBLE
+        self._problems.odds = NO_PROBLEM
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Item:
         """One object."""
@@ -111,7 +111,7 @@ class MemoryApi:
         resource_version: str = "",
     ) -> Page:
         """Objects, page by page."""
-        lag = self._troubles.lag_versions() if resource_version else 0
+        lag = self._problems.lag_versions() if resource_version else 0
         link = self.link
         return await self._ask(
             "list",
@@ -140,7 +140,7 @@ class MemoryApi:
                 if heard is not None:
                     held = [one for one in first if int(one.item.resource_version) > heard]
                     first = first[: len(first) - len(held)]
-            watch = Watch(self.server, resource, selection, self._troubles, first, since, held)
+            watch = Watch(self.server, resource, selection, self._problems, first, since, held)
             begun.append(watch)  # at once, so that no write falls between the answer and the first word
             watchers.append(watch.tell)
             self.link.watches.add(watch)
@@ -206,7 +206,7 @@ class MemoryApi:
         plans = self._plans.get(verb)
         outcome = plans.popleft() if plans else None
         with trio.move_on_after(ANSWER_SECONDS_MAX):
-            await self._troubles.before(verb)
+            await self._problems.before(verb)
             if self.link.state is LinkState.DOWN:
                 raise ApiUnreachable(f"{verb} {path}: connection refused")
             if isinstance(outcome, Hang) or self.link.state is LinkState.SILENT:
@@ -214,7 +214,7 @@ class MemoryApi:
             if isinstance(outcome, Fail):
                 raise outcome.error
             answer = work()
-            await self._troubles.after(verb)
+            await self._problems.after(verb)
             if isinstance(outcome, LoseAnswer) or self.link.state is not LinkState.UP:
                 raise ApiLost(f"{verb} {path}: the connection was lost")
             return answer

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Container, Pod, Volume
     from trikubelet.model.pod_notes import Note
     from trikubelet.model.runtime_config import Mount
-    from trikubelet.testing.chance import Troubles
+    from trikubelet.testing.chance import Problems
 
 
 class VirtualClock:
@@ -244,9 +244,9 @@ class MemoryVolumes(PretendedVolumes):
     containers left in them, by whole path; a test writes it. ``on_gone`` is told the UID of a pod that has none any
     more."""
 
-    def __init__(self, troubles: Troubles | None = None, on_gone: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, problems: Problems | None = None, on_gone: Callable[[str], None] = lambda _: None) -> None:
         super().__init__(Path("/"), NodeFacts("memory"))
-        self._troubles = troubles
+        self._problems = problems
         self._on_gone = on_gone
         self.files: dict[str, Files] = {}
         self.left: dict[str, bytes] = {}
@@ -300,8 +300,8 @@ class MemoryVolumes(PretendedVolumes):
         return await super().resolve(pod, container, mounts)
 
     async def _suffer(self, call: str) -> None:
-        if self._troubles is not None:
-            await self._troubles.before(call)
+        if self._problems is not None:
+            await self._problems.before(call)
         else:
             await trio.lowlevel.checkpoint()
 

@@ -1,4 +1,4 @@
-"""An image service in memory (``ports.Images``), with troubles."""
+"""An image service in memory (``ports.Images``), with problems."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trikubelet.model.runtime import ImageInfo
 from trikubelet.model.runtime_errors import NotFound, RuntimeFailure
 from trikubelet.model.usage import FsUsage, ImageStore, ImageStores
-from trikubelet.testing.chance import Troubles
+from trikubelet.testing.chance import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,24 +24,24 @@ class MemoryImages:
         self,
         present: Sequence[str] = (),
         registry: Sequence[str] = (),
-        troubles: Troubles | None = None,
+        problems: Problems | None = None,
         private: Mapping[str, Collection[Login]] | None = None,
     ) -> None:
         self._present = set(present)
         self._registry = set(registry)
         self._private = private or {}
-        self._troubles = troubles or Troubles()
+        self._problems = problems or Problems()
         self.pulls: list[str] = []
         self.logins: list[Login | None] = []
 
     async def image_status(self, image: str) -> ImageInfo | None:
         """The image, or None."""
-        await self._troubles.before("ImageStatus")
+        await self._problems.before("ImageStatus")
         return ImageInfo(f"sha256:{image}", (image,), size_bytes=1000) if image in self._present else None
 
     async def pull_image(self, image: str, sandbox: SandboxConfig | None = None, login: Login | None = None) -> str:
         """Pull an image; its reference. Raises NotFound, and RuntimeFailure for a login that will not do."""
-        await self._troubles.before("PullImage")
+        await self._problems.before("PullImage")
         self.pulls.append(image)
         self.logins.append(login)
         if image in self._private and login not in self._private[image]:
@@ -53,16 +53,16 @@ class MemoryImages:
 
     async def list_images(self) -> Sequence[ImageInfo]:
         """Every image on the node."""
-        await self._troubles.before("ListImages")
+        await self._problems.before("ListImages")
         return [ImageInfo(f"sha256:{image}", (image,), size_bytes=1000) for image in sorted(self._present)]
 
     async def remove_image(self, image: str) -> None:
         """Remove an image."""
-        await self._troubles.before("RemoveImage")
+        await self._problems.before("RemoveImage")
         self._present.discard(image)
 
     async def stores(self) -> ImageStores:
         """One place for everything."""
-        await self._troubles.before("ImageFsInfo")
+        await self._problems.before("ImageFsInfo")
         store = ImageStore("/", FsUsage(0, 1000 * len(self._present), len(self._present)))
         return ImageStores((store,), (store,))

@@ -1,4 +1,4 @@
-"""A container runtime in memory (``ports.Runtime``): the face of a ``World``, with troubles.
+"""A container runtime in memory (``ports.Runtime``): the face of a ``World``, with problems.
 
 Its lists and statuses are real protobuf bytes, items and maps in an order drawn anew each time, as a real runtime's
 are: whoever compares raw bytes is found out.
@@ -33,7 +33,7 @@ from trikubelet.model.runtime_errors import (
 )
 from trikubelet.model.usage import ContainerStats, FsUsage, Usage
 from trikubelet.testing.caller import Caller
-from trikubelet.testing.chance import Troubles
+from trikubelet.testing.chance import Problems
 from trikubelet.testing.health import answers_after, is_well, split_kind, to_nobody
 from trikubelet.testing.replies import container_reply, sandbox_reply, shuffled
 from trikubelet.testing.side_by_side import statuses_side_by_side
@@ -59,17 +59,17 @@ class MemoryRuntime:
     def __init__(
         self,
         world: World,
-        troubles: Troubles | None = None,
+        problems: Problems | None = None,
         chance: random.Random | None = None,
         watcher: Callable[[str, str], None] | None = None,
         listener: Listener = to_nobody,
     ) -> None:
         self._world = world
-        self._troubles = troubles or Troubles()
+        self._problems = problems or Problems()
         self._watcher = watcher
         self._listener = listener
         self._chance = chance or random.Random(0)  # noqa: S311 - a simulation's seed
-        self.caller = Caller(self._troubles, self._chance)
+        self.caller = Caller(self._problems, self._chance)
 
     async def _receive(self, call: str, subject: str = "", *, may_hang: bool = True) -> None:
         """The way there. Raises RuntimeUnavailable for what is asked by an agent that was killed."""
@@ -309,9 +309,9 @@ class MemoryRuntime:
         send, receive = trio.open_memory_channel[ContainerEvent](EVENTS_WAITING_MAX)
 
         def tell(uid: str, id_: str) -> None:
-            if self._troubles.loses_stream():
+            if self._problems.loses_stream():
                 send.close()
-            if self._troubles.loses_event():
+            if self._problems.loses_event():
                 return
             try:
                 send.send_nowait(ContainerEvent(uid, id_, 0, 0))

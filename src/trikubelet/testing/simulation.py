@@ -6,7 +6,7 @@
     settle   within a bounded time the world must be what the manifests want, and stay so
 
 ``run_node(seed)`` is one such life. The same seed is the same life, to the last step, in any process: the order in
-which Trio runs tasks, the troubles and the story are all drawn from it. So a seed is a full bug report; asked for its
+which Trio runs tasks, the problems and the story are all drawn from it. So a seed is a full bug report; asked for its
 trace, it tells one line per decision and call.
 """
 
@@ -29,7 +29,7 @@ from trikubelet.model.bounds import Bounds
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing import truth
 from trikubelet.testing.bug_reports import errors_blamed
-from trikubelet.testing.chance import NO_TROUBLE, ImageTroubles, Odds, Troubles, VolumeTroubles
+from trikubelet.testing.chance import NO_PROBLEM, ImageProblems, Odds, Problems, VolumeProblems
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.memory_host import (
     MemoryContainerLogs,
@@ -134,17 +134,17 @@ class Life(trio.abc.Instrument):
         self.wanted = Wanted()
         self.witness = Witness(self.world, self.wanted)
         self.files = MemoryPodFiles()
-        self.volume_troubles = VolumeTroubles(NO_TROUBLE, random.Random(f"volumes {seed}"))  # noqa: S311 - a seed
-        self.volumes = MemoryVolumes(self.volume_troubles, self.witness.volumes_gone)
+        self.volume_problems = VolumeProblems(NO_PROBLEM, random.Random(f"volumes {seed}"))  # noqa: S311 - a seed
+        self.volumes = MemoryVolumes(self.volume_problems, self.witness.volumes_gone)
         self.cgroups = MemoryPodCgroups()
         self.chance = random.Random(f"story {seed}")  # noqa: S311 - a simulation's seed
         self.settings = Settings(seed, self.world)
         self.lent: list[Settings] = [self.settings]
         self.scenario = Scenario(self.chance, self.wanted, self.world, self.settings, self.sources)
-        troubles = random.Random(f"troubles {seed}")  # noqa: S311 - a simulation's seed
-        self.runtime_troubles = Troubles(NO_TROUBLE, troubles)
-        self.image_troubles = ImageTroubles(NO_TROUBLE, troubles, random.Random(f"pulls {seed}"))  # noqa: S311 - a seed
-        self.images = MemoryImages(["app:1", "app:2"], ["web:2"], self.image_troubles)
+        problems = random.Random(f"troubles {seed}")  # noqa: S311 - whose word the fixed seeds were found by
+        self.runtime_problems = Problems(NO_PROBLEM, problems)
+        self.image_problems = ImageProblems(NO_PROBLEM, problems, random.Random(f"pulls {seed}"))  # noqa: S311 - a seed
+        self.images = MemoryImages(["app:1", "app:2"], ["web:2"], self.image_problems)
         self.records = MemoryPullRecords()
         self.node: Node | None = None
         self.observer: Observer | None = None
@@ -206,7 +206,7 @@ class Life(trio.abc.Instrument):
     async def _one_agent(self) -> None:
         observer = Observer(self.witness, self.world, self.wanted, self.volumes, self.lent)
         heard = observer.answers.heard
-        runtime = self.runtime = MemoryRuntime(self.world, self.runtime_troubles, self.chance, observer.on_call, heard)
+        runtime = self.runtime = MemoryRuntime(self.world, self.runtime_problems, self.chance, observer.on_call, heard)
         handlers = MemoryHandlers(self.world, heard)
         ports = Ports(
             runtime,
@@ -271,12 +271,12 @@ class Life(trio.abc.Instrument):
     def _new_weather(self) -> None:
         """What calls have to suffer for a while."""
         slow, weather = weather_of_calls(self.chance)
-        # Slow to the point of hanging, back when it is too late; drawn apart, so that the other troubles stay.
-        self.volume_troubles.odds = weather_of_volumes(self.volume_troubles.chance, slow)
-        self.world.note(f"** weather: {weather}, at the volumes: {self.volume_troubles.odds}")
-        self.runtime_troubles.odds = weather
-        self.image_troubles.odds = Odds(slow, error=min(weather.error, 0.2))
-        self.image_troubles.hang = self.image_troubles.hangs.choice((0.0, 0.5))
+        # Slow to the point of hanging, back when it is too late; drawn apart, so that the other problems stay.
+        self.volume_problems.odds = weather_of_volumes(self.volume_problems.chance, slow)
+        self.world.note(f"** weather: {weather}, at the volumes: {self.volume_problems.odds}")
+        self.runtime_problems.odds = weather
+        self.image_problems.odds = Odds(slow, error=min(weather.error, 0.2))
+        self.image_problems.hang = self.image_problems.hangs.choice((0.0, 0.5))
 
     def _end_agent(self) -> None:
         self.world.note("** the agent is told to end")
@@ -315,8 +315,8 @@ class Life(trio.abc.Instrument):
 
     async def _calm(self) -> None:
         self.world.note("** from now on nothing goes wrong")
-        self.runtime_troubles.odds = self.image_troubles.odds = self.volume_troubles.odds = Odds(0.001)
-        self.image_troubles.end_hangs()
+        self.runtime_problems.odds = self.image_problems.odds = self.volume_problems.odds = Odds(0.001)
+        self.image_problems.end_hangs()
         if self.runtime is not None:
             self.runtime.caller.at_effect.clear()  # who was to be killed at something that has not happened yet
         self._publish(self.settings.calm())
@@ -325,7 +325,7 @@ class Life(trio.abc.Instrument):
 
     async def _settle(self) -> None:
         if not await self._becomes_right(self.converge_seconds_max):
-            self.witness.blame(f"{self.converge_seconds_max:.0f} s after the last trouble: {self._wrong()}")
+            self.witness.blame(f"{self.converge_seconds_max:.0f} s after the last problem: {self._wrong()}")
             return
         await trio.sleep(STAYS_SECONDS)
         if not await self._becomes_right(self.notices_seconds_max):  # containers end by themselves even now

@@ -31,18 +31,18 @@ async def files_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeF
     """The volume's files; of two sources with one path the later counts. Raises ValueError with everything that is
     missing or not supported."""
     made: list[Files] = [{} for _ in sources.projections]
-    troubles: list[str] = ["" for _ in sources.projections]
+    problems: list[str] = ["" for _ in sources.projections]
 
     async def make(place: int, projection: VolumeProjection) -> None:
         try:
             made[place] = await _files_of(pod, projection, sources.mode, objects, facts)
         except (ValueError, ObjectUnavailable) as error:
-            troubles[place] = str(error)
+            problems[place] = str(error)
 
     async with trio.open_nursery() as nursery:  # side by side: each may ask a server
         for place, projection in enumerate(sources.projections):
             nursery.start_soon(make, place, projection)
-    if told := [trouble for trouble in troubles if trouble]:
+    if told := [problem for problem in problems if problem]:
         raise ValueError(told[0] if len(told) == 1 else f"[{', '.join(told)}]")
     return {path: file for files in made for path, file in files.items()}
 

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 SWEEP_SECONDS: Final = 30.0
 """After which what could not be unstaged is tried again."""
 MODE: Final = 0o750
-_TROUBLES: Final = (DriverFailed, ObjectUnavailable, OSError, StillRunning, ValueError)
+_PROBLEMS: Final = (DriverFailed, ObjectUnavailable, OSError, StillRunning, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class CsiVolumes:
                     await registered.driver.unpublish(data.volume_handle, str(published.target))
                 await self._remove(published.target)
                 self._records.drop_published(published)
-        except _TROUBLES as error:
+        except _PROBLEMS as error:
             kind = "UnmapVolume" if published.is_block else "UnmountVolume"
             told = f'{kind}.TearDown failed for volume "{published.name}" pod "{published.uid}" : {error}'
             failed.append(told)
@@ -310,7 +310,7 @@ class CsiVolumes:
                         await registered.driver.unstage(data.volume_handle, str(staged.path))
                 await self._drop_staged(staged)
             self._complaints.pop(staged.path, None)
-        except _TROUBLES as error:
+        except _PROBLEMS as error:
             told = f'UnmountDevice failed for volume "{data.spec_vol_id or data.volume_handle}" : {error}'
             if self._complaints.get(staged.path) != told:
                 log.warning("%s; it is tried again", told)
@@ -358,7 +358,7 @@ def _telling(doing: str, volume: csi.Volume) -> Generator[None, None, None]:
     """Whatever goes wrong is told in upstream's words."""
     try:
         yield
-    except _TROUBLES as error:
+    except _PROBLEMS as error:
         raise VolumeFailed("FailedMount", f'{doing} failed for volume "{volume.name}" : {error}') from error
 
 

@@ -151,7 +151,7 @@ class RegisteredDrivers:
                 nursery.start_soon(self._attend, path, watched.scope)
 
     async def _attend(self, path: str, scope: trio.CancelScope) -> None:
-        """Everything about one socket, which its trouble is."""
+        """Everything about one socket, which its problem is."""
         backoff = Backoff(1.0, 60.0, jitter=0.2, chance=self._chance)
         with scope:
             while True:

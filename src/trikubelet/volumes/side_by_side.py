@@ -48,7 +48,7 @@ async def set_up_all(
     or StillRunning, or VolumeFailed with the whole message; ``figures`` are told how each went; ``hanging`` names those
     that an earlier attempt has not come back from. Raises VolumeFailed."""
     found: dict[str, str] = {}
-    troubles: dict[str, str] = {}
+    problems: dict[str, str] = {}
     places = trio.Semaphore(max(0, AT_ONCE_MAX - len(hanging)))
     began = trio.current_time()
     patience = trio.CancelScope(deadline=began + (PATIENCE_SECONDS if places.value else 0))
@@ -60,7 +60,7 @@ async def set_up_all(
                     found[volume.name] = await set_up(volume)
         except (OSError, ValueError, StillRunning, VolumeFailed) as error:
             said = error.message if isinstance(error, VolumeFailed) else _failed(volume.name, str(error))
-            troubles[volume.name] = said
+            problems[volume.name] = said
             soon = trio.current_time() + PATIENCE_AFTER_FAILURE_SECONDS
             patience.deadline = min(patience.deadline, soon)
 
@@ -73,7 +73,7 @@ async def set_up_all(
         late += f", as what was begun before has not ended: {', '.join(sorted(hanging))}"
     names = [volume.name for volume in volumes if volume.name not in found]
     if names:
-        raise VolumeFailed("FailedMount", *(troubles.get(name) or _failed(name, late) for name in names))
+        raise VolumeFailed("FailedMount", *(problems.get(name) or _failed(name, late) for name in names))
     return found
 
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TROUBLES: Final = (OSError, ValueError, StillRunning, VolumeFailed)
+_PROBLEMS: Final = (OSError, ValueError, StillRunning, VolumeFailed)
 _NOT_YET: Final = "no volume is set up yet: those of an earlier life of the pod are still being removed"
 
 
@@ -173,7 +173,7 @@ class DiskVolumes:
         state.said = "not ready yet"
         try:
             path = await self._plugin(volume).prepare(pod, volume)
-        except _TROUBLES as error:
+        except _PROBLEMS as error:
             state.said = f"not ready: {error}"
             raise
         state.said = f"ready at {path}" if path else "mounted by the runtime"
@@ -186,7 +186,7 @@ class DiskVolumes:
         said = f"ready at {state.path}"
         try:
             await self._plugin(volume).refresh(pod, volume, state.path)
-        except _TROUBLES as error:
+        except _PROBLEMS as error:
             said += f", but not brought up to date: {error}"
             if state.said != said:
                 log.warning("Volume %s of pod %s stays as it was: %s", volume.name, object_ref(pod), error)

@@ -258,7 +258,7 @@ async def test_a_list_has_a_bound_in_any_way(
         assert 0 == crowd.inside
 
 
-# ---- trouble ----
+# ---- problem ----
 
 
 async def test_a_part_that_fails_is_no_list(autojump_clock: object) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from trikubelet.kit.local_failure import LocalFailure
 from trikubelet.kit.outage import Outage
-from trikubelet.kit.own_trouble import OwnTrouble
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -92,14 +92,14 @@ async def test_a_deadline_that_has_passed_is_said_in_words(
     assert ["server is away: asking: no answer in time"] == caplog.messages
 
 
-async def test_trouble_of_one_s_own_is_said_as_that_and_is_no_outage(
+async def test_local_failure_is_said_as_that_and_is_no_outage(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage("server")
     returns: list[float] = []
     with outage.telling(lambda: returns.append(trio.current_time())):
         for _ in range(90):
-            outage.failed("asking", OwnTrouble("no more files"))
+            outage.failed("asking", LocalFailure("no more files"))
             await trio.sleep(1)
         assert outage.since is None
         outage.worked()

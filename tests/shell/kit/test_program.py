@@ -36,7 +36,7 @@ async def test_it_is_told_something_in_its_own_environment_and_its_answer_is_hea
     assert b"b QUESTION" == answer
 
 
-async def test_one_that_does_not_listen_is_no_trouble() -> None:
+async def test_one_that_does_not_listen_is_no_problem() -> None:
     assert b"x" == await run(python("print('x', end='')"), os.environ, b"q" * 1_000_000)
 
 

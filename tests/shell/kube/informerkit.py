@@ -15,7 +15,7 @@ from trikubelet.kube.informer import Informer
 from trikubelet.model.api import CONFIG_MAPS, Item, PatchKind, Selection
 from trikubelet.testing.api_link import Link
 from trikubelet.testing.apiserver.server import ApiServer
-from trikubelet.testing.memory_api import ApiTroubles, MemoryApi
+from trikubelet.testing.memory_api import ApiProblems, MemoryApi
 from trikubelet.testing.world import wall_ns
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class Cluster:
     def __init__(self, seed: int = 0, writes_kept_max: int = 1000) -> None:
         self.server = ApiServer(wall_ns, seed, writes_kept_max)
         self.link = Link()
-        self.troubles = ApiTroubles(chance=random.Random(seed))
-        self.api = MemoryApi(self.server, self.link, self.troubles)
+        self.problems = ApiProblems(chance=random.Random(seed))
+        self.api = MemoryApi(self.server, self.link, self.problems)
         self.decoded: list[str] = []
         self.told: list[Collection[Key]] = []
         self.outage = Outage("API server")

@@ -169,9 +169,9 @@ async def test_all_clients_give_up_their_connections_when_one_sees_a_new_certifi
     assert ["first", "first", "second", "second"] == server.callers
 
 
-@pytest.mark.parametrize("trouble", ["half of it", "nothing", "rubbish", "gone"])
+@pytest.mark.parametrize("problem", ["half of it", "nothing", "rubbish", "gone"])
 async def test_while_a_certificate_cannot_be_used_the_old_one_is(
-    trouble: str,
+    problem: str,
     authority: CA,
     certificates: ssl.SSLContext,
     tmp_path: Path,
@@ -192,13 +192,13 @@ async def test_while_a_certificate_cannot_be_used_the_old_one_is(
         asking(access_to(server.url, authority.cert_pem.bytes(), key_pair=pair)) as client,
     ):
         await client.get(NODES, "w")
-        match trouble:
+        match problem:
             case "half of it":
                 certificate.write_bytes(second.cert_chain_pems[0].bytes())
             case "gone":
                 certificate.unlink()
             case _:
-                certificate.write_text("" if trouble == "nothing" else "-----BEGIN RUBBISH")
+                certificate.write_text("" if problem == "nothing" else "-----BEGIN RUBBISH")
         for _ in range(3):
             mock_clock.jump(LOOK_SECONDS)
             client.reset()

@@ -248,7 +248,7 @@ async def test_a_token_that_expires_means_one_list_in_one_piece(autojump_clock: 
 async def test_an_older_list_is_never_believed(autojump_clock: MockClock) -> None:
     cluster = Cluster()
     cluster.server.streamed_lists = StreamedLists.REFUSED
-    cluster.troubles.lag_versions_max = 10
+    cluster.problems.lag_versions_max = 10
     for n in range(5):
         cluster.create(f"old-{n}")
         cluster.delete(f"old-{n}")

@@ -290,7 +290,7 @@ async def test_an_hour_without_a_server_changes_nothing_and_says_so_once_a_minut
         assert "API server is back after 36" in caplog.text
 
 
-async def test_the_first_pause_after_trouble_is_short_again(autojump_clock: MockClock) -> None:
+async def test_the_first_pause_after_problem_is_short_again(autojump_clock: MockClock) -> None:
     cluster = Cluster()
 
     async with cluster.running():

@@ -288,14 +288,14 @@ async def test_a_disk_that_takes_its_time_holds_up_nobody_else(
     assert world.store.current() is not None
 
 
-@pytest.mark.parametrize("trouble", ["the watch ends at once", "its version is always too old"])
+@pytest.mark.parametrize("problem", ["the watch ends at once", "its version is always too old"])
 async def test_a_server_without_lasting_watches_is_not_flooded_while_nobody_decides(
-    trouble: str, autojump_clock: MockClock, world: World, monkeypatch: pytest.MonkeyPatch
+    problem: str, autojump_clock: MockClock, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager
     async def watch(*_: object, **__: object) -> AsyncIterator[AsyncIterator[Change]]:
         await trio.lowlevel.checkpoint()
-        if trouble != "the watch ends at once":
+        if problem != "the watch ends at once":
             raise Expired("too old")
 
         async def nothing() -> AsyncIterator[Change]:

@@ -1,4 +1,4 @@
-"""The CSINode object is kept in a cluster in memory: what is written, when, and what survives trouble."""
+"""The CSINode object is kept in a cluster in memory: what is written, when, and what survives problem."""
 
 from __future__ import annotations
 

@@ -97,11 +97,11 @@ async def test_a_pod_that_cannot_be_inspected_after_a_removal_is_no_failure_of_t
 
     async def remove_and_break(self: MemoryRuntime, container_id: str) -> None:
         await remove(self, container_id)
-        bench.troubles.odds = Odds(error=1.0, only=frozenset({"PodSandboxStatus"}))
+        bench.problems.odds = Odds(error=1.0, only=frozenset({"PodSandboxStatus"}))
 
     monkeypatch.setattr(MemoryRuntime, "remove_container", remove_and_break)
     async with bench.agent(pod("web", container(command=("exit", "1", "0")))) as node:
-        await until(lambda: bench.troubles.odds.error > 0, seconds=120)
+        await until(lambda: bench.problems.odds.error > 0, seconds=120)
         await trio.sleep(60)
         told = [event.reason for event in node.events.all()]
 

@@ -158,12 +158,12 @@ async def test_a_want_of_open_files_is_not_told_as_the_server_s_absence(
 ) -> None:
     caplog.set_level(logging.INFO)
     await trio.sleep(1)
-    trouble = OutOfFiles("no connection to https://s: Too many open files")
-    world.api.plan("replace", Fail(trouble))
-    world.api.plan("get", *[Fail(trouble)] * 4)
+    problem = OutOfFiles("no connection to https://s: Too many open files")
+    world.api.plan("replace", Fail(problem))
+    world.api.plan("get", *[Fail(problem)] * 4)
     await trio.sleep(30)
 
-    expected = f"API server cannot be asked, which is not its fault: renewing the node's lease: {trouble}"
+    expected = f"API server cannot be asked, which is not its fault: renewing the node's lease: {problem}"
     assert [expected] == [record.getMessage() for record in caplog.records]
     assert world.age_seconds() <= 10 * 1.04
 

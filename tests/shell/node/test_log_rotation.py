@@ -168,7 +168,7 @@ async def test_a_log_stays_as_it_was_when_the_runtime_opens_no_new_one_and_that_
     ]
 
 
-async def test_a_container_that_has_just_ended_is_no_trouble(
+async def test_a_container_that_has_just_ended_is_no_problem(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.write(world.container("a"), 20)
@@ -279,7 +279,7 @@ async def test_a_disk_that_is_full_is_told_at_once_and_once_and_files_stay_few(
     assert "No space left on device" in caplog.text
 
 
-async def test_one_log_in_trouble_keeps_no_other_from_its_rotation(autojump_clock: MockClock, world: World) -> None:
+async def test_one_failing_log_keeps_no_other_from_its_rotation(autojump_clock: MockClock, world: World) -> None:
     good, bad = world.container("good"), world.container("bad")
     opens = world.runtime.reopen_log
 
@@ -384,7 +384,7 @@ class OpeningRuntime(MemoryRuntime):
     """A world in memory whose logs are among a host's files."""
 
     def __init__(self, bench: Bench) -> None:
-        super().__init__(bench.world, bench.troubles)
+        super().__init__(bench.world, bench.problems)
         self.files = bench.files
 
     async def reopen_log(self, container_id: str) -> None:

@@ -81,14 +81,14 @@ async def test_a_pod_whose_runtime_cannot_be_listed_is_left_alone(autojump_clock
     async with bench.agent(pod("web")):
         await until(lambda: bench.running() == ["main"])
     await bench.files.make_pod("uid-gone")
-    bench.troubles.odds = Odds(error=1.0)
+    bench.problems.odds = Odds(error=1.0)
     async with bench.agent() as node:
         await trio.sleep(120)
         assert {"uid-web", "uid-gone"} == bench.files.pods_on_disk()
         assert ["main"] == bench.running()
         assert "pleg has yet to be successful" in (node.pleg.unhealthy() or "")
         assert "container runtime is down" in (node.runtime_state.unhealthy() or "")
-        bench.troubles.odds = Odds()
+        bench.problems.odds = Odds()
         await until(lambda: bench.running() == [])
 
 

@@ -140,12 +140,12 @@ async def test_a_change_is_told_at_once_when_somebody_says_so(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
     await trio.sleep(1)
-    world.report = replace(world.report, troubles=("container runtime is down",))
+    world.report = replace(world.report, problems=("container runtime is down",))
     publisher.wake()
     await trio.sleep(0.1)
     assert ("False", "container runtime is down") == (world.condition().status, world.condition().message)
 
-    world.report = replace(world.report, troubles=())
+    world.report = replace(world.report, problems=())
     await trio.sleep(10.4)
     assert "True" == world.condition().status
     assert [
@@ -277,7 +277,7 @@ async def test_what_others_wrote_stays(autojump_clock: MockClock, world: World, 
     body = {"status": {"conditions": [theirs]}}
     world.server.patch(NODES, "w1", body, kind=PatchKind.STRATEGIC, subresource="status")
     world.server.patch(NODES, "w1", {"spec": {"unschedulable": True}}, kind=PatchKind.STRATEGIC)
-    world.report = replace(world.report, troubles=("x",))
+    world.report = replace(world.report, problems=("x",))
     await trio.sleep(11)
 
     assert "RouteCreated" == world.condition("NetworkUnavailable").reason
@@ -358,7 +358,7 @@ async def test_an_outage_is_waited_for_with_growing_pauses(
 ) -> None:
     await trio.sleep(1)
     world.api.link.down()
-    world.report = replace(world.report, troubles=("x",))
+    world.report = replace(world.report, problems=("x",))
     world.api.requests.clear()
     await trio.sleep(600)
     assert 80 <= len(world.api.requests) <= 100
@@ -401,14 +401,14 @@ async def test_a_busy_server_names_the_pause_within_bounds(autojump_clock: MockC
     [(10, ApiBusy("slow down", after=30.0)), (48, ApiFailure("etcd is away"))],
     ids=["429", "500"],
 )
-async def test_wake_ups_cut_no_pause_that_a_server_in_trouble_needs(
+async def test_wake_ups_cut_no_pause_that_a_failing_server_needs(
     autojump_clock: MockClock, world: World, publisher: NodePublisher, expected: int, error: ApiError
 ) -> None:
     await publisher.registered.wait()
     world.api.plan("patch", *[Fail(error)] * 1000)
     world.api.requests.clear()
     for second in range(300):
-        world.report = replace(world.report, troubles=(str(second),))
+        world.report = replace(world.report, problems=(str(second),))
         publisher.wake()
         await trio.sleep(1)
 
@@ -437,7 +437,7 @@ async def test_a_server_that_contradicts_itself_is_not_flooded(
             await nursery.start(publisher.run)
             await publisher.registered.wait()
         world.api.plan(verb, *[Fail(error)] * 1000)
-        world.report = replace(world.report, troubles=("x",))
+        world.report = replace(world.report, problems=("x",))
         if not there:
             await nursery.start(publisher.run)
         world.api.requests.clear()
@@ -477,7 +477,7 @@ async def test_news_that_come_while_a_patch_is_under_way_count(autojump_clock: M
         publisher = world.publisher()
         await nursery.start(publisher.run)
         await publisher.registered.wait()
-        world.report = replace(world.report, troubles=("x",))
+        world.report = replace(world.report, problems=("x",))
         publisher.wake()
         await trio.sleep(1)  # written, and not answered yet
         unknown = {"type": "Ready", "status": "Unknown"}

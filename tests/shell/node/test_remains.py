@@ -1,4 +1,4 @@
-"""What is left of pods that are gone is removed, and of no others; what hangs or fails is its pod's trouble alone."""
+"""What is left of pods that are gone is removed, and of no others; what hangs or fails is its pod's problem alone."""
 
 from __future__ import annotations
 
@@ -222,17 +222,17 @@ async def test_what_was_put_right_by_others_is_stuck_no_more(autojump_clock: Moc
         assert 1 == disk.remains.stuck
 
 
-async def test_another_trouble_is_told_and_the_same_in_other_words_is_not(
+async def test_another_problem_is_told_and_the_same_in_other_words_is_not(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Troubled(Disk):
+    class Problemd(Disk):
         async def reach(self, step: str, uid: str) -> None:
             if trio.current_time() < 20:
                 raise VolumeFailed("FailedUnmount", f"request {trio.current_time()}")
             if trio.current_time() < 40:
                 raise RuntimeError("a bug")
 
-    disk = Troubled("uid")
+    disk = Problemd("uid")
     async with disk.looked_at():
         await trio.sleep(60)
         assert (set(), 0) == (disk.files.pods_on_disk(), disk.remains.stuck)

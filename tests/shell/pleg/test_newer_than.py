@@ -49,7 +49,7 @@ BOUNDS = Bounds(
 )
 ROUNDS = 12
 CALM_SECONDS_MAX = 2.5
-"""Without troubles: a period and a half, for a worker that does not ask, and the calls themselves."""
+"""Without problems: a period and a half, for a worker that does not ask, and the calls themselves."""
 
 
 class Stage(Shelf):

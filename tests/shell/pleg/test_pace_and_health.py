@@ -60,7 +60,7 @@ def laggards(count: int, since: float = 0.0) -> list[Laggard]:
         (10, 0, 0.0, False),
     ],
 )
-def test_most_pods_out_of_sight_for_three_minutes_is_the_runtimes_trouble(
+def test_most_pods_out_of_sight_for_three_minutes_is_the_runtimes_problem(
     pods: int, late: int, since: float, ill: bool
 ) -> None:
     assert ill is (health.unseen(200.0, pods, laggards(late, since), BOUNDS) is not None)

@@ -23,7 +23,7 @@ from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState, PodObservation
 from trikubelet.sources.snapshot import Snapshot
-from trikubelet.testing.chance import Odds, Troubles
+from trikubelet.testing.chance import Odds, Problems
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.memory_host import (
     MemoryContainerLogs,
@@ -71,7 +71,7 @@ class Bench:
         self.handlers: Handlers = MemoryHandlers(self.world)
         self.images = MemoryImages(["app:1", "app:2"], ["web:2"])
         self.records, self.logins = MemoryPullRecords(), MemoryLogins()
-        self.troubles = Troubles(Odds(latency_seconds))
+        self.problems = Problems(Odds(latency_seconds))
 
     def move_to_disk(self, place: Path) -> None:
         """From now on pods' files are real ones: ``root``, ``logs`` and ``links`` at the place."""
@@ -83,7 +83,7 @@ class Bench:
         self, sources: Sequence[str] = ("file",), runtime: Runtime | None = None, spans: Spans | None = None
     ) -> Node:
         """An agent that does not run yet, on the bench's world unless it has another ``runtime``."""
-        runtime = runtime or MemoryRuntime(self.world, self.troubles)
+        runtime = runtime or MemoryRuntime(self.world, self.problems)
         ports = Ports(
             runtime,
             self.images,
@@ -151,17 +151,17 @@ class Said:
 
 @dataclass(frozen=True)
 class FixedHealth:
-    """A runtime that is as a test says (``ports.RuntimeHealth``): ``trouble`` with its network, and the handlers whose
+    """A runtime that is as a test says (``ports.RuntimeHealth``): ``problem`` with its network, and the handlers whose
     pods may have users of their own, and mounts that are read-only all the way down."""
 
     name: str = "memory"
-    trouble: str | None = None
+    problem: str | None = None
     maps_users_of: Sequence[str] = ()
     reads_only_below_of: Sequence[str] = ()
 
-    def network_trouble(self) -> str | None:
-        """The trouble."""
-        return self.trouble
+    def network_problem(self) -> str | None:
+        """The problem."""
+        return self.problem
 
     def maps_users(self, handler: str) -> bool:
         """Whether a test said so."""

@@ -54,7 +54,7 @@ async def test_a_pod_costs_the_runtime_no_more_calls_than_are_allowed_for_it(aut
         calls[call] += 1
 
     bench = Bench()
-    node = bench.build_node(runtime=MemoryRuntime(bench.world, bench.troubles, watcher=count))
+    node = bench.build_node(runtime=MemoryRuntime(bench.world, bench.problems, watcher=count))
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
         node.slots["file"].put(Snapshot(()))

@@ -155,7 +155,7 @@ async def test_a_call_that_makes_something_is_finished_although_its_attempt_is_g
 ) -> None:
     bench = Bench()
     async with bench.agent() as node:
-        bench.troubles.odds = Odds(latency_seconds=0.5)
+        bench.problems.odds = Odds(latency_seconds=0.5)
         node.slots["file"].put(Snapshot((pod("web"),)))
         await until(lambda: any("CreateContainer" in line for line in bench.world.trace))
         worker = node.workers.worker("uid-web")
@@ -173,10 +173,10 @@ async def test_a_call_that_makes_something_is_finished_although_its_attempt_is_g
 async def made_and_not_started() -> Bench:
     """Where an agent made the container of pod "web", and ended before it was started."""
     bench = Bench()
-    bench.troubles.odds = Odds(0.002, hang=1.0, only=frozenset({"StartContainer"}))
+    bench.problems.odds = Odds(0.002, hang=1.0, only=frozenset({"StartContainer"}))
     async with bench.agent(pod("web")):
         await until(lambda: bool(bench.world.containers))
-    bench.troubles.odds = Odds(0.002)
+    bench.problems.odds = Odds(0.002)
     return bench
 
 

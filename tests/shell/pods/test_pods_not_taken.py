@@ -65,7 +65,7 @@ async def test_nobody_is_refused_before_the_runtime_has_spoken(
     async with bench.agent(strict("old")):
         await until(lambda: ["main"] == bench.running())
     before = bench.world.all_containers()
-    late = Late(bench.world, bench.troubles)
+    late = Late(bench.world, bench.problems)
     late.status_at, late.lists_at = trio.current_time() + status, trio.current_time() + lists
     node = bench.build_node(sources, late)
     async with trio.open_nursery() as nursery:
@@ -86,7 +86,7 @@ async def test_who_waits_to_be_refused_has_no_worker_and_an_edit_does_not_get_hi
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
-    late = Late(bench.world, bench.troubles)
+    late = Late(bench.world, bench.problems)
     late.status_at = trio.current_time() + 10
     node = bench.build_node(runtime=late)
     async with trio.open_nursery() as nursery:

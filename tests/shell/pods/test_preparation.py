@@ -78,8 +78,8 @@ class Place:
         self.told.append(step)
 
 
-async def test_a_pod_waits_for_the_networks_trouble_to_end_unless_it_is_on_the_hosts() -> None:
-    place = Place(FixedHealth(trouble="no plugin"))
+async def test_a_pod_waits_for_the_networks_problem_to_end_unless_it_is_on_the_hosts() -> None:
+    place = Place(FixedHealth(problem="no plugin"))
     with pytest.raises(NetworkNotReady, match="network is not ready: no plugin"):
         await place.preparation.begin(WEB)
     assert [("Warning", "NetworkNotReady", "network is not ready: no plugin")] == place.events.events

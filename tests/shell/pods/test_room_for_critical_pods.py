@@ -93,7 +93,7 @@ async def test_a_pod_that_does_not_end_in_time_is_not_waited_for_any_longer(auto
     bench = Bench(allocatable=TWO_CORES)
     async with bench.agent(asks("lesser", "2", grace=20), sources=SOURCES) as node:
         await until(lambda: ["lesser"] == bench.running())
-        bench.troubles.odds = Odds(0.002, hang=1.0, only=frozenset({"StopContainer"}))
+        bench.problems.odds = Odds(0.002, hang=1.0, only=frozenset({"StopContainer"}))
         asked = trio.current_time()
         put_static(node, asks("critical", "1", source="file"))
         await until(lambda: "critical" in bench.running())

@@ -70,7 +70,7 @@ async def test_what_the_runtime_keeps_of_a_start_it_gave_up_keeps_no_pod_from_ru
 ) -> None:
     bench = Bench()
     left = await with_a_start_given_up(bench, NO_PROGRAM)
-    runtime = Stubborn(bench.world, bench.troubles)
+    runtime = Stubborn(bench.world, bench.problems)
     runtime.kept = frozenset({left})
     async with agent(bench, runtime, WEB) as node:
         await until(lambda: phase(node, "uid-web") == "Running")
@@ -86,7 +86,7 @@ async def test_what_the_runtime_keeps_of_a_start_it_gave_up_keeps_no_pod_from_ru
 async def test_a_start_whose_program_may_run_is_waited_for(reason: str, autojump_clock: MockClock) -> None:
     bench = Bench()
     left = await with_a_start_given_up(bench, reason)
-    runtime = Stubborn(bench.world, bench.troubles)
+    runtime = Stubborn(bench.world, bench.problems)
     runtime.kept = frozenset({left})
     async with agent(bench, runtime, WEB) as node:
         await until(lambda: runtime.asked > 1)
@@ -130,12 +130,12 @@ async def test_the_next_one_that_cannot_be_made_tells_of_itself_alone(
 ) -> None:
     bench = Bench()
     left = await with_a_start_given_up(bench, NO_PROGRAM)
-    bench.troubles.odds = Odds(error=1.0, only=frozenset({"CreateContainer"}))
-    runtime = Stubborn(bench.world, bench.troubles)
+    bench.problems.odds = Odds(error=1.0, only=frozenset({"CreateContainer"}))
+    runtime = Stubborn(bench.world, bench.problems)
     runtime.kept = frozenset({left})
     async with agent(bench, runtime, WEB) as node:
         await until(lambda: runtime.asked > 2)
         assert not any("keeps what is left of it" in record.getMessage() for record in caplog.records)
-        bench.troubles.odds = Odds(0.002)
+        bench.problems.odds = Odds(0.002)
         await until(lambda: phase(node, "uid-web") == "Running")
     assert 1 == sum("keeps what is left of it" in record.getMessage() for record in caplog.records)

@@ -129,7 +129,7 @@ async def test_a_pod_of_a_url_is_no_pod_of_a_file(autojump_clock: MockClock) -> 
         (None, "no answer within 10 s"),
     ],
 )
-async def test_a_server_in_trouble_costs_no_pod(
+async def test_a_failing_server_costs_no_pod(
     autojump_clock: MockClock, answer: tuple[int, str] | OSError | None, told: str
 ) -> None:
     bench = Bench()

@@ -21,7 +21,7 @@ from trikubelet.model.bounds import Bounds
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.writer import StatusWriter
 from trikubelet.testing.apiserver.server import ApiServer
-from trikubelet.testing.memory_api import ApiTroubles, MemoryApi
+from trikubelet.testing.memory_api import ApiProblems, MemoryApi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +42,8 @@ class TrioClock:
 class Watchful(MemoryApi):
     """A client of the server that is slow by ``latency_seconds`` and counts."""
 
-    def __init__(self, server: ApiServer, troubles: ApiTroubles | None = None) -> None:
-        super().__init__(server, None, troubles)
+    def __init__(self, server: ApiServer, problems: ApiProblems | None = None) -> None:
+        super().__init__(server, None, problems)
         self.latency_seconds = 0.0
         self.asked: Counter[str] = Counter()
         self.written: list[str] = []
@@ -138,9 +138,9 @@ class Lives:
 class Cluster:
     """An API server, what is seen of it, and a writer that tells it of pods."""
 
-    def __init__(self, bounds: Bounds | None = None, troubles: ApiTroubles | None = None, seed: int = 1) -> None:
+    def __init__(self, bounds: Bounds | None = None, problems: ApiProblems | None = None, seed: int = 1) -> None:
         self.server = ApiServer(TrioClock().now_ns, seed)
-        self.api = Watchful(self.server, troubles)
+        self.api = Watchful(self.server, problems)
         self.seen = Seen(self.server)
         self.lives = Lives()
         self.statuses = PodStatuses()

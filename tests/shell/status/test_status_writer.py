@@ -18,7 +18,7 @@ from trikubelet.model.api_errors import ApiBusy, ApiFailure, ApiUnreachable, Con
 from trikubelet.model.bounds import Bounds
 from trikubelet.status import writer
 from trikubelet.testing.chance import Odds
-from trikubelet.testing.memory_api import ApiTroubles, Fail, Hang, LoseAnswer
+from trikubelet.testing.memory_api import ApiProblems, Fail, Hang, LoseAnswer
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -346,7 +346,7 @@ async def test_a_patch_whose_answer_was_lost_leaves_no_doubt_behind(autojump_clo
     assert ("Running", "before", False) == shows(cluster.get("web"))
 
 
-async def test_a_pod_the_server_has_trouble_with_holds_up_nobody(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_a_pod_the_server_has_a_problem_with_holds_up_nobody(autojump_clock: MockClock, nursery: Any) -> None:
     cluster = Cluster(Bounds(status_writes_max=1))
     sick, *well = [cluster.add(name) for name in ("sick", "web-1", "web-2")]
     cluster.api.plan("patch", Fail(ApiFailure("internal error")), Fail(ApiFailure("internal error")))
@@ -541,7 +541,7 @@ async def test_whatever_goes_wrong_no_status_is_older_than_one_written_and_the_n
 ) -> None:
     chance = random.Random(seed)
     odds = Odds(latency_seconds=0.05, error=0.1, lost_answer=0.1, hang=0.02)
-    cluster = Cluster(troubles=ApiTroubles(odds, random.Random(seed)), seed=seed)
+    cluster = Cluster(problems=ApiProblems(odds, random.Random(seed)), seed=seed)
     told: dict[str, list[int]] = {}
 
     def note(write: Any) -> None:

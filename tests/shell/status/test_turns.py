@@ -200,7 +200,7 @@ async def test_no_answer_in_time_is_a_lost_one(autojump_clock: MockClock) -> Non
 async def test_a_shut_gate_lets_one_try_and_an_open_one_all(autojump_clock: MockClock) -> None:
     gate = Gate(Backoff(1.0, 4.0), 8)
     assert 8 == gate.asks_max
-    gate.trouble()
+    gate.problem()
     assert (1, trio.current_time() + 1.0) == (gate.asks_max, gate.shut_until)
     gate.answered()
     assert 8 == gate.asks_max
@@ -211,25 +211,25 @@ async def test_pauses_grow_and_begin_again_after_an_answer(autojump_clock: MockC
     gate = Gate(Backoff(1.0, 4.0), 8)
     pauses = []
     for _ in range(4):
-        gate.trouble()
+        gate.problem()
         pauses.append(gate.shut_until - trio.current_time())
         await trio.sleep_until(gate.shut_until)
     gate.answered()
-    gate.trouble()
+    gate.problem()
     assert [1.0, 2.0, 4.0, 4.0, 1.0] == [*pauses, gate.shut_until - trio.current_time()]
 
 
 async def test_what_was_asked_before_a_pause_does_not_lengthen_it(autojump_clock: MockClock) -> None:
     gate = Gate(Backoff(1.0, 4.0), 8)
     for _ in range(8):
-        gate.trouble()
+        gate.problem()
     assert trio.current_time() + 1.0 == gate.shut_until
 
 
 async def test_the_servers_own_wish_is_kept_when_it_is_longer(autojump_clock: MockClock) -> None:
     gate = Gate(Backoff(1.0, 4.0), 8)
-    gate.trouble(30.0)
+    gate.problem(30.0)
     assert trio.current_time() + 30.0 == gate.shut_until
     await trio.sleep(31)
-    gate.trouble(0.5)
+    gate.problem(0.5)
     assert trio.current_time() + 2.0 == gate.shut_until

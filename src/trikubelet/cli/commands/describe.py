@@ -1,7 +1,7 @@
 """``trikubelet describe KIND [NAME…]``: everything about a thing that helps to see why it is as it is.
 
 kubectl's layout, and what only the node knows: of a pod the faults of its manifest, for then what runs is not what the
-file says, attempts of the agent that fail or take long, and why the node cannot do its work; of the node its troubles.
+file says, attempts of the agent that fail or take long, and why the node cannot do its work; of the node its problems.
 A name that matches nothing exactly may be the beginning of several.
 """
 
@@ -93,20 +93,20 @@ async def _missing(
 
 async def _pods(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:
     faults = await asking.faults(agent)
-    events, work, troubles = await asking.events(agent), await asking.work(agent), (await asking.node(agent)).troubles
+    events, work, problems = await asking.events(agent), await asking.work(agent), (await asking.node(agent)).problems
     described = []
     for pod in [one.whole for one in chosen]:
         meta = pod.metadata
         about = [event for event in events if event.involved_object.uid == meta.uid]
         wrong = [fault for fault in faults if f"{meta.namespace}/{meta.name}" in fault.running]
-        described.append(describe_pod(pod, about, wrong, work.get(meta.uid), troubles, asking.now_ns()))
+        described.append(describe_pod(pod, about, wrong, work.get(meta.uid), problems, asking.now_ns()))
     return described
 
 
 async def _nodes(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:
-    pods, troubles = await asking.pods(agent), (await asking.node(agent)).troubles
+    pods, problems = await asking.pods(agent), (await asking.node(agent)).problems
     events = [event for event in await asking.events(agent) if event.involved_object.kind == "Node"]
-    return [describe_node(one.whole, pods, events, troubles, asking.now_ns()) for one in chosen]
+    return [describe_node(one.whole, pods, events, problems, asking.now_ns()) for one in chosen]
 
 
 async def _events(_: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:

@@ -138,7 +138,7 @@ async def _serve(plan: Plan, socket: str, http: tuple[str, int] | None, journal:
     except (OSError, ValueError) as error:
         said = f"{socket}: {error.strerror}" if isinstance(error, OSError) and error.strerror else error
         raise CommandFailed(f"--socket: {said}") from error
-    trouble: OSError | None = None
+    problem: OSError | None = None
     try:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
@@ -151,12 +151,12 @@ async def _serve(plan: Plan, socket: str, http: tuple[str, int] | None, journal:
                     print(f"ready: {plan.pods} pods at {unix.path}{where}", flush=True)
                     await anext(aiter(signals))
                 except OSError as error:
-                    trouble = error
+                    problem = error
                 nursery.cancel_scope.cancel()
     finally:
         unix.remove()
-    if trouble is not None:
-        raise CommandFailed(f"standard output: {trouble.strerror}") from trouble
+    if problem is not None:
+        raise CommandFailed(f"standard output: {problem.strerror}") from problem
 
 
 def _where(listener: trio.SocketListener) -> str:

@@ -82,7 +82,7 @@ async def _get(args: argparse.Namespace, kind: Kind) -> None:
         single = len(args.names) == 1 and len(wholes) == 1
         show(wholes[0] if single else as_list(wholes), [f"{kind.name}/{one.name}" for one in shown], args.output)
     if kind is PODS and table is not None:
-        await _print_troubles(agent)
+        await _print_problems(agent)
     if missing:
         raise missing
     if args.watch and kind is PODS:
@@ -138,10 +138,10 @@ def _print_rows(table: Table, args: argparse.Namespace, kind: Kind, shown: Itera
     sys.stdout.flush()
 
 
-async def _print_troubles(agent: AgentClient) -> None:
+async def _print_problems(agent: AgentClient) -> None:
     """Whatever may be why a pod is not there or not well, and is not in its row."""
-    for trouble in (await asking.node(agent)).troubles:
-        print(in_a_cell(f"warning: {trouble}"), file=sys.stderr)
+    for problem in (await asking.node(agent)).problems:
+        print(in_a_cell(f"warning: {problem}"), file=sys.stderr)
     for fault in await asking.faults(agent):
         kept = f" [{', '.join(fault.running)}: the last good version keeps running]" if fault.running else ""
         print(in_a_cell(f"{fault}{kept}"), file=sys.stderr)

@@ -100,13 +100,13 @@ def _be(hollow: Hollow) -> int:
 
     async def main(*, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as nursery:
-            await nursery.start(run_hollow, hollow, lambda: handler.trouble)
+            await nursery.start(run_hollow, hollow, lambda: handler.problem)
             print(f"ready: {who}", flush=True)
             task_status.started()
 
     return supervise.run(
         main,
-        checks=lambda _: {"log": lambda: handler.trouble},
+        checks=lambda _: {"log": lambda: handler.problem},
         status=lambda _: who,
         stop_seconds_max=bounds_of(first.configuration).stop_seconds_max,
     )

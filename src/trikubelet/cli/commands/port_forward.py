@@ -101,7 +101,7 @@ class _Forwarding:
         self._client = client
         self._stream = stream
         self._sending = trio.Lock()
-        self._trouble = bytearray()
+        self._error = bytearray()
 
     async def run(self, port: int) -> None:
         """Copy until either side ends. Raises CommandFailed with the runtime's words."""
@@ -116,8 +116,8 @@ class _Forwarding:
                 nursery.cancel_scope.cancel()
         except* (trio.BrokenResourceError, spdy.NotSpdy):
             pass  # either side has gone, and whoever is left sees it
-        if self._trouble:
-            raise CommandFailed(self._trouble.decode(errors="replace").strip())
+        if self._error:
+            raise CommandFailed(self._error.decode(errors="replace").strip())
 
     async def _send(self, said: bytes) -> None:
         async with self._sending:
@@ -138,7 +138,7 @@ class _Forwarding:
                         if ends:
                             return
                     case spdy.Data(stream_id, said, _) if stream_id == _ERROR_ID:
-                        self._trouble += said[:_BYTES]
+                        self._error += said[:_BYTES]
                     case spdy.Rst(stream_id) if stream_id == _DATA_ID:
                         return
                     case spdy.Ping(number):

@@ -28,9 +28,9 @@ _OVER: Final = ("Succeeded", "Failed")
 
 
 def describe_node(
-    node: k8s.Node, pods: Sequence[k8s.Pod], events: Sequence[k8s.Event], troubles: Sequence[str], now_ns: int
+    node: k8s.Node, pods: Sequence[k8s.Pod], events: Sequence[k8s.Event], problems: Sequence[str], now_ns: int
 ) -> list[str]:
-    """The lines. ``events`` are the node's, last seen longest ago first; ``troubles`` why it cannot do its work."""
+    """The lines. ``events`` are the node's, last seen longest ago first; ``problems`` why it cannot do its work."""
     out = Layout()
     meta, status, spec = node.metadata, node.status or k8s.NodeStatus(), node.spec or k8s.NodeSpec()
     out.field(0, "Name", meta.name)
@@ -41,9 +41,9 @@ def describe_node(
         out.field(0, "CreationTimestamp", when(meta.creation_timestamp))
     out.fields(0, "Taints", [_taint(one) for one in spec.taints])
     out.field(0, "Unschedulable", "true" if spec.unschedulable else "false")
-    if troubles:
-        out.title(0, "Troubles")
-        out.texts(1, troubles)
+    if problems:
+        out.title(0, "Problems")
+        out.texts(1, problems)
     _conditions(out, status, now_ns)
     for title, amounts in (("Capacity", status.capacity), ("Allocatable", status.allocatable)):
         out.title(0, title)

@@ -29,10 +29,10 @@ def describe_pod(
     events: Sequence[k8s.Event],
     faults: Sequence[ManifestFault],
     work: PodWork | None,
-    troubles: Sequence[str],
+    problems: Sequence[str],
     now_ns: int,
 ) -> list[str]:
-    """The lines. ``events`` are this pod's, last seen longest ago first; ``faults`` those of its manifest; ``troubles``
+    """The lines. ``events`` are this pod's, last seen longest ago first; ``faults`` those of its manifest; ``problems``
     why its node cannot do its work."""
     out = Layout()
     status = pod.status or k8s.PodStatus()
@@ -47,9 +47,9 @@ def describe_pod(
     _tail(out, pod, status)
     _manifest(out, faults)
     _work(out, work)
-    if troubles and status.phase not in _ENDED:
-        out.title(0, "Node Troubles")
-        out.texts(1, troubles)
+    if problems and status.phase not in _ENDED:
+        out.title(0, "Node Problems")
+        out.texts(1, problems)
     events_of(out, events, now_ns)
     return out.lines()
 

@@ -43,12 +43,12 @@ DISK_BYTES_MIN: Final = 64 * 1024 * 1024
 """With less no pod starts, whatever its images are."""
 
 
-def judge_backend(backend: str, trouble: str) -> Finding:
-    """Whether what was compiled for this machine is in use; ``trouble`` says why not."""
+def judge_backend(backend: str, problem: str) -> Finding:
+    """Whether what was compiled for this machine is in use; ``problem`` says why not."""
     if backend == "rust":
         return good(PROGRAM, "its compiled half is in use")
     remedy = "every look at the runtime costs several times as much: install what was built for this machine"
-    return warning(PROGRAM, f"nothing compiled can be loaded, plain Python does its work ({trouble})", remedy)
+    return warning(PROGRAM, f"nothing compiled can be loaded, plain Python does its work ({problem})", remedy)
 
 
 def judge_cgroups(version: int, controllers: Collection[str], driver: str, *, by_systemd: bool) -> Iterator[Finding]:

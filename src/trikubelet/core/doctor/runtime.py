@@ -19,11 +19,11 @@ CONTAINERD_MIN: Final = (1, 6)
 CNI_DIRECTORY: Final = "/etc/cni/net.d"
 
 
-def judge_runtime(endpoint: str, info: RuntimeInfo | None, trouble: str) -> Iterator[Finding]:
-    """``info`` is what it said of itself; None with the ``trouble`` where it said nothing."""
+def judge_runtime(endpoint: str, info: RuntimeInfo | None, problem: str) -> Iterator[Finding]:
+    """``info`` is what it said of itself; None with the ``problem`` where it said nothing."""
     if info is None:
         remedy = "start the runtime, or name its socket: --container-runtime-endpoint (containerRuntimeEndpoint)"
-        yield error(RUNTIME, f"{endpoint}: {trouble}", remedy)
+        yield error(RUNTIME, f"{endpoint}: {problem}", remedy)
         return
     named = f"{info.name} {info.version} at {endpoint}"
     ready = info.condition("RuntimeReady")

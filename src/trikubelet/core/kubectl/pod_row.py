@@ -1,8 +1,8 @@
 """A pod in one row: READY, STATUS, RESTARTS and AGE, by the rules that kubectl's users know.
 
 STATUS is one word for a whole pod. While it initializes it speaks of the first init container that is not done; then
-of the containers, the first one in trouble winning; a pod that is asked to go is Terminating until it ended. Pure: the
-commands give it API objects and the time.
+of the containers, the first one with a problem winning; a pod that is asked to go is Terminating until it ended. Pure:
+the commands give it API objects and the time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a node says of itself to the cluster: its object, its status, and what to send when either changed.
 
-    report (machine, runtime, images, trouble) ─► status.build ─► patch.status_patch ─► PATCH nodes/<name>/status
+    report (machine, runtime, images, problem) ─► status.build ─► patch.status_patch ─► PATCH nodes/<name>/status
                                                └► registration ─► POST nodes, or a patch of the node that is there
 
 Pure; the tasks that gather a report and send the result are in ``node``.

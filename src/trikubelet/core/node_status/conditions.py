@@ -48,7 +48,7 @@ _EVENTS: Final = {
 
 
 def conditions(
-    pressures: Pressures, troubles: Sequence[str], before: Iterable[k8s.NodeCondition], now: str
+    pressures: Pressures, problems: Sequence[str], before: Iterable[k8s.NodeCondition], now: str
 ) -> tuple[k8s.NodeCondition, ...]:
     """The conditions of others as they were, then ours; Ready last, as upstream has it."""
     earlier = {condition.type: condition for condition in before}
@@ -56,7 +56,7 @@ def conditions(
         ("MemoryPressure", pressures.memory, *_PRESSURES["MemoryPressure"][pressures.memory]),
         ("DiskPressure", pressures.disk, *_PRESSURES["DiskPressure"][pressures.disk]),
         ("PIDPressure", pressures.pids, *_PRESSURES["PIDPressure"][pressures.pids]),
-        (READY, not troubles, *_ready(troubles)),
+        (READY, not problems, *_ready(problems)),
     ]
     foreign = [condition for type_, condition in earlier.items() if type_ not in OWNED]
     return (
@@ -68,10 +68,10 @@ def conditions(
     )
 
 
-def _ready(troubles: Sequence[str]) -> tuple[str, str]:
-    if not troubles:
+def _ready(problems: Sequence[str]) -> tuple[str, str]:
+    if not problems:
         return "KubeletReady", "kubelet is posting ready status"
-    return "KubeletNotReady", troubles[0] if len(troubles) == 1 else f"[{', '.join(troubles)}]"
+    return "KubeletNotReady", problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
 
 
 def _condition(

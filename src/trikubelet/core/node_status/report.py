@@ -27,7 +27,7 @@ class NodeReport:
 
     ``hostname`` is the Hostname address; ``addresses`` are IPs, the primary first: all that the node has, or with
     ``external_cloud`` what its controller may begin with. ``capacity`` and ``allocatable`` are
-    amounts as ``amounts`` has them. ``troubles`` say why the node is not ready, one sentence each; without any it is.
+    amounts as ``amounts`` has them. ``problems`` say why the node is not ready, one sentence each; without any it is.
     ``port`` is where the node's own API listens, 0 where it does not. ``images_max`` bounds the images told, -1 for
     all.
     """
@@ -44,5 +44,5 @@ class NodeReport:
     volumes_in_use: Sequence[str] = ()
     port: int = 0
     pressures: Pressures = field(default_factory=Pressures)
-    troubles: Sequence[str] = ()
+    problems: Sequence[str] = ()
     external_cloud: bool = False

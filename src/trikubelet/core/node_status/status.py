@@ -38,7 +38,7 @@ def build(report: NodeReport, before: k8s.NodeStatus, now: str) -> k8s.NodeStatu
         addresses=_addresses(report, before),
         capacity=shown(report.capacity) | extended(before.capacity),
         allocatable=shown(report.allocatable) | extended(before.capacity),
-        conditions=conditions(report.pressures, report.troubles, before.conditions, now),
+        conditions=conditions(report.pressures, report.problems, before.conditions, now),
         daemon_endpoints=_endpoints(report.port),
         features=_features(report),
         images=_images(report.images, report.images_max),

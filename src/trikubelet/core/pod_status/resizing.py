@@ -2,7 +2,7 @@
 
 Two conditions, which are there while they are true (KEP-1287). ``PodResizePending`` tells why the node has not granted
 what the spec asks for; ``PodResizeInProgress`` that what it granted is not so yet, and what goes wrong. Each is about
-the generation of the spec that it has seen. ``conditions`` asks for both, ``pods.publisher`` for the events.
+the generation of the spec that it has seen. ``conditions`` asks for both, ``pods.status_publisher`` for the events.
 """
 
 from __future__ import annotations

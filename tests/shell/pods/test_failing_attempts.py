@@ -70,17 +70,17 @@ async def test_a_full_disk_is_told_and_tried_again_and_is_no_bug(
 
 
 @pytest.mark.parametrize(
-    ("told", "trouble"),
+    ("told", "problem"),
     [
         pytest.param('failed to prepare subPath for volumeMount "v"', "fails", id="it is not there"),
         pytest.param("the sub-paths of its volumes were not ready within 120s", "hangs", id="its disk hangs"),
     ],
 )
 async def test_a_sub_path_that_cannot_be_had_keeps_its_container_waiting(
-    told: str, trouble: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    told: str, problem: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def resolve(*_: object) -> NoReturn:
-        if trouble == "hangs":
+        if problem == "hangs":
             await trio.sleep_forever()
         raise ConfigError('failed to prepare subPath for volumeMount "v" of container "main": Not a directory', "main")
 
@@ -200,7 +200,7 @@ class LostWhileStopping(MemoryRuntime):
 
 async def test_a_pod_that_ends_while_the_runtime_restarts_has_the_rest_of_its_grace(autojump_clock: MockClock) -> None:
     bench = Bench()
-    runtime = LostWhileStopping(bench.world, bench.troubles)
+    runtime = LostWhileStopping(bench.world, bench.problems)
     node = bench.build_node(runtime=runtime)
     async with trio.open_nursery() as nursery:
         await nursery.start(run_node, node)
@@ -226,7 +226,7 @@ async def test_an_agent_has_started_although_the_runtime_hangs_at_its_first_list
         raise AssertionError
 
     bench = Bench()
-    runtime = MemoryRuntime(bench.world, bench.troubles)
+    runtime = MemoryRuntime(bench.world, bench.problems)
     node = bench.build_node(runtime=runtime)
     async with trio.open_nursery() as nursery:
         with monkeypatch.context() as patch:

@@ -1,8 +1,8 @@
-"""A node of a real cluster goes through trouble and its pods do not notice: an API server that is away for minutes, an
+"""A node of a real cluster goes through problem and its pods do not notice: an API server that is away for minutes, an
 agent that is killed again and again while a rollout is under way.
 
-The witnesses are containerd, by its events and its processes, and a watch that is kept from before the trouble until
-after it. ``TRIKUBELET_LIVE_OUTAGE_SECONDS`` and ``TRIKUBELET_LIVE_KILLS`` shorten the trouble.
+The witnesses are containerd, by its events and its processes, and a watch that is kept from before the problem until
+after it. ``TRIKUBELET_LIVE_OUTAGE_SECONDS`` and ``TRIKUBELET_LIVE_KILLS`` shorten the problem.
 """
 
 from __future__ import annotations
@@ -158,15 +158,15 @@ def a_server_that_stands_still(plane: ControlPlane) -> None:
     plane.apiserver.thaw()
 
 
-@pytest.mark.parametrize("trouble", [killed_etcd, another_certificate, a_server_that_stands_still])
+@pytest.mark.parametrize("problem", [killed_etcd, another_certificate, a_server_that_stands_still])
 def test_a_control_plane_that_stumbles_is_found_again(
-    member: ClusterAgent, trouble: Callable[[ControlPlane], None]
+    member: ClusterAgent, problem: Callable[[ControlPlane], None]
 ) -> None:
     plane = member.plane
     plane.kubectl("create", "deployment", "web", f"--image={images.WEB}", "--replicas=2")
     plane.kubectl("rollout", "status", "deployment", "web", "--timeout=60s", seconds=90)
     before = member.containerd.tasks()
-    trouble(plane)
+    problem(plane)
     plane.apiserver.revive()
     plane.kubectl("scale", "deployment", "web", "--replicas=4")
     with member.watch(PODS) as pods:

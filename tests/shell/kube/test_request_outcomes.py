@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from trikubelet.kit.outage import Outage
-from trikubelet.kube.trouble import Trouble
+from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model.api_errors import (
     ApiBusy,
     ApiError,
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("kind", [ApiUnreachable, ApiLost, ApiBusy, ApiFailure, trio.TooSlowError])
-async def test_a_server_that_is_away_or_in_trouble_is_an_outage(
+async def test_a_server_that_is_away_or_fails_is_an_outage(
     kind: type[ApiError], autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage("API server")
 
-    assert Trouble("asking", outage).note(kind("x"))
+    assert RequestOutcomes("asking", outage).failed(kind("x"))
     assert 0 == outage.since
     assert 1 == len(caplog.messages)
     assert caplog.messages[0].startswith("API server is away: asking: ")
@@ -47,11 +47,11 @@ async def test_a_no_ends_an_outage_and_is_said_once_a_minute(
     kind: type[ApiError], autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage("API server")
-    trouble = Trouble("asking", outage)
-    trouble.note(ApiLost("x"))
+    outcomes = RequestOutcomes("asking", outage)
+    outcomes.failed(ApiLost("x"))
     caplog.clear()
     for _ in range(120):
-        assert not trouble.note(kind("not you"))
+        assert not outcomes.failed(kind("not you"))
         await trio.sleep(1)
 
     assert outage.since is None
@@ -63,35 +63,35 @@ async def test_a_race_that_was_lost_ends_an_outage_and_is_said_once_it_is_lost_t
     kind: type[ApiError], autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage("API server")
-    trouble = Trouble("asking", outage)
+    outcomes = RequestOutcomes("asking", outage)
     for _ in range(120):
-        trouble.note(ApiLost("x"))
+        outcomes.failed(ApiLost("x"))
         caplog.clear()
-        assert not trouble.note(kind("too late"))
+        assert not outcomes.failed(kind("too late"))
         assert ([], None) == (caplog.messages, outage.since)
-        trouble.note(kind("too late"))
+        outcomes.failed(kind("too late"))
         caplog.clear()
-        trouble.worked()
-        trouble.note(kind("too late"))
+        outcomes.worked()
+        outcomes.failed(kind("too late"))
         assert [] == caplog.messages
         await trio.sleep(60)
-    trouble.note(kind("too late again"))
+    outcomes.failed(kind("too late again"))
 
     assert ["The API server refuses asking: too late again; asking again until it does not"] == caplog.messages
 
 
-async def test_what_to_show_is_our_own_trouble_and_a_server_that_does_not_know_it_is_there(
+async def test_what_to_show_is_our_own_problem_and_a_server_that_does_not_know_it_is_there(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     outage = Outage("API server")
-    trouble = Trouble("asking", outage)
-    trouble.note(ApiLost("x"))
+    outcomes = RequestOutcomes("asking", outage)
+    outcomes.failed(ApiLost("x"))
     await trio.sleep(7)
     caplog.clear()
 
-    assert trouble.note(NothingToShow("no token"))
-    assert not trouble.note(Unauthorized("Unauthorized"))
+    assert outcomes.failed(NothingToShow("no token"))
+    assert not outcomes.failed(Unauthorized("Unauthorized"))
     assert outage.since is None
     outage.worked()
     assert [

@@ -1,6 +1,6 @@
 """What to make of an API server that did not do what it was asked: one rule for everybody who asks.
 
-it was away, or in trouble ────► the outage that all share (``kit.outage``), which tells own trouble apart
+it was away, or failed ────────► the outage that all share (``kit.outage``), which tells local failures apart
 it answered with a no ─────────► no outage: somebody has to mend a right or a rule. Said once a minute
 somebody else was faster ──────► no outage, and not said the first time in a row: the next try reads what is there now
 it does not know who asks ─────► no outage, and not said here: whoever holds the credentials does, once for all who
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Trouble:
+class RequestOutcomes:
     """Owns how often in a row somebody else was faster than who asks for one thing, which is what ``doing`` says."""
 
     def __init__(self, doing: str, outage: Outage) -> None:
@@ -38,7 +38,7 @@ class Trouble:
         self._overtaken = 0
         self._outage.worked()
 
-    def note(self, error: ApiError | trio.TooSlowError) -> bool:
+    def failed(self, error: ApiError | trio.TooSlowError) -> bool:
         """It was asked, and this came of it. Whether only time mends that; what else there is somebody has to mend."""
         self._overtaken = self._overtaken + 1 if isinstance(error, OVERTAKEN) else 0
         if isinstance(error, (*PASSING, NothingToShow, trio.TooSlowError)):

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.app.carry_out import build_carry_out
+from trikubelet.kit.turnstile import Turnstile
 from trikubelet.pods.attempts import PodAttempts
+from trikubelet.pods.carry_out import CarryOut
+from trikubelet.pods.container_configs import ContainerConfigs
+from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.facts import FactFinder
 from trikubelet.pods.hooks import Hooks
+from trikubelet.pods.making import ContainerMaker
 from trikubelet.pods.observations import Observations
 from trikubelet.pods.preparation import Preparation
-from trikubelet.pods.publisher import StatusPublisher
+from trikubelet.pods.references import References
 from trikubelet.pods.resizing import Resizing
+from trikubelet.pods.sandbox_configs import SandboxConfigs
+from trikubelet.pods.sandboxes import Sandboxes
+from trikubelet.pods.start import ContainerStarter
+from trikubelet.pods.status_publisher import StatusPublisher
 from trikubelet.pods.stop import PodKiller
 from trikubelet.pods.termination_messages import TerminationMessages
 from trikubelet.pods.traced import TracedAttempts, TracedPuller
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.resize_notes import ResizeNotes
     from trikubelet.pods.user_ids import UserIds
+    from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.pods.wishes import RestartWishes
     from trikubelet.pods.worker import Attempts
     from trikubelet.ports import Events, ImagePuller, PodObjects, RuntimeHealth
@@ -93,7 +102,7 @@ def build_attempts(
             bounds=bounds,
             figures=figures,
         ),
-        carry_out=build_carry_out(
+        carry_out=_build_carry_out(
             ports,
             facts,
             rules,
@@ -111,3 +120,62 @@ def build_attempts(
         killer=killer,
     )
     return attempts if spans is None else TracedAttempts(attempts, spans)
+
+
+def _build_carry_out(
+    ports: Ports,
+    facts: NodeFacts,
+    rules: Rules,
+    *,
+    health: RuntimeHealth,
+    objects: PodObjects,
+    user_ids: UserIds,
+    allocations: Allocations,
+    images: ImagePuller,
+    hooks: Hooks,
+    killer: PodKiller,
+    reasons: WaitingReasons,
+    events: Events,
+    figures: PodFigures,
+) -> CarryOut:
+    """Join what carries plans out. Nothing runs yet."""
+    bounds = rules.bounds
+    references = References(objects, ports.volumes)
+    sandboxes = Sandboxes(
+        runtime=ports.runtime,
+        configs=SandboxConfigs(ports.volumes, references, user_ids, events, facts),
+        files=ports.files,
+        events=events,
+        bounds=bounds,
+        figures=figures,
+    )
+    configs = ContainerConfigs(
+        files=ports.files,
+        volumes=ports.volumes,
+        references=references,
+        health=health,
+        facts=facts,
+        node_hosts=rules.node_hosts,
+        bounds=bounds,
+    )
+    maker = ContainerMaker(
+        runtime=ports.runtime,
+        configs=configs,
+        allocations=allocations,
+        files=ports.files,
+        events=events,
+        bounds=bounds,
+        figures=figures,
+    )
+    starter = ContainerStarter(
+        images=images,
+        maker=maker,
+        hooks=hooks,
+        killer=killer,
+        reasons=reasons,
+        backoffs=CrashBackoffs(rules.backoff, ports.clock),
+        events=events,
+        figures=figures,
+    )
+    turnstile = Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max)
+    return CarryOut(sandboxes=sandboxes, starter=starter, killer=killer, events=events, turnstile=turnstile)

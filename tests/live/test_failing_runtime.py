@@ -1,4 +1,4 @@
-"""An agent whose containerd is in trouble: what is cut off is taken up again, what hangs holds up nothing else.
+"""An agent whose containerd has problems: what is cut off is taken up again, what hangs holds up nothing else.
 
 A shim that has stopped is the one thing of a pod that can hang on a real containerd: neither its lists nor its statuses
 ask the shim, in 1.6 or 2.x, so such a pod is seen as well as any other and only cannot be ended. A status that hangs
