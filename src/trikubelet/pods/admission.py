@@ -159,4 +159,4 @@ class Admission:
         return found
 
     def _was_taken(self, uid: str) -> bool:
-        return self._runtime_pods.has_listed and self._runtime_pods.may_have(uid)
+        return self._runtime_pods.has_listed and self._workers.may_run(uid)

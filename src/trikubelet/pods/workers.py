@@ -43,7 +43,8 @@ log = logging.getLogger(__name__)
 
 
 class PodWorkers:
-    """Owns which UIDs have a worker, and whose turn it is among static pods of one name (``ports.PodLives``).
+    """Owns which UIDs have a worker, whose turn it is among static pods of one name, and which pods are to begin
+    although an earlier life of theirs left what cannot be removed (``ports.PodLives``).
 
     ``began``: a pod got a worker, and nothing of it ran before; ``finished``: a pod's worker did."""
 
@@ -66,6 +67,7 @@ class PodWorkers:
         self._tasks = BackgroundTasks()
         self._synced = False
         self._wanted: Collection[str] = ()
+        self._beside_remains: set[str] = set()
         self._bugs = Bugs(log, "%s: a bug in comparing it with what is wanted; it is left as it is")
         self._figures = figures
         self.began: Final[Listeners[Pod]] = Listeners("a pod that begins")
@@ -84,7 +86,7 @@ class PodWorkers:
         worker = self._workers.get(uid)
         if worker is None:
             leaving = [self._workers[other] for other in after if other in self._workers]
-            self._begin(pod, Syncing() if self._runtime_pods.may_have(uid) else Starting(), leaving)
+            self._begin(pod, Syncing() if self.may_run(uid) else Starting(), leaving)
         else:
             worker.ask(Sync(create=create), pod)
 
@@ -144,6 +146,7 @@ class PodWorkers:
         be removed."""
         self._synced = all_known
         self._wanted = {*desired, *unread}
+        self._beside_remains &= self._wanted
         for uid, worker in list(self._workers.items()):
             with self._bugs.of(f"Pod {object_ref(worker.pod)}"):
                 self._compare(uid, worker, is_desired=uid in desired, is_unread=uid in unread)
@@ -169,6 +172,9 @@ class PodWorkers:
         since = instant() if isinstance(state, Syncing) else -math.inf
         worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance, self._figures, since=since)
         self._workers[pod.metadata.uid] = worker
+        if pod.metadata.uid in self._beside_remains:
+            self._beside_remains.discard(pod.metadata.uid)
+            self._attempts.begin_beside_remains(pod.metadata.uid)
         self._note_beginning(pod, state)
         turn = trio.Event()
         if is_static(pod) and isinstance(state, Starting | Syncing):
@@ -217,9 +223,8 @@ class PodWorkers:
         if not self._runtime_pods.may_have(uid):
             self._forget_for_a_new_life(ended)  # whoever compares begins with it, by way of admission
         elif trio.current_time() - ended.over_at >= self._bounds.removal_hung_seconds:
-            self._forget_for_a_new_life(ended)
-            self._begin(ended.pod, Starting())
-            self._attempts.begin_beside_remains(uid)
+            self._forget_for_a_new_life(ended)  # the same, for what is left says nothing of the new life any more
+            self._beside_remains.add(uid)
 
     def _forget_for_a_new_life(self, ended: PodWorker) -> None:
         """The same UID is wanted again, and its new life knows nothing of the one before."""
@@ -251,6 +256,11 @@ class PodWorkers:
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._workers
+
+    def may_run(self, uid: str) -> bool:
+        """Whether the runtime may have something of the pod that is not known to be dead: of one without a worker an
+        earlier agent has started it, so the node had taken it."""
+        return uid not in self._beside_remains and self._runtime_pods.may_have(uid)
 
     def __iter__(self) -> Iterator[PodWorker]:
         return iter(list(self._workers.values()))

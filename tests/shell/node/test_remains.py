@@ -225,14 +225,14 @@ async def test_what_was_put_right_by_others_is_stuck_no_more(autojump_clock: Moc
 async def test_another_problem_is_told_and_the_same_in_other_words_is_not(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Problemd(Disk):
+    class Failing(Disk):
         async def reach(self, step: str, uid: str) -> None:
             if trio.current_time() < 20:
                 raise VolumeFailed("FailedUnmount", f"request {trio.current_time()}")
             if trio.current_time() < 40:
                 raise RuntimeError("a bug")
 
-    disk = Problemd("uid")
+    disk = Failing("uid")
     async with disk.looked_at():
         await trio.sleep(60)
         assert (set(), 0) == (disk.files.pods_on_disk(), disk.remains.stuck)

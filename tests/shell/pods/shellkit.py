@@ -197,6 +197,7 @@ class Script:
     soons: list[bool] = field(default_factory=list)
     takes_seconds: float = 0.0
     forgotten: list[str] = field(default_factory=list)
+    beside_remains: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     interrupted: int = 0
 
@@ -231,7 +232,8 @@ class Script:
         return None
 
     def begin_beside_remains(self, uid: str) -> None:
-        """Nothing is ever left."""
+        """Keep that it was asked."""
+        self.beside_remains.append(uid)
 
     def forget(self, uid: str) -> None:
         """Keep that it was asked."""

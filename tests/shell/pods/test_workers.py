@@ -112,6 +112,52 @@ async def test_a_pod_that_comes_back_while_it_stops_lives_again_once_nothing_is_
     assert ["uid-a"] == script.forgotten
 
 
+@pytest.mark.parametrize("refused", [False, True])
+async def test_beside_remains_that_never_go_a_pod_begins_as_any_other_when_it_is_asked_about(
+    autojump_clock: MockClock, *, refused: bool
+) -> None:
+    script, runtime, bounds = Script(takes_seconds=1), NothingThere(), Bounds()
+    async with workers_of(script, runtime) as workers:
+        workers.sync(A, create=True)
+        await trio.sleep(0.5)
+        runtime.uids.add("uid-a")
+        workers.stop("uid-a", StopReason.REMOVED)
+        workers.sync(A, create=True)
+        await trio.sleep(bounds.removal_hung_seconds)
+        workers.compare_with({"uid-a"})
+        assert "uid-a" in workers
+        await trio.sleep(5)
+        workers.compare_with({"uid-a"})
+        assert "uid-a" not in workers
+        assert not workers.may_run("uid-a")
+        assert [] == script.beside_remains
+        begin = workers.refuse if refused else workers.sync
+        begin(A)
+        await trio.sleep(5)
+        assert workers.may_run("uid-a")
+
+    assert ["uid-a"] == script.beside_remains
+    assert ["sync", "terminate 30", "clean up", "clean up" if refused else "sync"] == script.told[:4]
+
+
+async def test_remains_of_a_pod_that_nobody_wants_any_more_are_an_orphan_s(autojump_clock: MockClock) -> None:
+    script, runtime, bounds = Script(takes_seconds=1), NothingThere(), Bounds()
+    async with workers_of(script, runtime) as workers:
+        workers.sync(A, create=True)
+        await trio.sleep(0.5)
+        runtime.uids.add("uid-a")
+        workers.stop("uid-a", StopReason.REMOVED)
+        workers.sync(A, create=True)
+        await trio.sleep(bounds.removal_hung_seconds + 5)
+        workers.compare_with({"uid-a"})
+        workers.compare_with(set())
+        workers.kill_orphan(A)
+        await trio.sleep(5)
+
+    assert [] == script.beside_remains
+    assert ["sync", "terminate 30", "clean up", "terminate 1"] == script.told[:4]
+
+
 async def test_a_pod_that_comes_back_while_it_waits_for_room_has_one_task(autojump_clock: MockClock) -> None:
     """Another makes room for it, and its manifest goes and comes back before that has ended."""
     other = pod("other", uid="uid-other")
