@@ -17,6 +17,7 @@ from shell.test_probed_pods import command, is_ready, probed
 from trikubelet.app.node import run_node
 from trikubelet.core import manifest as manifests
 from trikubelet.model import k8s
+from trikubelet.model.runtime import ContainerState
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes.pod import PodProbes
 from trikubelet.sources import reading
@@ -59,6 +60,10 @@ def said(caplog: pytest.LogCaptureFixture, who: str) -> bool:
     """Whether the bug was said of that one, and of nobody else."""
     told = [record.getMessage() for record in caplog.records if record.exc_info]
     return bool(told) and all(who in line and "a bug" in line for line in told)
+
+
+def is_main(one: ContainerStatus) -> bool:
+    return one.name == "main" and one.state is ContainerState.RUNNING
 
 
 # ---- manifests ----
@@ -135,6 +140,36 @@ async def test_in_inspecting_a_pod(autojump_clock: MockClock, caplog: pytest.Log
         assert ["main"] == bench.running()
         runtime.container_id = ""
         await until(lambda: ["main", "main"] == bench.running())
+        nursery.cancel_scope.cancel()
+    assert said(caplog, "uid-web")
+
+
+async def test_in_inspecting_a_pod_of_which_something_is_removed(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who removes waits to see it, too."""
+    bench = Bench()
+    runtime = UnreadRuntime(bench.world, bench.problems)
+    node = bench.build_node(runtime=runtime)
+    removals: list[str] = []
+
+    async def remove(container_id: str) -> None:
+        [runtime.container_id] = [one.id for one in bench.world.all_containers() if one.name == "side"]
+        removals.append(container_id)
+        await MemoryRuntime.remove_container(runtime, container_id)
+
+    runtime.remove_container = remove  # type: ignore[method-assign]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_node, node)
+        node.slots["file"].put(Snapshot((pod("web", container("main", ("run",)), container("side", ("run",))),)))
+        while not removals:
+            await until(lambda: ["main", "side"] == sorted(bench.running()), 600)
+            bench.world.end(next(one.id for one in bench.world.all_containers() if is_main(one)), 1)
+            await trio.sleep(5)
+        await trio.sleep(300)
+        assert "side" in bench.running()
+        runtime.container_id = ""
+        await until(lambda: ["main", "side"] == sorted(bench.running()), 600)
         nursery.cancel_scope.cancel()
     assert said(caplog, "uid-web")
 

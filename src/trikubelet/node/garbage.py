@@ -92,7 +92,7 @@ class GarbageCollection:
             for directory in sorted(self._files.log_directories()):
                 if self._may_go(directory):
                     self._chores.begin(f"logs {directory}", partial(self._collect_log_directory, directory))
-        self._chores.begin("links", self._remove_dead_links)
+        self._chores.begin("dead links", self._remove_dead_links)
 
     @property
     def is_busy(self) -> bool:

@@ -80,7 +80,8 @@ class Removals:
 
     async def are_seen(self, uid: str) -> None:
         """Wait until a list has shown what became of the pod, but not for ever: PLEG tells who cannot be inspected."""
-        with self.one_list(), suppress(RuntimeCallError, trio.TooSlowError):
+        seen = self.told_once(f"see what became of pod {uid}")
+        with seen, self.one_list(), suppress(RuntimeCallError, trio.TooSlowError):
             await self._cache.newer_than(uid, instant())
 
     async def remove_log_directory(self, directory: str) -> None:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.kit.background import BackgroundTasks
+from trikubelet.kit.barrier import words
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distribution
 from trikubelet.kit.every import Every
-from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -86,7 +87,8 @@ class Inspections:
         with self._bugs.of(job.change.uid) as barrier:
             found = await self._found(job)
         if barrier.fault is not None:
-            found = barrier.fault
+            # An error of the runtime's to all who wait: that is what they are ready for.
+            found = RuntimeFailure(f"a bug in inspecting it: {words(barrier.fault)}", "INTERNAL")
         self.seconds.add(trio.current_time() - began)
         self._settle(job, found)
         self.begin()
