@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
@@ -214,6 +215,29 @@ async def test_a_servers_directory_is_mounted_once_with_its_options(
 
     assert str(tmp_path / "pods/12345678/volumes/kubernetes.io~nfs/v") == path
     assert {path: expected} == mounts.mounted
+
+
+async def test_what_is_mounted_is_not_touched_again_for_its_server_may_be_gone(
+    volumes: DiskVolumes, mounts: NotedMounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nfs = k8s.NFSVolumeSource(server="files", path="/data")
+    it = pod(volumes=(k8s.Volume(name="v", nfs=nfs),))
+    path = (await volumes.set_up(it))["v"]
+
+    def stale(call: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(place: Any, *arguments: Any, **keywords: Any) -> Any:
+            if str(place) == path:
+                raise OSError(errno.ESTALE, "Stale file handle", path)
+            return call(place, *arguments, **keywords)
+
+        return asked
+
+    with monkeypatch.context() as patch:
+        for name in ("stat", "lstat", "mkdir", "open", "readlink"):
+            patch.setattr(os, name, stale(getattr(os, name)))
+        assert {"v": path} == await volumes.set_up(it)
+
+    assert [path] == list(mounts.mounted)
 
 
 async def test_a_servers_directory_of_a_claim_has_the_volumes_options(

@@ -33,6 +33,7 @@ from trikubelet.volumes import ownership
 from trikubelet.volumes.csi_growth import Growing
 from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, within
 from trikubelet.volumes.giving import give_in_thread
+from trikubelet.volumes.mounter import is_mounted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
@@ -326,7 +327,7 @@ class CsiVolumes:
         await self._threads.run(partial(self._remove_left, path), f"remove {path}", may_hang=True)
 
     def _remove_left(self, path: Path) -> None:
-        if str(path) in self._mounter.mounted_below(str(path)):
+        if is_mounted(self._mounter, path):
             self._mounter.unmount(str(path))
         with contextlib.suppress(FileNotFoundError):
             try:

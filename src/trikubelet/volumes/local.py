@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from trikubelet.core.claims import BLOCK
 from trikubelet.volumes import ownership
 from trikubelet.volumes.giving import give_in_thread
-from trikubelet.volumes.mounter import let_go
+from trikubelet.volumes.mounter import is_mounted, let_go
 from trikubelet.volumes.plugin import PersistentPlugin, is_there
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class LocalVolumes(PersistentPlugin):
 def mount(source: str, place: Path, group: ownership.Group | None, mounter: Mounter, done: Callable[[], None]) -> None:
     """Mount a directory, its files given to the group first; ``done`` is called for each. Raises OSError, and
     ValueError for what is no directory."""
-    if str(place) in mounter.mounted_below(str(place)):
+    if is_mounted(mounter, place):
         return
     found = os.open(source, os.O_PATH | os.O_CLOEXEC)
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 class Mounter(Protocol):
@@ -38,6 +40,13 @@ class Mounter(Protocol):
     def unmount(self, path: str) -> None:
         """Unmount one mount point."""
         ...
+
+
+def is_mounted(mounter: Mounter, place: Path) -> bool:
+    """Whether something is mounted just there. Asks nothing of what is: its server may be gone, and who asks it for
+    anything fails, or hangs."""
+    parent = os.path.realpath(place.parent)
+    return f"{parent}/{place.name}" in mounter.mounted_below(parent)
 
 
 def let_go(mounter: Mounter, directory: str) -> None:

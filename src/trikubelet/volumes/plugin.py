@@ -17,6 +17,7 @@ import trio
 from trikubelet.core.containers.resources import pod_resources
 from trikubelet.core.names import pod_directory
 from trikubelet.model import quantity
+from trikubelet.volumes.mounter import is_mounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,9 +109,9 @@ class PodPlaces:
         self.mount_once(path, lambda: self.mounter.mount_tmpfs(str(path), size_bytes, mode, group))
 
     def mount_once(self, path: Path, mount: Callable[[], None]) -> None:
-        """Mount, unless something is mounted there. Blocks. Raises OSError."""
-        path.mkdir(mode=0o750, parents=True, exist_ok=True)
-        if str(path) not in self.mounter.mounted_below(str(path)):
+        """Mount, unless something is mounted there, which is not touched. Blocks. Raises OSError."""
+        if not is_mounted(self.mounter, path):
+            path.mkdir(mode=0o750, parents=True, exist_ok=True)
             mount()
 
 

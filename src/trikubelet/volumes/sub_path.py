@@ -22,7 +22,7 @@ from trikubelet.core.containers.volume_files import sources_of
 from trikubelet.core.names import object_ref
 from trikubelet.host.beneath import open_beneath
 from trikubelet.kit.threads import StillRunning
-from trikubelet.volumes.mounter import let_go
+from trikubelet.volumes.mounter import is_mounted, let_go
 from trikubelet.volumes.plugin import is_there
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def hold(volume: str, sub_path: str, place: Path, mounter: Mounter, *, make: boo
     are missing are made. Raises OSError."""
     found = open_beneath(volume, sub_path, make=make)
     try:
-        if str(place) in mounter.mounted_below(str(place)):
+        if is_mounted(mounter, place):
             if _is_same(found, place):
                 return str(place)
             # A file of a ConfigMap is another one after each change, and a server may have lost what it had.
