@@ -17,6 +17,7 @@ import trio
 from trikubelet.core.names import object_ref
 from trikubelet.kit.disk import disk_in_time
 from trikubelet.model.errors import CgroupFailed, NetworkNotReady, PodSyncError, VolumeFailed
+from trikubelet.model.names import uid_problem
 
 if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
@@ -76,6 +77,8 @@ class Preparation:
     async def clean_up(self, pod: Pod) -> None:
         """Take the volumes and the cgroup down, and give the pod's users back. Raises VolumeFailed and CgroupFailed."""
         uid = pod.metadata.uid
+        if uid_problem(uid):
+            return  # an orphan's, by somebody else's label: no path was ever made of it, and none is now
         try:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 await self._volumes.tear_down(uid)

@@ -25,6 +25,7 @@ from trikubelet.core.stats.assembly import Found, PodFound, assembled
 from trikubelet.kit.remembered import Remembered
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.look import Look
+from trikubelet.model.names import uid_problem
 from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.model.usage import Depth, ImageStores, PodGauges, PodPlace
 
@@ -146,8 +147,8 @@ class Looking:
     def _running(self) -> Iterator[tuple[k8s.Pod, PodObservation]]:
         for pod in self._pods():
             seen = self._cache.get(pod.metadata.uid)
-            if seen.running or seen.ready_sandbox is not None:
-                yield pod, seen
+            if (seen.running or seen.ready_sandbox is not None) and not uid_problem(pod.metadata.uid):
+                yield pod, seen  # an orphan may have any label for a UID, and no cgroup by it
 
     def _place(self, pod: k8s.Pod, seen: PodObservation) -> PodPlace:
         path = spell(pod_cgroup(pod, self._facts.cgroup_root), self._facts.cgroup_driver)

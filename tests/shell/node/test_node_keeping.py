@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,6 +53,22 @@ async def test_a_source_that_never_speaks_holds_back_removal_and_nothing_else(au
         node.slots["http"].put(Snapshot())
         await until(lambda: bench.running() == ["fresh"])
         await until(lambda: bench.files.pods_on_disk() == {"uid-new"})
+
+
+async def test_orphans_whose_label_is_no_uid_end_and_are_forgotten(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    async with bench.agent(pod("old"), pod("older")):
+        await until(lambda: bench.running() == ["main", "main"])
+    bench.world.uids = {id_: f"../{uid}" for id_, uid in bench.world.uids.items()}
+    for id_, sandbox in bench.world.sandboxes.items():
+        bench.world.sandboxes[id_] = replace(sandbox, uid=f"../{sandbox.uid}")
+    async with bench.agent() as node:
+        await until(lambda: not bench.running())
+        await until(lambda: not node.workers.uids, 600)
+
+    assert [] == [record for record in caplog.records if record.exc_info]
 
 
 async def test_more_changes_than_the_channel_holds_all_arrive(autojump_clock: MockClock) -> None:

@@ -73,7 +73,7 @@ class Bench:
 
     @asynccontextmanager
     async def looking(self) -> AsyncIterator[Looking]:
-        pods = [pod("app", meta={"uid": "u1"}), pod("app", meta={"uid": "u2"})]
+        pods = [pod("app", meta={"uid": "u1"}), pod("app", meta={"uid": "u2"}), pod("app", meta={"uid": "../x"})]
         disks = Disks(self.gauges, MemoryVolumes(), Path("/root"), Path("/logs"), VirtualClock(), 60.0)
         async with trio.open_nursery() as nursery:
             await nursery.start(disks.run)
@@ -174,6 +174,13 @@ async def test_the_agents_own_cgroup_is_a_part_of_the_node() -> None:
         look = await looking.look(Depth.LOAD)
 
     assert {"kubelet": Used(usage(4)), "pods": Used(usage(7))} == look.node.parts
+
+
+async def test_an_orphan_whose_uid_is_none_costs_the_others_nothing() -> None:
+    bench = with_cgroups()
+    bench.seen["../x"] = bench.seen["u1"]
+    async with bench.looking() as looking:
+        assert ["u1"] == [one.uid for one in (await looking.look(Depth.SUMMARY)).pods]
 
 
 async def test_a_pod_of_which_nothing_runs_is_not_told_of() -> None:
