@@ -9,7 +9,6 @@ no link is followed, whoever swaps one in meanwhile.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections import Counter
@@ -28,20 +27,14 @@ _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def tree_size(path: str) -> tuple[int, int]:
     """Bytes and inodes of a directory and of all below it on the same file system. A file of several names counts once
-    if all of them are in the tree, and what goes or cannot be read while it is counted does not count. Raises OSError
-    where the directory itself cannot be opened, and, with ENAMETOOLONG, for a tree too deep to be counted. Blocks for
+    if all of them are in the tree. What goes or cannot be read while it is counted does not count, nor do directories
+    too deep: they hide nothing but themselves. Raises OSError where the directory itself cannot be opened. Blocks for
     as long as the tree is large: call it in a thread."""
     top = os.open(path, _FLAGS)
     try:
         return _Tree(top).count()
-    except _TooDeepError:
-        raise OSError(errno.ENAMETOOLONG, "directories nested too deep to be counted", path) from None
     finally:
         os.close(top)
-
-
-class _TooDeepError(Exception):
-    """No OSError, for what cannot be read below the top is passed over."""
 
 
 class _Tree:
@@ -100,10 +93,9 @@ class _Tree:
             os.close(below)
 
     def _put_off(self, path: str) -> None:
-        self._waiting_characters += len(path)
-        if len(path) > PATH_CHARACTERS_MAX or self._waiting_characters > WAITING_CHARACTERS_MAX:
-            raise _TooDeepError
-        self._waiting.append(path)
+        if len(path) <= PATH_CHARACTERS_MAX and self._waiting_characters + len(path) <= WAITING_CHARACTERS_MAX:
+            self._waiting_characters += len(path)
+            self._waiting.append(path)
 
     def _add(self, names: int, found: os.stat_result) -> None:
         if found.st_dev != self._device:
