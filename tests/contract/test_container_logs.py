@@ -42,7 +42,7 @@ def disk(root: Path) -> Subject:
     directory.mkdir(parents=True)
     (root / "elsewhere").mkdir()
     return Subject(
-        DiskContainerLogs(root / "logs", ThreadPool("logs", 1)),
+        DiskContainerLogs(root / "logs", ThreadPool("logs", 1), ThreadPool("packed", 1)),
         str(directory / "0.log"),
         lambda path, data: Path(path).write_bytes(data),
         read,
@@ -68,15 +68,14 @@ def on_disk(tmp_path: Path) -> Subject:
     return disk(tmp_path)
 
 
-def test_a_log_is_as_long_as_what_was_written(subject: Subject) -> None:
-    assert None is subject.logs.size_bytes(subject.path)
+async def test_a_log_is_as_long_as_what_was_written(subject: Subject) -> None:
+    assert [None] == await subject.logs.sizes([subject.path])
     subject.write(subject.path, b"twelve bytes")
-    assert 12 == subject.logs.size_bytes(subject.path)
+    assert [12, 12] == await subject.logs.sizes([subject.path] * 2)
 
 
-def test_there_is_nothing_to_be_opened_where_there_is_no_directory(subject: Subject) -> None:
-    assert 0 == subject.logs.size_bytes("/nowhere/ns_p_u/c/0.log")
-    assert 0 == subject.logs.size_bytes("")
+async def test_there_is_nothing_to_be_opened_where_there_is_no_directory(subject: Subject) -> None:
+    assert [0, 0] == await subject.logs.sizes(["/nowhere/ns_p_u/c/0.log", ""])
 
 
 def test_parts_are_those_of_this_log_and_nothing_else(subject: Subject) -> None:
@@ -93,10 +92,10 @@ def test_parts_are_those_of_this_log_and_nothing_else(subject: Subject) -> None:
     assert {PART, f"{PART}.tmp"} == subject.logs.parts(subject.path)
 
 
-def test_a_log_set_aside_is_a_part_and_can_be_put_back(subject: Subject) -> None:
+async def test_a_log_set_aside_is_a_part_and_can_be_put_back(subject: Subject) -> None:
     subject.write(subject.path, b"said")
     subject.logs.set_aside(subject.path, PART)
-    assert None is subject.logs.size_bytes(subject.path)
+    assert [None] == await subject.logs.sizes([subject.path])
     assert b"said" == subject.read(f"{subject.path}.{PART}")
 
     subject.logs.put_back(subject.path, PART)
@@ -115,11 +114,11 @@ def test_a_log_is_not_put_back_over_a_new_one(subject: Subject) -> None:
     assert b"old" == subject.read(f"{subject.path}.{PART}")
 
 
-def test_a_log_that_is_gone_cannot_be_set_aside_and_need_not_be_put_back(subject: Subject) -> None:
+async def test_a_log_that_is_gone_cannot_be_set_aside_and_need_not_be_put_back(subject: Subject) -> None:
     with pytest.raises(FileNotFoundError):
         subject.logs.set_aside(subject.path, PART)
     subject.logs.put_back(subject.path, PART)
-    assert None is subject.logs.size_bytes(subject.path)
+    assert [None] == await subject.logs.sizes([subject.path])
 
 
 async def test_a_compressed_part_takes_the_place_of_the_plain_one(subject: Subject) -> None:
@@ -162,13 +161,12 @@ def test_a_link_out_of_the_logs_leads_nowhere(on_disk: Subject, tmp_path: Path) 
         on_disk.logs.set_aside(str(tmp_path / "logs" / "ns_p_u" / "way" / "0.log"), PART)
 
 
-def test_what_is_no_plain_file_is_no_log(on_disk: Subject) -> None:
+async def test_what_is_no_plain_file_is_no_log(on_disk: Subject) -> None:
     os.mkfifo(on_disk.path)
-    with pytest.raises(OSError, match="no plain file"):
-        on_disk.logs.size_bytes(on_disk.path)
-    with pytest.raises(OSError, match="null"):
-        on_disk.logs.size_bytes("/logs/\0")
-    Path(f"{on_disk.path}.{PART}").mkdir()
+    os.mkdir(f"{on_disk.path}.{PART}")
+    fifo, null = await on_disk.logs.sizes([on_disk.path, "/logs/\0"])
+    assert "no plain file" in str(fifo)
+    assert "null" in str(null)
     assert not on_disk.logs.parts(on_disk.path)
 
 

@@ -104,7 +104,10 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "remove_container_logs": ("/log",),
             },
         ),
-        (MemoryContainerLogs(_with_log(MemoryPodFiles())), {"compress": ("/logs/web/0.log", "part")}),
+        (
+            MemoryContainerLogs(_with_log(MemoryPodFiles())),
+            {"compress": ("/logs/web/0.log", "part"), "sizes": (["/logs/web/0.log"],)},
+        ),
         (
             MemoryVolumes(),
             {

@@ -87,6 +87,7 @@ log = logging.getLogger(__name__)
 
 VOLUME_THREADS_MAX: Final = 16
 IMAGE_THREADS_MAX: Final = 4
+LOG_SIZE_THREADS_MAX: Final = 2
 MANIFEST_THREADS_MAX: Final = 4
 REMOVAL_THREADS_MAX: Final = 8
 """Of pods' directories, and of logs as many: twice the pods of which something is removed side by side, for who is slow
@@ -233,6 +234,7 @@ def _join(
         ),
         logs=DiskContainerLogs(
             settings.pod_logs_dir,
+            ThreadPool("sizes of logs", LOG_SIZE_THREADS_MAX),
             ThreadPool("logs of containers", settings.configuration.container_log_max_workers),
         ),
         volumes=_volumes(settings, facts, chance, in_cluster=found is not None),

@@ -1,9 +1,10 @@
 """The files of containers' logs on the real disk, while they are written (``ports.ContainerLogs``).
 
 The path of a log is the runtime's word, and this process may rename and remove anything: so what is not below the pods'
-logs, once the links on the way are followed, is not touched, and neither is what is no plain file. Looking and renaming
-is done at once, for the disk is local; compressing takes seconds, in a thread out of a share of its own, a block at a
-time. A compressed part gets its name when all of it is on the disk, so a power cut costs no lines.
+logs, once the links on the way are followed, is not touched, and neither is what is no plain file. Sizes are asked for
+in a thread, and so a disk that hangs is met there; renaming is done at once. Compressing takes seconds, in a thread out
+of a share of its own, a block at a time. A compressed part gets its name when all of it is on the disk, so a power cut
+costs no lines.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.log_rotation import PACKED, UNFINISHED, is_part
 from trikubelet.host.plain_file import open_plain
+from trikubelet.kit.disk import on_disk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trikubelet.kit.threads import ThreadPool
 
 BLOCK_BYTES: Final = 64 * 1024
@@ -32,22 +36,15 @@ LEVEL: Final = 6
 class DiskContainerLogs:
     """Owns nothing: the files are the truth."""
 
-    def __init__(self, logs: Path, threads: ThreadPool) -> None:
+    def __init__(self, logs: Path, looking: ThreadPool, compressing: ThreadPool) -> None:
         """``logs``: the directory of the pods' logs."""
         self._logs = logs
-        self._threads = threads
+        self._looking = looking
+        self._compressing = compressing
 
-    def size_bytes(self, path: str) -> int | None:
-        """How long the file being written is; None where there is none. Raises OSError for what is no file."""
-        try:
-            found = os.lstat(path)
-        except FileNotFoundError:
-            return None if os.path.isdir(os.path.dirname(path)) else 0
-        except ValueError as error:  # a name that no file can have
-            raise OSError(errno.EINVAL, str(error), path) from error
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "no plain file", path)
-        return found.st_size
+    async def sizes(self, paths: Sequence[str]) -> Sequence[int | OSError | None]:
+        """How long each file being written is (``ports.ContainerLogs``), in one thread for all."""
+        return await on_disk(self._looking, lambda: [_size(path) for path in paths])
 
     def parts(self, path: str) -> frozenset[str]:
         """What was rotated away, and what was left half done."""
@@ -80,7 +77,7 @@ class DiskContainerLogs:
 
     async def compress(self, path: str, part: str) -> None:
         """Put a compressed part in place of a plain one, in a thread."""
-        await self._threads.run(partial(_compress, f"{self._inside(path)}.{part}"))
+        await self._compressing.run(partial(_compress, f"{self._inside(path)}.{part}"))
 
     def _inside(self, path: str) -> str:
         """The path without links on the way to the file. Raises PermissionError outside the pods' logs."""
@@ -89,6 +86,18 @@ class DiskContainerLogs:
         if not given.is_absolute() or Path(os.path.realpath(self._logs)) not in directory.parents or given.name == "..":
             raise PermissionError(errno.EPERM, f"the runtime names it, but it is not below {self._logs}", path)
         return str(directory / given.name)
+
+
+def _size(path: str) -> int | OSError | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None if os.path.isdir(os.path.dirname(path)) else 0
+    except OSError as error:
+        return error
+    except ValueError as error:  # a name that no file can have
+        return OSError(errno.EINVAL, str(error), path)
+    return found.st_size if stat.S_ISREG(found.st_mode) else OSError(errno.EINVAL, "no plain file", path)
 
 
 def _compress(plain: str) -> None:

@@ -17,12 +17,13 @@ import errno
 import logging
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.core import log_rotation
 from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.every import Every
 from trikubelet.kit.settle import settle
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from trikubelet.ports import Clock, ContainerLogs, Runtime
 
 log = logging.getLogger(__name__)
+
+_LOOKING: Final = "see how long the logs of containers are"
 
 
 class LogRotation:
@@ -63,6 +66,7 @@ class LogRotation:
         self._under_way: set[str] = set()
         self._compressing: dict[str, str] = {}
         self._failed: dict[str, bool] = {}
+        self._complaints = Complaints()
         self._bugs = Bugs(log, "%s: a bug in rotating it; it is tried again at the next look")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -75,24 +79,38 @@ class LogRotation:
     async def _look(self, nursery: trio.Nursery) -> None:
         """Begin with each log that is due and not begun with: as many tasks wait for their turn as containers run, at
         most."""
-        running: set[str] = set()
+        running: list[tuple[PodObservation, ContainerStatus]] = []
         for pod in self._observed:
             await trio.lowlevel.checkpoint()
-            for container in pod.running:
-                running.add(container.id)
-                with self._bugs.of(f"The log of {_named(pod, container)}"):
-                    if container.id not in self._under_way and self._is_due(pod, container):
-                        self._under_way.add(container.id)
-                        nursery.start_soon(self._in_turn, pod, container)
-        self._failed = {id_: told for id_, told in self._failed.items() if id_ in running}
+            running += [(pod, container) for container in pod.running]
+        idle = [(pod, container) for pod, container in running if container.id not in self._under_way]
+        for (pod, container), size in zip(idle, await self._sizes(idle), strict=False):
+            await trio.lowlevel.checkpoint()
+            with self._bugs.of(f"The log of {_named(pod, container)}"):
+                if self._is_due(pod, container, size):
+                    self._under_way.add(container.id)
+                    nursery.start_soon(self._in_turn, pod, container)
+        ids = {container.id for _, container in running}
+        self._failed = {id_: told for id_, told in self._failed.items() if id_ in ids}
 
-    def _is_due(self, pod: PodObservation, container: ContainerStatus) -> bool:
-        try:
-            size = self._logs.size_bytes(container.log_path)  # 0 of a path that is empty: nobody wants that log
-        except OSError as error:
-            self._tell(pod, container, error)
+    async def _sizes(self, of: Sequence[tuple[PodObservation, ContainerStatus]]) -> Sequence[int | OSError | None]:
+        """Of each log; of none where the disk does not say, which is told."""
+        with self._bugs.of("All logs"):
+            try:
+                sizes = await self._logs.sizes([container.log_path for _, container in of])
+            except OSError as error:
+                if self._complaints.may_say(_LOOKING):
+                    log.warning("Cannot %s, will try again: %s", _LOOKING, error)
+            else:
+                self._complaints.mended(_LOOKING)
+                return sizes
+        return ()
+
+    def _is_due(self, pod: PodObservation, container: ContainerStatus, size: int | OSError | None) -> bool:
+        if isinstance(size, OSError):
+            self._tell(pod, container, size)
             return False
-        return size is None or size >= self._rules.size_bytes
+        return size is None or size >= self._rules.size_bytes  # 0 of a path that is empty: nobody wants that log
 
     async def _in_turn(self, pod: PodObservation, container: ContainerStatus) -> None:
         with self._bugs.of(f"The log of {_named(pod, container)}"):
@@ -124,7 +142,7 @@ class LogRotation:
     async def _keep_small(self, container: ContainerStatus) -> Sequence[str]:
         """One container's log, as it is when its turn comes; the parts that are to be compressed then."""
         path = container.log_path
-        size = self._logs.size_bytes(path)
+        size = await self._size(path)
         if size is None:
             size = await self._written_anew(container)
         if size < self._rules.size_bytes:
@@ -137,10 +155,17 @@ class LogRotation:
         log.debug("Rotated %s to %s", path, rotation.part)
         return rotation.compress
 
+    async def _size(self, path: str) -> int | None:
+        """Raises OSError."""
+        [size] = await self._logs.sizes([path])
+        if isinstance(size, OSError):
+            raise size
+        return size
+
     async def _written_anew(self, container: ContainerStatus) -> int:
         """The runtime writes into a file that has no name any more; how long the new one is."""
         await self._reopen(container)
-        size = self._logs.size_bytes(container.log_path)
+        size = await self._size(container.log_path)
         if size is None:
             told = "gone, and not there after the runtime was asked to reopen it"
             raise FileNotFoundError(errno.ENOENT, told, container.log_path)

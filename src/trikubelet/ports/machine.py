@@ -173,11 +173,13 @@ class Gauges(Protocol):
 class ContainerLogs(Protocol):
     """The files of containers' logs, while they are written: a log by its path, as the runtime says it, and what was
     rotated away as its parts (``core.log_rotation``). Nothing is renamed or removed that is not below the pods' logs.
-    All raise OSError; local disk only, and what takes long has threads of its own."""
+    All raise OSError. Whoever removes or renames has asked for sizes just before, and only of a disk that has answered
+    that is anything asked at once; what takes long has threads of its own."""
 
-    def size_bytes(self, path: str) -> int | None:
-        """How long the file being written is; None where there is none, and 0 where there is not even a directory, so
-        that nobody could open one, or no path. Raises OSError for what is no file."""
+    async def sizes(self, paths: Sequence[str]) -> Sequence[int | OSError | None]:
+        """How long, in bytes, each file being written is; None where there is none, 0 where there is not even a
+        directory, so that nobody could open one, or no path, and an OSError for what is no file. Raises OSError where
+        the disk does not answer."""
         ...
 
     def parts(self, path: str) -> Collection[str]:

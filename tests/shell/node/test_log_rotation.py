@@ -22,6 +22,8 @@ from trikubelet.testing.memory_host import MemoryContainerLogs, MemoryPodFiles, 
 from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trio.testing import MockClock
 
 RULES = RotationRules(size_bytes=100, files_max=4)
@@ -298,7 +300,7 @@ async def test_one_failing_log_keeps_no_other_from_its_rotation(autojump_clock: 
     assert list(range(1, 61)) == world.all_lines(bad)
 
 
-@pytest.mark.parametrize("where", ["size_bytes", "parts", "compress"])
+@pytest.mark.parametrize("where", ["parts", "compress"])
 async def test_a_bug_that_one_log_provokes_is_told_once_and_keeps_no_other_from_its_rotation(
     where: str,
     autojump_clock: MockClock,
@@ -328,6 +330,38 @@ async def test_a_bug_that_one_log_provokes_is_told_once_and_keeps_no_other_from_
     world.write(bad, 12)
     await trio.sleep(15)
     assert b"" == world.files.content[bad]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (OSError("no answer"), "Cannot see how long the logs of containers are, will try again: no answer"),
+        (ValueError("never thought of"), "All logs: a bug in rotating it; it is tried again at the next look"),
+    ],
+)
+async def test_a_disk_that_does_not_say_how_long_logs_are_is_told_of_once_and_asked_again(
+    fault: Exception,
+    said: str,
+    autojump_clock: MockClock,
+    world: World,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = world.container("web")
+
+    async def fails(_: Sequence[str]) -> Sequence[int]:
+        await trio.lowlevel.checkpoint()
+        raise fault
+
+    monkeypatch.setattr(world.logs, "sizes", fails)
+    world.write(path, 120)
+    await trio.sleep(60)
+    assert [said] == caplog.messages
+    assert not world.parts(path)
+
+    monkeypatch.undo()
+    await trio.sleep(15)
+    assert 1 == len(world.parts(path))
 
 
 async def test_a_part_that_takes_long_to_compress_keeps_no_log_from_its_rotation(

@@ -76,7 +76,7 @@ class Bench:
     def move_to_disk(self, place: Path) -> None:
         """From now on pods' files are real ones: ``root``, ``logs`` and ``links`` at the place."""
         self.files = DiskPodFiles(place / "root", place / "logs", place / "links", NoThreads())  # type: ignore[arg-type]
-        self._logs = DiskContainerLogs(place / "logs", ThreadPool("logs", 1))
+        self._logs = DiskContainerLogs(place / "logs", ThreadPool("logs", 1), ThreadPool("packed", 1))
         self._facts = replace(self._facts, pod_logs_dir=str(place / "logs"))
 
     def build_node(
