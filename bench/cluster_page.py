@@ -35,7 +35,7 @@ Taken = dict[str, Any]
 
 
 def _version(run: dict[str, Any]) -> str:
-    """Of what, where the run says. Not the commit, which no reader may find: histories are written anew."""
+    """Of what, where the run says. Not the commit, which no reader may find: histories are rewritten."""
     return f" of version {run['version']}" if run.get("version") else ""
 
 
@@ -152,7 +152,7 @@ def page(run: dict[str, Any]) -> str:
 # A node of a cluster, beside upstream's kubelet
 
 Made of `bench/results/cluster.json` by `bench/cluster_page.py`; `make lint` compares, and `make bench-cluster` measures
-anew. Ratios say something, seconds are this machine's.
+again. Ratios say something, seconds are this machine's.
 
 Measured {run["when"]}{_version(run)} in {run["took_s"]} seconds, on {machine["processors"]} processors
 ({machine["processor"]}), {machine["memory_bytes"] / (1 << 30):.0f} GiB, Linux {machine["kernel"]},

@@ -4,7 +4,7 @@
 
 A stage is a command with the longest it may take. It goes on after one that failed. Each leaves its log in
 ``build/nightly/<stage>.log``, where those of the run before are removed first. Before and after each the summary
-(`nightly_summary.py`) is written anew, as ``build/nightly.json`` and ``build/nightly.txt``, so that also who kills this
+(`nightly_summary.py`) is rewritten, as ``build/nightly.json`` and ``build/nightly.txt``, so that also who kills this
 process finds what had been drawn for the stage that ran. Nothing is run twice until it holds, so that ``reruns`` is
 always 0. The exit code is 1 unless every stage held that was chosen. Who ends it (Ctrl-C, SIGTERM, SIGHUP, a terminal
 that hangs up) ends the stage, whose result and the summary are written before it ends itself.

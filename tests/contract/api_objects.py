@@ -139,7 +139,7 @@ class Versions:
         with pytest.raises(Conflict):
             await subject.api.replace(CONFIG_MAPS, "one", tree(made) | {"metadata": other}, subject.namespace)
 
-    async def test_a_lease_that_is_gone_is_put_anew_unless_a_certain_one_is_meant(
+    async def test_a_lease_that_is_gone_is_put_again_unless_a_certain_one_is_meant(
         self, subject: Subject, clock: object
     ) -> None:
         body = {"metadata": subject.meta("one"), "spec": {"holderIdentity": "me"}}

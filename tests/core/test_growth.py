@@ -75,7 +75,7 @@ def volume(size: str) -> k8s.PersistentVolume:
             id="it cannot be done",
         ),
         pytest.param(None, claim("2Mi"), "2Mi", MIB, id="a controller did all of it"),
-        pytest.param(None, claim(volume_name="anew", **PENDING), "2Mi", MIB, id="another claim of its name"),
+        pytest.param(None, claim(volume_name="again", **PENDING), "2Mi", MIB, id="another claim of its name"),
         pytest.param(
             Growth("2Mi", 2 * MIB, is_claims=False),
             on_many_nodes(claim("2Mi")),

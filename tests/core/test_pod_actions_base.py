@@ -1,4 +1,4 @@
-"""Which regular containers a plan starts and kills, and when it makes the sandbox anew."""
+"""Which regular containers a plan starts and kills, and when it makes the sandbox again."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -95,11 +95,11 @@ CASES = [
         (exited("foo1"), running("foo2"), exited("foo3")), verdicts=Verdicts(liveness=FAILED_1),
     ),
     Case(
-        "no sandbox, Never, all exited: nothing is made anew", {"kill_pod": True, "attempt": 2}, "Never", ALL_DONE,
+        "no sandbox, Never, all exited: nothing is recreated", {"kill_pod": True, "attempt": 2}, "Never", ALL_DONE,
         dead(1),
     ),
     Case(
-        "no sandbox, OnFailure, all succeeded: nothing is made anew", {"kill_pod": True, "attempt": 2}, "OnFailure",
+        "no sandbox, OnFailure, all succeeded: nothing is recreated", {"kill_pod": True, "attempt": 2}, "OnFailure",
         ALL_DONE, dead(1),
     ),
     Case(

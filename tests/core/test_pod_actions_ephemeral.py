@@ -35,7 +35,7 @@ CASES = [
         (running("init1"),),
     ),
     Case(
-        "a dead sandbox is made anew without it", {"kill_pod": True, "create": True, "attempt": 1, "start": (0, 1, 2)},
+        "a dead sandbox is recreated without it", {"kill_pod": True, "create": True, "attempt": 1, "start": (0, 1, 2)},
         ONE, (), (DEAD_BOX,),
     ),
     Case(

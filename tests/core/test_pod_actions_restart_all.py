@@ -1,4 +1,4 @@
-"""One exit that makes the whole pod begin anew: everything is taken away, the container that caused it last."""
+"""One exit that makes the whole pod start over: everything is taken away, the container that caused it last."""
 
 from typing import Any, NamedTuple
 

@@ -88,16 +88,16 @@ CASES = [
     ),
     # Upstream ends here, and the pod is Pending for ever: its regular containers never had their one run.
     Case(
-        "a dead sandbox, one crashed, Never, no regular one ever ran: anew", {**ANEW, "init": (0,)}, crashed(),
+        "a dead sandbox, one crashed, Never, no regular one ever ran: again", {**ANEW, "init": (0,)}, crashed(),
         policy="Never", sandboxes=(DEAD_BOX,),
     ),
     Case(
-        "a dead sandbox, one crashed, OnFailure: anew", {**ANEW, "init": (0,)}, crashed(), policy="OnFailure",
+        "a dead sandbox, one crashed, OnFailure: again", {**ANEW, "init": (0,)}, crashed(), policy="OnFailure",
         sandboxes=(DEAD_BOX,),
     ),
-    Case("a dead sandbox, one crashed, Always: anew", {**ANEW, "init": (0,)}, crashed(), sandboxes=(DEAD_BOX,)),
+    Case("a dead sandbox, one crashed, Always: again", {**ANEW, "init": (0,)}, crashed(), sandboxes=(DEAD_BOX,)),
     Case(
-        "a dead sandbox, nothing ever ran, Never: anew", {**ANEW, "init": (0,)}, (), policy="Never",
+        "a dead sandbox, nothing ever ran, Never: again", {**ANEW, "init": (0,)}, (), policy="Never",
         sandboxes=(DEAD_BOX,),
     ),
     Case("it crashed under Never: it runs again all the same", {"init": (2,)}, crashed(), policy="Never"),

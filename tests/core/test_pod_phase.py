@@ -29,7 +29,7 @@ def check(it: k8s.Pod, case: Case) -> None:
     assert case.expected == phase(it, by_name(*case.statuses), is_ending=case.is_ending)
 
 
-def anew(name: str) -> k8s.ContainerStatus:
+def again(name: str) -> k8s.ContainerStatus:
     """It had succeeded, was made once more and has not been started."""
     before = k8s.ContainerState(terminated=k8s.ContainerStateTerminated(exit_code=0, container_id="memory://first"))
     return msgspec.structs.replace(waits(name, container_id="memory://second"), last_state=before)
@@ -72,7 +72,7 @@ NEVER = [
     Case("one runs, the other succeeded: Running", RUNNING, (runs("a"), stopped("b"))),
     Case("one runs, the other failed: Running", RUNNING, (runs("a"), stopped("b", 1))),
     Case("one was lost unseen: Failed, not to be run again", FAILED, (stopped("a"), waits("b", 137))),
-    Case("one was made anew after an edit: Running", RUNNING, (stopped("a"), anew("b"))),
+    Case("one was recreated after an edit: Running", RUNNING, (stopped("a"), again("b"))),
 ]
 
 
@@ -89,15 +89,15 @@ ON_FAILURE = [
     Case("one runs, the other succeeded: Running", RUNNING, (runs("a"), stopped("b"))),
     Case("one runs, the other backs off: Running", RUNNING, (runs("a"), waits("b", 1))),
     Case("one failed and the pod ends: Failed", FAILED, (stopped("a"), stopped("b", 1)), is_ending=True),
-    Case("one that succeeded was made anew: Running", RUNNING, (stopped("a"), anew("b"))),
-    Case("one was made anew and the pod ends: Failed", FAILED, (stopped("a"), anew("b")), is_ending=True),
+    Case("one that succeeded was recreated: Running", RUNNING, (stopped("a"), again("b"))),
+    Case("one was recreated and the pod ends: Failed", FAILED, (stopped("a"), again("b")), is_ending=True),
 ]
 
 
-def test_a_static_pod_that_ends_starts_nothing_that_was_made_anew() -> None:
+def test_a_static_pod_that_ends_starts_nothing_that_was_recreated() -> None:
     it = pod("a", policy="Never", meta={"annotations": {CONFIG_SOURCE: "file"}})
-    check(it, Case("", RUNNING, (anew("a"),)))
-    check(it, Case("", FAILED, (anew("a"),), is_ending=True))
+    check(it, Case("", RUNNING, (again("a"),)))
+    check(it, Case("", FAILED, (again("a"),), is_ending=True))
 
 
 @pytest.mark.parametrize("case", ON_FAILURE, ids=ids)

@@ -187,7 +187,7 @@ def test_ephemeral_containers_start_once(s: Situation) -> None:
 
 
 @given(situations())
-def test_while_something_begins_anew_everything_of_the_pod_is_taken_away_once(s: Situation) -> None:
+def test_while_something_starts_over_everything_of_the_pod_is_taken_away_once(s: Situation) -> None:
     if s.actions.to_reset:
         names = {c.name for c in (*s.pod.spec.init_containers, *s.pod.spec.containers)}
         ids = [reset.status.id for reset in s.actions.to_reset]

@@ -177,7 +177,7 @@ def test_what_nobody_noted_is_learned_where_the_runtime_tells_nothing_else() -> 
     assert [] == list(unnoted(GROWN, observed, small("s", "a", "b")))
 
 
-def test_until_what_was_made_anew_is_seen_the_resize_is_under_way() -> None:
+def test_until_what_was_recreated_is_seen_the_resize_is_under_way() -> None:
     """A request of memory is nothing a runtime tells, so what is still seen looks as it should."""
     stale, made = observe(GROWN, running("a")), replace(small(), made={"a": Made(1, LARGE_AMOUNTS)})
 
@@ -186,7 +186,7 @@ def test_until_what_was_made_anew_is_seen_the_resize_is_under_way() -> None:
     assert not is_under_way(GROWN, observe(GROWN, running("a", attempt=1)), made, before=True)
 
 
-def test_a_container_that_was_made_anew_for_another_reason_is_no_resize() -> None:
+def test_a_container_that_was_recreated_for_another_reason_is_no_resize() -> None:
     stale, made = observe(GROWN, running("a")), replace(small(), made={"a": Made(1, LARGE_AMOUNTS)})
 
     assert not is_under_way(GROWN, stale, made, before=False)
@@ -256,7 +256,7 @@ def resize(held: Amounts | None, to: Amounts, cpu: str = "", memory: str = "") -
         (True, "", "RestartContainer", SMALL_AMOUNTS._replace(memory_request=1)),
     ],
 )
-def test_a_container_is_made_anew_for_what_its_policy_says(expected: bool, cpu: str, memory: str, to: Amounts) -> None:
+def test_a_container_is_recreated_for_what_its_policy_says(expected: bool, cpu: str, memory: str, to: Amounts) -> None:
     assert expected is resize(SMALL_AMOUNTS, to, cpu, memory).needs_restart
     assert not resize(None, to, cpu, memory).needs_restart
 
@@ -277,7 +277,7 @@ def test_a_limit_of_memory_shrinks_also_where_it_is_the_first(expected: bool, be
 # ---- what is done ----
 
 
-def test_containers_are_changed_as_they_run_or_made_anew_as_their_policies_want() -> None:
+def test_containers_are_changed_as_they_run_or_recreated_as_their_policies_want() -> None:
     it = pod(of("a", LARGE), of("b", LARGE, memory="RestartContainer"), policy="Never")
     observed = observe(it, running("a"), running("b"))
     allocation = replace(allocation_of(it), made={name: Made(0, SMALL_AMOUNTS) for name in ("a", "b")})
@@ -292,7 +292,7 @@ def test_containers_are_changed_as_they_run_or_made_anew_as_their_policies_want(
     assert () == PodActions(kill_pod=True).staying(observed)
 
 
-def test_a_sidecar_is_made_anew_too() -> None:
+def test_a_sidecar_is_recreated_too() -> None:
     policy = (k8s.ContainerResizePolicy(resource_name="cpu", restart_policy="RestartContainer"),)
     it = pod("a", init=(sidecar("s", resources=LARGE, resize_policy=policy),))
     observed = observe(it, running("s"), running("a"))
@@ -303,7 +303,7 @@ def test_a_sidecar_is_made_anew_too() -> None:
     assert ["Container s resize requires restart"] == [kill.message for kill in actions.to_kill]
 
 
-def test_nothing_is_resized_of_a_pod_that_begins_anew() -> None:
+def test_nothing_is_resized_of_a_pod_that_starts_over() -> None:
     it = pod(of("a", LARGE))
     observed = dataclasses.replace(observe(it, running("a")), sandboxes=())
     allocation = replace(allocation_of(it), made={"a": Made(0, SMALL_AMOUNTS)})
@@ -326,7 +326,7 @@ SWAPPING = NodeFacts("n", memory_bytes=1 << 33, memory=MemoryRules(swap_bytes=1 
         (SWAPS, SWAPPING, "128Mi", ""),
         (None, SWAPPING, "128Mi", "RestartContainer"),
     ],
-    ids=["nobody swaps", "another memory is not asked for", "it may swap", "it is made anew for it"],
+    ids=["nobody swaps", "another memory is not asked for", "it may swap", "it is recreated for it"],
 )
 def test_memory_of_what_may_swap_is_never_changed(
     expected: Never | None, facts: NodeFacts, memory: str, policy: str
@@ -341,12 +341,12 @@ def test_memory_of_what_may_swap_is_never_changed(
     [
         (None, SMALL, LARGE),
         (
-            "A pod that is Guaranteed cannot be made Burstable in place: it must be made anew.",
+            "A pod that is Guaranteed cannot be made Burstable in place: it must be recreated.",
             SMALL,
             needs({"cpu": "1"}),
         ),
         (
-            "A pod that is BestEffort cannot be made Burstable in place: it must be made anew.",
+            "A pod that is BestEffort cannot be made Burstable in place: it must be recreated.",
             None,
             needs({"cpu": "1"}),
         ),

@@ -29,7 +29,7 @@ def computed(verdicts: Verdicts, now: str, previous: k8s.PodStatus | None = None
 
 @pytest.mark.parametrize("before", [ALL_WELL, UNREADY, Verdicts()])
 @pytest.mark.parametrize("after", [ALL_WELL, UNREADY, Verdicts()])
-def test_it_is_what_would_be_computed_anew(before: Verdicts, after: Verdicts) -> None:
+def test_it_is_what_would_be_computed_again(before: Verdicts, after: Verdicts) -> None:
     first = computed(before, NOW)
 
     assert computed(after, LATER, first) == with_verdicts(POD, first, after, LATER)
@@ -62,7 +62,7 @@ GATED = pod("b", readiness_gates=(k8s.PodReadinessGate(condition_type="x/ok"),))
 
 @pytest.mark.parametrize("before", ["True", "False"])
 @pytest.mark.parametrize("after", ["True", "False"])
-def test_a_readiness_gate_is_read_anew(before: str, after: str) -> None:
+def test_a_readiness_gate_is_read_again(before: str, after: str) -> None:
     seen = observe(GATED, running("b"))
     first = generate(gated(before), seen, StatusFacts(NOW))
 

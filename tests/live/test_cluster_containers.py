@@ -153,7 +153,7 @@ def test_an_exit_may_restart_all_containers_and_run_init_containers_again(member
     script = "echo main >> /v/order; test $(grep -c main /v/order) = 1 && { sleep 1; exit 88; }; sleep 1000"
     main = shell("main", script, restartPolicy="Never", restartPolicyRules=[rule], **mount)
     manifest = pod(
-        "anew",
+        "again",
         main,
         container("other", "trap"),
         initContainers=[shell("first", "echo first >> /v/order", **mount)],
@@ -163,10 +163,10 @@ def test_an_exit_may_restart_all_containers_and_run_init_containers_again(member
     with member.watch(PODS) as pods:
         member.plane.kubectl("create", "-f-", manifests=manifest)
         found = pods.wait(
-            lambda now: is_ready(now.get("anew", {})) and state(now["anew"], "main")["restartCount"] == 1,
-            "it runs anew",
+            lambda now: is_ready(now.get("again", {})) and state(now["again"], "main")["restartCount"] == 1,
+            "it runs again",
             story=member.story,
-        )["anew"]
+        )["again"]
     await_that(lambda: ["first", "main", "first", "main"] == order.read_text().split(), 60, order.read_text)
     assert 1 == state(found, "other")["restartCount"]
 

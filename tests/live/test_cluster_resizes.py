@@ -70,10 +70,10 @@ def id_of(found: dict[str, Any], name: str) -> str:
     return str(state(found, name)["containerID"].partition("://")[2])
 
 
-def test_containers_are_changed_as_they_run_or_made_anew_as_their_resize_policy_says(member: ClusterAgent) -> None:
-    anew = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+def test_containers_are_changed_as_they_run_or_recreated_as_their_resize_policy_says(member: ClusterAgent) -> None:
+    again = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
     both = [container("kept", "serve", "8080", resources=SMALL)]
-    both.append(container("made", "serve", "8081", resources=SMALL, resizePolicy=anew))
+    both.append(container("made", "serve", "8081", resources=SMALL, resizePolicy=again))
     with member.watch(PODS) as pods, member.watch(EVENTS) as events:
         member.plane.kubectl("create", "-f-", manifests=pod("web", *both))
         before = pods.wait(has("web", kept=SMALL, made=SMALL), "it runs", story=member.story)["web"]

@@ -110,7 +110,7 @@ def connects_by_openssl(plane: ControlPlane, address: str) -> None:
         done = subprocess.run(command, input=asked, capture_output=True, timeout=60, check=False)
         return done.stdout.decode().replace("\r\n", "\n")
 
-    again = subprocess.run(  # a line with an R has it shake hands anew
+    again = subprocess.run(  # a line with an R has it shake hands again
         ["openssl", "s_client", "-connect", address, "-tls1_2"],
         input=b"R\n",
         capture_output=True,

@@ -39,7 +39,7 @@ SMALL, LARGE = amounts("100m", "64Mi"), amounts("200m", "128Mi")
 
 
 def web(kept: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
-    """A pod of one container that is changed as it runs, and one that is made anew for its memory."""
+    """A pod of one container that is changed as it runs, and one that is recreated for its memory."""
     found = pod(
         "web",
         container("kept", "serve", "8080", resources=kept),
@@ -75,7 +75,7 @@ def id_of(found: dict[str, Any], name: str) -> str:
     return str(state(found, name)["containerID"].partition("://")[2])
 
 
-def test_containers_are_changed_or_made_anew_and_the_next_agent_knows_what_they_have(agent: Agent) -> None:
+def test_containers_are_changed_or_recreated_and_the_next_agent_knows_what_they_have(agent: Agent) -> None:
     agent.put(web(SMALL, SMALL))
     before = has(agent, SMALL, SMALL)
     assert [(200, 128), (100, 64)] == [limits(agent.containerd, part) for part in (f"pod{UID}", id_of(before, "kept"))]

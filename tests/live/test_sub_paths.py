@@ -83,7 +83,7 @@ async def test_what_was_found_is_mounted_whatever_its_name_means_by_then(tmp_pat
     assert () == mounts.mounted_below(str(tmp_path))
 
 
-async def test_a_part_stays_mounted_for_the_next_start_and_a_changed_file_is_mounted_anew(tmp_path: Path) -> None:
+async def test_a_part_stays_mounted_for_the_next_start_and_a_changed_file_is_mounted_again(tmp_path: Path) -> None:
     volumes = DiskVolumes(tmp_path, NodeFacts("n"), mounts, ThreadPool("volumes", 2))
     volume = Path((await volumes.set_up(POD))["v"])
     (volume / "file").write_text("old")

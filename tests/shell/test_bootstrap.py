@@ -242,7 +242,7 @@ async def test_an_authority_that_goes_once_the_certificate_is_there_is_waited_fo
     assert not find_access(joining.settings, joining.cluster.clock).is_first
 
 
-async def test_a_denied_request_is_told_with_the_reason_and_made_anew_with_another_key(
+async def test_a_denied_request_is_told_with_the_reason_and_recreated_with_another_key(
     autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -502,7 +502,7 @@ async def test_of_two_certificates_the_one_the_kubeconfig_names_counts(
 
 
 @pytest.mark.parametrize("problem", ["gone", "ended", "torn"])
-async def test_a_kubeconfig_whose_certificate_is_of_no_use_is_made_anew(
+async def test_a_kubeconfig_whose_certificate_is_of_no_use_is_recreated(
     autojump_clock: MockClock, joining: Joining, problem: str
 ) -> None:
     await joining.run_signed()

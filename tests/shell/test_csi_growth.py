@@ -310,7 +310,7 @@ async def test_what_no_pod_has_any_more_is_forgotten(autojump_clock: MockClock, 
     async with bench.life() as volumes:
         await attempt(volumes)
         await volumes.tear_down("12345678")
-        # Whoever grew it meanwhile, it is staged anew as it is.
+        # Whoever grew it meanwhile, it is staged again as it is.
         bench.cluster.claim_modes = ("ReadWriteMany",)
         bench.cluster.spec = {"capacity": {"storage": "2Mi"}}
         bench.cluster.claimed = k8s.PersistentVolumeClaimStatus(phase="Bound", capacity={"storage": "2Mi"})

@@ -49,7 +49,7 @@ async def test_a_driver_whose_socket_goes_is_used_no_more_and_again_when_it_is_b
         assert {DRIVER} == volumes.drivers().keys()
 
 
-async def test_a_socket_of_the_same_name_that_is_another_registers_anew(
+async def test_a_socket_of_the_same_name_that_is_another_registers_again(
     autojump_clock: MockClock, bench: CsiNodeBench
 ) -> None:
     async with bench.life() as volumes:

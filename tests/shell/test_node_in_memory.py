@@ -238,7 +238,7 @@ async def test_a_dead_sandbox_is_replaced_and_its_containers_with_it(autojump_cl
         assert {"SandboxChanged"} <= {event.reason for event in node.events.all()}
 
 
-async def test_initialisation_begins_anew_in_a_new_sandbox(autojump_clock: MockClock) -> None:
+async def test_initialisation_starts_over_in_a_new_sandbox(autojump_clock: MockClock) -> None:
     bench = Bench()
     init = [container("first", ["exit", "0", "3"]), container("second", ["exit", "0", "3"])]
     async with bench.agent(pod("web", init=init)):
@@ -316,7 +316,7 @@ async def test_what_the_embedded_runtime_does_without_is_told_where_it_is_the_ru
     assert embedded == (f"Pod default/web {told}" in caplog.text)
 
 
-async def test_an_agent_that_starts_anew_tells_it_in_its_log_alone(
+async def test_an_agent_that_restarts_tells_it_in_its_log_alone(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The event of its earlier life is still there, where the API server keeps it."""

@@ -181,7 +181,7 @@ async def test_an_immutable_object_is_kept_and_no_longer_watched(autojump_clock:
     assert ({"a": "1"}, []) == (held.data, bench.woken)
 
 
-async def test_a_token_is_kept_for_most_of_its_life_and_then_had_anew(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_a_token_is_kept_for_most_of_its_life_and_then_had_again(autojump_clock: MockClock, bench: Bench) -> None:
     it = bench.bound_pod()
     first = await bench.objects.token(it, "", 3600)
     await trio.sleep(0.8 * 3600 - tokens.JITTER_SECONDS_MAX - 1)
@@ -312,7 +312,7 @@ async def test_trust_anchors_are_watched_while_a_pod_needs_them_and_their_change
         bench.server.delete(CLUSTER_TRUST_BUNDLES, "b")
         await trio.sleep(1)
         assert [{"one"}] == bench.woken
-        assert [] == list(await objects.trust_bundles(OTHER)), "it is asked for anew"
+        assert [] == list(await objects.trust_bundles(OTHER)), "it is asked for again"
 
 
 async def test_a_cluster_that_does_not_tell_of_trust_anchors_is_named_as_the_reason(

@@ -75,7 +75,7 @@ async def test_a_file_of_a_volume_is_held_too_and_another_one_once_it_has_change
     _, first = await resolved(volumes, of_data="uid")
     before = bound(mounts)[first]
     content = tmp_path / f"pods/{UID}/volumes/kubernetes.io~downward-api/d/..data/uid"
-    content.chmod(0o600)  # what is not as it should be is written anew
+    content.chmod(0o600)  # what is not as it should be is rewritten
 
     assert "uid" == Path(before).name
     assert [first] == (await resolved(volumes, of_data="uid"))[1:]
@@ -159,7 +159,7 @@ async def test_what_is_mounted_in_a_part_of_the_node_is_taken_away_here_alone(
     assert {inside, part} == mounts.private
 
 
-async def test_a_stale_part_is_mounted_anew(
+async def test_a_stale_part_is_mounted_again(
     volumes: DiskVolumes, mounts: NotedMounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part, _ = await resolved(volumes, of_scratch="a")

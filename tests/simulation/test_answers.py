@@ -51,7 +51,7 @@ STARTED, SLOW, SERVES, FAILS = ("startup", True), ("startup", False), ("readines
         pytest.param([[STARTED, SERVES], [FAILS]], False, id="the last word counts"),
         pytest.param([[STARTED, SERVES], []], True, id="the last word counts, whoever heard it"),
         pytest.param([[SERVES], [STARTED]], None, id="it served before it had started"),
-        pytest.param([[STARTED], [SLOW, SERVES]], False, id="asked anew it has not started"),
+        pytest.param([[STARTED], [SLOW, SERVES]], False, id="asked again it has not started"),
     ],
 )
 def test_what_agents_heard_one_after_another(heard: list[list[tuple[str, bool]]], ready: bool | None) -> None:

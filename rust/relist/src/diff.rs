@@ -5,7 +5,7 @@
 //! events are reported again with every list, so a failed inspection loses nothing.
 //!
 //! Lists are applied in three steps. The first walks every item and asks [`crate::marks`] whether one just like it is
-//! known; that one gets a mark and costs nothing more. The second builds anew the pods that have items which are not as
+//! known; that one gets a mark and costs nothing more. The second builds again the pods that have items which are not as
 //! they were, or unmarked ones. Only the third changes anything that counts, and cannot fail.
 
 use std::collections::{HashMap, HashSet};

@@ -352,7 +352,7 @@ fn an_unchanged_list_leaves_everything_in_its_place() {
     let before = place(&relist);
     for _ in 0..3 {
         see(&mut relist, &both);
-        assert_eq!(before, place(&relist), "it was built anew");
+        assert_eq!(before, place(&relist), "it was built again");
     }
 }
 

@@ -226,7 +226,7 @@ def way_back(
     chance: random.Random,
     threads: ThreadPool,
 ) -> Callable[[], Awaitable[object]] | None:
-    """What a node does whose own certificate has ended while it lived: bootstrap anew, where it shows that certificate
+    """What a node does whose own certificate has ended while it lived: bootstrap again, where it shows that certificate
     and has a file for it. That raises StartFailed when the file cannot be used. ``dial`` and ``threads`` are as for
     ``Bootstrap``."""
     if not settings.bootstrap_kubeconfig or not _shows_own(access, store):

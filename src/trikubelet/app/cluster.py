@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 class Lines:
     """An API server, asked for each purpose over connections of its own. ``objects`` is for watches of single objects,
     ``volumes`` for what their volumes need once: tokens, certificates and claims. ``reset`` makes those of the
-    heartbeats anew: the lease's and the node's. ``figures``: how all of them were asked."""
+    heartbeats again: the lease's and the node's. ``figures``: how all of them were asked."""
 
     lease: Api
     node: Api

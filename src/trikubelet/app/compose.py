@@ -117,7 +117,7 @@ class Agent:
 
 
 def find_access(settings: Settings) -> Found | None:
-    """How the node proves itself to its cluster, which is said where it must bootstrap anew; None where it has none.
+    """How the node proves itself to its cluster, which is said where it must bootstrap again; None where it has none.
     Touches nothing. Raises StartFailed for
     kubeconfigs that are of no use."""
     if settings.standalone:

@@ -169,7 +169,7 @@ def server_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
 
 
 def open_lines(credentials: Credentials, spans: Spans | None = None) -> Lines:
-    """A client for each purpose. What is told anew every few seconds anyway is not repeated by the client."""
+    """A client for each purpose. What is told again every few seconds anyway is not repeated by the client."""
     figures = ApiFigures()
     client = partial(ApiClient, credentials, user_agent(), figures=figures, spans=spans)
     lease = client(connections_max=HEARTBEAT_CONNECTIONS_MAX, tries_max=1)

@@ -72,7 +72,7 @@ def page(run: Run) -> str:
         (
             "# What a relist costs, beside others\n",
             "Made of `bench/results/relist.json` by `packaging/generate_benchmarks.py`; `make lint` compares, and",
-            "`make bench-relist` measures anew. Ratios say something, milliseconds are this machine's.\n",
+            "`make bench-relist` measures again. Ratios say something, milliseconds are this machine's.\n",
             _circumstances(run),
             _earlier(run),
             "## What is wanted, and what is reached\n",
@@ -131,7 +131,7 @@ def _circumstances(run: Run) -> str:
 
 
 def _version(run: Run) -> str:
-    """Of what. Not the commit, which no reader may find: histories are written anew."""
+    """Of what. Not the commit, which no reader may find: histories are rewritten."""
     return f" of version {run.version}" if run.version else ""
 
 

@@ -133,7 +133,7 @@ def read_run(path: Path, *, oldest: int = FORMAT) -> Run:
     if not oldest <= run.format <= FORMAT:
         raise ValueError(
             f"{path}: results in format {run.format}, by other rules; this trikubelet reads format {FORMAT}: "
-            "measure anew"
+            "measure again"
         )
     return run
 

@@ -1,6 +1,6 @@
 """A page on the whole terminal that is followed every two seconds: ``trikubelet top`` without a kind.
 
-    look ─► page ─► every two seconds anew; while the agent is silent or away the last one stays, and says so
+    look ─► page ─► every two seconds again; while the agent is silent or away the last one stays, and says so
     keys and each second ─► status_page.sheet_of ─► curses;   q ends it
 
 The two go on side by side, so a key is heard whatever the agent does. Nothing but the standard library's curses, so it

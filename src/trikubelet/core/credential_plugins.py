@@ -111,7 +111,7 @@ def request(plugin: CredentialPlugin, repository: str, bearer: Bearer | None = N
 
 def kept_for(plugin: CredentialPlugin, bearer: Bearer | None) -> Hashable:
     """For whom an answer is good that was made for ``bearer``: what it is kept by besides the place. An account made
-    anew is another, and so is one with other annotations; no token is in it."""
+    again is another, and so is one with other annotations; no token is in it."""
     if bearer is None:
         return None
     whose = (bearer.account, tuple(sorted(bearer.annotations.items())))

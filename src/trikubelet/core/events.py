@@ -76,7 +76,7 @@ class _Remembered(Generic[K, V]):
         return self._values.get(key)
 
     def used(self, key: K, new: Callable[[], V]) -> V:
-        """The value, made anew where there is none; the last to be forgotten from now."""
+        """The value, recreated where there is none; the last to be forgotten from now."""
         value = self._values[key] if key in self._values else self._values.setdefault(key, new())
         self._values.move_to_end(key)
         if len(self._values) > REMEMBERED_MAX:

@@ -51,7 +51,7 @@ def claimed_bytes(held: k8s.PersistentVolumeClaim) -> int | None:
 def due(held: k8s.PersistentVolumeClaim, volume: k8s.PersistentVolume, here_bytes: int) -> Growth | None:
     """What is to be done about a volume that had ``here_bytes`` when it was last looked at on this node. Raises
     ValueError."""
-    if held.spec.volume_name != volume.metadata.name:  # made anew under its name
+    if held.spec.volume_name != volume.metadata.name:  # recreated under its name
         return None
     size, known = volume.spec.capacity.get(STORAGE), claimed_bytes(held)
     if size is None or known is None:

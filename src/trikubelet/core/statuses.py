@@ -2,7 +2,7 @@
 
 PLEG asks for the status of everything a pod has whenever something may have happened to it, and mostly nothing has. The
 replies are not decoded to find that out: each is digested, and one whose digest is known says what it said before. What
-nobody reads (times of the reply, mounts) and the order of maps, which runtimes draw anew each time, do not
+nobody reads (times of the reply, mounts) and the order of maps, which runtimes draw again each time, do not
 count. What counts is what ``cri.from_wire`` makes records of, neither more nor less, but for a container's user, which
 never becomes another.
 

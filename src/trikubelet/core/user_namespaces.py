@@ -41,7 +41,7 @@ nothing is set aside."""
 @dataclass(frozen=True, slots=True)
 class IdPool:
     """Ids of the node that are for pods: ``length`` of them from ``first`` on, ``each`` to a pod; or, where that is
-    ``unsaid``, none until the agent starts anew."""
+    ``unsaid``, none until the agent restarts."""
 
     first: int = HOST_IDS
     length: int = IDS_END - HOST_IDS

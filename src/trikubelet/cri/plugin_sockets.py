@@ -1,7 +1,7 @@
 """Plugins of this node over gRPC (``ports.PluginSockets``, ``ports.CsiDriver``), by the same channel as the runtime.
 
 A plugin's registration is asked for over a connection of its own and only for a moment; a driver's channel is kept as
-long as the driver is registered, and makes its connections anew when the driver is started again. Who asks a driver
+long as the driver is registered, and makes its connections again when the driver is started again. Who asks a driver
 that is away is told so after a while instead of waiting for it.
 """
 

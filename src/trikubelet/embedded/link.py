@@ -2,7 +2,7 @@
 
 ``spawn`` returns once the command runs or it is certain that it does not; ``ended`` once it is over. The protocol is
 described in ``keeper.main``. The keeper dies with this process, whatever it dies of; should the keeper die first, all
-containers are dead with it, and ``run`` fails: the agent is meant to fall and be started anew.
+containers are dead with it, and ``run`` fails: the agent is meant to fall and be restarted.
 """
 
 from __future__ import annotations

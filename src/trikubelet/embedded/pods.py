@@ -4,7 +4,7 @@ State changes in synchronous pieces; what waits (a command that starts, one that
 container has one task, ``_attend``: it copies what the container writes into its log and notes how it ended.
 
 Nothing is kept on disk. When the agent ends, the containers end (``keeper``), and the next agent starts with none: it
-finds the pods' logs and volumes, and makes sandboxes anew.
+finds the pods' logs and volumes, and makes sandboxes again.
 """
 
 from __future__ import annotations

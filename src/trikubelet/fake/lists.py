@@ -2,7 +2,7 @@
 
 On a real runtime the order of the elements differs from list to list, and so does the order inside each of their label
 and annotation maps; whoever compares an element's bytes with those of last time finds a change where there is none. To
-write 36 MB anew each second would make the fake runtime the slow one. So elements live in *buckets* of ``BUCKET_SIZE``.
+rewrite 36 MB each second would make the fake runtime the slow one. So elements live in *buckets* of ``BUCKET_SIZE``.
 Each bucket is joined beforehand in ``ORDERS`` ways that differ in the order of its elements and of their maps. A list
 takes the next way and the buckets in a fresh random order; a change costs its own bucket's joins and nothing else.
 """

@@ -4,7 +4,7 @@
        └──start of what cannot start──────────────────────► exited (128, StartError)
 
 Plain records, changed by ``population.Population`` alone. A list's element is kept in parts, because on a real runtime
-the order inside every label and annotation map differs from list to list: ``lists`` joins the parts anew each time.
+the order inside every label and annotation map differs from list to list: ``lists`` joins the parts again each time.
 Times are nanoseconds since the epoch, 0 for "not yet", as the CRI has them.
 """
 

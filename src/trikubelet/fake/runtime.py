@@ -79,7 +79,7 @@ async def run_fake(
     population.prepare()
     conduct, figures = _conduct(plan), Figures()
     async with trio.open_nursery() as nursery:
-        # Not of the seed: a runtime that was started anew gives no id to another thing.
+        # Not of the seed: a runtime that was restarted gives no id to another thing.
         pretence = Pretence(population, nursery, SystemRandom())
         images = FakeImages({c.image for c in population.containers.values()}, clock.now_ns)
         runtime = FakeRuntime(pretence, StreamingServer(nursery), conduct, events, figures)

@@ -220,7 +220,7 @@ class FakeRuntime(RuntimeServiceBase):
     async def PodSandboxStatus(self, stream: Stream[pb.PodSandboxStatusRequest, pb.PodSandboxStatusResponse]) -> None:
         id_ = (await _asked(stream)).pod_sandbox_id
         await self._conduct.before_status(self._pretence.sandbox(id_).uid)
-        # Looked up anew: it may have gone in the meantime.
+        # Looked up again: it may have gone in the meantime.
         await stream.answer(self._population.reply(self._pretence.sandbox(id_)))
 
     async def UpdatePodSandboxResources(

@@ -24,7 +24,7 @@ NAMES_MAX = 10_000
 
 
 class DiskManifests:
-    """A directory of manifests, or a single one; which of the two is found out anew each time."""
+    """A directory of manifests, or a single one; which of the two is found out again each time."""
 
     def __init__(self, path: str, bytes_max: int, threads: ThreadPool) -> None:
         self._path = path

@@ -10,7 +10,7 @@
 Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
 container may have had its hands in these directories. Nor is anything removed outside them, whatever path a runtime
 reports. What somebody else removed while we looked was to go anyway. And since containers decide how much there is, it
-is removed in threads, one for each directory at a time, and nothing is made anew where one is at work. What is made,
+is removed in threads, one for each directory at a time, and nothing is recreated where one is at work. What is made,
 and what they wrote and every status asks for, has threads of its own: neither waits for a removal, and a log may lie
 where nobody answers.
 """

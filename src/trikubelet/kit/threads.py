@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 TURN_SECONDS: Final = 0.0005
 """So long a thread that has something to do waits for another to let it, at most. Python's own is ten times that, and
-the event loop waits anew after every read and write: a request took 20 ms while a thread spelled out a scrape."""
+the event loop waits again after every read and write: a request took 20 ms while a thread spelled out a scrape."""
 
 
 def take_short_turns() -> None:

@@ -123,7 +123,7 @@ class Credentials:
         return self._last_headers
 
     def refused(self, showing: Headers, error: Unauthorized) -> None:
-        """The server does not know us by these headers: make or read anew what is shown before the next request. A late
+        """The server does not know us by these headers: make or reread what is shown before the next request. A late
         answer about what is not shown any more says nothing."""
         if showing != self._last_headers:
             return

@@ -99,7 +99,7 @@ class Materials:
         return self._ca.last()
 
     def forget(self) -> None:
-        """Read every file anew, whatever its metadata say."""
+        """Read every file again, whatever its metadata say."""
         for one in self._sources:
             one.forget()
 
@@ -181,7 +181,7 @@ class Source:
         return self._data if self._file is None else self._file.last
 
     def forget(self) -> None:
-        """Read it anew, whatever its metadata say."""
+        """Read it again, whatever its metadata say."""
         if self._file is not None:
             self._file.forget()
 

@@ -4,7 +4,7 @@
        ▲                                                               ├─► denied, failed: told, for good
        └─ time to refresh it; the old one counts until then ◄─ issued  └─► gone: another one
 
-Kept in memory alone, so an agent that starts anew makes new keys, while the pods' files stay what they were. One watch
+Kept in memory alone, so an agent that restarts makes new keys, while the pods' files stay what they were. One watch
 of this node's requests, for as long as a pod needs some: clusters need not serve them (certificates.k8s.io/v1beta1).
 Who needs a certificate asks again at each attempt at the pod, so nothing runs here by itself but the watch.
 (KEP-4317)

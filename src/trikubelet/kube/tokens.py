@@ -1,5 +1,5 @@
 """Tokens of service accounts, one for each pod, audience and life that is asked for, by a volume or for a credential
-plugin: kept in memory, and had anew before they are old.
+plugin: kept in memory, and had again before they are old.
 
 A token is bound to its pod by UID: the API server refuses it once the pod is gone. Who needs it asks again at each
 attempt at the pod, at the latest after its resync; so nothing runs here by itself. An account itself is asked for each

@@ -75,7 +75,7 @@ class Transport(httpx.AsyncBaseTransport):
     def _take_back(self, exchange: _Exchange) -> None:
         """A response was read or left: its connection waits for another request, or is closed."""
         self._places.release()
-        if exchange.begin_anew():
+        if exchange.start_over():
             self._idle.append((trio.current_time(), exchange))
         else:
             exchange.close()
@@ -147,7 +147,7 @@ class _Exchange:
             self._http.receive_data(await self._stream.receive(READ_BYTES_MAX))
         return event
 
-    def begin_anew(self) -> bool:
+    def start_over(self) -> bool:
         """Get ready for another request. Whether that can be: response and request have come to their ends."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False

@@ -1,5 +1,5 @@
 """The two names of a record's members: the attribute's, and the API's. Asked for each pod and each of its fields, so it
-is looked up once for each type: msgspec reads a type's annotations anew each time, which takes a millisecond.
+is looked up once for each type: msgspec reads a type's annotations again each time, which takes a millisecond.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class PullProofs(_Record, frozen=True, kw_only=True, omit_defaults=True):
 
 class PulledRecord(_Record, frozen=True, kw_only=True):
     """An image that we pulled, ``image_ref`` being the runtime's id of it. The proofs are kept by the name it was
-    pulled by, without tag and digest; without any for a name everybody has to show his right to that anew."""
+    pulled by, without tag and digest; without any for a name everybody has to show his right to that again."""
 
     KIND: ClassVar = "ImagePulledRecord"
 

@@ -5,7 +5,7 @@
                                              └ server away, disk full ─► back off ─► again, with the same key
     client certificate over for five minutes ─► as at the first start, by the bootstrap kubeconfig ─► held …
 
-The moment is drawn anew for each certificate, so that nodes bootstrapped together do not come back together. Wall time
+The moment is drawn again for each certificate, so that nodes bootstrapped together do not come back together. Wall time
 decides, and is looked at again at least every minute: a clock that jumps must not sleep through a certificate's end.
 
 A client certificate that ended, in an outage longer than its life, cannot ask for the next one. Upstream ends its

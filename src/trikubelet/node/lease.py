@@ -45,7 +45,7 @@ JITTER: Final = 0.04
 MICROSECOND_NS: Final = 1000
 """The finest a lease can tell."""
 FAILURES_BEFORE_RESET: Final = 3
-"""So many failures in a row and the connections are made anew: one that is half open may be the reason."""
+"""So many failures in a row and the connections are recreated: one that is half open may be the reason."""
 RENEWALS_REMEMBERED: Final = 8
 """Of this agent's last renewals: a lost answer leaves one on the server that it did not hear of."""
 RIVAL_SILENCE_SECONDS: Final = 600.0

@@ -144,14 +144,14 @@ class LogRotation:
         path = container.log_path
         size = await self._size(path)
         if size is None:
-            size = await self._written_anew(container)
+            size = await self._reopened(container)
         if size < self._rules.size_bytes:
             return ()
         busy = self._compressing.get(container.id, "")
         rotation = log_rotation.plan(self._logs.parts(path), self._rules.files_max, self._clock.now_ns(), busy)
         for part in rotation.remove:
             self._logs.remove(path, part)
-        await settle(self._bounds.settle_seconds_max, partial(self._begin_anew, container, rotation.part))
+        await settle(self._bounds.settle_seconds_max, partial(self._start_over, container, rotation.part))
         log.debug("Rotated %s to %s", path, rotation.part)
         return rotation.compress
 
@@ -162,7 +162,7 @@ class LogRotation:
             raise size
         return size
 
-    async def _written_anew(self, container: ContainerStatus) -> int:
+    async def _reopened(self, container: ContainerStatus) -> int:
         """The runtime writes into a file that has no name any more; how long the new one is."""
         await self._reopen(container)
         size = await self._size(container.log_path)
@@ -171,7 +171,7 @@ class LogRotation:
             raise FileNotFoundError(errno.ENOENT, told, container.log_path)
         return size
 
-    async def _begin_anew(self, container: ContainerStatus, part: str) -> None:
+    async def _start_over(self, container: ContainerStatus, part: str) -> None:
         """Rename the log and have a new one opened; or leave all as it was."""
         self._logs.set_aside(container.log_path, part)
         try:

@@ -44,7 +44,7 @@ DOING: Final = "telling the node's status"
 JITTER: Final = 0.04
 REQUEST_SECONDS_MAX: Final = 10.0
 FAILURES_BEFORE_RESET: Final = 5
-"""As upstream's tries of one node status; then the connections are made anew."""
+"""As upstream's tries of one node status; then the connections are recreated."""
 
 
 @dataclass(frozen=True, slots=True)

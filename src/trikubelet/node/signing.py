@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DECISION_SECONDS_MAX: Final = 15 * 60.0
-"""As upstream has it; then the request is given up and made anew."""
+"""As upstream has it; then the request is given up and recreated."""
 
 USAGES: Final = {
     "kubernetes.io/kube-apiserver-client-kubelet": ("digital signature", "client auth"),

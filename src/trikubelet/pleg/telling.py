@@ -28,7 +28,7 @@ EVENTS_MAX: Final = 20
 KINDS_MAX: Final = 20
 """Kinds of problems with lists, until one succeeds: a runtime may make its words up."""
 _PLACE: Final = re.compile(r"\bid .* stands|\d+", re.DOTALL)
-"""What differs between two texts of the same problem: runtimes list in an order drawn anew."""
+"""What differs between two texts of the same problem: runtimes list in an order drawn again."""
 REMEDY: Final = "what is shown of them is from before; see what the container runtime says (crictl inspectp, its log)"
 
 

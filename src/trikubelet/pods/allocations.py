@@ -1,6 +1,6 @@
 """What each pod of this node is allocated, and what its containers were made with: kept, and found again.
 
-    taken as its spec is ──► a resize is granted: allocated anew ──► its containers are made, or changed: noted
+    taken as its spec is ──► a resize is granted: allocated again ──► its containers are made, or changed: noted
 
 It stands in a note of the pod's directory from before the first container is made, so a killed agent's successor knows
 what a pod had and can tell a resize that was asked for meanwhile. A pod without a note (an older agent's, or one of
@@ -101,7 +101,7 @@ class Allocations:
             self._keep(pod.metadata.uid, replace(held, pod_made=pod.spec.resources))
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over, and a new one is allocated anew."""
+        """This life of the pod is over, and a new one is allocated again."""
         self._held.pop(uid, None)
         self._joined.pop(uid, None)
         self._infos.pop(uid, None)

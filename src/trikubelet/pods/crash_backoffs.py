@@ -1,7 +1,7 @@
 """The back-offs of containers that crash: asked by whoever is about to start one (``pods.start``).
 
 How long one waits is ``core.restarts``'s decision; here is what was decided last, until the pod is gone. A container
-that is edited begins anew, so a pod may leave any number of them behind: those that were not used for the longest time
+that is edited starts over, so a pod may leave any number of them behind: those that were not used for the longest time
 go first.
 """
 

@@ -36,7 +36,7 @@ class PodFigures:
     making to its first attempt; ``containers``: how many each pod had that was begun with. ``sandboxes``: making one,
     by runtime handler, and ``sandbox_failures``; of those, ``mapped`` were of pods with users of their own, and
     ``mapped_failures``. ``started``: containers that were to be started, by kind, and
-    ``start_failures`` by kind and the reason users read. ``restarted``: pods that were begun anew under the same UID,
+    ``start_failures`` by kind and the reason users read. ``restarted``: pods that were started over under the same UID,
     by whether they are static; ``orphans``: pods that ran and that nobody had wanted. ``image_volumes``: how often one
     was asked for, was mounted, and was not, for want of its image or of a runtime that can. ``cgroups``: making and
     removing those of pods, by upstream's words. ``hook_fallbacks``: hooks that asked for HTTPS and got an

@@ -1,7 +1,7 @@
 """What a pod's attempts see of it, and that they are seen to act: the PLEG's cache, and its side door (``Relister``).
 
 Who acts on a pod asks for an on-demand relist of it, so the next attempt sees the result without waiting for the clock.
-Containers of a life of the pod that is over are left out, where they could not be removed before it began anew: its
+Containers of a life of the pod that is over are left out, where they could not be removed before it started over: its
 worker says so (``pods.workers``).
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Observations:
-    """Owns when the last container of a pod's earlier life was made, where the pod began anew beside what is left of
+    """Owns when the last container of a pod's earlier life was made, where the pod started over beside what is left of
     that life."""
 
     def __init__(self, cache: PodCache, relister: Relister) -> None:

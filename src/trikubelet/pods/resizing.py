@@ -119,7 +119,7 @@ class Resizing:
         self._notes.errors.pop(pod.metadata.uid, None)
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over: another one is allocated anew."""
+        """This life of the pod is over: another one is allocated again."""
         self._allocations.forget(uid)
         self._notes.forget(uid)
 
@@ -127,7 +127,7 @@ class Resizing:
         self, pod: Pod, before: Pod, staying: Sequence[ContainerStatus], to_resize: Sequence[Resize]
     ) -> None:
         """Raise ResizeFailed where the pod, as it was ``before``, uses more memory than it is allocated now, or one of
-        its containers that are to be changed does. ``staying``: those that run on; what is made anew gives all back."""
+        its containers that are to be changed does. ``staying``: those that run on; what is recreated gives all back."""
         limits = {one.status.id: one for one in to_resize if one.memory_limit_shrinks}
         new, old = of_pod(pod, "limits", "memory"), of_pod(before, "limits", "memory")
         pods_own = new if new and (not old or new < old) else 0

@@ -76,7 +76,7 @@ class ContainerStarter:
         is_asked: bool = False,
     ) -> None:
         """Make and start one container in a sandbox that stands; ``target`` names the container whose processes an
-        ephemeral one shall see; ``is_asked``: an operator wants it anew, and now. Raises PodSyncError; RetryAt while
+        ephemeral one shall see; ``is_asked``: an operator wants it again, and now. Raises PodSyncError; RetryAt while
         backing off."""
         try:
             if not is_asked:

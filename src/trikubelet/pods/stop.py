@@ -129,7 +129,7 @@ class PodKiller:
             raise failures[0].error
 
     async def reset(self, pod: Pod, resets: tuple[Reset, ...]) -> None:
-        """Take containers away, in order, so that their pod begins anew. Their logs stay. One that is gone already is
+        """Take containers away, in order, so that their pod starts over. Their logs stay. One that is gone already is
         no error. Raises the first RuntimeCallError, and leaves the rest for the next attempt."""
         for reset in resets:
             with suppress(NotFound):

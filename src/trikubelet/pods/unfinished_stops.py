@@ -40,7 +40,7 @@ class Used:
 class UnfinishedStops:
     """Owns which preStop hooks have ended, how much grace is left and who could not be stopped, by container id, until
     the container is known to be down. Of too many the oldest are forgotten, which costs a hook that runs twice, or a
-    grace that begins anew."""
+    grace that starts over."""
 
     def __init__(self) -> None:
         self._hooks_ended: dict[str, None] = {}

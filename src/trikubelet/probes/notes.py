@@ -1,6 +1,6 @@
 """What probes concluded about a static pod, kept for the agent's next life.
 
-    an answer changed something ─► noted ─► the agent ends ─► the next one reads it: ready and started until asked anew
+    an answer changed something ─► noted ─► the agent ends ─► the next one reads it: ready and started until asked again
 
 Of other pods the API server remembers that, in their status. Without it a restart of the agent would ask a container
 that runs well whether it has started yet, and kill it where that can be answered once only.
@@ -33,7 +33,7 @@ class ProbeNotes:
         self._notes = notes
 
     def of(self, pod: Pod) -> Mapping[str, Standing]:
-        """What was noted, by containers' names. Never raises: what cannot be read is concluded anew."""
+        """What was noted, by containers' names. Never raises: what cannot be read is concluded again."""
         if not is_static(pod):
             return {}
         try:

@@ -110,7 +110,7 @@ class ProbeTask:
             log.error("Pod %s: a bug in its probe; the next answer will count", object_ref(self._pod.pod), exc_info=bug)
 
     def _question_to(self, subject: Subject) -> Question:
-        """The question, made anew only for another container or address. Raises HandlerInvalid."""
+        """The question, recreated only for another container or address. Raises HandlerInvalid."""
         asked = (subject.container_id, self._pod.address)
         if self._question is None or asked != self._asked:
             self._asked = asked

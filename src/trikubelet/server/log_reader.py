@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
 FINDS_MAX: Final = 3
-"""So often a log is looked at anew because it was rotated meanwhile, which it is every few seconds at most."""
+"""So often a log is looked at again because it was rotated meanwhile, which it is every few seconds at most."""
 
 
 @dataclass(frozen=True, slots=True)

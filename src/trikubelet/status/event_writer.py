@@ -147,7 +147,7 @@ class EventWriter:
     async def _tell(self, series: Series) -> None:
         namespace = namespace_of(series)
         if series.is_told:
-            with suppress(api_errors.ObjectMissing):  # the server keeps events for an hour or so: begin anew
+            with suppress(api_errors.ObjectMissing):  # the server keeps events for an hour or so: start over
                 await self._say_again(series, namespace)
                 return
         try:

@@ -24,7 +24,7 @@ AT_ONCE_MAX: Final = 6
 FIRST_REST_SECONDS: Final = 1.0
 REST_SECONDS_MAX: Final = 60.0
 CALM_SECONDS: Final = 300.0
-"""So long without a write and a name begins anew: two sides that rest their longest, with jitter, still meet sooner."""
+"""So long without a write and a name starts over: two sides that rest their longest, with jitter, still meet sooner."""
 
 K = TypeVar("K", bound="Hashable")
 

@@ -1,6 +1,6 @@
 """A container runtime in memory (``ports.Runtime``): the face of a ``World``, with problems.
 
-Its lists and statuses are real protobuf bytes, items and maps in an order drawn anew each time, as a real runtime's
+Its lists and statuses are real protobuf bytes, items and maps in an order drawn again each time, as a real runtime's
 are: whoever compares raw bytes is found out.
 """
 

@@ -1,6 +1,6 @@
 """Status replies as a runtime would send them: real protobuf bytes, which differ each time though they say the same.
 
-Maps are in an order drawn anew, and what no agent should read (the time of the reply, the verbose information, the
+Maps are in an order drawn again, and what no agent should read (the time of the reply, the verbose information, the
 order of mounts) is drawn as well. Whoever compares bytes, or minds what it should not, is found out.
 """
 
@@ -23,7 +23,7 @@ NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def shuffled(entries: Mapping[str, str], chance: random.Random) -> dict[str, str]:
-    """The same map in an order drawn anew."""
+    """The same map in an order drawn again."""
     return dict(chance.sample(sorted(entries.items()), len(entries)))
 
 

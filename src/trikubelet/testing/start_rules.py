@@ -29,7 +29,7 @@ BACKOFF_SECONDS = (0.0, 0.0, 0.0, 1.0, 2.0, 4.0)
 """After the end before the last one, which is what counts for a container that a probe has killed, so long an agent
 waits at least with each start of a container, the first, second … and all after it, by ``simulation.LIMITS``."""
 RAN_WELL_SECONDS = 8.0
-"""Who ran so long begins anew: twice the longest back-off."""
+"""Who ran so long starts over: twice the longest back-off."""
 
 
 class StartRules:
@@ -77,7 +77,7 @@ class StartRules:
             self._witness.blame(f"StartContainer {here.name} of pod {uid} before {', '.join(missing)} has ended well")
 
     def _on_restart(self, uid: str, name: str) -> None:
-        """Starts of one container are spaced, whatever it ends of; an edit and a new agent begin anew."""
+        """Starts of one container are spaced, whatever it ends of; an edit and a new agent start over."""
         if uid in self._wanted.ambiguous or uid in self._wanted.edited:
             return
         since = max(self._began_at, self._wanted.since.get(uid, math.inf))

@@ -8,8 +8,8 @@ ever grow.
                        pods that have one life, for under a manifest's UID there may be several
 
 What another hand set, and an end that is held back while something runs, no agent computed: such a part is in no order.
-An end that is held back leaves the phase as the server has it; of a mirror that was made anew that is where it began,
-and so its phase begins anew with it.
+An end that is held back leaves the phase as the server has it; of a mirror that was recreated that is where it began,
+and so its phase starts over with it.
 Used by ``cluster_witness``, to which it says what is wrong.
 """
 

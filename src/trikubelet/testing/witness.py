@@ -62,7 +62,7 @@ class Witness:
             self.blame(f"the volumes of pod {uid} are taken down while {running[0].name} runs")
 
     def restarts_of(self, uid: str, container: str, count: int) -> None:
-        """A restart count was shown. It may begin anew only with a new life of its pod."""
+        """A restart count was shown. It may start over only with a new life of its pod."""
         since = self._wanted.since.get(uid)
         if since is None:
             return

@@ -236,7 +236,7 @@ class CsiVolumes:
     async def _publish(
         self, registered: Registered, pod: Pod, volume: csi.Volume, driver: CSIDriver | None, request: Publish
     ) -> Publish:
-        """Publish with everything that is to be told now; what was asked, without what is told anew each time."""
+        """Publish with everything that is to be told now; what was asked, without what is told again each time."""
         secrets = await self.means.secrets(volume.publish_secret)
         context, more_secrets = await self.means.told(pod, volume, driver)
         whole = replace(request, context={**volume.attributes, **context}, secrets={**secrets, **more_secrets})

@@ -40,7 +40,7 @@ class VolumePlugin(Protocol):
     has_news: ClassVar[bool] = True
     """Whether somebody else has a say in a volume after it is ready, who may not answer: a server, a driver, whoever
     has the path of the node. Those that a pod has are then brought up to date beside its attempts (``refresh``); any
-    other is prepared anew at each, which costs little and mends what became of it."""
+    other is prepared again at each, which costs little and mends what became of it."""
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
         """Make the volume ready; its host path, empty where the runtime mounts it itself. What is ready stays as it is.

@@ -57,7 +57,7 @@ class Layout:
 
     @property
     def registries(self) -> Path:
-        """What is known of registries: a directory for each, read anew at every pull."""
+        """What is known of registries: a directory for each, read again at every pull."""
         return self.directory / "registries"
 
     @property

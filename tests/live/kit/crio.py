@@ -108,7 +108,7 @@ class Crio(Daemon):
         return command, {**os.environ, "PATH": path}
 
     def _import_images(self) -> None:
-        """By pulls, each name from the registry that stands in for its own; what is read of registries is read anew
+        """By pulls, each name from the registry that stands in for its own; what is read of registries is read again
         when CRI-O starts, and afterwards no name leads here any more."""
         with Registry(images.imported()) as registry:
             _registries(self._layout).write_text(

@@ -79,7 +79,7 @@ class EventLog(Heard):
         return self.of(topic, container)
 
     def wait_until(self, satisfied: Callable[[], bool], what: str, seconds: float = 60) -> None:
-        """Waits until ``satisfied``, asked anew after every event. Raises TimeoutError naming ``what`` did not come."""
+        """Waits until ``satisfied``, asked after every event. Raises TimeoutError naming ``what`` did not come."""
         if why := self.why_not(satisfied, seconds):
             topics = "\n".join(f"{event.topic} {event.container[:12]}" for event in self.all)
             raise TimeoutError(f"{what}: {why}\n{topics}")

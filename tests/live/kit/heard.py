@@ -50,7 +50,7 @@ class Heard(ABC):
         return self._ended
 
     def why_not(self, satisfied: Callable[[], bool], seconds: float) -> str:
-        """Waits until ``satisfied``, asked anew after every line, and returns nothing; or why that did not come."""
+        """Waits until ``satisfied``, asked again after every line, and returns nothing; or why that did not come."""
         deadline = time.monotonic() + seconds
         with self.news:
             while not satisfied():

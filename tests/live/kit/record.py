@@ -1,4 +1,4 @@
-"""Writes tests/recorded anew: what the real API server has for types, and what it says of the pods of tests/corpus.
+"""Writes tests/recorded again: what the real API server has for types, and what it says of the pods of tests/corpus.
 
 Called by ``make record`` (``python -m live.kit record``), and by the live test that holds the record to a server.
 """

@@ -69,7 +69,7 @@ class Watched(Heard):
         seconds: float = 60,
         story: Callable[[], str] = lambda: "",
     ) -> Objects:
-        """The objects once they satisfy, asked anew after every change. Raises TimeoutError naming ``what`` did not
+        """The objects once they satisfy, asked again after every change. Raises TimeoutError naming ``what`` did not
         come, with the objects as they are and ``story``."""
         with self.news:
             if why := self.why_not(lambda: satisfied(self._now), seconds):

@@ -38,7 +38,7 @@ def test_what_is_written_is_what_is_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("said", "complaint"),
-    [(b"[]", "not the results"), (b"{", "not the results"), (3, "in format 3, by other rules"), (1, "measure anew")],
+    [(b"[]", "not the results"), (b"{", "not the results"), (3, "in format 3, by other rules"), (1, "measure again")],
 )
 def test_a_file_that_is_no_run_is_named(tmp_path, said, complaint):
     path = tmp_path / "a.json"
@@ -241,7 +241,7 @@ def test_the_page_tells_goals_losses_disagreements_and_every_cell():
     )
     told = page(run)
 
-    assert "0123abc" not in told, "a history that was written anew does not have it"
+    assert "0123abc" not in told, "a history that was rewritten does not have it"
     assert (
         "00:00 UTC of version 1.2.3 in 0 minutes, on 2 processors\n(a processor), 4 GiB, Linux 6.1, Python 3.11."
         in told

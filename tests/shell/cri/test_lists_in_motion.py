@@ -33,7 +33,7 @@ class Restless:
         crowd.then = self.live_on
 
     def watch(self) -> None:
-        """Begin anew to remember."""
+        """Begin again to remember."""
         self.removed = set()
         self.had = {id_: {state} for id_, state in all_of(self.crowd).items()}
 

@@ -187,7 +187,7 @@ async def test_the_journal_has_every_call_with_its_pod(autojump_clock: MockClock
     assert all(line["began"] <= line["ended"] for line in lines)
 
 
-async def test_a_runtime_that_is_started_anew_gives_no_id_to_another_thing(autojump_clock: MockClock) -> None:
+async def test_a_runtime_that_is_restarted_gives_no_id_to_another_thing(autojump_clock: MockClock) -> None:
     made: list[str] = []
     for uid in ("a", "b"):  # another pod comes first after each start
         async with fake(seed=7) as runtime:

@@ -107,7 +107,7 @@ async def test_a_pull_that_failed_leaves_nothing(autojump_clock: MockClock) -> N
     assert await bench.may()
 
 
-async def test_a_record_that_cannot_be_read_proves_nothing_until_it_is_written_anew(autojump_clock: MockClock) -> None:
+async def test_a_record_that_cannot_be_read_proves_nothing_until_it_is_reopened(autojump_clock: MockClock) -> None:
     bench = Bench()
     await bench.pulled(MINE)
     bench.records.broken.add(REF)

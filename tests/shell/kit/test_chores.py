@@ -98,7 +98,7 @@ async def test_of_one_name_the_last_waits_until_the_one_under_way_is_over(autoju
     assert [(0, "a0"), (0, "b"), (30, "a2")] == sorted(log.begun)
 
 
-async def test_one_that_hangs_does_not_begin_anew_what_waits_for_it(autojump_clock: MockClock) -> None:
+async def test_one_that_hangs_does_not_start_over_what_waits_for_it(autojump_clock: MockClock) -> None:
     log = Log()
     async with doing(1) as chores:
         chores.begin("a", log.takes("a", 50))

@@ -450,7 +450,7 @@ async def test_a_connection_the_server_closed_meanwhile_is_not_used_again(open_p
     assert 3 == len(server.callers)
 
 
-async def test_a_reset_ends_what_is_under_way_and_the_next_request_connects_anew(
+async def test_a_reset_ends_what_is_under_way_and_the_next_request_connects_again(
     open_pair: Callable[..., Any],
 ) -> None:
     outcomes: list[str] = []

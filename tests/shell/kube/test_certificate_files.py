@@ -107,7 +107,7 @@ def test_a_restart_in_the_middle_asks_again_under_the_same_name(
     assert first.name != files.request(SUBJECT, SERVING_SIGNER).name
 
 
-def test_a_dropped_request_is_made_anew_with_another_key(files: CertificateFiles) -> None:
+def test_a_dropped_request_is_recreated_with_another_key(files: CertificateFiles) -> None:
     first = files.request(SUBJECT, CLIENT_SIGNER)
     files.drop_request()
 
@@ -177,7 +177,7 @@ def test_an_encrypted_key_is_called_that() -> None:
         read_pair(pem, locked)
 
 
-def test_a_key_that_cannot_be_read_is_made_anew(files: CertificateFiles, tmp_path: Path) -> None:
+def test_a_key_that_cannot_be_read_is_recreated(files: CertificateFiles, tmp_path: Path) -> None:
     (tmp_path / "pki").mkdir()
     (tmp_path / "pki/kubelet-client.key.tmp").write_text("torn")
 
@@ -216,7 +216,7 @@ def test_a_self_signed_certificate_vouches_for_its_names_and_lasts_as_asked() ->
     assert key.startswith(b"-----BEGIN EC PRIVATE KEY-----")
 
 
-def test_a_certificate_of_our_own_is_made_once_and_anew_when_it_has_ended(tmp_path: Path, clock: StoppedClock) -> None:
+def test_a_certificate_of_our_own_is_made_once_and_again_when_it_has_ended(tmp_path: Path, clock: StoppedClock) -> None:
     subject = node_subject("w1", ["w1"], ["10.0.0.1", "fd00::1"])
     paths = keep_self_signed(tmp_path / "pki", subject, clock)
     first = [path.read_bytes() for path in paths]

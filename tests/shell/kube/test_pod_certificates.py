@@ -159,7 +159,7 @@ async def test_a_pod_waits_once_and_not_for_ever_and_is_woken_by_the_answer(
     assert 1 == len(bench.asked())
 
 
-async def test_a_certificate_is_had_anew_when_it_is_time_and_shown_until_then(
+async def test_a_certificate_is_had_again_when_it_is_time_and_shown_until_then(
     autojump_clock: MockClock, bench: Bench
 ) -> None:
     async with bench.running() as certificates:

@@ -157,7 +157,7 @@ async def test_a_request_nobody_can_read_is_the_servers_failure(autojump_clock: 
             await sign(world.api, request, CLIENT_SIGNER)
 
 
-async def test_a_denied_request_is_made_anew_with_another_key(autojump_clock: MockClock, world: World) -> None:
+async def test_a_denied_request_is_recreated_with_another_key(autojump_clock: MockClock, world: World) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(world.rotation().run)
         await trio.sleep(5)

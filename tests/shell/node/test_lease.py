@@ -195,7 +195,7 @@ async def test_a_request_that_hangs_is_given_up_before_the_lease_ends(autojump_c
     assert world.age_seconds() <= 10 * 1.04
 
 
-async def test_repeated_failures_make_the_connections_anew_and_stay_spaced(
+async def test_repeated_failures_make_the_connections_again_and_stay_spaced(
     autojump_clock: MockClock, world: World
 ) -> None:
     await trio.sleep(1)

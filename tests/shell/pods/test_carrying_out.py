@@ -180,7 +180,7 @@ async def made_and_not_started() -> Bench:
     return bench
 
 
-async def test_a_container_that_an_agent_made_and_never_started_is_made_anew_and_no_restart(
+async def test_a_container_that_an_agent_made_and_never_started_is_recreated_and_no_restart(
     autojump_clock: MockClock,
 ) -> None:
     bench = await made_and_not_started()

@@ -176,7 +176,7 @@ async def test_a_status_that_has_seen_the_new_spec_tells_of_the_resize_until_it_
     assert {(2, "400m")} == {(generation, cpu) for generation, is_told, cpu in seen if not is_told}
 
 
-async def test_a_container_is_made_anew_where_its_policy_wants_it(autojump_clock: MockClock) -> None:
+async def test_a_container_is_recreated_where_its_policy_wants_it(autojump_clock: MockClock) -> None:
     bench = ResizeBench()
     async with bench.api(web(*SMALL, restarts=("memory",))) as node:
         await until(lambda: phase(node, "uid-web") == "Running" and has(node, SMALL))
@@ -189,7 +189,7 @@ async def test_a_container_is_made_anew_where_its_policy_wants_it(autojump_clock
         assert ["cgroup 100m", "cgroup 100m and 400m", "cgroup 400m"] == bench.order()
 
 
-async def test_what_is_made_anew_with_less_memory_gives_back_what_it_uses(autojump_clock: MockClock) -> None:
+async def test_what_is_recreated_with_less_memory_gives_back_what_it_uses(autojump_clock: MockClock) -> None:
     """The memory runtime's containers use a megabyte each: of this one more than it may have then."""
     bench = ResizeBench()
     async with bench.api(web(*SMALL, restarts=("memory",))) as node:
@@ -365,7 +365,7 @@ async def test_another_class_is_infeasible_and_the_pod_stays_in_its_cgroup(autoj
         await until(lambda: [one[1] for one in resizing(node)] == ["Infeasible"])
         await trio.sleep(400)
 
-        why = "A pod that is Guaranteed cannot be made Burstable in place: it must be made anew."
+        why = "A pod that is Guaranteed cannot be made Burstable in place: it must be recreated."
         assert [("PodResizePending", "Infeasible", why, 2)] == resizing(node)
         assert ["cgroup 100m"] == bench.order()
         assert ("Guaranteed", {"qos_class": 1}) == (shown(node).qos_class, node.figures.resizes_infeasible)

@@ -110,7 +110,7 @@ async def test_one_that_cannot_be_stopped_costs_the_others_nothing_and_one_that_
     await killer(Stubborn(b=NotFound("b"))).stop_some(WEB, kills("b"), ())
 
 
-async def test_a_container_that_is_gone_does_not_hold_up_a_pod_that_begins_anew(autojump_clock: MockClock) -> None:
+async def test_a_container_that_is_gone_does_not_hold_up_a_pod_that_starts_over(autojump_clock: MockClock) -> None:
     runtime = Stubborn(a=NotFound("a"), remove_b=NotFound("b"))
 
     await killer(runtime, down=(down := Down())).reset(WEB, tuple(Reset(status(name), kill=True) for name in "abc"))

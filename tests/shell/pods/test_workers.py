@@ -274,7 +274,7 @@ async def test_cancelling_the_pods_asks_nobody_to_stop(autojump_clock: MockClock
 
 
 @pytest.mark.parametrize(("exists", "trusts_the_past"), [(False, True), (True, False)])
-async def test_what_exists_already_is_seen_anew_before_anything_is_done_to_it(
+async def test_what_exists_already_is_seen_again_before_anything_is_done_to_it(
     exists: bool, trusts_the_past: bool, autojump_clock: MockClock
 ) -> None:
     script = Script()

@@ -80,7 +80,7 @@ async def test_what_recurs_while_it_waits_is_told_once(autojump_clock: MockClock
     assert {"create": 1} == bench.api.asked
 
 
-async def test_an_event_the_server_has_forgotten_begins_anew(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_an_event_the_server_has_forgotten_starts_over(autojump_clock: MockClock, nursery: Any) -> None:
     bench = Bench()
     await nursery.start(bench.writer.run)
     bench.record()

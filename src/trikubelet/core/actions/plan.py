@@ -32,11 +32,11 @@ def plan(
     """What to do so that the pod becomes what it should be. An empty plan means: nothing. ``shown`` is the status last
     computed: it remembers which containers ended for good when the runtime has lost their records. ``resizes`` are the
     containers that run with other amounts than they are allocated."""
-    anew = frozenset(one.status.id for one in resizes if one.needs_restart)
-    made = _plan(pod, observed, replace(verdicts or Verdicts(), resized=anew), shown)
+    recreated = frozenset(one.status.id for one in resizes if one.needs_restart)
+    made = _plan(pod, observed, replace(verdicts or Verdicts(), resized=recreated), shown)
     if made.kill_pod or made.create_sandbox or made.to_reset:
         return made
-    ending = {*anew, *(kill.status.id for kill in made.to_kill)}
+    ending = {*recreated, *(kill.status.id for kill in made.to_kill)}
     return replace(made, to_resize=tuple(one for one in resizes if one.status.id not in ending))
 
 
@@ -49,7 +49,7 @@ def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStat
         return PodActions(sandbox_id=need.sandbox_id, attempt=need.attempt, to_reset=resets)
     if shown is not None:
         observed = _with_ends(pod, observed, shown)
-    if need.anew:
+    if need.recreate:
         return plan_new_sandbox(pod, observed, need)
 
     end = PodActions(kill_pod=True, sandbox_id=need.sandbox_id, attempt=need.attempt)
@@ -104,7 +104,7 @@ def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObser
 
 
 def _in_sandbox(observed: PodObservation, sandbox_id: str) -> PodObservation:
-    """Without the containers of earlier sandboxes. Initialisation begins anew with each sandbox, so what was reached
+    """Without the containers of earlier sandboxes. Initialisation starts over with each sandbox, so what was reached
     in another one is no evidence; a container that does not tell its sandbox counts as here."""
     here = tuple(status for status in observed.containers if status.sandbox_id in ("", sandbox_id))
     return replace(observed, containers=here)

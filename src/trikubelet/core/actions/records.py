@@ -25,7 +25,7 @@ class Verdict(Enum):
 @dataclass(frozen=True, slots=True)
 class Verdicts:
     """Probe verdicts by container id. A container that is missing has not been probed yet. ``restarts``: containers, by
-    id, that an operator wants restarted; ``resized``: those that a resize makes anew."""
+    id, that an operator wants restarted; ``resized``: those that a resize recreates."""
 
     liveness: Mapping[str, Verdict] = field(default_factory=dict)
     startup: Mapping[str, Verdict] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """One container to take away so that its pod begins anew; ``kill``: it runs and is stopped first, at once."""
+    """One container to take away so that its pod starts over; ``kill``: it runs and is stopped first, at once."""
 
     status: ContainerStatus
     kill: bool

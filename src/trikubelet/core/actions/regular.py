@@ -41,8 +41,8 @@ def plan_regular(pod: Pod, observed: PodObservation, verdicts: Verdicts) -> Regu
             kept += 1
             continue
         # A changed definition is a new container; a failed probe obeys the policy, and rules are about exits.
-        anew = kill.reason in (KillReason.HASH_CHANGED, KillReason.RESIZED)
-        again = anew or policy(pod, container) != NEVER
+        replaces = kill.reason in (KillReason.HASH_CHANGED, KillReason.RESIZED)
+        again = replaces or policy(pod, container) != NEVER
         ending = ", will be restarted" if again and kill.reason is not KillReason.RESIZED else ""
         to_kill.append(Kill(status, kill.reason, kill.message + ending))
         if again:

@@ -1,4 +1,4 @@
-"""RestartAllContainers: one container's exit makes the whole pod begin anew in its sandbox.
+"""RestartAllContainers: one container's exit makes the whole pod start over in its sandbox.
 
 Nothing has to be remembered for it. The exited container whose rule matched (the source) stays in the runtime until
 every other container was taken away, and goes last; so an agent that is killed half-way finds the source again and goes

@@ -1,4 +1,4 @@
-"""Must the pod's sandbox be made anew, and if so, what is started in the new one?"""
+"""Must the pod's sandbox be recreated, and if so, what is started in the new one?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SandboxNeed(NamedTuple):
     """Whether a new sandbox is needed, the attempt it would have (or the present one has), and the present one's id,
     empty when it is of no use to whoever cleans up."""
 
-    anew: bool
+    recreate: bool
     attempt: int
     sandbox_id: str
 
@@ -25,22 +25,22 @@ class SandboxNeed(NamedTuple):
 def sandbox_need(pod: Pod, observed: PodObservation) -> SandboxNeed:
     """Compare the newest sandbox with what the pod needs (upstream: PodSandboxChanged)."""
     if not observed.sandboxes:
-        return SandboxNeed(anew=True, attempt=0, sandbox_id="")
+        return SandboxNeed(recreate=True, attempt=0, sandbox_id="")
     newest = observed.sandboxes[0]
     ready = sum(sandbox.state is SandboxState.READY for sandbox in observed.sandboxes)
     following = newest.attempt + 1
     if ready > 1 or newest.state is not SandboxState.READY:
-        return SandboxNeed(anew=True, attempt=following, sandbox_id=newest.id)
+        return SandboxNeed(recreate=True, attempt=following, sandbox_id=newest.id)
     host_network = bool(pod.spec.host_network)
     if newest.host_network != host_network:
-        return SandboxNeed(anew=True, attempt=following, sandbox_id="")
+        return SandboxNeed(recreate=True, attempt=following, sandbox_id="")
     if not host_network and not newest.ips:
-        return SandboxNeed(anew=True, attempt=following, sandbox_id=newest.id)
-    return SandboxNeed(anew=False, attempt=newest.attempt, sandbox_id=newest.id)
+        return SandboxNeed(recreate=True, attempt=following, sandbox_id=newest.id)
+    return SandboxNeed(recreate=False, attempt=newest.attempt, sandbox_id=newest.id)
 
 
 def plan_new_sandbox(pod: Pod, observed: PodObservation, need: SandboxNeed) -> PodActions:
-    """What to do when the sandbox must go. It is not made anew for a pod that has nothing left to run."""
+    """What to do when the sandbox must go. It is not recreated for a pod that has nothing left to run."""
     end = PodActions(kill_pod=True, attempt=need.attempt, sandbox_id=need.sandbox_id)
     names = {container.name for container in pod.spec.containers}
     if need.attempt != 0 and observed.containers and _never_restarts(pod) and not _has_unrun(pod, observed):

@@ -1,4 +1,4 @@
-"""What of a pod that the node has counts when another is admitted, worked out once and not for each other pod anew.
+"""What of a pod that the node has counts when another is admitted, worked out once and not for each other pod again.
 
 Requests are exact amounts (fractions): summing them up for each pod of the node whenever one is admitted kept a node of
 500 pods from all else for tens of milliseconds. The scheduler keeps the same, under the same name (framework.PodInfo).

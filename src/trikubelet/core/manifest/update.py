@@ -1,7 +1,7 @@
 """What may change in a pod that exists: the rules of the API for a manifest that was edited and gives the UID itself.
 
 Without one the edited manifest is another pod, since the UID is made of what it says (``static``). With one it is the
-same pod, whose sandbox and containers are there already, and most of it can only be had by making them anew.
+same pod, whose sandbox and containers are there already, and most of it can only be had by recreating them.
 ``core.file_source`` asks, and keeps the pod that it has. (upstream: ValidatePodUpdate)
 """
 

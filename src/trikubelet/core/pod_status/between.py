@@ -35,7 +35,7 @@ def illegal_transitions(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatu
         if ended is None or new is None or container.name in sidecars or ended.reason == "ContainerStatusUnknown":
             continue
         if container.name in init and ended.exit_code == 0:
-            continue  # initialisation begins anew with each sandbox
+            continue  # initialisation starts over with each sandbox
         left = new.state is None or new.state.terminated is None
         if left and not allows_restart(pod, container, ended.exit_code):
             found.append(f"container {container.name} ended for good (exit code {ended.exit_code}) and came back")

@@ -87,8 +87,8 @@ def of_serving(
     generation = pod.metadata.generation
     containers_ready = _containers_ready(pod, statuses, phase)
     found = [_initialized(pod, statuses, phase), _ready(pod, containers_ready, earlier), containers_ready]
-    anew = {finding[0]: _condition(*finding, earlier, generation, now) for finding in found}
-    return tuple(anew.get(condition.type, condition) for condition in before)
+    renewed = {finding[0]: _condition(*finding, earlier, generation, now) for finding in found}
+    return tuple(renewed.get(condition.type, condition) for condition in before)
 
 
 def gates_unheeded(pod: k8s.Pod) -> bool:
@@ -132,8 +132,8 @@ def _condition(
 
 
 def _ready_to_start(pod: k8s.Pod, observed: PodObservation) -> Finding:
-    """Whether a sandbox stands that containers can be started in: one that would not be made anew."""
-    return ("PodReadyToStartContainers", not sandbox_need(pod, observed).anew, "", "")
+    """Whether a sandbox stands that containers can be started in: one that would not be recreated."""
+    return ("PodReadyToStartContainers", not sandbox_need(pod, observed).recreate, "", "")
 
 
 def _restarting(pod: k8s.Pod, observed: PodObservation, phase: str) -> tuple[Finding, ...]:

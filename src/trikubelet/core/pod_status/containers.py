@@ -4,7 +4,7 @@ The newest container of a name is its state, the newest ended one before it its 
 will be started again shows as waiting with the reason its worker noted (``CrashLoopBackOff``, ``ImagePullBackOff``, …);
 without a note it still shows how it ended. What was seen once is not forgotten when the runtime forgets it: one that
 had ended keeps its end, and one that ran when last seen and is gone now ended in a way nobody saw: exit 137,
-``ContainerStatusUnknown``; or ``RestartingAllContainers``, where we took it away ourselves to begin anew.
+``ContainerStatusUnknown``; or ``RestartingAllContainers``, where we took it away ourselves to start over.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NOT_FOUND_MESSAGE = "The container could not be located when the pod was terminated"
 NOT_FOUND_EXIT_CODE = 137
 RESTARTING_ALL = "RestartingAllContainers"
-RESET_MESSAGE = "The container was stopped because all containers of its pod are started anew"
+RESET_MESSAGE = "The container was stopped because all containers of its pod are restarted"
 
 
 @dataclass(frozen=True, slots=True)

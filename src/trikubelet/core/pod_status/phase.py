@@ -111,11 +111,11 @@ def _count_regular(
         count.stopped += 1
         # One that waits is not done, however well it ended before.
         count.succeeded += state.terminated is not None and exit_.exit_code == 0
-        goes_on = not is_ending and _is_made_anew(status, exit_)
+        goes_on = not is_ending and _is_recreated(status, exit_)
         count.restartable += goes_on or allows_restart(pod, container, exit_.exit_code)
 
 
-def _is_made_anew(status: ContainerStatus, exit_: ContainerStateTerminated) -> bool:
+def _is_recreated(status: ContainerStatus, exit_: ContainerStateTerminated) -> bool:
     """Whether another container than the one that ended waits for its start.
 
     A failed liveness probe or an edit has it made whatever the policy says of the code of the one before; an agent that

@@ -4,7 +4,7 @@ An attempt at a pod may take minutes: an image is pulled, a container stops with
 meanwhile must not wait for its end, least of all that a container which is being stopped serves no more. So the status
 last shown is corrected in what follows from the probes, and in nothing else, because the attempt will compute the rest
 from the observation it began with (upstream: SetContainerReadiness and SetContainerStartup). The conditions of others
-are read anew with it; where one of them is a readiness gate that is all there is to do, and no attempt is made for it.
+are read again with it; where one of them is a readiness gate that is all there is to do, and no attempt is made for it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Resize(NamedTuple):
 
     @property
     def needs_restart(self) -> bool:
-        """Whether the container's policy wants it to be made anew for what changes."""
+        """Whether the container's policy wants it to be recreated for what changes."""
         if self.held is None:
             return False
         policies = {one.resource_name: one.restart_policy for one in self.container.resize_policy}
@@ -111,7 +111,7 @@ def is_under_way(pod: k8s.Pod, observed: PodObservation, allocation: Allocation,
     if not observed.running:
         return False
     if before and any(_is_replaced(status, allocation) for status in observed.running):
-        return True  # seen before it was made anew, for the resize or otherwise: what took its place is not seen yet
+        return True  # seen before it was recreated, for the resize or otherwise: what took its place is not seen yet
     return bool(resizes(pod, observed, allocation)) or is_pods_own_under_way(allocation)
 
 

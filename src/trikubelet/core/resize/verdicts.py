@@ -61,7 +61,7 @@ def why_never(pod: Pod, allocated: Pod, facts: NodeFacts) -> Never | None:
     """Why the node will not grant the resize at any time; None where it may."""
     old, new = qos_class(allocated), qos_class(pod)
     if old != new:
-        return Never("qos_class", f"A pod that is {old} cannot be made {new} in place: it must be made anew.")
+        return Never("qos_class", f"A pod that is {old} cannot be made {new} in place: it must be recreated.")
     if name := _unresizable(pod, allocated):
         return Never("unresizable_resource", f"Only cpu and memory can be resized in place, and {name} differs.")
     return SWAPS if facts.memory.swap_controlled and _may_not_for_swap(pod, allocated, facts) else None

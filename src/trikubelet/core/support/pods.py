@@ -207,7 +207,7 @@ _WORKS: Final = (
         ("containers[].resources.requests",),
     ),
     Works(
-        f"{_RESIZES}containers_are_changed_as_they_run_or_made_anew_as_their_resize_policy_says",
+        f"{_RESIZES}containers_are_changed_as_they_run_or_recreated_as_their_resize_policy_says",
         ("containers[].resizePolicy[].resourceName", "containers[].resizePolicy[].restartPolicy"),
     ),
     Works(

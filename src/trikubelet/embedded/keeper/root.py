@@ -163,7 +163,7 @@ def _open(mount: dict[str, Any]) -> int:
 
 
 def _mirror(source: str, target: str) -> None:
-    """Bind every entry of ``source`` in ``target``; links are made anew. What goes away meanwhile is left out."""
+    """Bind every entry of ``source`` in ``target``; links are recreated. What goes away meanwhile is left out."""
     status = os.stat(source)
     with contextlib.suppress(OSError):  # who is not root, or root of one user only, cannot
         os.chown(target, status.st_uid, status.st_gid)
