@@ -22,7 +22,9 @@ from trikubelet.model.certificates import Certificate
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 TIMES = st.datetimes(datetime(1951, 1, 1), datetime(2110, 1, 1), timezones=st.just(UTC))
-WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=60)
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=60).filter(
+    lambda one: len(one.encode()) <= 64  # as long as a name may be
+)
 HOSTS = st.lists(st.from_regex(r"[a-z][a-z0-9-]{0,200}", fullmatch=True), max_size=3)
 ADDRESSES = st.lists(st.ip_addresses(), max_size=3)
 
