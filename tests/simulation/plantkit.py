@@ -40,7 +40,7 @@ LIKELY = {
     "plant_an_old_status": (257, 3),
     "plant_old_conditions": (257, 46),
     "plant_an_old_phase": (257, 1),
-    "plant_agents_that_repeat_the_first_word": (113, 210),
+    "plant_agents_that_repeat_the_first_word": (100, 113),
     "plant_a_debugger_s_return": (46, 240),
     "plant_a_debugger_s_verdict": (47, 61),
     "plant_a_forgetful_informer": (5, 19),

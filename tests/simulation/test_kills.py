@@ -99,7 +99,7 @@ async def test_a_killed_agent_does_not_wait_for_a_containers_end(autojump_clock:
 
 
 def test_seeds_kill_agents_in_the_middle_of_their_calls_and_starts_are_taken_back() -> None:
-    traces = "\n".join("\n".join(run_node(seed, trace=True).trace) for seed in range(12))
+    traces = "\n".join("\n".join(run_node(seed, trace=True).trace) for seed in range(26))
 
     assert traces.count("** and is killed at once") >= 4
     assert traces.count("** the agent is killed before it is answered") >= 3
