@@ -62,10 +62,12 @@ def hanging(uid: str = UID) -> Pod:
 
 
 async def give_up(volumes: DiskVolumes, mounts: HangingMounts) -> None:
-    """An attempt that ends while the mount hangs."""
+    """An attempt that ends while the mount hangs, and nothing else of it: the other volume is ready."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(volumes.set_up, hanging())
         await trio.to_thread.run_sync(mounts.begun.wait)
+        while not volumes.told(UID).get("scratch", "").startswith("ready at "):
+            await trio.lowlevel.checkpoint()  # its thread is a real one, and has no event to wait for
         nursery.cancel_scope.cancel()
 
 
