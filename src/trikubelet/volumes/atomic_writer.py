@@ -4,8 +4,8 @@
     volume/..data ─► ..2026_11_21_15_50_12.k3j2h1           swapped by one rename
     volume/key ─► ..data/key · volume/dir ─► ..data/dir     what a container opens
 
-The layout is upstream's; programs know it, and watch ``..data``. What a crash leaves behind is removed by the next
-writing. All of it may be slow and is called in threads.
+The layout is upstream's; programs know it, and watch ``..data``. Leftovers of a crash are removed by the next write.
+All of it may be slow and is called in threads.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def is_filled(volume: Path) -> bool:
 
 def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> bool:
     """Make the volume hold these files and no others, readable for ``group`` where one is given. True if that changed
-    anything: what is as it should be is not written. Raises OSError, and ValueError for paths that cannot be; then the
-    volume is as it was."""
+    anything: files that are already in the desired state are not written. Raises OSError, and ValueError for invalid
+    paths; then the volume is as it was."""
     for path in files:
         if problem := path_problem(path):
             raise ValueError(f"invalid path: {problem}: {path}")
@@ -53,7 +53,7 @@ def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> b
     current = _current(volume)
     changed = current is None or not _holds(volume / current, wanted)
     if changed:
-        _tidy(volume, current)  # what was left takes room that may be wanted now
+        _tidy(volume, current)  # leftovers take space that may be needed now
         current = _write_new(volume, wanted, group)
         (volume / DATA_NEXT).unlink(missing_ok=True)
         (volume / DATA_NEXT).symlink_to(current)
@@ -64,7 +64,7 @@ def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> b
 
 
 class _Told(NamedTuple):
-    """All that a file says of itself."""
+    """A file's content, mode and owners."""
 
     content: bytes
     mode: int
@@ -79,7 +79,7 @@ class _Told(NamedTuple):
 
 
 def _current(volume: Path) -> str | None:
-    """The directory in force, a plain name inside the volume."""
+    """The directory that ``..data`` points to, a plain name inside the volume."""
     if not is_filled(volume):
         return None
     name = os.readlink(volume / DATA)
@@ -102,8 +102,8 @@ def _holds(directory: Path, wanted: Mapping[str, _Told]) -> bool:
 
 
 def _is(file: Path, wanted: _Told) -> bool:
-    """What is no regular file never is as wanted. No more is read than is wanted: a container that is privileged can
-    write here, for all that its mount is read-only, and there is no end to what it may leave."""
+    """False for what is not a regular file. No more is read than the desired length: a privileged container can write
+    here although its mount is read-only, and may leave a file of any size."""
     said = file.lstat()
     there = (stat.S_IMODE(said.st_mode), said.st_uid, said.st_gid, said.st_size)
     if not stat.S_ISREG(said.st_mode) or there != (wanted.mode, wanted.owner, wanted.group, len(wanted.content)):
@@ -113,7 +113,7 @@ def _is(file: Path, wanted: _Told) -> bool:
 
 
 def _write_new(volume: Path, files: Mapping[str, _Told], group: int | None) -> str:
-    """A new directory with the files, complete; its name. Nothing is left of one that cannot be completed."""
+    """A new directory with the files, complete; its name. One that cannot be completed is removed."""
     directory = Path(tempfile.mkdtemp(prefix="..", dir=volume))
     try:
         _fill(directory, files, group)
@@ -166,7 +166,7 @@ def _link(volume: Path, names: set[str]) -> None:
 
 
 def _tidy(volume: Path, current: str | None) -> None:
-    """Nothing of the writer's own is left but what is in force."""
+    """Remove all of the writer's own directories and links but ``..data`` and the current directory."""
     for name in os.listdir(volume):
         if name.startswith("..") and name not in (DATA, current):
             left = volume / name

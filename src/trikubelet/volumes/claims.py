@@ -41,7 +41,7 @@ class ClaimedVolumes:
         self._node: Callable[[], Node | None] = lambda: None
 
     def draw_on(self, claims: Claims, node: Callable[[], Node | None]) -> None:
-        """From now on there is an API server to ask. ``node``: this one, as that has it."""
+        """From now on there is an API server to ask. ``node``: this node, as the API server has it."""
         self._claims, self._node = claims, node
 
     async def find(self, pod: Pod, name: str, claim: Claim) -> Bound:
@@ -73,7 +73,7 @@ class ClaimedVolumes:
         return Bound(name, claim, volume, waits_for_node(held))
 
     def _check_place(self, volume: PersistentVolume) -> None:
-        """The scheduler did, but for a pod that names its node itself: a directory of that path may be here, too."""
+        """The scheduler did, except for a pod that names its node itself: a directory of that path may be here, too."""
         node = self._node()
         if node is not None and not is_on(node, volume):
             failed = f'MountVolume.NodeAffinity check failed for volume "{volume.metadata.name}"'
@@ -84,7 +84,7 @@ class ClaimedVolumes:
         return any(one.volume.metadata.uid == volume.metadata.uid for held in others for one in held.values())
 
     def groups(self, uid: str) -> tuple[int, ...]:
-        """The groups that the pod's volumes want its containers to be in, each once."""
+        """The supplemental groups that the pod's volumes need its containers to be in, each once."""
         wanted = [group_wanted(one.volume) for one in self._found.get(uid, {}).values()]
         return tuple(dict.fromkeys(group for group in wanted if group is not None))
 

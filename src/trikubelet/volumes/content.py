@@ -1,5 +1,5 @@
 """What the files of a volume made of data hold now: the objects its sources name are fetched here, and
-``core.containers.volume_files`` makes files of them. Nothing is remembered; who asks again gets what is so then."""
+``core.containers.volume_files`` makes files of them. Nothing is cached; a later call returns what is current then."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ async def files_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeF
         except (ValueError, ObjectUnavailable) as error:
             problems[place] = str(error)
 
-    async with trio.open_nursery() as nursery:  # side by side: each may ask a server
+    async with trio.open_nursery() as nursery:  # concurrently: each may ask a server
         for place, projection in enumerate(sources.projections):
             nursery.start_soon(make, place, projection)
-    if told := [problem for problem in problems if problem]:
-        raise ValueError(told[0] if len(told) == 1 else f"[{', '.join(told)}]")
+    if failed := [problem for problem in problems if problem]:
+        raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
     return {path: file for files in made for path, file in files.items()}
 
 

@@ -4,10 +4,10 @@
         noted for the pod ─► staged once on the node ─► published to the pod ─► given to the pod's group
     pod gone ─► unpublished ─► no pod has it any more ─► unstaged
 
-Setting up and unpublishing are part of the pod's own task, so a driver that hangs holds up the pods that use it and
-nobody else; unstaging is nobody's wait and has tasks here. What was begun is on the disk before the driver is asked
-(``volumes.csi_records``), so a later life of the agent ends it, and a driver is asked to undo only what it may have
-done. Every call to a driver has a bound; whoever gives up asks again later, as the interface wants it.
+Setting up and unpublishing are part of the pod's own task, so a driver that hangs delays only the pods that use it;
+nothing waits for unstaging, which has tasks here. What was begun is recorded on disk before the driver is asked
+(``volumes.csi_records``), so a later process of the agent ends it, and a driver is asked to undo only what it may have
+done. Every call to a driver has a deadline; a caller that gives up asks again later, as the CSI specification requires.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _PROBLEMS: Final = (DriverFailed, ObjectUnavailable, OSError, StillRunning, Valu
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A volume that a pod, which calls it ``name``, was given in this life of the agent, and how its driver was asked
-    last."""
+    """A volume that a pod, which calls it ``name``, was given by this process of the agent, and the last publish
+    request to its driver."""
 
     pod: ObjectRef
     name: str
@@ -82,7 +82,7 @@ class _Turns:
 
 
 class CsiVolumes:
-    """Owns what was published to pods and staged in this life of the agent, and who takes turns at which volume."""
+    """Owns what this process of the agent published to pods and staged, and who takes turns at which volume."""
 
     def __init__(
         self,
@@ -139,8 +139,8 @@ class CsiVolumes:
 
     async def set_up(self, pod: Pod, name: str, volume: csi.Volume) -> str:
         """Make the volume ready for the pod, which calls it ``name``; its host path, of a block volume the device's.
-        Of one that the pod has, its driver hears again where it wants to, and the volume stays whatever comes of it.
-        Raises VolumeFailed."""
+        One that the pod has is published again where its driver requires that, and stays whatever the result. Raises
+        VolumeFailed."""
         key = (pod.metadata.uid, volume.name)
         ready = self._ready.get(key)
         if ready is None:
@@ -153,19 +153,19 @@ class CsiVolumes:
         return ready.path
 
     async def tell(self, uid: str, path: str) -> Told | None:
-        """What its driver says of the pod's volume at this host path, when it is its turn; None where no driver does.
-        Raises DriverFailed."""
+        """What its driver reports of the pod's volume at this host path, when it is its turn; None where no driver
+        does. Raises DriverFailed."""
         ready = next((one for (owner, _), one in self._ready.items() if (owner, one.path) == (uid, path)), None)
         registered = self._registration.drivers.get(ready.volume.driver) if ready is not None else None
         if ready is None or registered is None or Capability.GET_VOLUME_STATS not in registered.capabilities:
             return None
         async with registered.telling:
             with within(CALL_SECONDS_MAX):
-                told = await registered.driver.tell(ready.volume.handle, path)
-        if told.is_abnormal:
-            said = f"Volume {ready.name}: {told.condition}"
+                stats = await registered.driver.tell(ready.volume.handle, path)
+        if stats.is_abnormal:
+            said = f"Volume {ready.name}: {stats.condition}"
             self.means.record([ready.pod], "Warning", "VolumeConditionAbnormal", said)
-        return told
+        return stats
 
     async def _set_up(self, pod: Pod, name: str, volume: csi.Volume) -> _Ready:
         kind = "MapVolume" if volume.is_block else "MountVolume"
@@ -194,7 +194,7 @@ class CsiVolumes:
 
     @contextlib.asynccontextmanager
     async def _noted(self, pod: Pod, volume: csi.Volume, data: csi.VolumeData) -> AsyncGenerator[Published, None]:
-        """The pod is about to have the volume; it has not where the driver says so for certain."""
+        """Record that the pod is about to have the volume; the record is dropped where the driver's error is final."""
         is_new = (pod.metadata.uid, volume.name) not in self._records.published
         published = self._records.note_published(pod.metadata.uid, volume, data)
         try:
@@ -236,7 +236,8 @@ class CsiVolumes:
     async def _publish(
         self, registered: Registered, pod: Pod, volume: csi.Volume, driver: CSIDriver | None, request: Publish
     ) -> Publish:
-        """Publish with everything that is to be told now; what was asked, without what is told again each time."""
+        """Publish with current secrets and pod info; returns the request without them, since they are sent anew each
+        time."""
         secrets = await self.means.secrets(volume.publish_secret)
         context, more_secrets = await self.means.told(pod, volume, driver)
         whole = replace(request, context={**volume.attributes, **context}, secrets={**secrets, **more_secrets})
@@ -245,7 +246,8 @@ class CsiVolumes:
         return request
 
     async def _republish(self, pod: Pod, volume: csi.Volume, ready: _Ready) -> None:
-        """A driver wants to hear of the pod again and again, for new tokens. Raises VolumeFailed, and tells of it."""
+        """Publish again for a driver with ``requiresRepublish``, with new tokens. Raises VolumeFailed, and records an
+        event."""
         try:
             with _telling("MountVolume.SetUp", volume):
                 registered = self._registration.registered(volume.driver)
@@ -258,10 +260,10 @@ class CsiVolumes:
     # ---- down ----
 
     async def tear_down(self, uid: str) -> None:
-        """Unpublish everything of the pod, side by side. Raises VolumeFailed."""
-        if told := self._records.unread.get(uid):
-            raise VolumeFailed("FailedUnmount", f"UnmountVolume.TearDown failed for pod {uid}: {told}")
-        # Not ready from now on, however far this comes: what a driver was asked to undo is not to be asked about.
+        """Unpublish all volumes of the pod concurrently. Raises VolumeFailed."""
+        if problem := self._records.unread.get(uid):
+            raise VolumeFailed("FailedUnmount", f"UnmountVolume.TearDown failed for pod {uid}: {problem}")
+        # Not ready from now on, however far this gets: a driver is not asked about a volume it was asked to unpublish.
         for key in [key for key in self._ready if key[0] == uid]:
             del self._ready[key]
         self._growing.keep({ready.volume.identity for ready in self._ready.values()})
@@ -284,8 +286,8 @@ class CsiVolumes:
                 self._records.drop_published(published)
         except _PROBLEMS as error:
             kind = "UnmapVolume" if published.is_block else "UnmountVolume"
-            told = f'{kind}.TearDown failed for volume "{published.name}" pod "{published.uid}" : {error}'
-            failed.append(told)
+            message = f'{kind}.TearDown failed for volume "{published.name}" pod "{published.uid}" : {error}'
+            failed.append(message)
             return
         self._sweeps.put(None)
         self.means.changed()
@@ -298,7 +300,7 @@ class CsiVolumes:
             self._unstaging.discard(staged.path)
 
     async def _unstage(self, staged: Staged) -> None:
-        """Unstage what no pod has, if that is still so when it is its turn. Tried again later when it fails."""
+        """Unstage a volume that no pod has, if that is still so when it is its turn. Retried later when it fails."""
         data = staged.data
         try:
             registered = self._registration.registered(data.driver_name)
@@ -312,10 +314,10 @@ class CsiVolumes:
                 await self._drop_staged(staged)
             self._complaints.pop(staged.path, None)
         except _PROBLEMS as error:
-            told = f'UnmountDevice failed for volume "{data.spec_vol_id or data.volume_handle}" : {error}'
-            if self._complaints.get(staged.path) != told:
-                log.warning("%s; it is tried again", told)
-            self._complaints[staged.path] = told
+            message = f'UnmountDevice failed for volume "{data.spec_vol_id or data.volume_handle}" : {error}'
+            if self._complaints.get(staged.path) != message:
+                log.warning("%s; it is tried again", message)
+            self._complaints[staged.path] = message
 
     async def _drop_staged(self, staged: Staged) -> None:
         await self._remove(staged.path)
@@ -339,7 +341,7 @@ class CsiVolumes:
 
     @contextlib.asynccontextmanager
     async def _turn(self, identity: tuple[str, str]) -> AsyncGenerator[None, None]:
-        """One at a time: what is staged for one pod is not unstaged for the last one before it."""
+        """One at a time: a volume that is staged for one pod is not unstaged for the last one before it."""
         turns = self._turns.setdefault(identity, _Turns())
         turns.users += 1
         try:
@@ -356,7 +358,7 @@ class CsiVolumes:
 
 @contextlib.contextmanager
 def _telling(doing: str, volume: csi.Volume) -> Generator[None, None, None]:
-    """Whatever goes wrong is told in upstream's words."""
+    """Raise VolumeFailed with upstream's message for what fails in the block."""
     try:
         yield
     except _PROBLEMS as error:
@@ -364,7 +366,7 @@ def _telling(doing: str, volume: csi.Volume) -> Generator[None, None, None]:
 
 
 def _is_final(error: BaseException) -> bool:
-    """Whether the driver certainly has not done it, by the error or by what it was made of."""
+    """Whether the driver certainly has not done it, by the error or its cause."""
     cause = error.__cause__ if isinstance(error, VolumeFailed) else error
     return not isinstance(cause, DriverFailed) or cause.is_final
 

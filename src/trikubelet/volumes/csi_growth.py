@@ -1,15 +1,15 @@
-"""Volumes that grow under the pods that use them: a controller made the disk larger, the driver lets its file system
-follow.
+"""Expanding volumes on the node while pods use them: a controller made the disk larger, the driver grows its file
+system.
 
     attempt at a pod ─► the last look is long ago ─► its claim and volume as they are ─► grown? (core.growth)
-        ─► the claim is told that it begins ─► the driver ─► the claim is told its size; events
+        ─► the claim's status: resize in progress ─► the driver ─► the claim's status: its size; events
 
 A node may not watch claims, so each attempt at a pod looks again; a pod is attempted at least every minute and a half.
 Nobody waits for a look: it has a task of its own, one for each volume, and one at a time asks the API server. What
 fails is tried again at the next look, unless the driver does not expand what is in use.
 
-Of such a driver a volume grows before the next pod has it, when it is staged and not published: for that, its first pod
-waits, if the claim waited for this. Whatever comes of it the pod starts.
+A volume of such a driver grows before the next pod has it, when it is staged and not published: for that, its first pod
+waits, if the claim waited for this. The pod starts whatever the result.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 15.0
 """Between two looks at a volume, however often its pods are attempted: each asks the API server for two objects."""
 BEFORE_USE_SECONDS_MAX: Final = 30.0
-"""So long a pod that starts waits for a volume to grow, which may do so later: a part of ``PATIENCE_SECONDS``."""
+"""How long a pod that starts waits for a volume to grow, which may do so later: a part of ``PATIENCE_SECONDS``."""
 LOOKS_ASKING_MAX: Final = 1
 """Looks that ask the API server at the same time: pods that are to start wait in the same line (``ports.Claims``)."""
 
@@ -62,7 +62,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How what grew is seen to: the API server is asked in a ``line``, and the driver, in its ``turn``, about what is
+    """How a volume is expanded: the API server is asked in a ``line``, and the driver, in its ``turn``, about what is
     at ``path``, the volume that it was ``asked`` to make ready."""
 
     asked: Publish
@@ -72,7 +72,7 @@ class _Way:
 
 
 class Growing:
-    """Owns how large the volumes are on this node, as far as was looked, by driver and handle."""
+    """Owns how large the volumes are on this node, as far as known, by driver and handle."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class Growing:
         turn: Callable[[tuple[str, str]], AbstractAsyncContextManager[None]],
         is_ready: Callable[[tuple[str, str]], bool],
     ) -> None:
-        """``turn``: to be the only one who has something done to a volume, by driver and handle. ``is_ready``: whether
-        a pod, by its UID, has a volume, by its name."""
+        """``turn``: exclusive access to a volume, by driver and handle. ``is_ready``: whether a pod, by its UID, has a
+        volume, by its name."""
         self._node_name = node_name
         self._registration = registration
         self._means = means
@@ -95,11 +95,11 @@ class Growing:
         self._bugs = Bugs(log, "Volume %s: a bug in seeing whether it has grown; it is looked at again later")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold the looks under way, until cancelled."""
+        """Run the looks that are started, until cancelled."""
         await self._tasks.run(task_status=task_status)
 
     def look(self, pod: Pod, volume: Volume, published: Publish) -> None:
-        """Soon see whether the volume behind a claim has grown, unless that was looked at just now."""
+        """Start a look at whether the volume behind a claim has grown, unless it was looked at just now."""
         if not self._can_grow(volume):
             return
         seen = self._seen.setdefault(volume.identity, _Seen())
@@ -109,7 +109,7 @@ class Growing:
             self._tasks.start_soon(self._look, pod, volume, seen, way)
 
     async def before_use(self, pod: Pod, volume: Volume, staged: Publish) -> None:
-        """See now whether the volume behind a claim has grown, which is staged, and which no pod has yet. The caller
+        """Look now whether the volume behind a claim has grown, which is staged, and which no pod has yet. The caller
         has its turn at the volume."""
         if self._can_grow(volume):
             seen = self._seen.setdefault(volume.identity, _Seen())
@@ -134,7 +134,7 @@ class Growing:
             seen.next_at = trio.current_time() + pause_seconds
 
     async def _look_and_grow(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> float:
-        """In how many seconds to look again."""
+        """Seconds until the next look."""
         try:
             claims = self._means.claims
             async with way.line:
@@ -163,8 +163,8 @@ class Growing:
                 about[:1], "Warning", "FileSystemResizeFailed", f"{failed}requested read-only file system"
             )
             return
-        if wanted.is_claims and (told := growth.begun(held)) is not None:
-            held = await self._means.claims.tell_claim(held, told)
+        if wanted.is_claims and (begun_status := growth.begun(held)) is not None:
+            held = await self._means.claims.tell_claim(held, begun_status)
         try:
             await self._expand(volume, way, wanted.size_bytes)
         except DriverFailed as error:
@@ -187,8 +187,8 @@ class Growing:
 
     @asynccontextmanager
     async def _turn_at_ready(self, pod: Pod, volume: Volume) -> AsyncGenerator[None, None]:
-        """Its turn at the volume, if the pod still has it then: of what was unpublished the driver would say NotFound,
-        which marks the claim for good. Raises ValueError."""
+        """Its turn at the volume, if the pod still has it then: for an unpublished one the driver would return
+        NotFound, which marks the claim permanently. Raises ValueError."""
         async with self._turn(volume.identity):
             if not self._is_ready((pod.metadata.uid, volume.name)):
                 raise ValueError("the pod does not have it any more")

@@ -1,9 +1,9 @@
-"""What a cluster has to say of a CSI volume before its driver is asked: the driver's object, whether the volume is
-attached to this node, secrets, and what the driver wants to know of the pod.
+"""What is needed of the cluster for a CSI volume before its driver is asked: the driver's object, whether the volume is
+attached to this node, secrets, and the pod info that the driver asks for.
 
 A node may get each of these by name and watch none of them. That something was attached shows in the node's own object,
-which is watched anyway: a volume is attached when a controller says so there and knows there, too, that the node is
-using it, which keeps it from being detached.
+which is watched anyway: a volume is attached when it is in the node's ``volumesAttached`` and also in its
+``volumesInUse``, which keeps it from being detached.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trikubelet.ports import Claims, Events, PodObjects
 
 ATTACH_SECONDS_MAX: Final = 100.0
-"""So long an attempt waits for a controller to attach a volume; less than all volumes of a pod have together."""
+"""How long an attempt waits for a controller to attach a volume; less than all volumes of a pod have together."""
 
 
 class CsiMeans:
@@ -40,7 +40,7 @@ class CsiMeans:
         self._node_news = trio.lowlevel.ParkingLot()
 
     def draw_on(self, objects: PodObjects) -> None:
-        """Where pods' tokens are to be had."""
+        """From now on pods' tokens come from there."""
         self._objects = objects
 
     def claim_from(
@@ -50,7 +50,7 @@ class CsiMeans:
         self._claims, self._node, self.changed, self._events = claims, node, changed, events
 
     def record(self, about: Iterable[ObjectRef], type_: Literal["Normal", "Warning"], reason: str, said: str) -> None:
-        """Tell whom it concerns of a volume that was set up."""
+        """Record an event on each of these objects about a volume."""
         assert self._events is not None, "nobody said where events go"
         for one in about:
             self._events.record(one, type_, reason, said)
@@ -65,7 +65,7 @@ class CsiMeans:
         return self._needed.values()
 
     def release(self, uid: str) -> None:
-        """The pod needs nothing any more."""
+        """The pod needs no volumes attached any more."""
         needed = [key for key in self._needed if key[0] == uid]
         for key in needed:
             del self._needed[key]
@@ -81,8 +81,8 @@ class CsiMeans:
         return driver
 
     async def attached(self, pod: Pod, volume: csi.Volume) -> Mapping[str, str]:
-        """What was learnt when the volume was attached to this node, which is waited for. Raises ValueError with
-        upstream's words, and ObjectUnavailable."""
+        """The attachment's metadata; waits until the volume is attached to this node. Raises ValueError with upstream's
+        message, and ObjectUnavailable."""
         key, unique = (pod.metadata.uid, volume.name), csi.unique_name(volume.driver, volume.handle)
         if key not in self._needed:
             self._needed[key] = unique
@@ -112,8 +112,7 @@ class CsiMeans:
         return ""
 
     async def secrets(self, name: csi.SecretName | None) -> dict[str, str]:
-        """What is in a secret, as a driver is told it. Raises ObjectUnavailable, and ValueError for what is no
-        text."""
+        """A secret's data, as it is sent to a driver. Raises ObjectUnavailable, and ValueError for what is not text."""
         if name is None:
             return {}
         secret = await self.claims.secret(name.namespace, name.name)
@@ -122,7 +121,7 @@ class CsiMeans:
     async def told(
         self, pod: Pod, volume: csi.Volume, driver: CSIDriver | None
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """What is to be told of the pod: for the volume's context, and for the secrets. Raises ObjectUnavailable."""
+        """What is sent of the pod: for the volume's context, and for the secrets. Raises ObjectUnavailable."""
         if driver is None:
             return {}, {}
         info = csi.pod_info(pod, volume) if driver.spec.pod_info_on_mount else {}
@@ -133,12 +132,12 @@ class CsiMeans:
             one.audience: await self._objects.token(pod, one.audience, one.expiration_seconds or csi.TOKEN_SECONDS)
             for one in driver.spec.token_requests
         }
-        told = csi.tokens_told(tokens)
-        return (info, told) if driver.spec.service_account_token_in_secrets else ({**info, **told}, {})
+        context = csi.tokens_told(tokens)
+        return (info, context) if driver.spec.service_account_token_in_secrets else ({**info, **context}, {})
 
     @property
     def claims(self) -> Claims:
-        """Whom to ask. Raises ValueError where there is nobody."""
+        """The API server's claims. Raises ValueError where there is no API server."""
         if self._claims is None:
             raise ValueError("there is no API server to ask for CSI drivers")
         return self._claims

@@ -38,7 +38,7 @@ class CsiPlugin(VolumePlugin, PersistentPlugin):
 
 
 class NoCsiPlugin(VolumePlugin):
-    """On a node without an API server nobody can say what such a volume is."""
+    """On a node without an API server such a volume cannot be looked up."""
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
         """See ``VolumePlugin``. Raises ValueError."""

@@ -6,8 +6,8 @@
         …/staging/VOLUME, …/publish/VOLUME/UID                           where it is staged and published;
         pods/UID/volumeDevices/kubernetes.io~csi/VOLUME                  a link to the latter says for whom
 
-A record is written before its driver is asked and removed after the driver has answered to the end, so whatever a crash
-leaves behind is found. All of it is the agent's own local disk, in upstream's layout: these calls are synchronous.
+A record is written before its driver is asked and removed after the driver's final answer, so leftovers of a crash are
+found. All of it is the agent's own local disk, in upstream's layout: these calls are synchronous.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CsiRecords:
         self._load()
 
     def of_pod(self, uid: str) -> tuple[Published, ...]:
-        """What the pod has."""
+        """The volumes that the pod has."""
         return tuple(one for one in self.published.values() if one.uid == uid)
 
     def is_used(self, identity: tuple[str, str]) -> bool:
@@ -112,9 +112,9 @@ class CsiRecords:
         self.published.pop((noted.uid, noted.name), None)
 
     def drop_staged(self, staged: Staged) -> None:
-        """It is staged no more, and nothing is left at its place. Raises OSError."""
+        """The volume is no longer staged, and nothing is left at its path. Raises OSError."""
         staged.record.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # an empty directory says nothing
+        with contextlib.suppress(OSError):  # an empty directory does no harm
             os.rmdir(staged.record.parent)
         self.staged.pop(staged.path, None)
 
@@ -129,7 +129,7 @@ class CsiRecords:
         return Staged(data, place / "globalmount", place / DATA)
 
     def _mark(self, noted: Published) -> Path:
-        """What says that the pod has it."""
+        """The file or link that records that the pod has it."""
         if noted.is_block:
             return pod_directory(self._pods, noted.uid) / "volumeDevices" / PLUGIN / noted.name
         return noted.target.parent / DATA
@@ -178,7 +178,7 @@ def _entries(directory: Path) -> Iterator[Path]:
 
 
 def _write(path: Path, data: VolumeData) -> None:
-    """All of it or nothing, whenever the machine stops."""
+    """Atomic, whenever the machine stops."""
     path.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}")
     unfinished.write_bytes(msgspec.json.encode(data))

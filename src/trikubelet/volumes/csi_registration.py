@@ -1,12 +1,12 @@
-"""Plugins that register on this node by a socket in ``plugins_registry``: which CSI drivers there are to be asked.
+"""Plugins that register on this node by a socket in ``plugins_registry``: which CSI drivers are registered.
 
-    socket there ─► asked who it is ─► a CSI driver of version 1 ─► asked who this node is to it ─► used, and told so
-        ▲  └── no, or no answer: told why, and asked again after a pause ◄──────┴────────────────────┘     │
-        └────────────── gone, or another socket of that name: used no more ◄───────────────────────────────┘
+    socket there ─► GetInfo ─► a CSI driver of version 1 ─► NodeGetInfo ─► used ─► NotifyRegistrationStatus
+        ▲              └── error or no answer: notified why, retried with backoff ◄─┘                      │
+        └────────────── gone, or another socket of that name: no longer used ◄────────────────────────────┘
 
-A notice of the directory only wakes; the directory tells. A driver is used as soon as it has answered: that the cluster
-is told of it (``node.csi_node``) is waited for by nobody, since what is mounted must be unmounted without a cluster,
-too.
+A notice of the directory only triggers a look; the directory's content counts. A driver is used as soon as it has
+answered: nothing waits until it is published to the cluster (``node.csi_node``), since what is mounted must be
+unmounted without a cluster, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 MODE: Final = 0o750
 LOOK_SECONDS: Final = 10.0
-"""The directory is looked at at least so often; below directories in it no notice tells of a change."""
+"""The directory is scanned at least this often; changes below directories in it give no notice."""
 LEVELS_MAX: Final = 3
 ASK_SECONDS_MAX: Final = 10.0
 TELL_SECONDS_MAX: Final = 5.0
@@ -49,17 +49,17 @@ INTRODUCE_SECONDS_MAX: Final = 120.0
 CALL_SECONDS_MAX: Final = 120.0
 """For anything else a driver is asked (upstream: 2 min)."""
 TELLING_MAX: Final = 8
-"""Volumes of which one driver is asked to tell at the same time: all of a node's may be due with one scrape."""
+"""Volumes whose stats one driver is asked for at the same time: all of a node's may be due with one scrape."""
 AWAIT_SECONDS_MAX: Final = 10.0
-"""A pod waits so long for a driver to register: it is often a pod itself, and this agent may have started just now."""
+"""How long a pod waits for a driver to register: it is often a pod itself, and this agent may have just started."""
 
 _Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registered:
-    """A driver, what it can do, and what this node is to it. ``telling``: whose turn it is to have it tell of a
-    volume; each driver has turns of its own, since one of them may hang."""
+    """A driver, what it can do, and what this node is to it. ``telling``: limits concurrent requests for volume stats;
+    each driver has its own limit, since one of them may hang."""
 
     name: str
     driver: CsiDriver
@@ -70,7 +70,7 @@ class Registered:
 
 @dataclass(slots=True)
 class _Watched:
-    """A socket that is being attended to. ``stamp``: which one of its name."""
+    """A socket that has a task. ``stamp``: tells it from another socket of that path."""
 
     stamp: _Stamp
     scope: trio.CancelScope
@@ -78,7 +78,8 @@ class _Watched:
 
 @contextlib.contextmanager
 def within(seconds: float) -> Generator[None, None, None]:
-    """A bound on what a driver is asked in the block. Raises DriverFailed in gRPC's words when it is over."""
+    """A deadline for what a driver is asked in the block. Raises DriverFailed with gRPC's message when it has
+    passed."""
     with trio.move_on_after(seconds) as patience:
         yield
     if patience.cancelled_caught:
@@ -86,7 +87,7 @@ def within(seconds: float) -> Generator[None, None, None]:
 
 
 class RegisteredDrivers:
-    """Owns which CSI drivers are registered. ``changed``: it did."""
+    """Owns which CSI drivers are registered. ``changed``: notified when one came or went."""
 
     def __init__(self, directory: Path, sockets: PluginSockets, watcher: FileWatcher, chance: random.Random) -> None:
         self.drivers: dict[str, Registered] = {}
@@ -101,7 +102,7 @@ class RegisteredDrivers:
         self._waiting = trio.lowlevel.ParkingLot()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Attend to sockets until cancelled."""
+        """Watch for sockets and register their plugins until cancelled."""
         task_status.started()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._heed_notices)
@@ -111,7 +112,7 @@ class RegisteredDrivers:
                     await self._wishes.take()
 
     async def driver(self, name: str) -> Registered:
-        """The driver of that name, waited for a while. Raises ValueError where there is none."""
+        """The driver of that name; waits up to AWAIT_SECONDS_MAX for it. Raises ValueError where there is none."""
         with trio.move_on_after(AWAIT_SECONDS_MAX):
             while name not in self.drivers:
                 await self._waiting.park()
@@ -138,7 +139,7 @@ class RegisteredDrivers:
         try:
             self._directory.mkdir(mode=MODE, parents=True, exist_ok=True)
             found = _sockets_below(self._directory)
-        except OSError as error:  # what is not seen is not known to be gone
+        except OSError as error:  # sockets that could not be listed are not known to be gone
             log.warning("Plugins cannot be looked for: %s", error)
             return
         for path, watched in list(self._attended.items()):
@@ -151,7 +152,7 @@ class RegisteredDrivers:
                 nursery.start_soon(self._attend, path, watched.scope)
 
     async def _attend(self, path: str, scope: trio.CancelScope) -> None:
-        """Everything about one socket, which its problem is."""
+        """Register and use the plugin at one socket, retried with backoff; its errors concern no other."""
         backoff = Backoff(1.0, 60.0, jitter=0.2, chance=self._chance)
         with scope:
             while True:
@@ -167,7 +168,8 @@ class RegisteredDrivers:
             await self._tell_failure(path, str(error))
 
     async def _use(self, path: str) -> None:
-        """Use the plugin as long as its socket is there. Raises DriverFailed, and ValueError for what is no driver."""
+        """Use the plugin as long as its socket is there. Raises DriverFailed, and ValueError for what is not a
+        driver."""
         with within(ASK_SECONDS_MAX):
             plugin = await self._sockets.info(path)
         if problem := plugin_problem(plugin, path):
@@ -224,7 +226,7 @@ def _sockets_below(directory: Path) -> dict[str, _Stamp]:
                     todo.append((entry.path, levels - 1))
                     continue
                 with contextlib.suppress(FileNotFoundError):  # gone meanwhile
-                    told = entry.stat(follow_symlinks=False)
-                    if stat.S_ISSOCK(told.st_mode):
-                        found[entry.path] = (told.st_dev, told.st_ino, told.st_ctime_ns)
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISSOCK(status.st_mode):
+                        found[entry.path] = (status.st_dev, status.st_ino, status.st_ctime_ns)
     return found

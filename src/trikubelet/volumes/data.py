@@ -2,7 +2,7 @@
 
     sources (``core.containers.volume_files``) ─► their objects as they are now ─► files ─► put in place whole
 
-They are compared with their sources at every attempt: whoever knows of a change only has to wake the pod.
+They are compared with their sources at every attempt: on a change it is enough to wake the pod.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class DataVolumes(VolumePlugin):
-    """Fills them. Owns nothing: what they hold is on the disk, what they should hold its sources know."""
+    """Fills them. Owns nothing: the observed state is on the disk, the desired state in its sources."""
 
     def __init__(self, places: PodPlaces, facts: NodeFacts) -> None:
         self._places = places
@@ -40,7 +40,7 @@ class DataVolumes(VolumePlugin):
         self._objects: PodObjects | None = None
 
     def draw_on(self, objects: PodObjects) -> None:
-        """Where the objects are that they are filled from."""
+        """From now on their objects come from there."""
         self._objects = objects
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
@@ -52,7 +52,7 @@ class DataVolumes(VolumePlugin):
         except (ValueError, OSError, StillRunning) as error:
             if not atomic_writer.is_filled(path):
                 raise
-            # What a pod was given in the agent's earlier life it keeps, as upstream has it, whatever became of the
+            # What an earlier process of the agent gave a pod it keeps, as upstream has it, whatever became of the
             # source or the room.
             log.warning("Volume %s of pod %s stays as it was: %s", volume.name, object_ref(pod), error)
         return str(path)

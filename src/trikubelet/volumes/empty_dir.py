@@ -63,8 +63,8 @@ def mode(fs_group: int | None) -> int:
 
 
 def memory_mode(fs_group: int | None) -> int:
-    """The mode of a new volume in memory, as upstream has it from the kernel: what one user of the pod puts there no
-    other one removes. Upstream's suite expects to find it so, also of a sub-path."""
+    """The mode of a new volume in memory, with the sticky bit, as upstream has it from the kernel: a user of the pod
+    cannot remove another's files. Upstream's suite expects that, also of a sub-path."""
     return mode(fs_group) | stat.S_ISVTX
 
 

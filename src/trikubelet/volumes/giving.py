@@ -1,5 +1,5 @@
-"""Giving a volume's files to the pod's group in a thread, and telling when that takes its time: a volume may have
-millions of files, and its pod waits for them."""
+"""Giving a volume's files to the pod's group in a thread, with a warning when that is slow: a volume may have millions
+of files, and its pod waits for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SLOW_SECONDS: Final = 30.0
 
 
 class _Files:
-    """How many files were done. A thread counts, others look."""
+    """How many files were done. A thread counts, others read."""
 
     def __init__(self) -> None:
         self.done = 0

@@ -44,14 +44,15 @@ class HostPaths(VolumePlugin, PersistentPlugin):
         return await self._look(pod, bound.name, source)
 
     async def _look(self, pod: Pod, name: str, source: HostPathVolumeSource) -> str:
-        # A pod tries one thing at a time: whatever still runs for this volume was given up and hangs.
+        # A pod has one attempt at a time: a thread that still runs for this volume was given up and hangs.
         look = partial(prepare, source.path, source.type)
         await self._threads.run(look, f"{pod.metadata.uid}/{name}", may_hang=True)
         return source.path
 
 
 def prepare(path: str, type_: str) -> None:
-    """Make the path what its type promises. Touches nothing with the empty type. Raises ValueError in upstream's words.
+    """Make the path what its type requires. Touches nothing with the empty type. Raises ValueError with upstream's
+    message.
 
     May hang on a foreign file system: call it in a thread.
     """

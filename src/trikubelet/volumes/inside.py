@@ -1,7 +1,7 @@
-"""Reading what a container left in a volume, without being led out of there or held up.
+"""Reading a file that a container left in a volume, without being led out of it or blocked.
 
 A container may put anything into its volume, and change it while we look. So the file is found one name at a time
-(``host.beneath``), and what was found is looked at before it is opened: a pipe nobody writes to would hold us for ever.
+(``host.beneath``), and its type is checked before it is opened: a pipe without a writer would block forever.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def read_file(root: str, path: str, bytes_max: int) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(found).st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
-        with open(f"/proc/self/fd/{found}", "rb") as file:  # the same file, whatever its name stands for by now
+        with open(f"/proc/self/fd/{found}", "rb") as file:  # the same file, whatever its name leads to by now
             content = file.read(bytes_max + 1)
     finally:
         os.close(found)

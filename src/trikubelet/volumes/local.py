@@ -1,8 +1,8 @@
 """Directories and devices of this node that are persistent volumes (PersistentVolume ``local``).
 
 A directory is mounted for each pod below the pod's own directory, and only that mount is ever taken down. The mount
-comes last and says that everything before it was done, so nothing is done twice, not by the next attempt and not by the
-next agent. All of it may hang and is called in threads.
+comes last and shows that everything before it was done, so neither the next attempt nor the next agent does anything
+twice. All of it may hang and is called in threads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODE: Final = 0o750
 
 
 class LocalVolumes(PersistentPlugin):
-    """Mounts them. Owns nothing: what is mounted says so itself."""
+    """Mounts them. Owns nothing: the kernel knows what is mounted."""
 
     takes_devices: ClassVar[bool] = True
 
@@ -52,7 +52,7 @@ class LocalVolumes(PersistentPlugin):
         return str(place)
 
     async def remove(self, uid: str) -> None:
-        """Let go of what is mounted there: it is also elsewhere on the node. Raises OSError, StillRunning."""
+        """Unmount what is mounted there: it is also elsewhere on the node. Raises OSError, StillRunning."""
         await self._places.tear_down(uid, partial(self._let_go, self._places.of_pod(uid) / "volumes" / PLUGIN))
 
     def _let_go(self, directory: Path) -> None:

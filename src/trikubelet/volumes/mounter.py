@@ -1,4 +1,4 @@
-"""Mounting, as volumes ask for it. ``host.mounts`` does it; tests have some who only write down what they are asked."""
+"""Mounting, as volumes need it. ``host.mounts`` implements it; tests have some that only record the calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Mounter(Protocol):
         ...
 
     def make_private(self, path: str) -> None:
-        """What is mounted or unmounted in this mount is so nowhere else from now on."""
+        """From now on, mounting and unmounting in this mount does not propagate."""
         ...
 
     def unmount(self, path: str) -> None:
@@ -43,8 +43,8 @@ class Mounter(Protocol):
 
 
 def is_mounted(mounter: Mounter, place: Path) -> bool:
-    """Whether something is mounted just there. Asks nothing of what is: its server may be gone, and who asks it for
-    anything fails, or hangs."""
+    """Whether something is mounted just there. Does not access the mount: its server may be gone, and any access would
+    fail or hang."""
     parent = os.path.realpath(place.parent)
     return f"{parent}/{place.name}" in mounter.mounted_below(parent)
 

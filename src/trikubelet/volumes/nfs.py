@@ -1,4 +1,4 @@
-"""nfs: a directory of a server, mounted for each pod; a mount that stands says that all before it was done."""
+"""nfs: a directory of a server, mounted for each pod; an existing mount shows that all before it was done."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLUGIN: Final = "kubernetes.io~nfs"
 
 
 class NfsVolumes(VolumePlugin, PersistentPlugin):
-    """Mounts them. A mount needs nothing more from the agent, however its server does."""
+    """Mounts them. A mount needs nothing more from the agent, whatever state its server is in."""
 
     has_news: ClassVar[bool] = False
 

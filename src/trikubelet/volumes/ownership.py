@@ -1,9 +1,9 @@
 """Giving a volume's files to the pod's group (``fsGroup``), by upstream's rules.
 
-Every file gets the group and is readable and writable by it, every directory also hands its group on. The root of the
-volume comes last, so that it tells of the rest: under the policy OnRootMismatch a volume whose root is as it should be
-is not walked. The walk goes by descriptors and follows no link, for what is in a volume is not ours. It takes as long
-as there are files; called in a thread.
+Every file gets the group and is readable and writable by it, every directory also gets the setgid bit. The root of the
+volume comes last, so that it stands for the rest: under the policy OnRootMismatch a volume whose root is as it should
+be is not walked. The walk goes by descriptors and follows no link, for what is in a volume is not ours. It takes time
+in proportion to the files; called in a thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ READS_WRITES, READS, ENTERS = 0o660, 0o440, 0o110
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Whom a volume's files are to belong to. ``on_mismatch``: only where the volume's root does not yet."""
+    """The group that a volume's files are to belong to. ``on_mismatch``: only where the volume's root does not yet."""
 
     id: int
     on_mismatch: bool
@@ -36,7 +36,7 @@ class Group:
 
 
 def group_of(pod: Pod, *, read_only: bool) -> Group | None:
-    """Whom the pod wants its volumes' files to belong to; None for nobody in particular."""
+    """The group that the pod's volumes' files are to belong to (``fsGroup``); None where none is set."""
     context = pod.spec.security_context
     if context is None or context.fs_group is None:
         return None
@@ -71,9 +71,9 @@ def _give_below(directory: int, group: int, read_only: bool, done: Callable[[], 
         raise OSError(errno.ENAMETOOLONG, f"more than {LEVELS_MAX} directories below one another")
     readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
-        with os.scandir(readable) as entries:  # as it is read, for there may be more names than memory
+        with os.scandir(readable) as entries:  # streamed, for the names may not fit in memory
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):  # somebody else uses the volume, too
+                with contextlib.suppress(FileNotFoundError):  # others use the volume, too
                     _give_one(readable, entry.name, group, read_only, done, levels)
     finally:
         os.close(readable)

@@ -2,7 +2,7 @@
 
     claim ─► its PersistentVolume ─► the plugin of its kind: hostPath, local, nfs, csi
 
-Other kinds are told of as not supported. What is mounted is known by its mount alone, so there is nothing to remember.
+Other kinds are reported as not supported. What is mounted is known by its mount alone, so there is nothing to remember.
 """
 
 from __future__ import annotations

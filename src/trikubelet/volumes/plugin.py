@@ -4,8 +4,8 @@
                        └─ of a claim: PersistentPlugin of the volume that is bound ─► prepare_bound
 
 A plugin's volumes lie below the pod's directory, in one that has the plugin's name: upstream's layout, and how the next
-agent finds what this one has made. So nobody remembers them, and what is mounted and lies there goes for all kinds
-alike when the pod's volumes are torn down (``volumes.volumes``). A plugin removes what that does not reach.
+agent finds what this one has made. So they are not recorded, and what is mounted and lies there is removed for all
+kinds alike when the pod's volumes are torn down (``volumes.volumes``). A plugin removes what that does not reach.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from trikubelet.volumes.mounter import Mounter
 
 TEARING_DOWN = "torn down"
-"""Whose threads they are that tear pods' volumes down."""
+"""The owner of the threads that tear pods' volumes down."""
 
 
 class VolumePlugin(Protocol):
     """One kind of volume (upstream: volume.VolumePlugin)."""
 
     has_news: ClassVar[bool] = True
-    """Whether somebody else has a say in a volume after it is ready, who may not answer: a server, a driver, whoever
-    has the path of the node. Those that a pod has are then brought up to date beside its attempts (``refresh``); any
-    other is prepared again at each, which costs little and mends what became of it."""
+    """Whether a volume that is ready depends on something else that may not answer: a server, a driver, the owner of a
+    host path. Those that a pod has are then brought up to date beside its attempts (``refresh``); any other is prepared
+    again at each, which costs little and repairs it."""
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
         """Make the volume ready; its host path, empty where the runtime mounts it itself. What is ready stays as it is.
@@ -52,12 +52,12 @@ class VolumePlugin(Protocol):
         await self.prepare(pod, volume)
 
     def release(self, uid: str) -> None:
-        """The pod is over: nothing is watched or remembered for its volumes any more. Never blocks; told before
+        """The pod is terminated: nothing is watched or remembered for its volumes any more. Never blocks; called before
         ``remove``, and again with it where that failed."""
         return
 
     async def remove(self, uid: str) -> None:
-        """The pod is over: let go of what it had beside what lies below its directory, also of what an earlier process
+        """The pod is terminated: remove what it had beside what lies below its directory, also what an earlier process
         made. Raises OSError, StillRunning, VolumeFailed."""
         await trio.lowlevel.checkpoint()
 
@@ -66,7 +66,7 @@ class PersistentPlugin(Protocol):
     """A kind of volume that a claim may be bound to."""
 
     takes_devices: ClassVar[bool] = False
-    """Whether it can be one in block mode, whose host path is a device."""
+    """Whether it supports block mode, where the host path is a device."""
 
     async def prepare_bound(self, pod: Pod, bound: Bound) -> str:
         """Make it ready; its host path. Raises what ``VolumePlugin.prepare`` does."""
@@ -91,21 +91,21 @@ class PodPlaces:
         return self.of_pod(pod.metadata.uid) / "volumes" / plugin / name
 
     async def tear_down(self, uid: str, work: Callable[[], object]) -> None:
-        """Do what tears down volumes of the pod, in a thread, the only one that does. One that is at work when it is
-        cancelled goes on. Raises what it raises, and StillRunning."""
+        """Run ``work``, which tears down volumes of the pod, in a thread, at most one for a pod. A thread that is
+        running when this is cancelled goes on. Raises what it raises, and StillRunning."""
         await self.threads.run(work, f"{TEARING_DOWN}/{uid}", may_hang=True)
 
     def is_being_torn_down(self, uid: str) -> bool:
-        """Whether a thread is at that, perhaps one that nobody waits for any more."""
+        """Whether a thread is tearing the pod's volumes down, perhaps one that is no longer awaited."""
         return uid in self.threads.running(TEARING_DOWN)
 
     def memory_bytes(self, pod: Pod, size_limit: str | float | None = None) -> int | None:
-        """The most a volume of the pod's in memory may take, whose own limit is given; None: as much as there is."""
+        """The most bytes a memory-backed volume of the pod may take, given its own limit; None: as much as there is."""
         limits = (pod_resources(pod, self._facts).memory_limit_bytes, self._facts.allocatable.get("memory", 0))
         return memory_bytes(size_limit, *limits)
 
     def mount_memory(self, path: Path, size_bytes: int | None, mode: int, group: int | None) -> None:
-        """Have memory mounted there. Blocks. Raises OSError."""
+        """Mount a tmpfs there. Blocks. Raises OSError."""
         self.mount_once(path, lambda: self.mounter.mount_tmpfs(str(path), size_bytes, mode, group))
 
     def mount_once(self, path: Path, mount: Callable[[], None]) -> None:
@@ -125,5 +125,5 @@ def memory_bytes(size_limit: str | float | None, *others: int) -> int | None:
 
 
 def is_there(directory: Path) -> bool:
-    """Most pods have no such directory, and a node's list of mounts is long. A link leads to somebody else's."""
+    """Most pods have no such directory, and a node's list of mounts is long. A link leads to a foreign directory."""
     return directory.is_dir() and not directory.is_symlink()

@@ -1,7 +1,8 @@
-"""The volumes of a node whose containers only pretend (``ports.Volumes``): they are asked for and never made.
+"""The volumes of a node whose containers are only simulated (``ports.Volumes``): they are requested and never made.
 
-What volumes name is asked of the cluster as any node asks it, with its watches, tokens and failures: that is what such
-a node is for. Nobody reads the files, so none is written, nothing is mounted, and no path of the machine is touched.
+The objects that volumes name are requested from the cluster as by any node, with its watches, tokens and failures: that
+is what such a node is for. The files have no reader, so none is written, nothing is mounted, and no path of the machine
+is touched.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class PretendedVolumes:
-    """Owns which volumes there are said to be: by pod, the names."""
+    """Owns which volumes are reported to exist: by pod, the names."""
 
     def __init__(self, root: Path, facts: NodeFacts) -> None:
         self.said: dict[str, set[str]] = {}
@@ -46,13 +47,13 @@ class PretendedVolumes:
         self._figures = VolumeFigures()
 
     def draw_on(self, objects: PodObjects) -> None:
-        """Where the objects are that volumes ask for."""
+        """From now on the objects that volumes name come from there."""
         self._objects = objects
 
     def claim_from(
         self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
     ) -> None:
-        """From now on there are claims to ask for."""
+        """From now on claims are looked up there."""
         self._claims.draw_on(claims, node)
 
     def node_changed(self) -> None:
@@ -63,7 +64,7 @@ class PretendedVolumes:
         return ()
 
     def drivers(self) -> Mapping[str, DriverInfo]:
-        """Nobody is asked to mount anything."""
+        """There are no drivers."""
         return {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -95,7 +96,7 @@ class PretendedVolumes:
             raise ValueError("volumes of this type are not supported yet")
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-        """Host paths in place of sub-paths, to which nobody goes."""
+        """Host paths in place of sub-paths; nothing accesses them."""
         return tuple(
             replace(mount, host_path=f"{mount.host_path}/{mount.sub_path}", sub_path="")
             if mount.sub_path and not mount.image
@@ -107,15 +108,15 @@ class PretendedVolumes:
         return str(pod_directory(self._pods, pod.metadata.uid) / "volumes" / volume.name)
 
     def figures(self) -> VolumeFigures:
-        """What was asked for, and is said to be ready."""
+        """What was requested, and is reported as ready."""
         return self._figures
 
     def places(self, uid: str) -> Mapping[str, str]:
-        """Nowhere."""
+        """No volume is anywhere."""
         return {}
 
     async def tell(self, uid: str, path: str) -> Told | None:
-        """There is nobody who could."""
+        """None: there is no driver to report."""
         return None
 
     def groups(self, uid: str) -> tuple[int, ...]:
@@ -123,14 +124,14 @@ class PretendedVolumes:
         return ()
 
     def told(self, uid: str) -> Mapping[str, str]:
-        """Which there are said to be."""
+        """The volumes that are reported to exist."""
         return dict.fromkeys(self.said.get(uid, ()), "asked for; containers here only pretend")
 
     def _fill(self, path: str, files: Files) -> None:
-        """Nobody reads them."""
+        """Nothing is written: the files have no reader."""
 
     async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
-        """Nobody writes any. Raises FileNotFoundError."""
+        """There are no files. Raises FileNotFoundError."""
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{volume_path}/{path}")
 
     async def tear_down(self, uid: str) -> None:

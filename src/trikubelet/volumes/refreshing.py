@@ -1,5 +1,5 @@
-"""Volumes that a pod has already, brought up to date: what is made of data is compared with its sources, a driver that
-wants to hear of its pod again does.
+"""Volumes that a pod has already, brought up to date: what is made of data is compared with its sources, and those of
+drivers with ``requiresRepublish`` are published again.
 
     attempt at a pod ─► a task for each volume, unless one is under way ─┬─ all end soon ─► the attempt goes on
                                                                          └─ one does not ─► so it does, beside the task
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS_MAX: Final = 1.0
-"""So long an attempt at a pod waits for news of its volumes, of all together."""
+"""How long an attempt at a pod waits for its volumes to be refreshed, all together."""
 
 
 class _Task(NamedTuple):
@@ -43,13 +43,13 @@ class Refreshing:
         self._bugs = Bugs(log, "%s: a bug in bringing it up to date; it stays as it was")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold what is under way, until cancelled."""
+        """Run the tasks that are started, until cancelled."""
         await self._tasks.run(task_status=task_status)
 
     async def refresh(self, uid: str, works: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
-        """Begin the work of each volume, by its name, and wait for those that were begun a moment. One that has not
-        ended since an earlier attempt is done once more when it has: what it read may be old by now. It tells itself
-        what fails."""
+        """Start the work of each volume, by its name, and wait for those that were started up to WAIT_SECONDS_MAX. Work
+        that has not ended since an earlier attempt is run once more when it has: what it read may be stale by now. The
+        work itself logs what fails."""
         await trio.lowlevel.checkpoint()
         begun = []
         for name, work in works.items():
@@ -65,7 +65,7 @@ class Refreshing:
                 await done.wait()
 
     async def end(self, uid: str) -> None:
-        """The pod is taken down: nothing of it is to be brought up to date any more, nor is it when this returns."""
+        """The pod is taken down: cancel all refreshing of its volumes; none is under way when this returns."""
         tasks = [task for (owner, _), task in self._under_way.items() if owner == uid]
         for task in tasks:
             task.scope.cancel()

@@ -1,11 +1,11 @@
-"""The volumes of a pod, all set up side by side: whatever is wrong with them is told together, and one that hangs does
-not hold up the others.
+"""The volumes of a pod, all set up concurrently: their errors are reported together, and one that hangs does not delay
+the others.
 
     each volume ─► one of AT_ONCE_MAX places ─► all ready ─► their paths
                                            └──► else VolumeFailed, with a message for each that is not
 
-What is ready stays so, and the next attempt finds it. A volume that hangs leaves its thread behind, so the places that
-such threads still hold are taken off: so there is a most that all pods of a node leave hanging.
+What is ready stays so, and the next attempt finds it. A volume that hangs keeps its thread, so the places that such
+threads still hold are subtracted: this bounds what all pods of a node leave hanging.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 AT_ONCE_MAX: Final = 4
 """Volumes of one pod set up at the same time, those included that an earlier attempt left hanging."""
 HANGING_PER_POD_MAX: Final = 2 * AT_ONCE_MAX
-"""Threads that may hang on foreign file systems, for each pod of the node: with those there are for its volumes, what
-holds its sub-paths, and what takes it down. So no pod waits for another's."""
+"""Threads that may hang on foreign file systems, for each pod of the node: those for its volumes, for mounting its
+sub-paths, and for tearing it down. So no pod waits for another's."""
 PATIENCE_SECONDS: Final = 123.0
 """For all volumes together, as upstream has it: a little more than one call to a driver."""
 PATIENCE_AFTER_FAILURE_SECONDS: Final = 15.0
-"""Once one has failed the attempt is lost: others may still get ready, but its user shall soon hear why. More than who
-asks a server for what is in a volume waits for the answer."""
+"""Once one has failed the attempt is lost: others may still get ready, but the failure is to be reported soon. Longer
+than the wait for a server's answer about what is in a volume."""
 
 
 async def set_up_all(
@@ -45,8 +45,8 @@ async def set_up_all(
     hanging: Collection[str] = (),
 ) -> Mapping[str, str]:
     """Make these volumes of the pod ready; volume name → host path. ``set_up`` does one and raises OSError, ValueError
-    or StillRunning, or VolumeFailed with the whole message; ``figures`` are told how each went; ``hanging`` names those
-    that an earlier attempt has not come back from. Raises VolumeFailed."""
+    or StillRunning, or VolumeFailed with the whole message; ``figures`` records the result of each; ``hanging`` names
+    those that an earlier attempt has not come back from. Raises VolumeFailed."""
     found: dict[str, str] = {}
     problems: dict[str, str] = {}
     places = trio.Semaphore(max(0, AT_ONCE_MAX - len(hanging)))
@@ -79,7 +79,7 @@ async def set_up_all(
 
 @contextmanager
 def _timed(pod: Pod, volume: Volume, figures: VolumeFigures) -> Iterator[None]:
-    """Tell how it went, unless it was given up: then nobody knows."""
+    """Record the result, unless it was cancelled: then it is unknown."""
     began = trio.current_time()
 
     def tell(*, succeeded: bool) -> None:

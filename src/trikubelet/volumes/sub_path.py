@@ -1,4 +1,4 @@
-"""Sub-paths: the part of a volume that a container mounts, held fast.
+"""Sub-paths: the part of a volume that a container mounts, held by a mount.
 
 A runtime is given host paths and looks them up when it likes, while the pod's other containers may be changing the
 volume. So it is given no path into the volume: what a sub-path leads to (``host.beneath``) is mounted at a place that
@@ -40,10 +40,10 @@ MODE, FILE_MODE = 0o750, 0o640
 
 
 class SubPaths:
-    """Has the parts of volumes held that containers mount. Owns nothing: what is held is mounted."""
+    """Mounts the parts of volumes that containers mount. Owns nothing: the kernel knows what is mounted."""
 
     def __init__(self, places: PodPlaces, *, one_user: bool) -> None:
-        """``one_user``: see ``DiskVolumes``: nothing can be mounted, and paths do."""
+        """``one_user``: see ``DiskVolumes``: nothing can be mounted, and plain paths are used."""
         self._places = places
         self._one_user = one_user
 
@@ -69,7 +69,7 @@ class SubPaths:
             return await self._places.threads.run(work, key, may_hang=True)
         except (OSError, StillRunning) as error:
             log.warning("Pod %s: sub-path %s of volume %s: %s", object_ref(pod), mount.sub_path, volume, error)
-            # Only the kernel's own words: a container must not learn from a message what else is on this node.
+            # Only the kernel's message: a container must not learn from it what else is on this node.
             why = error.strerror if isinstance(error, OSError) and error.strerror else "it could not be mounted"
             message = f'failed to prepare subPath for volumeMount "{volume}" of container "{container.name}": {why}'
             raise ConfigError(message, container.name) from error
@@ -91,7 +91,7 @@ def hold(volume: str, sub_path: str, place: Path, mounter: Mounter, *, make: boo
         if is_mounted(mounter, place):
             if _is_same(found, place):
                 return str(place)
-            # A file of a ConfigMap is another one after each change, and a server may have lost what it had.
+            # A file of a ConfigMap is another one after each change, and a server may have lost its files.
             let_go(mounter, str(place))
         _make_mount_point(place, is_directory=stat.S_ISDIR(os.fstat(found).st_mode))
         mounter.bind(found, str(place))
@@ -101,7 +101,7 @@ def hold(volume: str, sub_path: str, place: Path, mounter: Mounter, *, make: boo
 
 
 def path_of(volume: str, sub_path: str, *, make: bool) -> str:
-    """The path of what ``sub_path`` leads to below ``volume`` now. Only for containers that may go anyway wherever the
+    """The path of what ``sub_path`` leads to below ``volume`` now. Only for containers that may access whatever the
     agent may. Raises OSError."""
     found = open_beneath(volume, sub_path, make=make)
     try:
@@ -113,7 +113,7 @@ def path_of(volume: str, sub_path: str, *, make: bool) -> str:
 def _is_same(found: int, place: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(found), place.stat())
-    except OSError:  # as of a server that has gone
+    except OSError:  # for instance, its server is gone
         return False
 
 

@@ -1,8 +1,8 @@
-"""The volumes of this node's pods (``ports.Volumes``), each in the hands of its kind's plugin (``volumes.plugin``).
+"""The volumes of this node's pods (``ports.Volumes``), each handled by its kind's plugin (``volumes.plugin``).
 
-    set up:     each volume ─► its plugin ─┬─ the pod has it, and others have a say ─► refreshed beside the attempt
-                                           └─ else ─► prepared, all side by side ─► their host paths
-    torn down:  sub-paths ─► what each plugin has to let go of ─► what is mounted and lies below the pod's directory
+    set up:     each volume ─► its plugin ─┬─ the pod has it, and it ``has_news`` ─► refreshed beside the attempt
+                                           └─ else ─► prepared, all concurrently ─► their host paths
+    torn down:  sub-paths ─► what each plugin has to remove ─► what is mounted and lies below the pod's directory
 
 Set-up is part of the pod's own attempt; there is no loop and nothing to poll. What may hang runs in threads of a
 bounded pool and holds up its own pod only, and that only until the pod has the volume. Tearing down asks the disk and
@@ -63,7 +63,7 @@ _NOT_YET: Final = "no volume is set up yet: those of an earlier life of the pod 
 
 @dataclass(slots=True)
 class _State:
-    """How a volume was left: in words, its host path once it was ready, and whether it lies below the root."""
+    """The state of a volume: in words, its host path once it was ready, and whether it lies below the root."""
 
     said: str = ""
     path: str = ""
@@ -71,8 +71,8 @@ class _State:
 
 
 class DiskVolumes:
-    """Sets volumes up below the pods' directories. Owns which pods' are being taken down, and how each was left, for
-    those who look; what there is the disk and the kernel know."""
+    """Sets volumes up below the pods' directories. Owns which pods' are being taken down, and the last state of each,
+    for debugging; what exists, the disk and the kernel know."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class DiskVolumes:
         csi: CsiVolumes | None = None,
         one_user: bool = False,
     ) -> None:
-        """``csi``: volumes of drivers, where there is a cluster to say what they are; ``one_user``: containers are
+        """``csi``: volumes of CSI drivers, where there is a cluster to look them up in; ``one_user``: containers are
         processes of the agent's own user, who sees the same files and cannot mount."""
         # The real path, by which the kernel knows what is mounted there.
         self._root = root.resolve()
@@ -112,12 +112,12 @@ class DiskVolumes:
         }
         self._refreshing = Refreshing()
         self._states: dict[str, dict[str, _State]] = {}
-        # By UID, for there may be two: a worker's, and that of what an earlier life left.
+        # By UID, for there may be two: a worker's, and that of an earlier process's leftovers.
         self._tear_downs: Counter[str] = Counter()
         self._figures = VolumeFigures()
 
     def draw_on(self, objects: PodObjects) -> None:
-        """Where the objects are that volumes are filled from."""
+        """From now on the objects that volumes are filled from come from there."""
         self._data.draw_on(objects)
         if self._csi is not None:
             self._csi.means.draw_on(objects)
@@ -125,7 +125,7 @@ class DiskVolumes:
     def claim_from(
         self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
     ) -> None:
-        """From now on there are claims."""
+        """From now on claims are looked up there."""
         self._persistent.claims.draw_on(claims, node)
         if self._csi is not None:
             self._csi.means.claim_from(claims, node, changed, events)
@@ -140,11 +140,11 @@ class DiskVolumes:
         return self._csi.in_use() if self._csi is not None else ()
 
     def drivers(self) -> Mapping[str, DriverInfo]:
-        """Those that have registered."""
+        """The CSI drivers that have registered."""
         return self._csi.drivers() if self._csi is not None else {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Attend to what is brought up to date, to drivers, and to what they have staged."""
+        """Refresh volumes, register drivers, and unstage volumes that no pod has, until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._refreshing.run)
             if self._csi is not None:
@@ -153,13 +153,14 @@ class DiskVolumes:
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
         """Make every volume ready; volume name → host path. Raises VolumeFailed, naming all that are not, and while
-        what was left of an earlier life of the pod is still being removed: what was made now would go with it."""
+        leftovers of an earlier instance of the pod are still being removed: what was made now would be removed with
+        them."""
         uid = pod.metadata.uid
         if pod.spec.volumes and (self._tear_downs[uid] or self._places.is_being_torn_down(uid)):
             raise VolumeFailed("FailedMount", _NOT_YET)
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         had = {name: state for name, state in self._had(uid).items() if self._plugin(volumes[name]).has_news}
-        # What the pod has keeps no attempt waiting, and takes no place from what it has not.
+        # Volumes that the pod has delay no attempt, and take no place from missing ones.
         await self._refreshing.refresh(
             uid, {name: partial(self._refresh, pod, volumes[name], state) for name, state in had.items()}
         )
@@ -178,7 +179,7 @@ class DiskVolumes:
             raise
         state.said = f"ready at {path}" if path else "mounted by the runtime"
         state.path = path
-        # Somebody else's is no volume of this node's: what is found there later keeps no pod from being looked after.
+        # A path outside the root is not this node's volume: what is found there later must not stop the pod's sync.
         state.is_own = volume.host_path is None and path.startswith(f"{self._root}/")
         return path
 
@@ -193,33 +194,33 @@ class DiskVolumes:
         state.said = said
 
     def figures(self) -> VolumeFigures:
-        """What was measured."""
+        """The volume metrics."""
         return self._figures
 
     def places(self, uid: str) -> Mapping[str, str]:
-        """Where each volume is that lies below the root directory, devices of drivers among them, and is ready."""
+        """The host path of each ready volume below the root directory, devices of drivers among them."""
         return {name: state.path for name, state in self._had(uid).items() if state.is_own}
 
     def _had(self, uid: str) -> Mapping[str, _State]:
-        """Every volume of the pod's that was ready once, and has a path."""
+        """Every volume of the pod that was ready once, and has a path."""
         return {name: state for name, state in self._states.get(uid, {}).items() if state.path}
 
     async def tell(self, uid: str, path: str) -> Told | None:
-        """Only drivers know more of a volume than can be seen."""
+        """The driver's stats and condition; None for volumes without a driver."""
         return await self._csi.tell(uid, path) if self._csi is not None else None
 
     def groups(self, uid: str) -> tuple[int, ...]:
-        """Those of persistent volumes that name one."""
+        """The supplemental groups of persistent volumes that name one."""
         return self._persistent.claims.groups(uid)
 
     def told(self, uid: str) -> Mapping[str, str]:
-        """How each of the pod's volumes was left."""
-        told = {name: state.said for name, state in self._states.get(uid, {}).items()}
+        """The last state of each of the pod's volumes, in words."""
+        states = {name: state.said for name, state in self._states.get(uid, {}).items()}
         had = self._had(uid)
         for name in {key.partition("/")[0] for key in self._threads.running(uid)}:
             begun = "what was begun has not ended yet"
-            told[name] = f"{told[name]}; {begun}" if name in had else begun
-        return told
+            states[name] = f"{states[name]}; {begun}" if name in had else begun
+        return states
 
     def _plugin(self, volume: Volume) -> VolumePlugin:
         """That of the volume's kind. Raises ValueError for one that is not supported."""
@@ -241,8 +242,8 @@ class DiskVolumes:
             raise OSError(errno.EBUSY, str(error)) from error
 
     async def tear_down(self, uid: str) -> None:
-        """Unmount and remove every volume of the pod. Raises VolumeFailed. A thread that is at work when it is
-        cancelled goes on. Raises ValueError for what is no UID."""
+        """Unmount and remove every volume of the pod. A thread that is running when this is cancelled goes on. Raises
+        VolumeFailed, and ValueError for what is not a UID."""
         self._tear_downs[uid] += 1
         try:
             await self._take_down(uid)
@@ -254,7 +255,7 @@ class DiskVolumes:
     async def _take_down(self, uid: str) -> None:
         directory, plugins = self._places.of_pod(uid), dict.fromkeys(self._plugins.values())
         await self._refreshing.end(uid)
-        for state in self._states.get(uid, {}).values():  # a life that comes back meanwhile has none of them
+        for state in self._states.get(uid, {}).values():  # a recreated instance has none of them
             state.path = ""
         for plugin in plugins:
             plugin.release(uid)
@@ -270,7 +271,7 @@ class DiskVolumes:
         self._states.pop(uid, None)
 
     def _remove_rest(self, directory: Path) -> None:
-        """What lies in the pod's directory, of whichever plugin, known to this agent or not."""
+        """Remove the volumes in the pod's directory, of any plugin, known to this agent or not."""
         for below in filter(is_there, (directory / DIRECTORY, directory / "volumes")):
             self._remove_all(below)
 
