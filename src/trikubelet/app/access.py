@@ -1,11 +1,11 @@
-"""How this node proves itself to its cluster: by its kubeconfig, or by one it makes itself from a bootstrap token.
+"""How this node authenticates to its cluster: by its kubeconfig, or by one it makes itself from a bootstrap token.
 
     --kubeconfig is there and its certificate holds ──────────────────────────────► ClusterAccess
     else --bootstrap-kubeconfig ─► certificate from the cluster ─► kubeconfig written ─► ClusterAccess
 
-What is wrong with a file is told at once and ends the start. What the cluster says no to, later on, is not worth the
-static pods that run meanwhile: it is told, and tried again. Wherever a bootstrap is interrupted, the next start goes on
-from there: with the key of the request, or with the certificate that came of it.
+An invalid file is reported at once and ends the start. What the cluster refuses later is logged and retried, since
+static pods run meanwhile. Wherever a bootstrap is interrupted, the next start goes on from there: with the key of the
+request, or with the certificate that was issued.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _ADVICE: Final = "its user may not ask for certificates; bind its group to the r
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the files hold. ``is_first``: the access is good for nothing but asking for a certificate; ``outlived`` says
-    why, where there is a kubeconfig that was good once."""
+    """What the files hold. ``is_first``: the access is only good for requesting a certificate; ``outlived``: why, where
+    there is a kubeconfig that has expired."""
 
     access: ClusterAccess
     is_first: bool = False
@@ -69,7 +69,7 @@ def client_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
 
 
 def find_access(settings: Settings, clock: Clock) -> Found:
-    """What to begin with, which can be used. Touches nothing. Raises StartFailed, one line per fault."""
+    """The access to start with, checked to be usable. Changes nothing. Raises StartFailed, one line per fault."""
     path = Path(settings.kubeconfig).absolute()
     bootstrap = settings.bootstrap_kubeconfig and Path(settings.bootstrap_kubeconfig).absolute()
     if not bootstrap:
@@ -85,15 +85,15 @@ def find_access(settings: Settings, clock: Clock) -> Found:
 
 
 def _usable(access: ClusterAccess, clock: Clock) -> ClusterAccess:
-    """The access, whose certificates, token's file and plugin are there. Raises StartFailed when they are not."""
+    """The access, once its certificates, token file and plugin are found. Raises StartFailed when they are missing."""
     Credentials(access, clock, os.environ)
     return access
 
 
 def _why_unusable(access: ClusterAccess, store: CertificateFiles, clock: Clock) -> str | None:
-    """Why the certificate that a kubeconfig shows, whoever wrote it, does not help any more, or None. Files that cannot
-    be read are no reason, but for our own that is gone: what is somebody else's may be back in a moment, and until then
-    whoever uses it says what is wrong. To bootstrap would write over his kubeconfig."""
+    """Why the certificate of a kubeconfig, whoever wrote it, is not usable any more, or None. Unreadable files are no
+    reason, except our own certificate that is gone: foreign files may be back in a moment, and until then the client
+    that uses them reports the error. To bootstrap would overwrite the operator's kubeconfig."""
     if access.key_pair is None:
         return None
     try:
@@ -113,7 +113,7 @@ def _shows_own(access: ClusterAccess, store: CertificateFiles) -> bool:
 
 
 class Bootstrap:
-    """Makes the kubeconfig of a node that has only a token. Owns nothing that is not on the disk."""
+    """Makes the kubeconfig of a node that has only a bootstrap token. Owns nothing that is not on the disk."""
 
     def __init__(
         self,
@@ -124,8 +124,8 @@ class Bootstrap:
         chance: random.Random,
         threads: ThreadPool,
     ) -> None:
-        """``connect`` makes a client with an access, and what closes its connections; it raises StartFailed.
-        ``threads`` are for keys and files."""
+        """``connect`` returns a client for an access, and a function that closes its connections; it raises
+        StartFailed. ``threads`` are for keys and files."""
         self._settings = settings
         self._connect = connect
         self._target = Path(settings.kubeconfig).absolute()
@@ -136,7 +136,8 @@ class Bootstrap:
         self._outcomes = RequestOutcomes("asking for this node's certificate", Outage("API server"))
 
     async def run(self, store: CertificateStore, certificate_path: Path) -> Credentials:
-        """What the node is from now on, by its own certificate, which lies at a path. Tries until it works."""
+        """The node's credentials from now on, with its own certificate, which lies at a path. Retries until it
+        works."""
         held = await self._certificate(store)
         backoff = self._new_backoff()
         while True:
@@ -145,7 +146,7 @@ class Bootstrap:
                 await on_disk(self._threads, saving, str(self._target))
                 made = Credentials(load_kubeconfig(self._target, "--kubeconfig"), self._clock, os.environ)
             except (OSError, StartFailed) as error:
-                # A disk that is full now, or an authority's file that is away, need not be in a minute.
+                # A disk that is full now, or a CA file that is missing, may not be in a minute.
                 log.warning("Bootstrap: %s cannot be written or used: %s", self._target, error)
                 await trio.sleep(backoff.next_seconds())
                 continue
@@ -153,7 +154,7 @@ class Bootstrap:
             return made
 
     async def _certificate(self, store: CertificateStore) -> Certificate:
-        """The one that is there and good, or a new one."""
+        """The stored certificate if it is valid, or a new one."""
         try:
             held = store.current()
         except (CertificateUnusable, OSError) as error:
@@ -181,7 +182,7 @@ class Bootstrap:
             await trio.sleep(backoff.next_seconds())
 
     async def _signed(self, store: CertificateStore, subject: Subject) -> Certificate:
-        """A new certificate, in force. Raises what ``Rotation.renew`` does, and StartFailed."""
+        """A new certificate, stored as the current one. Raises what ``Rotation.renew`` does, and StartFailed."""
         api, hang_up = self._dial()
         try:
             request = await on_disk(self._threads, partial(store.request, subject, CLIENT_SIGNER), CLIENT_SIGNER)
@@ -191,9 +192,9 @@ class Bootstrap:
             hang_up()
 
     def _dial(self) -> tuple[Api, Callable[[], None]]:
-        """A client with what the file says now: whoever is told that its token is of no use puts another there. While
-        the file cannot be used, what it said before is tried on. Raises StartFailed where that cannot be used either:
-        an authority's file, say, that is away for a moment."""
+        """A client with the current content of the file: an operator replaces a token that is refused. While the file
+        cannot be used, its previous content is. Raises StartFailed where that cannot be used either, for instance as a
+        CA file is missing for a moment."""
         try:
             first = load_kubeconfig(Path(self._settings.bootstrap_kubeconfig), "--bootstrap-kubeconfig")
             connected = self._connect(first)
@@ -210,8 +211,8 @@ class Bootstrap:
 def connect(
     access: ClusterAccess, clock: Clock, *, is_trial: bool = False, standing: Standing | None = None
 ) -> tuple[Api, Callable[[], None]]:
-    """A client to ask a few things with, and what closes its connections. ``is_trial``: whoever asks tells himself
-    whether the server knows him; else ``standing`` does, for all that share it. Raises StartFailed."""
+    """A client for a few requests, and a function that closes its connections. ``is_trial``: the caller reports itself
+    whether the server accepts the credentials; else ``standing`` does, for all that share it. Raises StartFailed."""
     credentials = Credentials(access, clock, os.environ, is_read_again=True, is_trial=is_trial, standing=standing)
     api = ApiClient(credentials, user_agent(), connections_max=2)
     return api, api.reset
@@ -226,9 +227,9 @@ def way_back(
     chance: random.Random,
     threads: ThreadPool,
 ) -> Callable[[], Awaitable[object]] | None:
-    """What a node does whose own certificate has ended while it lived: bootstrap again, where it shows that certificate
-    and has a file for it. That raises StartFailed when the file cannot be used. ``dial`` and ``threads`` are as for
-    ``Bootstrap``."""
+    """What a node does when its own certificate has expired while it ran: bootstrap again, where its kubeconfig uses
+    that certificate and it has a bootstrap kubeconfig. That raises StartFailed when the file cannot be used. ``dial``
+    and ``threads`` are as for ``Bootstrap``."""
     if not settings.bootstrap_kubeconfig or not _shows_own(access, store):
         return None
 
@@ -241,5 +242,5 @@ def way_back(
 
 
 def user_agent() -> str:
-    """What this agent calls itself to an API server."""
+    """The User-Agent of this agent's requests to an API server."""
     return f"trikubelet/{__version__}"

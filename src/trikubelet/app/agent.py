@@ -2,8 +2,8 @@
 
     flags ─► settings ─► log ─► kubeconfig ─► root lock ─► supervise( compose.run ) ─► exit code
 
-Whatever is wrong with flags or files is told before anything is touched, all of it at once. From the lock on this
-process is the only agent of its root directory; from ``supervise`` on, see there.
+All errors in flags and files are reported together, before anything is changed. From the lock on this process is the
+only agent of its root directory; from ``supervise`` on, see there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ rest is for pods' logs, mounts and probes."""
 
 
 def run_agent(argv: Sequence[str]) -> int:
-    """Be the agent these flags ask for; the exit code. The reason of a failure is the last line on standard error."""
+    """Run the agent with these flags; the exit code. The reason of a failure is the last line on standard error."""
     try:
         flags = parse_agent_flags(argv)
         if flags.show == "help":
@@ -111,7 +111,7 @@ def _start_log(settings: Settings) -> klog.LogHandler:
 
 
 def _say_settings(settings: Settings) -> None:
-    """The lines an operator looks for first."""
+    """Log the lines an operator looks for first."""
     log.info("trikubelet %s, node %s, root directory %s", __version__, settings.node_name, settings.root_dir)
     for note in settings.notes:
         log.info("%s", note)
@@ -120,7 +120,7 @@ def _say_settings(settings: Settings) -> None:
 
 
 def _allow_files(wanted: int) -> None:
-    """Have as many files as the configuration says; say so where that stays few."""
+    """Raise the limit of open files to the configured one; log a warning where it stays low."""
     if (allowed := allow_open_files(wanted)) < OPEN_FILES_WANTED:
         log.warning(
             "This process may have %d files open, and a busy node may need %d: let whoever starts it allow more "
@@ -131,7 +131,7 @@ def _allow_files(wanted: int) -> None:
 
 
 def _vital(agent: Agent) -> Checks:
-    """The checks behind systemd's watchdog: what a restart of the agent would mend. A runtime that is away is not."""
+    """The checks behind systemd's watchdog: what a restart of the agent would repair, unlike an unavailable runtime."""
     return {name: agent.checks[name] for name in ("log", "syncloop")}
 
 

@@ -1,4 +1,4 @@
-"""What the local API tells of the agent itself (``server.agent_view.AgentView``): over settings, runtime and report."""
+"""What the local API returns about the agent itself (``server.agent_view.AgentView``): settings, runtime, report."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ GIVEN_AS: Final = {
     "bootstrap kubeconfig": "--bootstrap-kubeconfig",
     "static pods": "staticPodPath",
 }
-"""The flags and fields that say where something is; of the sockets none does."""
+"""The flags and fields that set where something is; for the sockets there is none."""
 
 
 class AgentNotes:
-    """Owns the node as it was last told here, so that its conditions keep the time of their last change, and that one
-    of which nothing changed stays the same object; and what ``trikubelet kubeconfig`` prints."""
+    """Owns the node as it was last returned here, so that its conditions keep the time of their last change, and an
+    unchanged one stays the same object; and what ``trikubelet kubeconfig`` prints."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class AgentNotes:
         self._kubeconfig = b""
 
     async def node(self) -> k8s.Node:
-        """The node as its cluster has it, or would have it."""
-        known = self._node.admission.node()  # with a status it is the cluster's
+        """The Node object of its cluster, or as a cluster would have it."""
+        known = self._node.admission.node()  # one with a status is the cluster's
         if known is not None and known.status is not None:
             return known
         now_ns = self._clock.now_ns()
         before = (self._told.status if self._told is not None else None) or k8s.NodeStatus()
         status = build(await self._report(), before, rfc3339(now_ns))
-        # As a node of a cluster: the time of the heartbeat alone is news after a while only.
+        # As a node of a cluster: the heartbeat time alone is published only after the report period.
         late = now_ns - self._told_ns >= self._settings.configuration.node_status_report_frequency * SECOND_NS
         if self._told is None or late or differs(before, status):
             self._told, self._told_ns = new_node(self._identity, status), now_ns
@@ -94,11 +94,11 @@ class AgentNotes:
         return config_note(self._settings)
 
     def kubectl_may_ask(self, kubeconfig: bytes) -> None:
-        """From now on there is an API for kubectl, and this is how it is asked."""
+        """From now on there is an API for kubectl, with this kubeconfig."""
         self._kubeconfig = kubeconfig
 
     def kubeconfig(self) -> bytes:
-        """How kubectl asks this node. Raises NotShown where it cannot."""
+        """The kubeconfig with which kubectl asks this node. Raises NotShown where it cannot."""
         if not self._kubeconfig:
             raise NotShown("kubectl cannot ask this agent: start it with --kubectl-port=PORT, and without --kubeconfig")
         return self._kubeconfig
@@ -126,7 +126,7 @@ class AgentNotes:
         return list(found)
 
     async def examined(self) -> Sequence[Finding]:
-        """What is wrong with this node, and what is well."""
+        """The doctor's findings about this node, good ones included."""
         return await examine(self._settings, running=True)
 
 

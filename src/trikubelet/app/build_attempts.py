@@ -1,4 +1,4 @@
-"""The parts that bring a pod one attempt further, joined: what ``app/node.py`` gives the pods' workers to act with."""
+"""The parts of one sync of a pod, joined: what ``app/node.py`` gives the pods' workers to act with."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def build_attempts(
     figures: PodFigures,
     spans: Spans | None,
 ) -> Attempts:
-    """Join what an attempt consists of. Nothing runs yet. ``spans``: who is told what is done when, if anybody is."""
+    """Join what an attempt consists of. Nothing runs yet. ``spans``: where traces go, if anywhere."""
     bounds = rules.bounds
     reasons = WaitingReasons()
     hooks = Hooks(ports.runtime, ports.handlers, facts.host_ips, events, figures)
@@ -138,7 +138,7 @@ def _build_carry_out(
     events: Events,
     figures: PodFigures,
 ) -> CarryOut:
-    """Join what carries plans out. Nothing runs yet."""
+    """Join the parts that execute plans. Nothing runs yet."""
     bounds = rules.bounds
     references = References(objects, ports.volumes)
     sandboxes = Sandboxes(

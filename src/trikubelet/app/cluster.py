@@ -1,12 +1,12 @@
 """A node's part in a cluster, joined: the composition root for everything that talks to an API server.
 
-One readable function says who knows whom, as ``app/node.py`` does for the pods. It is given ports and neither asks nor
-cares whether they are real. Each purpose has connections of its own: nothing delays the lease.
+One readable function wires the parts, as ``app/node.py`` does for the pods. It is given ports, real or not. Each
+purpose has connections of its own: nothing delays the lease.
 
     informer (pods) ─► source "api" ─► the node's mux          informer (own node) ─► publisher
     statuses · informer · workers ─► status writer ─► PATCH    static pods ─► mirrors ─► POST
     publisher ─► PATCH of the node                             events ─► event writer ─► POST
-    volumes, variables ─► pod objects ─► watches, tokens       pod objects ─► workers, to look again
+    volumes, variables ─► pod objects ─► watches, tokens       pod objects ─► workers, to sync again
     drivers ─► CSINode ─► PUT                                  lease ─► PUT
 """
 
@@ -52,8 +52,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Lines:
     """An API server, asked for each purpose over connections of its own. ``objects`` is for watches of single objects,
-    ``volumes`` for what their volumes need once: tokens, certificates and claims. ``reset`` makes those of the
-    heartbeats again: the lease's and the node's. ``figures``: how all of them were asked."""
+    ``volumes`` for what their volumes need once: tokens, certificates and claims. ``reset`` reconnects those of the
+    heartbeats: the lease's and the node's. ``figures``: metrics of the requests over all of them."""
 
     lease: Api
     node: Api
@@ -70,7 +70,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a node is to its cluster. ``report`` tells everything the node's status is made of."""
+    """What a node is to its cluster. ``report`` returns everything the node's status is made of."""
 
     identity: Identity
     report: Callable[[], Awaitable[NodeReport]]
@@ -81,7 +81,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The joined parts. ``up``: the node has come up, which its status tells at once."""
+    """The joined parts. ``up``: the node has come up, which its status reports at once."""
 
     pods: Informer[k8s.Pod]
     own: Informer[k8s.Node]
@@ -141,7 +141,7 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         noted.changed(keys)
 
     def own_changed(keys: Collection[tuple[str, str]]) -> None:
-        if ("", name) in keys:  # a list from before it was registered says nothing of it
+        if ("", name) in keys:  # a list from before it was registered does not have it
             publisher.seen(own.objects.get(("", name)))
         node.volumes.node_changed()
         csi_node.node_changed()
@@ -172,7 +172,7 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
 
 
 class _Noted:
-    """Notes what the API server says of each pod, for the figures about it. Owns no state."""
+    """Notes the API server's state of each pod, for the metrics about it. Owns no state."""
 
     def __init__(self, pods: Informer[k8s.Pod], node: Node, figures: ApiFigures) -> None:
         self._pods = pods
@@ -181,7 +181,7 @@ class _Noted:
         self._bugs = Bugs(log, "%s: a bug in taking note of what the API server has of it; its figures lack it")
 
     def changed(self, keys: Collection[tuple[str, str]]) -> None:
-        """These are others than before. Never blocks."""
+        """These pods have changed. Never blocks."""
         for key in keys:
             with self._bugs.of(f"Pod {key[0]}/{key[1]}"):
                 self._note(key)
@@ -196,7 +196,8 @@ class _Noted:
 
 
 async def run_member(member: Member, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """Be a member until cancelled. Started at once: the API server may be away for long, and nobody waits for it."""
+    """Be a member until cancelled. Started at once: the API server may be unavailable for long; nothing waits for
+    it."""
     async with trio.open_nursery() as nursery:
         for run in (
             member.lease.run,

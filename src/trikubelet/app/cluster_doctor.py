@@ -1,7 +1,7 @@
-"""The doctor's look at the cluster: the kubeconfig, the certificate it shows, the API server, this node's rights there.
+"""The doctor's checks of the cluster: the kubeconfig, its certificate, the API server, this node's permissions there.
 
-Rights are asked for as ``kubectl auth can-i`` asks: a SelfSubjectAccessReview for each of ``core.doctor.RIGHTS``, which
-every user may create. Loaded only where there is a cluster, for it brings an HTTP client.
+Permissions are checked as ``kubectl auth can-i`` does: by a SelfSubjectAccessReview for each of ``core.doctor.RIGHTS``,
+which every user may create. Loaded only where there is a cluster, for it brings an HTTP client.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 async def examine_cluster(settings: Settings, threads: ThreadPool) -> Sequence[Finding]:
-    """What there is to say. Touches nothing but reviews, which are stored nowhere; ``threads`` read the files. Raises
-    StartFailed when these change under its hands."""
+    """The findings. Creates nothing but reviews, which are not stored; ``threads`` read the files. Raises StartFailed
+    when the files change meanwhile."""
     clock = SystemClock()
     try:
         found = await threads.run(partial(find_access, settings, clock))

@@ -1,10 +1,10 @@
 """The agent as a whole: which parts there are for these settings, and which nursery each lives in.
 
-    services   (shielded; ended by us, after the work)   a runtime inside · CRI channel · health · the APIs
+    services   (shielded; ended by us, after the work)   an in-process runtime · CRI channel · health · the APIs
     └─ work    (ended by the caller's cancellation)      run_node · manifest sources
 
 ``run`` is the picture of ``docs/architecture.md`` as code. Stopping the agent stops no container of an external
-runtime; those of a runtime inside the agent end with it.
+runtime; those of an in-process runtime end with it.
 """
 
 from __future__ import annotations
@@ -90,18 +90,18 @@ IMAGE_THREADS_MAX: Final = 4
 LOG_SIZE_THREADS_MAX: Final = 2
 MANIFEST_THREADS_MAX: Final = 4
 REMOVAL_THREADS_MAX: Final = 8
-"""Of pods' directories, and of logs as many: twice the pods of which something is removed side by side, for who is slow
-gives his place away and keeps his thread."""
+"""For pods' directories, and as many for logs: twice the pods whose files are removed concurrently, for a slow removal
+frees its place and keeps its thread."""
 POD_FILE_THREADS_MAX: Final = 8
-"""For what pods find in their directories, and the termination messages that containers leave there; with logs, which
-may hang, each pod can have one busy besides."""
+"""For the files in pods' directories, and the termination messages that containers leave there; with logs, which may
+hang, each pod can have one more busy."""
 UNMOUNT_SECONDS_MAX: Final = 5.0
-"""With the farewell of the runtime inside, no more than ``Bounds.farewell_seconds_max``."""
+"""Together with the shutdown of the in-process runtime, no more than ``Bounds.farewell_seconds_max``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The joined agent, for those who only look. ``checks`` are its health checks by name; ``host_ips`` the node's
+    """The joined agent, for those who only read. ``checks`` are its health checks by name; ``host_ips`` the node's
     addresses, the primary first."""
 
     node: Node
@@ -117,9 +117,8 @@ class Agent:
 
 
 def find_access(settings: Settings) -> Found | None:
-    """How the node proves itself to its cluster, which is said where it must bootstrap again; None where it has none.
-    Touches nothing. Raises StartFailed for
-    kubeconfigs that are of no use."""
+    """How the node authenticates to its cluster; None where it has none. Logs a warning where it must bootstrap again.
+    Changes nothing. Raises StartFailed for kubeconfigs that cannot be used."""
     if settings.standalone:
         return None
     from trikubelet.app import access  # noqa: PLC0415 - an agent of its own needs no HTTP client
@@ -139,11 +138,11 @@ async def run(
     make_runtime: Callable[[Channel], Runtime] = CriRuntime,
     task_status: trio.TaskStatus[Agent] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Be the agent until cancelled. Started: pods are taken from every source. ``log_problem``: what is wrong with the
-    log, if anything; ``found``: what ``find_access`` did; ``reading``: what the node is to be, by default this machine;
-    ``make_runtime``: how the runtime behind a channel is seen.
+    """Be the agent until cancelled. Started: pods are taken from every source. ``log_problem``: the log's error, if
+    any; ``found``: what ``find_access`` returned; ``reading``: what the node is to be, by default this machine;
+    ``make_runtime``: wraps a channel to the runtime.
 
-    Raises StartFailed for what an operator must mend, and whatever breaks a part: nothing is restarted in here.
+    Raises StartFailed for what an operator must fix, and whatever breaks a part: nothing is restarted in here.
     """
     choice = settings.runtime
     log.info("Container runtime: %s", choice.reason)
@@ -184,7 +183,7 @@ async def run(
         await _start_api(services, settings, agent, clock, spans)
         socket = str(settings.run_dir / SOCKET_NAME)
         streams = Streams(agent.view, agent.runtime, settings.configuration.streaming_connection_idle_timeout)
-        if settings.kubectl_port:  # before the local API, which tells how it is asked
+        if settings.kubectl_port:  # before the local API, which returns its kubeconfig
             from trikubelet.app.kubectl_api import start_kubectl_api  # noqa: PLC0415 - only who serves it needs TLS
 
             await start_kubectl_api(services, settings, agent, streams, clock)
@@ -194,7 +193,7 @@ async def run(
         async with trio.open_nursery() as work:
             if driver.assumed:
                 work.start_soon(confirm_driver, seen, driver.name)
-            # The sources first: what is wrong with a manifest is to be seen while the runtime is still waited for.
+            # The sources first: errors in manifests are to be reported while the runtime is still waited for.
             for source in agent.sources.all:
                 await work.start(source.run)
             await work.start(run_node, agent.node)
@@ -217,7 +216,7 @@ def _join(
     driver: str,
     inside: bool,
 ) -> Agent:
-    # Jitter only: what is drawn decides when, never what.
+    # For jitter only: it decides when, never what.
     chance = random.Random()  # noqa: S311 - no secret hangs on it
     facts = replace(facts_of(settings, reading, subordinate_ids), cgroup_driver=driver)
     facts, cgroups = _cgroups(facts, settings, inside=inside)
@@ -247,7 +246,7 @@ def _join(
     node = build_node(ports, facts, rules_of(settings, bounds), source_names(settings), chance, spans)
     identity = identity_of(settings, reading)
     here = self_described(identity)
-    node.admission.node = lambda: here  # until a cluster says more of it
+    node.admission.node = lambda: here  # until a cluster has more
     manifests = ThreadPool("manifests", MANIFEST_THREADS_MAX)
     sources = build_sources(settings, node.slots, clock, manifests, bounds)
     report = _reporter(settings, node, facts, reading, images).report
@@ -269,18 +268,18 @@ def _join(
 
 
 def _volumes(settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool) -> Volumes:
-    """The pods' volumes; what containers that only pretend would mount is not made."""
+    """The pods' volumes; simulated ones where containers are only simulated."""
     if settings.runtime.endpoint == FAKE:
         return PretendedVolumes(settings.root_dir, facts)
     threads = ThreadPool("volumes", VOLUME_THREADS_MAX, HANGING_PER_POD_MAX * settings.configuration.max_pods)
-    # The runtime inside runs everything as the agent's own user then, too.
+    # The in-process runtime runs everything as the agent's own user then, too.
     one_user = settings.runtime.inside and not mounts.is_allowed()
     csi = _csi(settings, threads, chance) if in_cluster else None
     return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi, one_user=one_user)
 
 
 def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiVolumes:
-    """Volumes of CSI drivers. Loaded only in a cluster: nothing else says what such a volume is."""
+    """Volumes of CSI drivers. Loaded only in a cluster: such a volume cannot be looked up elsewhere."""
     from trikubelet.cri.plugin_sockets import GrpcPlugins  # noqa: PLC0415
     from trikubelet.volumes.csi import CsiVolumes  # noqa: PLC0415
     from trikubelet.volumes.csi_means import CsiMeans  # noqa: PLC0415
@@ -294,8 +293,8 @@ def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiV
 
 def _reporter(settings: Settings, node: Node, facts: NodeFacts, reading: NodeReading, images: Images) -> Reporter:
     cloud_ips = settings.node_ips if settings.external_cloud else None
-    told_max = settings.configuration.node_status_max_images
-    return Reporter(node, facts, reading, images, told_max, cloud_ips, settings.api_port)
+    images_max = settings.configuration.node_status_max_images
+    return Reporter(node, facts, reading, images, images_max, cloud_ips, settings.api_port)
 
 
 def _membership(
@@ -308,7 +307,7 @@ def _membership(
     clock: Clock,
     spans: Spans | None,
 ) -> MemberTask | None:
-    """The node's membership of a cluster, if one is wanted."""
+    """The node's membership of a cluster, if it is configured."""
     if found is None:
         return None
     from trikubelet.app.member import MemberTask  # noqa: PLC0415 - an agent of its own needs no HTTP client
@@ -317,7 +316,7 @@ def _membership(
 
 
 def _cgroups(facts: NodeFacts, settings: Settings, *, inside: bool) -> tuple[NodeFacts, PodCgroups]:
-    """The pods' cgroups, and the facts that go with them. What a runtime inside the agent runs stays in the agent's."""
+    """The pods' cgroups, and the facts that go with them. Containers of an in-process runtime stay in the agent's."""
     hierarchies = read_hierarchies()
     if hierarchies.version == 1 and (idle := without_effect_in_version_1(settings.configuration)):
         log.warning(
@@ -332,7 +331,7 @@ def _cgroups(facts: NodeFacts, settings: Settings, *, inside: bool) -> tuple[Nod
 
 
 async def _start_tracing(services: Services, settings: Settings) -> Spans | None:
-    """Traces, where they are wanted. Raises StartFailed."""
+    """Traces, where they are configured. Raises StartFailed."""
     if settings.configuration.tracing is None:
         return None
     from trikubelet.app.tracing import open_tracing  # noqa: PLC0415 - an extra, and nothing without it
@@ -343,8 +342,8 @@ async def _start_tracing(services: Services, settings: Settings) -> Spans | None
 
 
 async def _start_inside(services: Services, settings: Settings) -> str:
-    """Start the runtime inside the agent; its endpoint. Each is loaded here, for an agent on containerd needs none.
-    Raises StartFailed when there can be no socket at its place."""
+    """Start the in-process runtime; its endpoint. Each is loaded here, for an agent on containerd needs none. Raises
+    StartFailed when there can be no socket at its path."""
     run_it: Callable[..., Awaitable[None]]
     if settings.runtime.endpoint == FAKE:
         from trikubelet.fake.runtime import Plan, run_fake  # noqa: PLC0415
@@ -376,10 +375,10 @@ async def _start_inside(services: Services, settings: Settings) -> str:
 
 
 async def _unmount_volumes(pods_dir: Path) -> None:
-    """Give back the memory of emptyDirs once the pods have ended with their runtime, as a reboot does."""
+    """Free the memory of emptyDirs once the pods have ended with their runtime, as a reboot does."""
     threads = ThreadPool("volumes at the end", 1)
     found = mounts.mounted_below(str(pods_dir))
-    # First all of them private: what is mounted in a directory of the node is not to go with a pod that mounts that.
+    # First make all private: a mount in a directory of the node must not be unmounted with a pod that mounts that.
     for work, path in product((mounts.make_private, mounts.unmount), found):
         try:
             await threads.run(partial(work, path))

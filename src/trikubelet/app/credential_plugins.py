@@ -1,7 +1,7 @@
 """The credential plugins that ``--image-credential-provider-config`` names: a file, or a directory of them.
 
-Read once, at start, and nothing is started with a configuration that is of no use: pods that could have their image
-only by a plugin would wait for nothing.
+Read once, at start, and the agent does not start with an invalid configuration: pods whose image can only be pulled
+with a plugin would wait in vain.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUFFIXES: Final = (".json", ".yaml", ".yml")
 
 
 def find_plugins(config: Path | None, directory: Path | None) -> tuple[tuple[CredentialPlugin, ...], list[Fault]]:
-    """The plugins, and everything that is wrong with them. Raises nothing."""
+    """The plugins, and all faults in their configuration. Raises nothing."""
     if config is None or directory is None:
         given, needed = (CONFIG, DIRECTORY) if directory is None else (DIRECTORY, CONFIG)
         both = config is not None or directory is not None

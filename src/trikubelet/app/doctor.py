@@ -1,9 +1,9 @@
-"""The doctor's round: everything that can be wrong with this node, looked at side by side.
+"""The doctor's checks of everything that can be wrong with this node, run concurrently.
 
     settings ─► checks, each with a deadline of its own ─► findings, in the order of the checks
 
-Two ask for it: the command ``doctor``, and the agent when it starts, which only warns and waits for nothing. Nothing is
-changed. What a check cannot find out is a finding, never the end of the round.
+Run by the command ``doctor``, and by the agent when it starts, which only warns and waits for nothing. Nothing is
+changed. A check that fails is a finding, and does not end the others.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ THREADS_MAX: Final = 4
 
 
 async def examine(settings: Settings, *, running: bool) -> Sequence[Finding]:
-    """Look at everything these settings touch. ``running``: an agent runs with them, and its ports are its own."""
+    """Check everything these settings use. ``running``: an agent runs with them, and its ports are its own."""
     threads = ThreadPool("doctor", THREADS_MAX)
     checks: list[tuple[str, Check]] = [
         (RUNTIME, partial(_runtime, settings)),
@@ -87,7 +87,7 @@ async def examine(settings: Settings, *, running: bool) -> Sequence[Finding]:
 
 
 async def warn(settings: Settings) -> None:
-    """Look, and log what is wrong. For an agent that starts: nothing waits for it and nothing hangs on it, not even
+    """Run the checks, and log the problems. For an agent that starts: nothing waits for it or depends on it, not even
     when a check has a bug."""
     try:
         findings = await examine(settings, running=True)
@@ -123,9 +123,9 @@ async def _runtime(settings: Settings) -> Sequence[Finding]:
 
 
 async def _asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) -> T:
-    """What the runtime there answers. Raises OSError where nobody listens, and RuntimeCallError."""
-    await (await trio.open_unix_socket(socket_path(endpoint))).aclose()  # a channel would try for ever
-    async with open_channel(endpoint, quiet=True) as channel:  # an agent that starts has one that is not
+    """The answer of the runtime there. Raises OSError where nothing listens, and RuntimeCallError."""
+    await (await trio.open_unix_socket(socket_path(endpoint))).aclose()  # a channel would retry forever
+    async with open_channel(endpoint, quiet=True) as channel:  # the agent's own channel logs
         try:
             with trio.fail_after(CHECK_SECONDS_MAX / 2):
                 return await question(CriRuntime(channel))
@@ -148,12 +148,12 @@ async def _cgroups(threads: ThreadPool, settings: Settings) -> Sequence[Finding]
 
 
 async def _driver(settings: Settings) -> str:
-    """The cgroup driver that an agent would have: the runtime's word before the configuration's."""
-    told = ""
+    """The cgroup driver that an agent would have: the runtime's before the configured one."""
+    reported = ""
     if settings.runtime.endpoint not in INSIDE:
-        with suppress(OSError, RuntimeCallError):  # which the look at the runtime tells
-            told = await _asked(settings.runtime.endpoint, CriRuntime.cgroup_driver)
-    return told or settings.configuration.cgroup_driver
+        with suppress(OSError, RuntimeCallError):  # which the runtime's check reports
+            reported = await _asked(settings.runtime.endpoint, CriRuntime.cgroup_driver)
+    return reported or settings.configuration.cgroup_driver
 
 
 def _swap(settings: Settings) -> Iterator[Finding]:
@@ -175,7 +175,7 @@ def _clock(settings: Settings) -> Iterator[Finding]:
 
 
 def _places(settings: Settings) -> Sequence[Path]:
-    """What the node fills, each file system once as far as the paths tell."""
+    """The directories that the node fills, each path once."""
     return list(dict.fromkeys((settings.root_dir, settings.pod_logs_dir)))
 
 

@@ -2,12 +2,12 @@
 
     --container-runtime-endpoint=unix:///…   that one, waited for if it is not there yet
     --container-runtime-endpoint=embedded:   the runtime inside the agent
-    --container-runtime-endpoint=fake:       the other one inside the agent, which only says that it runs anything
+    --container-runtime-endpoint=fake:       the simulated runtime inside the agent, which runs nothing
     nothing named                            upstream's default socket; with --standalone, the first well-known socket
                                              that exists, else the embedded runtime
 
-The choice is said aloud with its reason, because a node that silently runs something else than its operator thinks is
-worse than one that does not start.
+The choice is logged with its reason, because a node that silently runs something else than its operator thinks is worse
+than one that does not start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WELL_KNOWN: Final = (DEFAULT, "unix:///run/crio/crio.sock", "unix:///run/cri-doc
 
 @dataclass(frozen=True, slots=True)
 class EndpointChoice:
-    """An endpoint and why it was taken, as one sentence."""
+    """An endpoint and why it was chosen, as one sentence."""
 
     endpoint: str
     reason: str
@@ -39,7 +39,8 @@ class EndpointChoice:
 
 
 def choose_endpoint(named: str, *, standalone: bool, root: Path = Path("/")) -> EndpointChoice:
-    """The runtime to use. ``named``: what flags or files say, or empty; ``root``: where sockets are looked for."""
+    """The runtime to use. ``named``: what flags or files configure, or empty; ``root``: where sockets are looked
+    for."""
     if named:
         bare = named.rstrip("/")
         return EndpointChoice(bare if bare in INSIDE else named, f"{named}, as configured")

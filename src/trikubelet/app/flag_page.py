@@ -1,5 +1,5 @@
-"""The agent's flags and their values, as ``/flagz`` shows them: what holds, whether or not it was said on the command
-line. Secrets do not stand in flags; the headers of a manifest's URL, which may be some, are masked.
+"""The agent's flags and their values, as ``/flagz`` shows them: the effective ones, whether or not they were given on
+the command line. Flags hold no secrets; the headers of a manifest's URL, which may, are masked.
 """
 
 from __future__ import annotations

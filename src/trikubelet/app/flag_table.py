@@ -46,7 +46,7 @@ class Group(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. ``field`` is the field of KubeletConfiguration it sets, empty for what only flags can say."""
+    """One flag. ``field`` is the field of KubeletConfiguration it sets, empty for what only flags can set."""
 
     name: str
     form: Form
@@ -56,7 +56,7 @@ class Flag:
 
     @property
     def effect(self) -> bool:
-        """Whether it is more than tolerated. Of those with a field, the field decides."""
+        """Whether it is more than accepted. For those with a field, the field decides."""
         return self.group is not Group.IGNORED
 
 

@@ -1,7 +1,7 @@
 """The text behind a flag, as the value the configuration holds in that place.
 
 One reader per form. Each takes the flag's texts in the order they were given, because lists and maps grow when their
-flag is repeated, as in Go's flag libraries, and scalars are what was said last. All raise ValueError with a sentence
+flag is repeated, as in Go's flag libraries, and of scalars the last one counts. All raise ValueError with a sentence
 for the operator. Durations and amounts stay text; the configuration knows how to read them.
 """
 
@@ -34,7 +34,7 @@ def _text(texts: Sequence[str]) -> str:
 
 
 def _bool(texts: Sequence[str]) -> bool:
-    value = [_one_bool(text) for text in texts]  # a mistake is one even where it is said again
+    value = [_one_bool(text) for text in texts]  # an invalid value is an error even where a later one overrides it
     return value[-1]
 
 

@@ -1,10 +1,10 @@
-"""The agent's flags: read, checked for their form, and told apart from what they mean.
+"""The agent's flags: read and checked for their form, not for their meaning.
 
     argv ─► words (--name=value, --name value, --bool, -v N) ─► texts by flag ─► values ─► AgentFlags
 
 Go's rules, which units and scripts rely on: ``--register-node=false`` but never ``--register-node false``, a value may
 begin with a dash, underscores are dashes, a repeated list grows. argparse knows other rules and stops at the first
-fault, so it writes the help here and does not read. What the values mean, and whether they may be, is for
+fault, so it writes the help here and does not parse. What the values mean, and whether they are allowed, is for
 ``app.settings`` and ``core.configuration``.
 """
 
@@ -30,9 +30,9 @@ _SHORT = {"-v": "v", "-h": "help"}
 
 @dataclass(frozen=True, slots=True)
 class AgentFlags:
-    """What was said on the command line. Empty texts are as good as not given. ``settings`` are the fields of the
-    configuration that flags set; ``without_effect`` the flags that are only tolerated, with their dashes; ``faults``
-    what was wrong with the others, for ``app.settings`` to tell together with the faults of files."""
+    """What was given on the command line. Empty texts count as not given. ``settings`` are the fields of the
+    configuration that flags set; ``without_effect`` the flags that are only accepted, with their dashes; ``faults`` the
+    errors in the others, for ``app.settings`` to report together with the faults of files."""
 
     config: str = ""
     config_dir: str = ""

@@ -1,7 +1,7 @@
-"""The kernel a node starts on, where ``protectKernelDefaults`` has it be set as a node's should be.
+"""The kernel a node starts on, where ``protectKernelDefaults`` requires the settings a node should have.
 
-It is read and never set (``core.kernel_defaults`` says why). Where nothing is protected, the doctor tells of what
-differs (``app.doctor``).
+It is read and never set (``core.kernel_defaults`` says why). Without protection, the doctor reports what differs
+(``app.doctor``).
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     ROOT/kubectl/kubelet.crt, kubelet.key ─► ServingTls ─► TlsListener(127.0.0.1:PORT) ─► KubectlApi
     ROOT/kubectl/token ──────────────────────────────────────────────────────────────────────┘
-    certificate, token, port ─► a kubeconfig, which the agent tells who may open its socket
+    certificate, token, port ─► a kubeconfig, which the agent returns on its local socket
 
-Certificate and token are made at the first start and stay, so that a kubeconfig outlives the agent. Who wants another
-token removes the file and starts the agent again. Loaded only where it is asked for: it brings certificates and TLS.
+Certificate and token are made at the first start and stay, so that a kubeconfig outlives the agent. For another token,
+remove the file and restart the agent. Loaded only where it is asked for: it brings certificates and TLS.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ log = logging.getLogger(__name__)
 LIMITS: Final = HttpLimits(
     connections_max=64, header_bytes_max=256 * 1024, body_bytes_max=1024 * 1024, idle_seconds_max=90.0
 )
-"""A watch, a followed log and a stream hold a connection each; a body is an object somebody tries to write, which is
-read so that he can be told."""
+"""A watch, a followed log and a stream hold a connection each; a body is an object that a client tries to write, which
+is read so that the refusal can be sent."""
 _TOKEN_BYTES: Final = 32
 
 
 async def start_kubectl_api(
     services: Services, settings: Settings, agent: Agent, streams: Streams, clock: Clock
 ) -> None:
-    """Serve it, and have the agent tell how it is asked. Raises StartFailed."""
+    """Serve it, and have the agent return its kubeconfig. Raises StartFailed."""
     directory = settings.kubectl_dir
     try:
         certificate, key, token = await ThreadPool("kubectl", 1).run(partial(_kept, directory, clock))
@@ -101,8 +101,8 @@ def _kept(directory: Path, clock: Clock) -> tuple[Path, Path, str]:
 
 
 def how_to_change(place: str, sources: Sources, resource: str, namespace: str, name: str) -> str:
-    """What is said to who wants to write: where the pod of that name comes from, or in what directory, file or URL
-    (``place``) all of them are; of the node, which ``kubectl cordon`` writes, that there is no use in it."""
+    """The answer to a write: where the pod of that name comes from, or in what directory, file or URL (``place``) all
+    of them are; for the node, which ``kubectl cordon`` writes, that it has no effect."""
     if resource == "nodes":
         return (
             "this API can only be read: without a cluster there is no API server whose pods could be refused; "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trikubelet.server.node_view import NodeView
 
 NODE_SECONDS: Final = 5.0
-"""How old what a watch knows of the node may be: asking costs a call to the runtime now and then."""
+"""How old a watch's state of the node may be: reading it costs a call to the runtime now and then."""
 ALWAYS_THERE: Final = "default"
 
 _POD_FIELDS: Final[Mapping[str, Callable[[k8s.Pod], str]]] = {
@@ -58,7 +58,7 @@ _NODE_FIELDS: Final[Mapping[str, Callable[[k8s.Node], str]]] = {
 
 
 def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
-    """All there are."""
+    """All resources."""
 
     async def pods() -> Sequence[Thing]:
         return pod_row.in_order(view.pods())

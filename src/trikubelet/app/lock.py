@@ -1,6 +1,6 @@
 """One agent per root directory: two would fight over the same pods and each believe the other's containers lost.
 
-``RootLock`` is held from start to end; the kernel lets go of it when the process dies, however it dies. Besides there
+``RootLock`` is held from start to end; the kernel releases it when the process dies, however it dies. In addition there
 is upstream's ``--lock-file``, by which agents hand a node over: the next one waits for the file's lock, and with
 ``--exit-on-lock-contention`` the present one ends as soon as somebody else opens the file.
 """
@@ -32,7 +32,7 @@ _PID_BYTES: Final = 32
 
 
 class RootLock:
-    """Owns the root directory, from ``__enter__`` to ``__exit__``. The holder's process id stands in its file."""
+    """Owns the root directory, from ``__enter__`` to ``__exit__``. The holder's process id is in its file."""
 
     def __init__(self, root_dir: Path) -> None:
         self._root_dir = root_dir
@@ -58,7 +58,7 @@ class RootLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Let go of it. The file stays: removing it would let two agents lock two files of one name."""
+        """Release it. The file stays: removing it would let two agents lock two files of one name."""
         os.close(self._file)
 
 
@@ -71,21 +71,21 @@ class LockFile:
 
     async def acquire(self) -> None:
         """Wait until the lock is ours. Raises StartFailed when the file cannot be opened."""
-        told = False
+        logged = False
         async for _ in Every(_WAIT_SECONDS):
             try:
                 self._file = _take(self._path)
             except BlockingIOError as held:
-                if not told:
+                if not logged:
                     log.info("Waiting for %s, which process %s holds", self._path, held.strerror)
-                told = True
+                logged = True
             except OSError as error:
                 raise StartFailed(f"--lock-file: {self._path}: {error.strerror}") from error
             else:
                 return
 
     async def contended(self) -> None:
-        """Wait until somebody else opens the file, or takes it away. Raises StartFailed when it cannot be watched."""
+        """Wait until another process opens the file, or removes it. Raises StartFailed when it cannot be watched."""
         with INotify() as watch:
             try:
                 watch.add_watch(str(self._path), flags.OPEN | flags.DELETE_SELF)
@@ -94,7 +94,7 @@ class LockFile:
             await trio.lowlevel.wait_readable(watch.fileno())
 
     def release(self) -> None:
-        """Let go of it. Nothing to do when it is not held."""
+        """Release it. Nothing to do when it is not held."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -102,7 +102,7 @@ class LockFile:
 
 def _take(path: Path) -> int:
     """Lock a file and write our process id into it; the open file. Raises BlockingIOError, whose ``strerror`` is the
-    holder's process id, when somebody has it, and OSError."""
+    holder's process id, when it is held, and OSError."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,7 +113,7 @@ def _take(path: Path) -> int:
     except OSError:
         os.close(file)
         raise
-    with suppress(OSError):  # a full disk keeps nobody from locking
+    with suppress(OSError):  # a full disk does not prevent locking
         os.ftruncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
     return file

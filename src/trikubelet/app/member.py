@@ -1,4 +1,4 @@
-"""A member of a cluster, from its files to its tasks: what ``compose`` starts where an API server is wanted.
+"""A member of a cluster, from its files to its tasks: what ``compose`` starts where an API server is configured.
 
     find_access ─► (bootstrap) ─► credentials ─► one client per purpose ─► join_cluster ─► run_member
                                        ▲                                         │
@@ -54,14 +54,14 @@ HEARTBEAT_CONNECTIONS_MAX: Final = 2
 OBJECT_CONNECTIONS_MAX: Final = 1024
 """Each ConfigMap and Secret that pods refer to is a watch with a connection of its own."""
 OBJECT_FILES_SHARE: Final = 4
-"""One in so many of the files this process may have open, at most, so that a node whose pods name more than that still
-renews its lease."""
+"""At most one in this many of the files that the process may have open, so that a node whose pods name more than that
+still renews its lease."""
 VOLUME_CONNECTIONS_MAX: Final = tokens.REQUESTS_MAX + pod_certificates.REQUESTS_MAX + claims.REQUESTS_MAX
-"""Asked once and done with: they are not to wait for watches, which never are."""
+"""One-time requests: they are not to wait for watches, which never end."""
 CERTIFICATE_THREADS_MAX: Final = 3
-"""One for each certificate, one for the kubeconfig: none of them waits for what the disk does of another."""
+"""One for each certificate, one for the kubeconfig: none of them waits for the disk access of another."""
 REVIEW_CONNECTIONS_MAX: Final = 8
-"""However many callers with unknown tokens there are: the API server is not to suffer for this node's."""
+"""However many callers with unknown tokens there are: this limits the load of this node's on the API server."""
 
 
 class MemberTask:
@@ -114,19 +114,19 @@ class MemberTask:
             await run_member(member)
 
     def telling(self) -> Told | None:
-        """How far the cluster is told of this node's pods and events; None until it has been joined."""
+        """How far this node's pod statuses and events are published; None until it has joined the cluster."""
         return None if self._member is None else Told(self._member.writer.figures(), self._member.events.figures())
 
     def asked(self) -> ApiFigures | None:
-        """How the API server was asked; None until it can be."""
+        """Metrics of the requests to the API server; None until it can be asked."""
         return None if self._lines is None else self._lines.figures
 
     def rotations(self) -> Sequence[RotationFigures]:
-        """How the certificates are that this node keeps young."""
+        """The state of the certificates that this node rotates."""
         return [rotation.figures for rotation in self._rotations]
 
     def reviews(self) -> Api | None:
-        """The API server, for asking who may ask this node; None until it can be asked."""
+        """The API server, for reviews of callers of this node's API; None until it can be asked."""
         return None if self._lines is None else self._lines.reviews
 
     def _client_rotation(self, lines: Lines, credentials: Credentials) -> CertificateRotation:
@@ -164,12 +164,12 @@ class MemberTask:
 
 
 def server_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
-    """The files of the certificate this node's API shows, where its cluster signs one."""
+    """The files of the serving certificate of this node's API, where its cluster signs one."""
     return CertificateFiles(settings.cert_dir, SERVER, clock)
 
 
 def open_lines(credentials: Credentials, spans: Spans | None = None) -> Lines:
-    """A client for each purpose. What is told again every few seconds anyway is not repeated by the client."""
+    """A client for each purpose. What is sent again every few seconds anyway is not retried by the client."""
     figures = ApiFigures()
     client = partial(ApiClient, credentials, user_agent(), figures=figures, spans=spans)
     lease = client(connections_max=HEARTBEAT_CONNECTIONS_MAX, tries_max=1)

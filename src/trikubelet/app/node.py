@@ -1,8 +1,8 @@
 """A node's parts, joined: the composition root for everything that runs pods.
 
-One readable function says who knows whom. It is given ports and facts, and neither asks nor cares whether they are
-real: the agent gives it a container runtime and a disk, the simulation a world in memory. ``run_node`` is the work
-nursery of the picture in ``docs/architecture.md``.
+One readable function wires the parts. It is given ports and facts, real or not: the agent gives it a container runtime
+and a disk, the simulation a world in memory. ``run_node`` is the work nursery of the picture in
+``docs/architecture.md``.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the configuration says about pods. ``node_hosts``: the node's own hosts file, for host-network pods;
-    ``logs``: when their logs are rotated, None for never."""
+    """The configuration about pods. ``node_hosts``: the node's own hosts file, for host-network pods; ``logs``: when
+    their logs are rotated, None for never."""
 
     bounds: Bounds
     backoff: BackoffLimits
@@ -102,7 +102,7 @@ class Rules:
 @dataclass(frozen=True, slots=True)
 class Node:
     """The joined parts. ``slots`` is where each source puts its snapshots; ``up``: the runtime was asked and listed
-    once; the rest is for those who only look."""
+    once; the rest is for those who only read."""
 
     slots: dict[str, Slot[Snapshot]]
     files: PodFiles
@@ -143,7 +143,7 @@ def build_node(
     chance: random.Random,
     spans: Spans | None = None,
 ) -> Node:
-    """Join the parts of a node. Nothing runs yet. ``spans``: who is told what is done when, if anybody is."""
+    """Join the parts of a node. Nothing runs yet. ``spans``: where traces go, if anywhere."""
     bounds = rules.bounds
     figures = PodFigures()
     wakes: Gather[str] = Gather()

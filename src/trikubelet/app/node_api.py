@@ -1,4 +1,4 @@
-"""The node's API, joined: certificates, ports, who may ask, and what is told.
+"""The node's API, joined: certificates, ports, authentication and authorization, and routes.
 
     tlsCertFile, tlsPrivateKeyFile ─┐
     serverTLSBootstrap ─────────────┼─► ServingTls ─► TlsListener(port) ──► Gate ──┐
@@ -6,7 +6,7 @@
                                         TcpListener(readOnlyPort), if asked for ───┘
 
 Loaded only where something is served: it brings certificates and TLS. The agent does not start without its ports, for a
-node whose API another process answers in its name is worse than none.
+node whose API is answered by another process is worse than none.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ log = logging.getLogger(__name__)
 LIMITS: Final = HttpLimits(
     connections_max=1024, header_bytes_max=1024 * 1024, body_bytes_max=64 * 1024, idle_seconds_max=90.0
 )
-"""Headers and idle time are upstream's. A followed log holds a connection, and so does a stream; of bodies nothing is
-read but a number."""
+"""Headers and idle time are upstream's. A followed log holds a connection, and so does a stream; of bodies only a
+number is read."""
 _ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - what the configuration means by it, see _listen
 
 
 async def start_node_api(
     services: Services, settings: Settings, agent: Agent, clock: Clock, spans: Spans | None
 ) -> None:
-    """Serve on every port that is asked for. ``spans``: who makes one of each answer, if anybody does. Raises
+    """Serve on every port that is asked for. ``spans``: makes a span of each answer, where given. Raises
     StartFailed."""
     configuration = settings.configuration
     remarks = {"pleg": agent.node.pleg.remark}
@@ -93,7 +93,7 @@ async def start_node_api(
 
 
 def _gate(api: NodeApi, settings: Settings, clock: Clock, member: MemberTask | None) -> Gate:
-    """The API behind the question who asks and what they may."""
+    """The API behind authentication and authorization."""
     rules = settings.configuration
     reviews = Reviews(settings.node_name, member.reviews if member else lambda: None, Outage("API server"))
     return Gate(
@@ -104,7 +104,7 @@ def _gate(api: NodeApi, settings: Settings, clock: Clock, member: MemberTask | N
 
 
 async def _tls(settings: Settings, addresses: Sequence[str], clock: Clock) -> ServingTls:
-    """What is shown and believed, tried once. Raises StartFailed."""
+    """The serving certificate and client CA, loaded once to check them. Raises StartFailed."""
     configuration = settings.configuration
     authority = configuration.authentication.x509.client_ca_file
     rules = TlsRules(
@@ -116,7 +116,7 @@ async def _tls(settings: Settings, addresses: Sequence[str], clock: Clock) -> Se
         spoken = rules.curve
         if idle := ", ".join(str(one) for one in rules.curves if one != spoken):
             log.warning("tlsCurvePreferences: Python's TLS takes one curve: %s is spoken, and not %s", spoken, idle)
-        if not configuration.server_tls_bootstrap:  # then it comes when it comes
+        if not configuration.server_tls_bootstrap:  # else it is signed later
             tls.load()
     except TlsUnusable as error:
         raise StartFailed(f"the node's API cannot be served over TLS: {error}") from error

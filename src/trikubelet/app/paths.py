@@ -1,4 +1,4 @@
-"""Where things are on disk unless somebody says otherwise: upstream's places for root, the XDG ones for anyone else.
+"""Where things are on disk by default: upstream's places for root, the XDG ones for anyone else.
 
                     root                          an ordinary user
     root directory  /var/lib/kubelet              $XDG_STATE_HOME/trikubelet    (~/.local/state)
@@ -8,7 +8,7 @@
     sockets         the root directory            $XDG_RUNTIME_DIR/trikubelet, else run in the root directory
 
 Root on a runtime inside the agent has /var/lib/trikubelet, with the logs in it: /var/lib/kubelet and /var/log/pods may
-be a kubelet's, whose pods such a runtime cannot see and would take for leftovers.
+be a kubelet's, whose pods such a runtime cannot see and would take for orphans.
 
 ``app.settings`` asks here, and so do the verbs that look for a running agent.
 """
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 _NAME = "trikubelet"
 ROOT_MANIFESTS = Path("/etc/kubernetes/manifests")
 RUNTIME_RECORD = "runtime-endpoint"
-"""In the root directory of an agent that has begun once (``app.root_dir``)."""
+"""In the root directory of an agent that has started once (``app.root_dir``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The agent's places. ``run_dir`` is for sockets; ``manifests`` is where static pods are looked for when nothing
-    says where."""
+    """The agent's places. ``run_dir`` is for sockets; ``manifests`` is where static pods are looked for by default."""
 
     root_dir: Path
     pod_logs_dir: Path

@@ -1,7 +1,7 @@
 """Everything the node's status is made of, gathered when the status is due.
 
-The machine was read once at start; the runtime, its images and what is wrong with the node are asked for each time, or
-taken from those who keep asking anyway.
+The machine was read once at start; the runtime, its images and the node's problems are asked for each time, or taken
+from parts that poll them anyway.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ KUBERNETES_VERSION: Final = "v1.36.3"
 """The release whose API and behaviour this agent follows. Others read a node's version to know what it can do."""
 VERSION: Final = f"{KUBERNETES_VERSION}+trikubelet.{__version__}"
 START_SECONDS_MAX: Final = 5.0
-"""So long a status waits for a node that is coming up; a runtime that is away or hangs is told then."""
+"""How long a status waits for a node that is coming up; then an unavailable or hanging runtime is reported."""
 IMAGES_AGE_SECONDS_MAX: Final = 30.0
-"""Images are listed again after this; a list of hundreds is not for every ten seconds."""
+"""Images are listed again after this; a list of hundreds is too much for every ten seconds."""
 
 
 class Reporter:
     """Owns the images last listed. ``cloud_ips``: with an external cloud provider, the addresses that ``--node-ip``
-    names for it to begin with; None without one, where the node's addresses are its own to tell."""
+    names for it to begin with; None without one, where the node reports its own addresses."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Reporter:
         cloud_ips: Sequence[str] | None = None,
         port: int = 0,
     ) -> None:
-        """``images_max``: images told, -1 for all; ``port``: of the node's API, 0 where none is served."""
+        """``images_max``: images reported, -1 for all; ``port``: of the node's API, 0 where none is served."""
         self._node = node
         self._facts = facts
         self._reading = reading
@@ -61,8 +61,8 @@ class Reporter:
         self._listed_at = float("-inf")
 
     async def report(self) -> NodeReport:
-        """The node at this moment. Waits a while for the node to be up: before that nobody knows whether it is ready,
-        and an agent that restarts must not say that it is not."""
+        """The node at this moment. Waits a while for the node to be up: before that its readiness is unknown, and an
+        agent that restarts must not report that it is not ready."""
         with trio.move_on_after(START_SECONDS_MAX):
             await self._node.up.wait()
         await self._list_images()
@@ -83,7 +83,7 @@ class Reporter:
         )
 
     def _problems(self) -> Iterator[str]:
-        """Why the node is not ready, in upstream's order and words."""
+        """Why the node is not ready, in upstream's order and wording."""
         if problem := self._node.runtime_state.unhealthy():
             yield problem
         elif problem := self._node.runtime_state.network_problem():

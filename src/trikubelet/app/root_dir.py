@@ -1,8 +1,7 @@
-"""Whose pods a root directory holds: the runtime they live on is written down beside them.
+"""Which runtime a root directory's pods run on: its endpoint is recorded beside them.
 
-An agent takes what no manifest wants for a leftover, and removes it. On the root directory of pods that live on another
-runtime, which it cannot see, it would take away the volumes and logs of containers that run. So an agent that finds
-such pods does not start.
+An agent removes orphans, pods that no manifest has. On the root directory of pods on another runtime, which it cannot
+see, it would remove the volumes and logs of running containers. So an agent that finds such pods does not start.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
-    """Write down that the pods of this root directory live on that runtime. Raises StartFailed when it holds pods of
-    another one: ours of an earlier start, or, for a runtime inside the agent, anybody's."""
+    """Record that the pods of this root directory run on that runtime. Raises StartFailed when it holds pods of another
+    one: ours of an earlier start, or, for an in-process runtime, of any agent."""
     try:
         ours = endpoint if endpoint in INSIDE else f"unix://{socket_path(endpoint)}"
     except ValueError as error:
@@ -40,7 +39,7 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
 
 
 def recorded_runtime(root_dir: Path) -> str:
-    """The endpoint of the runtime its pods live on; empty where none is written down. Raises OSError."""
+    """The endpoint of the runtime its pods run on; empty where none is recorded. Raises OSError."""
     record = root_dir / RUNTIME_RECORD
     return record.read_text().strip() if record.exists() else ""
 

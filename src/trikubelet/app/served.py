@@ -1,8 +1,8 @@
 """Whether this node serves its API over HTTPS, decided from the settings alone.
 
-Where there is an API server: unless ``enableServer`` says no. Without one, callers cannot be reviewed, and by default
-they have to be: then nothing is served, and that is said. Whoever asks for the API there must say who may use it, as
-upstream wants it too; the refusal says what to write.
+With an API server: unless ``enableServer`` is false. Without one, callers cannot be reviewed, and by default they have
+to be: then nothing is served, which is logged. A configuration that asks for the API there must set who may use it, as
+upstream requires too; the error names the fields.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ASKING: Final = frozenset(
         "tlsMinVersion",
     }
 )
-"""Fields that nobody gives who does not want the API."""
+"""Fields that are set only for the API."""
 
 
 NOT_SERVED: Final = (
@@ -38,11 +38,11 @@ NOT_SERVED: Final = (
     "authentication.webhook.enabled: false and authorization.mode: AlwaysAllow, and say who may ask by "
     "authentication.x509.clientCAFile"
 )
-"""The note where that is so by default."""
+"""The note where it is not served by default."""
 
 
 def api_port(configuration: KubeletConfiguration, *, standalone: bool) -> int:
-    """Where the API is served; 0 where it is not."""
+    """The port of the API; 0 where it is not served."""
     if not configuration.enable_server or (standalone and any(_impossible(configuration, {}))):
         return 0
     return configuration.port
@@ -51,14 +51,14 @@ def api_port(configuration: KubeletConfiguration, *, standalone: bool) -> int:
 def obstacles(
     configuration: KubeletConfiguration, provenance: Mapping[str, str], *, standalone: bool
 ) -> Sequence[Fault]:
-    """What keeps the API from being served to somebody who asked for it. ``provenance`` has every field that was given,
-    and where."""
+    """Why the API cannot be served although it was asked for. ``provenance`` has every field that was given, and
+    where."""
     is_wanted = configuration.enable_server and any(field.partition(".")[0] in _ASKING for field in provenance)
     return list(_impossible(configuration, provenance)) if standalone and is_wanted else []
 
 
 def _impossible(configuration: KubeletConfiguration, provenance: Mapping[str, str]) -> Iterator[Fault]:
-    """What only an API server can do."""
+    """Faults for settings that need an API server."""
     remedy = "or enableServer: false"
     if configuration.authentication.webhook.enabled:
         yield _fault(provenance, "authentication.webhook.enabled", "tokens", f"set it to false, {remedy}")

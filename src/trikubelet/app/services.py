@@ -1,9 +1,9 @@
-"""The services nursery: what outlives the work, so that farewells can be said.
+"""The services nursery: what outlives the work, so that the work can shut down cleanly.
 
     open_services ──► start(name, run) … ──► the block: the work ──► end of the block: services are ended
 
-Services do not hear the caller's cancellation; the work inside the block does, ends first, and may still use them.
-A service that ends by itself is a broken promise and ends the process.
+Services are shielded from the caller's cancellation; the work inside the block is not, ends first, and may still use
+them. A service that ends by itself is a broken invariant and ends the process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Services:
         self._scope = scope
 
     async def start(self, name: str, run: Callable[..., Awaitable[None]]) -> Any:
-        """Start one and wait until it can be used; what it told when it started. Raises what it raises until then."""
+        """Start one and wait until it can be used; what it passed to ``started``. Raises what it raises until then."""
 
         async def kept(*, task_status: trio.TaskStatus[Any]) -> None:
             await run(task_status=task_status)
@@ -36,7 +36,7 @@ class Services:
         return await self._nursery.start(kept)
 
     def end(self) -> None:
-        """Cancel them all. A service that needs a farewell shields it itself, with a deadline."""
+        """Cancel them all. A service that needs to clean up shields that itself, with a deadline."""
         self._scope.cancel()
 
 

@@ -5,7 +5,7 @@
     flags ─────────┘                                                 ├─► Settings
     user, environment, host name ────────────────────────────────────┘
 
-Read once, before anything runs. Whatever is wrong is told together, as one StartFailed with a line per fault.
+Read once, before anything runs. All faults are reported together, as one StartFailed with a line per fault.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _PATHS = (
     ("tlsPrivateKeyFile",),
     ("authentication", "x509", "clientCAFile"),
 )
-"""Fields that hold a path, which is relative to the file it stands in."""
+"""Fields that hold a path, which is relative to the configuration file."""
 
 EXTERNAL_CLOUD = "external"
 """The one cloud provider there is since upstream removed those it had built in (1.31): others are refused, as there."""
 
 KUBECTL_ADDRESS = "127.0.0.1"
-"""Where kubectl is answered, on ``kubectl_port``: what it may do is for this machine's own people."""
+"""Where kubectl is answered, on ``kubectl_port``: only for this machine's own users."""
 _PORT_MAX = 65535
 _MESSAGE_MIB = range(16, 257)
 """Upstream's limit, to that of a list with all its parts."""
@@ -55,7 +55,7 @@ _UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104  # means "any address of this fam
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the process finds itself in: its user, its environment, the host's name."""
+    """The environment of the process: its user, its variables, the host's name."""
 
     uid: int
     environment: Mapping[str, str]
@@ -72,9 +72,8 @@ class Settings:
     ``image_endpoint`` what was configured, or empty.
     ``manifest_path`` is a directory or file of static pods, or None. ``run_dir`` is for sockets. ``api_port`` is where
     the node's API is served over HTTPS, ``kubectl_port`` where kubectl may read it on the loopback; 0 where it is not.
-    ``provenance`` says of each given field (``maxPods``) and
-    flag (``--root-dir``) where it was given; ``flags`` are the values of flags that set no field. ``warnings`` and
-    ``notes`` are lines to log at start.
+    ``provenance`` has for each given field (``maxPods``) and flag (``--root-dir``) where it was given; ``flags`` are
+    the values of flags that set no field. ``warnings`` and ``notes`` are lines to log at start.
     """
 
     node_name: str
@@ -132,12 +131,13 @@ class Settings:
         return self.configuration.logging.format
 
     def gate(self, name: str) -> bool:
-        """Whether a feature is on. Raises KeyError for a name that is none."""
+        """Whether a feature gate is on. Raises KeyError for an unknown name."""
         return self.effective.gates.enabled(name)
 
 
 def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
-    """Read what the flags name and decide what holds. Raises StartFailed, one line per fault, all of them."""
+    """Read the files that the flags name and combine all settings. Raises StartFailed with all faults, one line
+    each."""
     faults = list(flags.faults)
     notes: list[str] = []
     documents = [_with_absolute_paths(one) for one in _documents(flags, faults, notes)]
@@ -268,7 +268,7 @@ def _drop_ins(directory: Path, faults: list[Fault], notes: list[str]) -> list[Pa
 
 
 def _conflicts(flags: AgentFlags) -> list[Fault]:
-    """Flags that exclude each other, or say what cannot be had."""
+    """Faults for flags that exclude each other, or that have an unsupported value."""
     faults = []
     if flags.standalone and (flags.kubeconfig or flags.bootstrap_kubeconfig):
         remedy = "leave one of the two out"
@@ -293,7 +293,7 @@ def _conflicts(flags: AgentFlags) -> list[Fault]:
 
 
 def _warnings(flags: AgentFlags, effective: Effective) -> tuple[str, ...]:
-    """The one warning about what was given and does nothing."""
+    """The one warning about settings without effect."""
     idle = (*flags.without_effect, *effective.without_effect)
     if not idle:
         return ()

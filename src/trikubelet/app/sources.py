@@ -32,12 +32,12 @@ URL: Final = "http"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources there are."""
+    """The configured sources."""
 
     all: tuple[FileSource | UrlSource, ...]
 
     def files(self) -> Mapping[str, FileState]:
-        """What every file and URL contributes, and what is wrong with it."""
+        """The pods of every file and URL, and its faults."""
         return {place: state for source in self.all for place, state in source.files().items()}
 
 

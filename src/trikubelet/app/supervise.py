@@ -1,4 +1,4 @@
-"""From the first line to the last: signals, systemd, the order of going down, the exit code.
+"""From the first line to the last: signals, systemd, the order of shutdown, the exit code.
 
     start ─► main started ─► READY ─► signs of life while the checks pass
       │           │
@@ -9,8 +9,8 @@
       └ an exception, whenever ────────────────────────────────────────────────────────► exit 1, the reason last
 
 Nothing is restarted in here: the service manager does that, and everything is found again from the runtime and the
-manifests. Trio hears of the first signal only: the second is for who does not want to wait, and ends the process from
-within its handler, which runs even if Trio's loop is stuck.
+manifests. Trio receives the first signal only: the second ends the process without waiting, from within its handler,
+which runs even if Trio's loop is stuck.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _STATUS_SECONDS: Final = 10.0
 
 
 class Main(Protocol[T_co]):
-    """What is supervised. It runs until cancelled and calls ``started`` when it does its work."""
+    """The function that is supervised. It runs until cancelled and calls ``started`` when it does its work."""
 
     async def __call__(self, *, task_status: trio.TaskStatus[T_co]) -> None:
         """Be the agent."""
 
 
 class Supervisor(Generic[T]):
-    """Owns where the process stands between its start and its end.
+    """Owns the state of the process between its start and its end.
 
-    ``checks`` and ``status`` are asked with what main gave to ``started``: the checks behind the watchdog, and one line
-    for ``systemctl status``. ``end_now`` ends the process without another word; ``last_signal`` has the next signal do
-    so, whatever Trio does meanwhile.
+    ``checks`` and ``status`` are called with what main gave to ``started``: the checks behind the watchdog, and one
+    line for ``systemctl status``. ``end_now`` ends the process at once; ``last_signal`` has the next signal do so,
+    whatever Trio does meanwhile.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Supervisor(Generic[T]):
         self._notifier.stopping(f"going down: {name}")
         work.cancel()
         with trio.move_on_after(self._stop_seconds_max):
-            came = await anext(signals)  # one that Trio has heard already; another goes past it
+            came = await anext(signals)  # one that Trio has received already; another bypasses it
             log.error("Ended at once: %s came while going down", signal.Signals(came).name)
             self._end_now(EXIT_FAILED)
             return
@@ -120,7 +120,7 @@ class Supervisor(Generic[T]):
         self._end_now(EXIT_FAILED)
 
     async def _report(self, started: T, said: str) -> None:
-        """Keep systemd's status line up to date, until it says that the agent is going down."""
+        """Keep systemd's status line up to date, until the agent is going down."""
         async for _ in Every(_STATUS_SECONDS):
             if self._going_down:
                 return
@@ -130,14 +130,14 @@ class Supervisor(Generic[T]):
                 said = status
 
     async def _feed_watchdog(self, checks: Checks, watchdog_seconds: float) -> None:
-        """Give a sign of life twice per watchdog period, but none while a check fails."""
+        """Notify the watchdog twice per period, but not while a check fails."""
         async for _ in Every(watchdog_seconds / 2):
-            told: dict[str, str] | None = None
+            logged: dict[str, str] | None = None
             while found := problems(checks):
-                if told is None or found.keys() != told.keys():
+                if logged is None or found.keys() != logged.keys():
                     words = "; ".join(f"{name}: {wrong}" for name, wrong in found.items())
                     log.error("No sign of life to systemd, which will kill the agent if this lasts: %s", words)
-                told = found
+                logged = found
                 await trio.sleep(_ILL_RETRY_SECONDS)
             self._notifier.alive()
 
@@ -153,7 +153,7 @@ def run(
 ) -> int:
     """Run the agent to its end; the exit code. On failure the reason is the last line on ``stderr``. Raises nothing.
 
-    ``notifier`` is the way to systemd, by default what the environment says. See ``Supervisor`` for the others.
+    ``notifier`` notifies systemd, by default as the environment sets it. See ``Supervisor`` for the others.
     """
     telling = Notifier.take_from(os.environ) if notifier is None else notifier
 
@@ -180,7 +180,7 @@ def run(
 
 
 def last_words(error: BaseException, stderr: TextIO) -> int:
-    """Say why the process ends, the reason last; the exit code. A fault of the operator's is said without a traceback,
+    """Print why the process ends, the reason last; the exit code. An operator's faults are printed without a traceback,
     one line per fault."""
     leaves = _leaves(error)
     if not all(isinstance(leaf, (StartFailed, KeyboardInterrupt)) for leaf in leaves):
@@ -193,12 +193,12 @@ def last_words(error: BaseException, stderr: TextIO) -> int:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why, in one line: every exception at the root of it, each once."""
+    """Why, in one line: every root exception, each once."""
     return "; ".join(dict.fromkeys(" ".join(_said(leaf).split()) for leaf in _leaves(error)))
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
-    """The exceptions in a group, without those that only say that something was cancelled."""
+    """The exceptions in a group, without mere cancellations."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     leaves = [leaf for inner in error.exceptions for leaf in _leaves(inner)]
@@ -225,8 +225,8 @@ def _end_at_next_signal() -> None:
 
 
 def _end_at_once(number: int, _frame: FrameType | None) -> None:
-    """Say so and end, in whatever the main thread is just doing. That may be writing to the log, so the log is not
-    asked, and its stream is given a line only where it takes one without waiting."""
+    """Print that and end, whatever the main thread is just doing. That may be writing to the log, so the log is not
+    used, and its stream gets a line only where that does not block."""
     said = f"error: ended at once: {signal.Signals(number).name} came while going down\n"
     with suppress(OSError, ValueError):
         if sys.stderr is not None and select.select([], [sys.stderr], [], 0)[1]:

@@ -1,4 +1,4 @@
-"""Counting the pods of a node by what they are to it, when somebody asks (``server.node_figures.Tally``)."""
+"""Counting the pods of a node by their state, on request (``server.node_figures.Tally``)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def tally(node: Node, *, in_cluster: bool) -> Tally:
-    """The pods as they are now. ``in_cluster``: static pods have mirrors,
-    which stay as long as a manifest wants the pod, ended or not (``core.mirror``)."""
+    """The pods as they are now. ``in_cluster``: static pods have mirror pods, which stay as long as a manifest has the
+    pod, terminated or not (``core.mirror``)."""
     found = Tally()
     desired = {pod.metadata.uid: pod for pod in node.desired}
     for pod in desired.values():

@@ -1,13 +1,13 @@
-"""Traces for an OpenTelemetry collector, where the configuration has ``tracing``: spans of attempts at pods, of lists
-of everything, of calls to the runtime, requests to the API server and answers to whoever may ask the node. They are
-sent as OTLP over HTTP; within which span something is asked travels with it, as W3C's Trace Context.
+"""Traces for an OpenTelemetry collector, where the configuration has ``tracing``: spans of pod syncs, of relists, of
+calls to the runtime, requests to the API server and answers of the node's API. They are sent as OTLP over HTTP; the
+span of a request travels with it, as W3C's Trace Context.
 
-    Spans ─► sampler ─► a queue (the newest wait, the oldest are dropped) ─► thread ─► collector
-      └─ a question's headers ─► whoever is asked
+    Spans ─► sampler ─► a queue (the oldest are dropped) ─► thread ─► collector
+      └─ a request's headers ─► the server
 
-OpenTelemetry is an extra (``pip install trikubelet[otel]``), loaded by ``open_tracing`` and by nobody else: an agent
-without traces has neither its code nor its thread. Its exporter blocks, which is why it has that thread; the event loop
-only ever puts a span into the queue. A collector that is away is told once, and once more when it is back.
+OpenTelemetry is an extra (``pip install trikubelet[otel]``), loaded only by ``open_tracing``: an agent without traces
+has neither its code nor its thread. Its exporter blocks, which is why it has that thread; the event loop only ever puts
+a span into the queue. An unavailable collector is logged once, and once more when it is back.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BATCH_MAX: Final = 512
 EVERY_SECONDS: Final = 5.0
 EXPORT_SECONDS_MAX: Final = 10.0
 FAREWELL_SECONDS_MAX: Final = 3.0
-"""What goes down waits so long for the last spans to be taken."""
+"""How long a shutdown waits for the last spans to be sent."""
 MISSING: Final = (
     'tracing: OpenTelemetry is not installed: pip install "trikubelet[otel]" (for a deb, an rpm or the single file see '
     "docs/packages.md: Traces), or take tracing out of the configuration"
@@ -86,7 +86,7 @@ class OpenTelemetry:
         return Question(span, headers, self._trace.Status(self._trace.StatusCode.ERROR))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Send until cancelled, and then what is left, as long as that does not take long."""
+        """Send until cancelled, and then the rest, for at most FAREWELL_SECONDS_MAX."""
         task_status.started()
         try:
             await trio.sleep_forever()
@@ -99,7 +99,7 @@ class OpenTelemetry:
 
 
 class Question:
-    """Holds the span of one question that was asked elsewhere (``kit.spans.Asking``)."""
+    """Holds the span of one outgoing request (``kit.spans.Asking``)."""
 
     def __init__(self, span: Any, headers: Mapping[str, str], error: Any) -> None:
         """``error``: what a span's status is when it failed."""
@@ -117,7 +117,7 @@ class Question:
 
 
 def open_tracing(tracing: Tracing, node_name: str) -> OpenTelemetry:
-    """Begin with traces. Raises StartFailed where OpenTelemetry is not installed."""
+    """Start tracing. Raises StartFailed where OpenTelemetry is not installed."""
     try:
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - see above
         from opentelemetry.sdk.trace import SpanLimits, TracerProvider  # noqa: PLC0415
@@ -129,7 +129,7 @@ def open_tracing(tracing: Tracing, node_name: str) -> OpenTelemetry:
         sampler=ParentBased(TraceIdRatioBased(tracing.sampling_rate_per_million / 1_000_000)),
         resource=Resource.create({"service.name": "kubelet", "service.version": VERSION, "host.name": node_name}),
         span_limits=SpanLimits(max_attributes=32, max_events=32, max_links=8),
-        shutdown_on_exit=False,  # an agent's end is not to wait for a collector
+        shutdown_on_exit=False,  # an agent's shutdown is not to wait for a collector
     )
     processor = BatchSpanProcessor(
         ToldExporter(_exporter(tracing.endpoint), tracing.endpoint),
@@ -144,7 +144,7 @@ def open_tracing(tracing: Tracing, node_name: str) -> OpenTelemetry:
 
 
 def _exporter(endpoint: str) -> Any:
-    """What sends. A host and port, as upstream has it, is asked without TLS."""
+    """The exporter. A host and port, as upstream has it, is used without TLS."""
     import requests  # noqa: PLC0415 - with the exporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
 
@@ -155,7 +155,7 @@ def _exporter(endpoint: str) -> Any:
 
 
 class ToldExporter:
-    """Exports as ``exporter`` does (OpenTelemetry's SpanExporter), saying when the collector goes and comes back, in
+    """Exports as ``exporter`` does (OpenTelemetry's SpanExporter), logging when the collector goes and comes back, in
     place of a line for each batch. Owns which of the two was last. Called in the exporting thread only."""
 
     def __init__(self, exporter: Any, endpoint: str) -> None:

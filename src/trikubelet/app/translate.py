@@ -1,7 +1,7 @@
 """From settings and the machine to what the parts take: bounds, rules, node facts.
 
-The one place where a configuration field gets its effect on pods. What stands here is plain translation; the decisions
-are in ``core``. Read by the composition root only.
+The one place where a configuration field gets its effect on pods. This is plain translation; the decisions are in
+``core``. Read by the composition root only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ENSURES_RIGHTS = "KubeletEnsureSecretPulledImages"
 
 
 def bounds_of(configuration: KubeletConfiguration) -> Bounds:
-    """The agent's bounds, with what the configuration says about them."""
+    """The agent's bounds, with the configured ones."""
     return Bounds(
         resync_seconds=configuration.sync_frequency,
         file_check_seconds=configuration.file_check_frequency,
@@ -50,7 +50,7 @@ def bounds_of(configuration: KubeletConfiguration) -> Bounds:
 
 
 def rules_of(settings: Settings, bounds: Bounds) -> Rules:
-    """What the configuration says about pods."""
+    """The configuration about pods."""
     return Rules(
         bounds=bounds,
         backoff=_backoff(settings),
@@ -82,7 +82,7 @@ def _pulls(settings: Settings, bounds: Bounds) -> PullRules:
         at_once_max=1 if configuration.serialize_image_pulls else parallel,
         per_second=configuration.registry_pull_qps,
         burst=configuration.registry_burst,
-        # Where containers only pretend, so do images.
+        # Where containers are only simulated, so are images.
         verification=policy if settings.gate(ENSURES_RIGHTS) and settings.runtime.endpoint != FAKE else None,
         plugins=settings.credential_plugins,
     )
@@ -98,7 +98,7 @@ def _backoff(settings: Settings) -> BackoffLimits:
 
 def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: SubordinateIds) -> NodeFacts:
     """The node facts; ``subordinate_ids`` are as ``host.subordinate_ids`` read them. Raises StartFailed when the
-    resolv.conf for pods cannot be read, or those ids will not do."""
+    resolv.conf for pods cannot be read, or those ids are not sufficient."""
     configuration = settings.configuration
     resolv_conf = read_resolv_conf(Path(configuration.resolv_conf)) if configuration.resolv_conf else DNSConfig()
     amounts = capacity(reading, configuration.max_pods, configuration.pods_per_core)
@@ -143,7 +143,7 @@ def _memory_rules(settings: Settings, reading: NodeReading) -> MemoryRules:
 
 
 def identity_of(settings: Settings, reading: NodeReading) -> Identity:
-    """Who this node is, to its cluster and to the pods that ask where they are."""
+    """The node's identity, for its cluster and for the downward API."""
     configuration = settings.configuration
     return Identity(
         name=settings.node_name,
@@ -159,7 +159,8 @@ def identity_of(settings: Settings, reading: NodeReading) -> Identity:
 
 
 def _default_ips(settings: Settings) -> tuple[str, ...]:
-    """What the routes say. A node tells its cluster of one family unless it is told otherwise, as upstream has it."""
+    """Addresses by the routes. In a cluster a node reports one family unless configured otherwise, as upstream has
+    it."""
     found = default_addresses()
     return found if settings.standalone else found[:1]
 
@@ -178,8 +179,8 @@ def _reserved(configuration: KubeletConfiguration) -> Reserved:
 
 
 def _pods_reserve(configuration: KubeletConfiguration) -> Reserved:
-    """What the cgroup of all pods keeps them from. An eviction threshold is not: below it pods are evicted, one by one
-    and by what they asked for, and the kernel must not come first."""
+    """What the cgroup of all pods reserves. An eviction threshold is not: below it pods are evicted, one by one and by
+    their requests, and the kernel must not kill first."""
     is_enforced = "pods" in configuration.enforce_node_allocatable
     return Reserved((configuration.system_reserved, configuration.kube_reserved)) if is_enforced else Reserved()
 

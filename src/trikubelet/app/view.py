@@ -1,9 +1,9 @@
 """What the servers may see of a node (``server.node_view.NodeView``), over the parts that ``app/node.py`` joined.
 
-Which pods are shown: those a source wants, and those whose worker still has something to do. What is added to a static
-pod, which no API server ever saw: when it was born, from the oldest thing the runtime was seen to have of it, so that
-its age survives a restart of the agent; and, once its manifest is gone, when it was asked to go. What is added to any:
-why it is not begun with yet.
+Which pods are shown: the desired ones, and those whose worker still has something to do. What is added to a static pod,
+which no API server ever saw: its creation time, from the oldest object the runtime has of it, so that its age survives
+a restart of the agent; and, once its manifest is gone, its deletion time. What is added to any: why it is not started
+yet.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ if TYPE_CHECKING:
 
 COMPONENT = "trikubelet"
 WAITS = "WaitsForRuntime"
-"""The reason of a pod that is not begun with before the runtime has spoken."""
+"""The reason of a pod that is not started before the runtime has answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A pod as it was last shown, and from what it was put together."""
+    """A pod as it was last shown, and what it was made from."""
 
     pod: k8s.Pod
     status: k8s.PodStatus | None
@@ -84,9 +84,9 @@ class View:
         member: MemberTask | None = None,
         calls: Sequence[CallFigures] = (),
     ) -> None:
-        """``pod_logs``: the directory of the pods' log directories; ``manifests``: what each manifest file says now; a
-        pod without a line in it was kept from an earlier reading; ``setup``: what the agent is, for whoever scrapes it;
-        ``member``: the node's part in a cluster, if any."""
+        """``pod_logs``: the directory of the pods' log directories; ``manifests``: the current state of each manifest
+        file; a pod without a line in it was kept from an earlier reading; ``setup``: the agent's build and settings,
+        for metrics; ``member``: the node's part in a cluster, if any."""
         self._node = node
         self._clock = clock
         self._node_name = node_name
@@ -145,14 +145,14 @@ class View:
         return _Seen(pod, status, state, waits, born_ns, shown)
 
     def _asked_to_go_ns(self, uid: str, before: _Seen | None) -> int:
-        """When the pod began to stop: the node says so in an event, or it is only seen now."""
+        """When the pod began to terminate: by the node's event, or now."""
         if before is not None and before.shown.metadata.deletion_timestamp:
             return parse_rfc3339(before.shown.metadata.deletion_timestamp)
         killing = [event.last_seen for event in self._node.events.about(uid) if event.reason == "Killing"]
         return max(killing, default=self._clock.now_ns())
 
     def running(self) -> Sequence[k8s.Pod]:
-        """The pods of which something runs, wanted or not, as the runtime has them."""
+        """The pods of which something runs, desired or not, as the runtime has them."""
         return [self._as_it_runs(record) for record in self._node.pleg.running(())]
 
     def _as_it_runs(self, record: PodRecord) -> k8s.Pod:
@@ -162,7 +162,7 @@ class View:
             spec=k8s.PodSpec(containers=tuple(k8s.Container(name=one.name, image=one.image) for one in running)),
         )
 
-    # ---- what is said about them ----
+    # ---- events and states ----
 
     def events(self) -> Sequence[k8s.Event]:
         """The events that are remembered, last seen longest ago first."""
@@ -192,7 +192,7 @@ class View:
         )
 
     def faults(self) -> Sequence[ManifestFault]:
-        """What is wrong with the manifests now."""
+        """The current faults of the manifests."""
         found = []
         for _, state in sorted(self._manifests().items()):
             kept = [pod.metadata for pod in state.pods if full_name(pod) not in state.lines]
@@ -210,15 +210,15 @@ class View:
         return [self._work(worker, unseen.get(worker.pod.metadata.uid), now) for worker in self._node.workers]
 
     def _work(self, worker: PodWorker, unseen: Laggard | None, now: float) -> PodWork:
-        told = worker.statistics()
-        busy = None if told.busy_since is None else now - told.busy_since
-        uid, state = worker.pod.metadata.uid, type(told.state).__name__
+        statistics = worker.statistics()
+        busy = None if statistics.busy_since is None else now - statistics.busy_since
+        uid, state = worker.pod.metadata.uid, type(statistics.state).__name__
         work = PodWork(
             uid,
             state,
-            told.attempts,
-            told.failures,
-            told.last_error,
+            statistics.attempts,
+            statistics.failures,
+            statistics.last_error,
             busy,
             volumes=dict(self._node.volumes.told(uid)),
             pulls=dict(self._node.puller.told(uid)),
@@ -228,7 +228,7 @@ class View:
         return msgspec.structs.replace(work, unseen_seconds=now - unseen.since, unseen_because=unseen.why)
 
     def node(self) -> NodeNote:
-        """How the node itself is."""
+        """The state of the node itself."""
         state = self._node.runtime_state
         found = [state.unhealthy(), state.network_problem(), self._node.pleg.remark()]
         silent = sorted(self._node.desired.silent)
@@ -237,31 +237,31 @@ class View:
         return NodeNote(self._node_name, tuple(problem for problem in found if problem))
 
     def pleg(self) -> Figures:
-        """How PLEG stands now."""
+        """The PLEG's metrics."""
         return self._node.pleg.figures()
 
     def refused(self) -> Mapping[str, int]:
-        """How many pods the node did not take, by reason."""
+        """How many pods the node rejected, by reason."""
         return self._node.admission.refused
 
     def preempted(self) -> Mapping[str, int]:
-        """How many pods were ended to make room for critical ones, by the resource that was short."""
+        """How many pods were preempted for critical ones, by the resource that was short."""
         return self._node.admission.preempted
 
     def probes(self) -> Sequence[ProbeFigures]:
-        """What each probe was answered so far."""
+        """The results of each probe so far."""
         return self._node.probes.figures()
 
     def telling(self) -> Told | None:
-        """How far the API server is told; None on a node that has none."""
+        """How far statuses and events are published; None on a node without an API server."""
         return None if self._member is None else self._member.telling()
 
     def calls(self) -> Sequence[CallFigures]:
-        """How calls to the runtime went, by their paths, connection by connection."""
+        """Metrics of the calls to the runtime, by path, for each connection."""
         return self._calls
 
     def figures(self) -> NodeFigures:
-        """What else the node's parts have measured."""
+        """The other metrics of the node's parts."""
         node, member = self._node, self._member
         return NodeFigures(
             setup=self._setup,
@@ -296,10 +296,10 @@ class View:
         why = _waits_for(pod, container)
         raise NotShown(f'container "{container}" of pod "{name}" has not started{f": {why}" if why else ""}')
 
-    # ---- what can be talked to ----
+    # ---- running containers ----
 
     def running_container(self, namespace: str, name: str, container: str, uid: str = "") -> RunningContainer:
-        """The run of a container that is under way. Raises NotShown or NoSuchPod."""
+        """The current run of a container. Raises NotShown or NoSuchPod."""
         pod = self.named(namespace, name)
         run = self._node.cache.get(pod.metadata.uid).latest(container)
         if uid not in ("", pod.metadata.uid) or run is None or run.state is not ContainerState.RUNNING:
@@ -318,18 +318,18 @@ class View:
 
     def named(self, namespace: str, name: str) -> k8s.Pod:
         """The pod of that name. Raises NoSuchPod."""
-        lives = [pod for pod in self.pods() if (pod.metadata.namespace, pod.metadata.name) == (namespace, name)]
-        if not lives:
+        instances = [pod for pod in self.pods() if (pod.metadata.namespace, pod.metadata.name) == (namespace, name)]
+        if not instances:
             raise NoSuchPod(f'pod "{name}" is not on this node (namespace "{namespace}")')
-        # While an older life of the same name still ends, it is the one that has something to say.
-        return next((pod for pod in lives if self._node.cache.get(pod.metadata.uid).containers), lives[0])
+        # While an older instance of the same name is still terminating, it is the one with containers and logs.
+        return next((pod for pod in instances if self._node.cache.get(pod.metadata.uid).containers), instances[0])
 
     def _log_directory(self, pod: k8s.Pod) -> str:
         meta = pod.metadata
         return os.path.join(self._pod_logs, log_directory_name(meta.namespace, meta.name, meta.uid))
 
     async def _log_on_disk(self, pod: k8s.Pod, container: str, *, previous: bool) -> str | None:
-        """The log of a run of which the runtime has nothing any more. Raises NotShown where the disk cannot tell."""
+        """The log of a run that the runtime does not have any more. Raises NotShown where the disk cannot be read."""
         directory = self._log_directory(pod)
         try:
             attempts = await disk_in_time(
@@ -353,17 +353,17 @@ class View:
 
 
 def _born_ns(pod: k8s.Pod, observed: PodObservation, known_ns: int) -> int:
-    """When the pod first was, as far as anybody can tell; 0 when nobody can."""
+    """The pod's creation time as far as known; 0 if unknown."""
     found = [known_ns, *(sandbox.created_at for sandbox in observed.sandboxes)]
     found += [container.created_at for container in observed.containers]
-    with suppress(ValueError):  # a pod of the API server, which has its own birthday, was not read here
+    with suppress(ValueError):  # a pod of the API server, which has its own creation time, was not read here
         found.append(parse_rfc3339(pod.metadata.annotations.get(CONFIG_SEEN, "")))
     return min((when for when in found if when > 0), default=0) // SECOND_NS * SECOND_NS
 
 
 def _waiting(status: k8s.PodStatus | None, why: str) -> k8s.PodStatus:
-    """The status of a pod that has no worker yet, which nobody is told but who looks here: an API server may know the
-    pod as running, and it may be."""
+    """The status of a pod that has no worker yet, shown here only and never published: an API server may know the pod
+    as running, and it may be."""
     said = f"The container runtime has not answered yet; unless it says otherwise, the pod will be rejected: {why}"
     return msgspec.structs.replace(status or k8s.PodStatus(phase="Pending"), reason=WAITS, message=said)
 
@@ -389,8 +389,8 @@ def _is_waiting(pod: k8s.Pod, container: str) -> bool:
 
 
 def _run(history: Sequence[ContainerStatus], waiting: bool, *, previous: bool) -> ContainerStatus | None:
-    """The run that is meant. One that waits to be started again has its last run both as the newest and as the one
-    before: that is what its state and its last state speak of."""
+    """The newest run or the previous one. A container that waits for its restart has its last run as both: its state
+    and its last state both refer to it."""
     runs = [one for one in history if one.state in (ContainerState.RUNNING, ContainerState.EXITED)]
     if previous and not (waiting and runs and runs[0].state is ContainerState.EXITED):
         runs = runs[1:]
