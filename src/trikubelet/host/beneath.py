@@ -1,14 +1,14 @@
-"""What a path leads to below a directory, whoever changes that directory meanwhile.
+"""Resolving a path below a directory safely, even if that directory changes meanwhile.
 
 A volume belongs to containers, who may put a symbolic link anywhere in it at any moment; the agent may go anywhere. So
-a path into a volume is never handed to the kernel as a whole. It is walked one name at a time, from the descriptor of
+a path into a volume is never passed to the kernel as a whole. It is walked one name at a time, from the descriptor of
 each directory to the next, and links are read and followed here: up to the volume's root and never above it. One to an
 absolute path leads out, as the links of /proc and a container's view of its own root do, unless that path begins with
 the root's own: then the walk begins again at the root's descriptor, with what is left of it. What was reached is a
 descriptor, to which no later renaming can give another meaning.
 
-openat2(2) with RESOLVE_BENEATH does the same in one call since Linux 5.6. The walk is needed besides, to make what is
-missing and on older kernels, and one way is easier to trust than two.
+openat2(2) with RESOLVE_BENEATH does the same in one call since Linux 5.6. The walk is needed anyway, to make missing
+directories and on older kernels, and one implementation is easier to trust than two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATH_FLAGS: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 def open_beneath(root: str, path: str, *, make: bool) -> int:
     """A descriptor (O_PATH) of what ``path`` leads to below the directory ``root``, for the caller to close. With
     ``make``, directories that are missing are made, with the mode that the root has. Raises OSError: EXDEV for a path
-    that leads out, ENOENT, ELOOP, and what else the kernel says; FileNotFoundError names the part that is missing."""
+    that leads out, ENOENT, ELOOP, and the kernel's other errors; FileNotFoundError names the part that is missing."""
     # The root itself may be reached by links: its path is the node's, not the containers'.
     reached = [os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
     mode = stat.S_IMODE(os.fstat(reached[0]).st_mode)
@@ -81,7 +81,7 @@ def _step(directory: int, name: str, mode: int | None) -> int:
             raise
     try:
         os.mkdir(name, mode, dir_fd=directory)
-    except FileExistsError:  # somebody was quicker; it is what he made of it
+    except FileExistsError:  # another process was quicker; its entry is taken
         return os.open(name, _PATH_FLAGS, dir_fd=directory)
     # Not the umask's but the volume's mode, and not by name: it may be another directory by now.
     made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)

@@ -4,12 +4,12 @@
     v2   one tree for all:        /sys/fs/cgroup/kubepods/burstable/pod<uid>
 
 A machine with the v1 controllers and an empty v2 tree beside them (hybrid) is v1. Pod cgroups are made where a value is
-to be set; the runtime makes the rest of the path in the other trees for itself, but leaves it behind, so removing looks
-everywhere. The state is the kernel's: a file is written only where it says something else.
+to be set; the runtime makes the rest of the path in the other trees for itself, but does not remove it, so removing
+looks everywhere. The state is the kernel's: a file is written only where its value differs.
 
-With the systemd driver a cgroup is a slice and its name systemd's (``core.containers.cgroups``). Systemd is told of it
-first (``host.slices``) and makes what it wants to make; what it knows nothing of, as the tree of huge pages, is made
-after it, and the files are set as with the other driver.
+With the systemd driver a cgroup is a slice and its name systemd's (``core.containers.cgroups``). Systemd starts it
+first (``host.slices``) and makes its own trees; those it does not manage, like that of huge pages, are made after it,
+and the files are set as with the other driver.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ CLASSES = (GUARANTEED, BURSTABLE, BEST_EFFORT)
 REQUIRED = ("cpu", "memory")
 MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
 LOWERING_MAX = 32
-"""Limits of memory that are lowered at the same time. Below what is in use the kernel frees memory first, and whoever
-writes waits for that: as long as it takes to write it to a swap or a disk."""
+"""Memory limits that are lowered at the same time. Below the current usage the kernel frees memory first, and the
+writer is blocked meanwhile: as long as it takes to write it to swap or disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Hierarchies:
 
 
 def read_hierarchies(mountinfo: Path = MOUNTINFO, controllers: Sequence[str] = CONTROLLERS) -> Hierarchies:
-    """What is mounted, of these controllers. Raises OSError when the kernel's list cannot be read."""
+    """The mounted trees of these controllers. Raises OSError when the kernel's list cannot be read."""
     mounts = parse_mountinfo(mountinfo.read_text(encoding="utf-8", errors="surrogateescape"))
     old = [(Path(mount.path), mount.fs_options.split(",")) for mount in mounts if mount.fs_type == "cgroup"]
     new = [Path(mount.path) for mount in mounts if mount.fs_type == "cgroup2"]
@@ -88,11 +88,11 @@ class CgroupChoice:
 
 
 def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path("/")) -> CgroupChoice:
-    """Take what the configuration asks for and the machine can do. Where pod cgroups are asked for and cannot be had,
-    containers live in the runtime's own; ``why_not`` is for the log, once. With the cgroupfs driver the cgroups of the
-    classes are made."""
+    """Choose what the configuration asks for and the machine supports. Where pod cgroups are asked for and not
+    supported, containers are in the runtime's own; ``why_not`` is for the log, once. With the cgroupfs driver the
+    cgroups of the classes are made."""
     facts = replace(facts, cgroup_version=hierarchies.version)
-    if "hugetlb" not in hierarchies.of:  # nothing could hold to a limit, and CRI-O makes no container that has one
+    if "hugetlb" not in hierarchies.of:  # no limit could be enforced, and CRI-O makes no container that has one
         facts = replace(facts, huge_page_sizes=())
     if not facts.cgroups_managed:
         return CgroupChoice(NoPodCgroups(), facts, "cgroupsPerQOS is off")
@@ -115,7 +115,7 @@ def choose_cgroups(facts: NodeFacts, hierarchies: Hierarchies, root: Path = Path
 
 
 class NoPodCgroups:
-    """Pods without cgroups of our making (``ports.PodCgroups``): off, or impossible here."""
+    """Pods without cgroups made by the agent (``ports.PodCgroups``): off, or not supported here."""
 
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
         """The runtime makes what it needs."""
@@ -129,8 +129,8 @@ class NoPodCgroups:
 
 
 class KernelPodCgroups:
-    """Owns what each pod it ensured asks for, as far as its class cares; the cgroups, as directories, are the kernel's
-    (``ports.PodCgroups``). ``slices``: systemd's, where they are systemd's to make."""
+    """Owns what each pod it ensured requests, as far as its QoS class needs it; the cgroups, as directories, are the
+    kernel's (``ports.PodCgroups``). ``slices``: with the systemd driver."""
 
     def __init__(self, hierarchies: Hierarchies, facts: NodeFacts, slices: Slices | None = None) -> None:
         self._hierarchies = hierarchies
@@ -143,7 +143,7 @@ class KernelPodCgroups:
         }
         self._asked: dict[str, Asked] = {}
         self._weighed: dict[str, Asked] | None = {}
-        """What the classes' values are of; None: of more than is known."""
+        """The requests that the classes' values were computed from; None: not all pods are known."""
         self._weighing = trio.Lock()
 
     def prepare(self) -> None:
@@ -178,7 +178,7 @@ class KernelPodCgroups:
             for directory in self._of_pod(uid):
                 _remove(directory)
             self._asked.pop(uid, None)
-            if self._weighed != self._asked:  # also where an earlier try got this far and no further
+            if self._weighed != self._asked:  # also where an earlier attempt failed after this point
                 await self._weigh()
         except OSError as error:
             raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: {error}") from error
@@ -188,7 +188,8 @@ class KernelPodCgroups:
         return frozenset(uid for quality in CLASSES for uid in self._listed(quality, self._hierarchies.trees))
 
     async def _hold_classes(self) -> None:
-        """Have systemd make the slices of the classes: the first pods wait for it. A class keeps its share as above."""
+        """Have systemd make the slices of the classes: the first pods wait for it. A class keeps its share as in
+        prepare."""
         if self._slices is None or self._are_classes_held:
             return
         async with self._weighing:
@@ -210,24 +211,24 @@ class KernelPodCgroups:
                 self._set(name, [one])
 
     def _lowers(self, name: CgroupName, one: Setting) -> bool:
-        """Whether the kernel may have to free memory for it. One that it only rounded is not lower."""
+        """Whether the kernel may have to free memory for it. A value that it only rounded is not lower."""
         if one.file not in MEMORY_LIMITS or one.controller not in self._hierarchies.of or not one.value.isdigit():
             return False
         now = (self._hierarchies.of[one.controller] / self._path(name) / one.file).read_text().strip()
         return now == "max" or int(one.value) < int(now)
 
     async def _weigh(self) -> None:
-        """Give the classes what their pods asked for together, one sum after the other. While there are pods from
-        before this process began that were not ensured yet, they lose nothing."""
+        """Set the classes to the sums of their pods' requests, one after the other. While there are pods from before
+        this process started that were not ensured yet, no value is lowered."""
         async with self._weighing:
-            told = dict(self._asked)  # others may come and go meanwhile, and weigh after this
-            wanted = class_sums(told.values(), self._facts)
+            snapshot = dict(self._asked)  # others may change it meanwhile, and weigh after this
+            wanted = class_sums(snapshot.values(), self._facts)
             tree = self._hierarchies.of["cpu"]
-            are_known = all(self._listed(quality, [tree]) <= told.keys() for quality in wanted)
+            are_known = all(self._listed(quality, [tree]) <= snapshot.keys() for quality in wanted)
             for quality, settings in wanted.items():
                 name = self._classes[quality]
                 await self._bring(name, [one for one in settings if are_known or self._is_more(name, one)])
-            self._weighed = told if are_known else None
+            self._weighed = snapshot if are_known else None
 
     def _is_more(self, name: CgroupName, one: Setting) -> bool:
         now = (self._hierarchies.of[one.controller] / self._path(name) / one.file).read_text().strip()
@@ -254,7 +255,7 @@ class KernelPodCgroups:
         return [tree / path for path in paths for tree in self._hierarchies.trees if (tree / path).is_dir()]
 
     def _units(self, uid: str, slices: Slices) -> list[str]:
-        """The pod's slices. One that systemd took away after nobody waited for it any more has no directory left."""
+        """The pod's slices. One that systemd removed after the wait for it was given up has no directory left."""
         there = {directory.name for directory in self._of_pod(uid)}
         return [path.name for path in self._paths(uid) if path.name in there or slices.is_known(path.name)]
 
@@ -263,7 +264,7 @@ class KernelPodCgroups:
         for tree in dict.fromkeys(self._hierarchies.of.values()):
             path = self._path(name)
             if self._hierarchies.version == 1 and (tree / path).is_dir():
-                continue  # each sync of a pod asks for its cgroup, and nearly always it is there
+                continue  # each sync of a pod ensures its cgroup, and nearly always it exists
             directory = tree
             for part in path.parts:
                 if self._hierarchies.version == 2:
@@ -278,7 +279,7 @@ class KernelPodCgroups:
 
 
 def _limits_swap(hierarchies: Hierarchies) -> bool:
-    """Whether the kernel can. In version 2 the root of all cgroups does not tell, and those below it do."""
+    """Whether the kernel can limit swap. In version 2 the root cgroup does not show it, those below it do."""
     tree = hierarchies.of["memory"]
     names = ("memory.swap.max", "*/memory.swap.max") if hierarchies.version == 2 else ("memory.memsw.limit_in_bytes",)
     return any(any(tree.glob(name)) for name in names)
@@ -293,8 +294,8 @@ def _hand_down(directory: Path, controllers: Iterable[str]) -> None:
 
 
 def _write(file: Path, value: str) -> None:
-    """Set a value that is not set yet. The kernel shows what it made of it, so one it rounds is written again; that
-    costs a system call and changes nothing."""
+    """Set a value that is not set yet. The kernel shows a rounded value, so such a one is written again; that costs a
+    system call and changes nothing."""
     if file.read_text().strip() != value:
         file.write_text(value)
 
@@ -302,15 +303,15 @@ def _write(file: Path, value: str) -> None:
 def _children(directory: Path) -> list[str]:
     """The names of the cgroups right below one."""
     try:
-        with os.scandir(directory) as entries:  # it tells kinds at once: most of what is in a cgroup are files
+        with os.scandir(directory) as entries:  # it has the types at once: most entries of a cgroup are files
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []
 
 
 def _with_those_below(directory: Path) -> list[Path]:
-    """A cgroup and all below it, each before its own. Not by recursion: whoever may make cgroups in a container can
-    nest them deeper than Python's stack goes."""
+    """A cgroup and all below it, each before its children. Not by recursion: a container that may make cgroups can nest
+    them deeper than Python's stack."""
     found = [directory]
     for one in found:  # it grows meanwhile
         found += [one / name for name in _children(one)]
@@ -318,14 +319,14 @@ def _with_those_below(directory: Path) -> list[Path]:
 
 
 def _kill(directory: Path) -> None:
-    """Kill every process in a cgroup and below. Our own is never among them: it would mean that somebody put the agent
-    into a pod, and OSError is raised."""
+    """Kill every process in a cgroup and below. Raises OSError where the agent's own is among them: then somebody put
+    the agent into a pod."""
     for one in _with_those_below(directory):
         for text in (one / "cgroup.procs").read_text().split():
             pid = int(text)
             if pid == os.getpid():
                 raise OSError(f"{one}: this agent itself is in it")
-            if pid > 0:  # 0 is a process of a PID namespace that is not ours to see
+            if pid > 0:  # 0 is a process of a PID namespace that is not visible here
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -333,5 +334,5 @@ def _kill(directory: Path) -> None:
 def _remove(directory: Path) -> None:
     """Remove a cgroup with those below it. Raises OSError while a process in one has not ended."""
     for one in reversed(_with_those_below(directory)):
-        with suppress(FileNotFoundError):  # systemd may be as quick
+        with suppress(FileNotFoundError):  # systemd may be quicker
             one.rmdir()

@@ -1,10 +1,10 @@
 """The files of containers' logs on the real disk, while they are written (``ports.ContainerLogs``).
 
-The path of a log is the runtime's word, and this process may rename and remove anything: so what is not below the pods'
-logs, once the links on the way are followed, is not touched, and neither is what is no plain file. Sizes are asked for
-in a thread, and so a disk that hangs is met there; renaming is done at once. Compressing takes seconds, in a thread out
-of a share of its own, a block at a time. A compressed part gets its name when all of it is on the disk, so a power cut
-costs no lines.
+The path of a log comes from the runtime, and this process may rename and remove anything: so a path that is not below
+the pods' logs, once the links on the way are followed, is not touched, and neither is what is not a plain file. Sizes
+are read in a thread, so a disk that hangs blocks only that; renaming is done at once. Compressing takes seconds, in a
+thread of a pool of its own, a block at a time. A compressed part gets its name when all of it is on the disk, so a
+power cut costs no lines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEVEL: Final = 6
 
 
 class DiskContainerLogs:
-    """Owns nothing: the files are the truth."""
+    """Owns nothing: the state is in the files."""
 
     def __init__(self, logs: Path, looking: ThreadPool, compressing: ThreadPool) -> None:
         """``logs``: the directory of the pods' logs."""
@@ -47,7 +47,7 @@ class DiskContainerLogs:
         return await on_disk(self._looking, lambda: [_size(path) for path in paths])
 
     def parts(self, path: str) -> frozenset[str]:
-        """What was rotated away, and what was left half done."""
+        """Rotated parts, and unfinished ones."""
         directory, name = os.path.split(self._inside(path))
         start = f"{name}."
         with os.scandir(directory) as entries:
@@ -113,13 +113,13 @@ def _compress(plain: str) -> None:
     try:
         os.unlink(plain)
     except FileNotFoundError:
-        Path(packed).unlink(missing_ok=True)  # whoever removed the log has not seen this
+        Path(packed).unlink(missing_ok=True)  # whatever removed the log has not seen this
 
 
 def _pack(plain: str, unfinished: str) -> None:
-    """Write what is in ``plain`` to ``unfinished``, compressed, down to the disk. It keeps its mode, and its time,
-    which says when the last line was written. The format has room for a time, too, but not for every time that a file
-    may have; it is left out."""
+    """Write what is in ``plain`` to ``unfinished``, compressed, down to the disk. It keeps its mode, and its
+    modification time, which is that of the last line. The format has a field for a time, too, but not for every time
+    that a file may have; it is left empty."""
     with open_plain(plain, follows_links=False) as source:
         found = os.fstat(source.fileno())
         number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

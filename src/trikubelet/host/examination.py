@@ -1,7 +1,7 @@
-"""This machine as the doctor looks at it: sysctls, disks, ports, the kernel's clock, network configurations.
+"""This machine as the doctor checks it: sysctls, disks, ports, the kernel's clock, network configurations.
 
-All of it is read and nothing changed; a port is tried by listening on it for a moment. Disks may hang, so whoever asks
-does it in a thread. A test points ``root`` at a directory of its own.
+All of it is read and nothing changed; a port is tried by listening on it for a moment. Disks may hang, so callers use a
+thread. A test points ``root`` at a directory of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CNI_ENDINGS: Final = (".conf", ".conflist", ".json")
 
 
 def read_sysctls(names: Iterable[str] = SYSCTLS, root: Path = Path("/")) -> dict[str, int | None]:
-    """What the kernel has of these; None where it has no such thing, or it is no number."""
+    """The kernel's values of these; None where there is no such sysctl, or it is not a number."""
     found: dict[str, int | None] = {}
     for name in names:
         found[name] = None
@@ -38,14 +38,14 @@ def read_sysctls(names: Iterable[str] = SYSCTLS, root: Path = Path("/")) -> dict
 def read_disk(place: Path) -> Disk:
     """The file system a path lies on, or will lie on once it is made. Raises OSError."""
     there = next(path for path in (place, *place.parents) if path.exists())
-    told = os.statvfs(there)
+    stat = os.statvfs(there)
     return Disk(
         place=str(place),
-        bytes_=told.f_blocks * told.f_frsize,
-        bytes_free=told.f_bavail * told.f_frsize,
-        inodes=told.f_files,
-        inodes_free=told.f_favail,
-        read_only=bool(told.f_flag & os.ST_RDONLY),
+        bytes_=stat.f_blocks * stat.f_frsize,
+        bytes_free=stat.f_bavail * stat.f_frsize,
+        inodes=stat.f_files,
+        inodes_free=stat.f_favail,
+        read_only=bool(stat.f_flag & os.ST_RDONLY),
     )
 
 
@@ -63,7 +63,7 @@ def is_by_systemd(root: Path = Path("/")) -> bool:
 
 
 def is_synchronised() -> bool | None:
-    """Whether the kernel believes its clock is kept right (adjtimex(2), reading only); None where it does not say."""
+    """Whether the kernel's clock is synchronised (adjtimex(2), reading only); None where it does not report that."""
     libc = ctypes.CDLL(None, use_errno=True)
     state = libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     return None if state < 0 else state != _TIME_ERROR
@@ -79,7 +79,7 @@ def newest_change_ns(places: Iterable[Path]) -> int:
 
 
 def is_taken(address: str, port: int) -> bool:
-    """Whether somebody else listens on a TCP port. What cannot be tried counts as free: the agent will say why."""
+    """Whether a TCP port is in use. One that cannot be tried counts as free: the agent will report why."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -92,7 +92,8 @@ def is_taken(address: str, port: int) -> bool:
 
 def holders_of(name: str, root: Path = Path("/")) -> dict[int, Path]:
     """Which other processes have a file of this name open, and how it is reached from here, be it in a container's file
-    system (proc_pid_root(5)). Root alone sees other users' processes; of several such files of one process one is told.
+    system (proc_pid_root(5)). Only root sees other users' processes; of several such files of one process one is
+    returned.
     """
     found = {}
     for entry in (root / "proc").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""What the kernel has measured, read when somebody asks: cgroups of either version, /proc, file systems, directories.
+"""The kernel's usage counters, read on request: cgroups of either version, /proc, file systems, directories.
 
     pods(places)   <tree>/kubepods/…/pod<uid>/{cpu.stat, memory.stat, …}   and the same of each container in it
                    /proc/<a process of the pod>/net/dev                     the pod's network
@@ -87,7 +87,7 @@ class HostGauges:
         texts = {name: _read(f"{self._proc}/{name}") for name in proc_files.FILES}
         found: tuple[Interface, ...] = ()
         if depth is not Depth.LOAD:
-            # The agent lives in the node's network. The first process may be somebody else's, and not to be looked at.
+            # The agent is in the node's network namespace. Process 1 may be another user's, and not readable.
             found = proc_files.of_machine(proc_files.interfaces(_read(f"{self._proc}/self/net/dev")))
         try:
             machine = proc_files.machine(texts, at_ns, found)
@@ -109,18 +109,18 @@ class HostGauges:
         )
 
     def device(self, path: str) -> str:
-        """What the file system that a path is on was mounted from; empty where no mount says. Raises OSError."""
+        """The device that a path's file system was mounted from; empty where no mount has it. Raises OSError."""
         number = os.stat(path).st_dev
         sign = f" {os.major(number)}:{os.minor(number)} ".encode()
         mounts = _read(self._mountinfo).splitlines()
-        told = next((line for line in mounts if sign in line.partition(b" - ")[0]), b"")
-        return next(iter(told.partition(b" - ")[2].split()[1:2]), b"").decode(errors="replace")
+        line_found = next((line for line in mounts if sign in line.partition(b" - ")[0]), b"")
+        return next(iter(line_found.partition(b" - ")[2].split()[1:2]), b"").decode(errors="replace")
 
     def directory(self, path: str) -> FsUsage:
         """A directory with all below it on the same file system; of one that is a mount of its own, the file system.
         Raises OSError when it cannot be read itself or is too deep to be counted, NotADirectoryError for anything else,
-        as a device that was mounted from /dev: its file system is /dev's own. What goes while it is counted does not
-        count."""
+        such as a device that was mounted from /dev: its file system is /dev's own. What is removed while it is counted
+        does not count."""
         found = os.lstat(path)
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "only directories are measured", path)
@@ -167,14 +167,14 @@ class HostGauges:
 
 
 def _topology(cpus: Path) -> tuple[int, int]:
-    """How many cores there are in how many sockets; nothing where the machine does not tell."""
+    """The number of cores and of sockets; zeros where the machine does not report them."""
     names = ("physical_package_id", "core_id")
-    told = {tuple(_read(f"{one}/{name}") for name in names) for one in cpus.glob("cpu[0-9]*/topology")}
-    return len(told), len({socket for socket, _ in told})
+    cores = {tuple(_read(f"{one}/{name}") for name in names) for one in cpus.glob("cpu[0-9]*/topology")}
+    return len(cores), len({socket for socket, _ in cores})
 
 
 def _read(path: str) -> bytes:
-    """A small file of the kernel's; nothing where it is not, or cannot be read."""
+    """A small file of the kernel's; empty where it does not exist, or cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
 """Manifest files on the real disk: names, stamps and contents (``sources.file.ManifestFiles``).
 
-Every call works in a thread, because a manifest directory may lie on a file system that hangs. Whoever asks holds the
+Every call works in a thread, because a manifest directory may lie on a file system that hangs. The caller sets the
 deadline; a path whose thread was given up is refused until that thread ends (``kit.threads``).
 """
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from trikubelet.kit.threads import ThreadPool
 
 NAMES_MAX = 10_000
-"""A node runs a few hundred pods; a directory with more names than this is another one."""
+"""A node runs a few hundred pods; a directory with more names than this is not for manifests."""
 
 
 class DiskManifests:
-    """A directory of manifests, or a single one; which of the two is found out again each time."""
+    """A directory of manifests, or a single file; which of the two is checked each time."""
 
     def __init__(self, path: str, bytes_max: int, threads: ThreadPool) -> None:
         self._path = path
@@ -60,7 +60,7 @@ def _entry(path: str) -> Entry:
     except (FileNotFoundError, NotADirectoryError):
         return Entry(path, EntryKind.LOST)
     except OSError as error:
-        # Or a file whose reading will say what is wrong: the problem of one name.
+        # Or a file whose reading will give the error: the problem of one name.
         return Entry(path, EntryKind.CIRCLE if error.errno == errno.ELOOP else EntryKind.FILE)
     changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
     stamp = Stamp(changed_ns, found.st_size, found.st_ino, found.st_dev)
@@ -70,7 +70,7 @@ def _entry(path: str) -> Entry:
 
 
 def _read(path: str, bytes_max: int) -> bytes:
-    # Not blocking: a named pipe put in a file's place must not hold the thread for ever.
+    # Not blocking: a named pipe put in a file's place must not block the thread forever.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")

@@ -1,11 +1,11 @@
-"""Runs mount(8) and umount(8): for so long, and then they are left behind.
+"""Runs mount(8) and umount(8) with a deadline, after which they are killed and no longer waited for.
 
-    run ─► ended ─► what it said, where it failed
-        └► not within its time ─► killed ─► dead, or left behind ─► TimeoutError
+    run ─► ended ─► its error output, where it failed
+        └► not within its time ─► killed ─► ended, or left running ─► TimeoutError
 
-What waits for a device or a server that is gone may sleep where no signal reaches it. To wait for its end would be to
-hang with it: its thread, and what was to be tried after it. So it is left behind until it ends by itself; until then
-the same is not begun again, and a mount that is tried for days costs one process.
+A process that waits for a device or a server that is gone may be in uninterruptible sleep. To wait for its end would
+block the thread, and the next attempt, too. So it is left running until it ends by itself; until then the same command
+is not started again, and a mount that is retried for days costs one process.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RUN_SECONDS_MAX: Final = 50.0
-"""Twice that, and twice the time to die, is less than the two minutes a pod waits for its volumes."""
+"""Twice that, and twice DIE_SECONDS_MAX, is less than the two minutes a pod waits for its volumes."""
 DIE_SECONDS_MAX: Final = 1.0
 
 _left: Final[dict[tuple[str, ...], subprocess.Popen[str]]] = {}
-"""What did not die of being killed, by its words. Of this process, as its children are."""
+"""Killed processes that have not ended, by their command. Global, as they are children of this process."""
 _leaving: Final = threading.Lock()
 
 
 def run(command: Sequence[str], *fds: int) -> None:
-    """Run a program to its end; it has the descriptors ``fds``, too. Blocks: call it in a thread. Raises TimeoutError
-    where it does not end, and OSError with its words where it fails."""
+    """Run a program to its end; it inherits the descriptors ``fds``. Blocks: call it in a thread. Raises TimeoutError
+    where it does not end, and OSError with its error output where it fails."""
     words, said = tuple(command), " ".join(command)
     if _is_left(words):
         raise TimeoutError(f"{said}: it was killed a while ago and has not ended yet")
@@ -55,7 +55,7 @@ def run(command: Sequence[str], *fds: int) -> None:
 
 
 def _put_down(words: tuple[str, ...], process: subprocess.Popen[str]) -> None:
-    """Kill it with the helpers it has started, and have done with it, dead or not."""
+    """Kill it with the helpers it has started, and wait at most DIE_SECONDS_MAX for it to end."""
     with suppress(ProcessLookupError, PermissionError):  # it has ended, or is another user's
         os.killpg(process.pid, signal.SIGKILL)
     try:
@@ -68,7 +68,7 @@ def _put_down(words: tuple[str, ...], process: subprocess.Popen[str]) -> None:
 
 
 def _is_left(words: tuple[str, ...]) -> bool:
-    """Whether one of these words is still there. Those that have ended meanwhile are forgotten."""
+    """Whether a killed process of this command is still there. Those that have ended meanwhile are forgotten."""
     with _leaving:
         for one in [one for one, process in _left.items() if process.poll() is not None]:
             del _left[one]

@@ -1,7 +1,7 @@
 """What is mounted where, and mounting tmpfs: /proc/self/mountinfo and the mount(8) programs.
 
 The programs rather than the system call: they know the options of every kernel, and one that hangs on a dead server can
-be left behind (``host.mount_programs``). Unmounting is lazy only as a last resort of the caller.
+be left running (``host.mount_programs``). Unmounting is lazy only as a last resort of the caller.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def mounted_below(directory: str, mountinfo: Path = Path("/proc/self/mountinfo")
     prefix = os.path.realpath(directory)
     # Paths are bytes to the kernel: what does not decode is still a path.
     text = mountinfo.read_text(encoding="utf-8", errors="surrogateescape")
-    # A node's list has several lines for each container, and of a pod one asks eight times: the others stay unread.
+    # A node's list has several lines for each container, and is read eight times for a pod: other lines are not parsed.
     sign = "" if _WRITTEN_AS_OCTAL.search(prefix) else prefix
     lines = (line for line in text.splitlines() if sign in line)
     paths = [mount.path for mount in parse_mountinfo("\n".join(lines))]
@@ -73,7 +73,7 @@ def is_allowed(status: Path = Path("/proc/self/status")) -> bool:
 
 
 def mount_tmpfs(path: str, size_bytes: int | None, mode: int, group: int | None) -> None:
-    """Mount a tmpfs whose root has that mode and group from its first moment. Raises OSError with mount(8)'s words."""
+    """Mount a tmpfs whose root has that mode and group from the start. Raises OSError with mount(8)'s error output."""
     options = [f"mode={mode:04o}"]
     if group is not None:
         options.append(f"gid={group}")
@@ -85,8 +85,8 @@ def mount_tmpfs(path: str, size_bytes: int | None, mode: int, group: int | None)
 
 
 def _can_stay_in_memory(release: str, uid_map: str) -> bool:
-    """Whether the kernel takes ``noswap``: since 6.4 (Documentation/filesystems/tmpfs.rst), and of nobody within a user
-    namespace. ``uid_map``: whose users are whose here."""
+    """Whether the kernel takes ``noswap``: since 6.4 (Documentation/filesystems/tmpfs.rst), and not within a user
+    namespace. ``uid_map``: this process's user namespace mapping."""
     found = re.match(r"(\d+)\.(\d+)", release)
     is_first = uid_map.split() == ["0", "0", str(2**32 - 1)]
     return is_first and found is not None and (int(found[1]), int(found[2])) >= _NOSWAP_SINCE
@@ -100,23 +100,23 @@ def mount_huge_pages(path: str, page_bytes: int, mode: int, group: int | None) -
 
 
 def mount_nfs(source: str, path: str, options: Sequence[str]) -> None:
-    """Mount a server's directory, ``server:directory``. Raises OSError with mount(8)'s words."""
+    """Mount a server's directory, ``server:directory``. Raises OSError with mount(8)'s error output."""
     run(["mount", "-t", "nfs", *(["-o", ",".join(options)] if options else []), source, path])
 
 
 def bind(fd: int, path: str) -> None:
-    """Mount what a descriptor stands for at a path of the same kind. Raises OSError with mount(8)'s words."""
+    """Mount what a descriptor stands for at a path of the same kind. Raises OSError with mount(8)'s error output."""
     # It must not look up what /proc/self/fd is a link to and mount that: the name may mean something else by now.
     run(["mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{fd}", path], fd)
 
 
 def make_private(path: str) -> None:
-    """What is mounted or unmounted in this mount is so nowhere else from now on. Raises OSError."""
+    """From now on, mounting and unmounting in this mount does not propagate. Raises OSError."""
     run(["mount", "--make-private", path])
 
 
 def unmount(path: str) -> None:
-    """Unmount one mount point, by force where it does not answer. Raises OSError with what umount(8) said."""
+    """Unmount one mount point, by force where it does not answer. Raises OSError with umount(8)'s error output."""
     try:
         run(["umount", path])
     except TimeoutError:

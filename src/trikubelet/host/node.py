@@ -1,8 +1,8 @@
 """What this machine is: its name, addresses, memory, processors, kernel, and the resolv.conf its pods may inherit.
 
-Read once at start by the composition root, which turns it into ``NodeFacts``, and again by whoever reports the node.
-Everything comes from small files under /proc, /sys and /etc, so a test points ``root`` at a directory of its own. What
-cannot be read is empty or zero, never invented; only the memory size is required, because OOM scores hang on it.
+Read once at start by the composition root, which turns it into ``NodeFacts``, and again for node reports. Everything
+comes from small files under /proc, /sys and /etc, so a test points ``root`` at a directory of its own. What cannot be
+read is empty or zero, never invented; only the memory size is required, because OOM scores depend on it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "38
 
 
 def read_node(root: Path = Path("/"), root_dir: Path = Path("/")) -> NodeReading:
-    """Read the machine; ``root_dir`` lies on the disk that is told. Raises StartFailed where its memory size cannot be
-    had."""
+    """Read the machine; ``root_dir`` lies on the disk whose size is reported. Raises StartFailed where the memory size
+    cannot be read."""
     memory = {name: int(kib) * 1024 for name, kib in _MEMINFO.findall(_text(root / "proc/meminfo"))}
     if not memory.get("MemTotal"):
         raise StartFailed(f"{root / 'proc/meminfo'}: no MemTotal; is /proc mounted?")

@@ -2,7 +2,7 @@
 
 The first file that can be read counts, at upstream's places: ``config.json`` in the root directory, the working one,
 ``$HOME/.docker`` and ``/.docker``, then ``.dockercfg`` in the root directory, the working one, ``$HOME`` and ``/``. It
-is read whenever somebody wants an image, so who changes it need not tell us.
+is read for each image pull, so a change needs no notification.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DISK_SECONDS_MAX: Final = 10.0
-"""For all files. Only a disk that hangs takes longer."""
+"""For all files. Only a hanging disk takes longer."""
 PLUGIN_SECONDS_MAX: Final = 60.0
 """One run, which asks some cloud's service over the network (upstream: 1 min)."""
 

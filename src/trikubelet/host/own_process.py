@@ -1,4 +1,4 @@
-"""What the kernel says of this process: its memory, its time, its files. (proc_pid_stat(5), proc_pid_statm(5))"""
+"""This process's memory, CPU time and open files, from the kernel. (proc_pid_stat(5), proc_pid_statm(5))"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OwnProcess(NamedTuple):
 
 
 def own_process(proc: Path = _PROC) -> OwnProcess:
-    """Look. The kernel answers at once. Raises OSError where /proc cannot be read."""
+    """Read them. The kernel answers at once. Raises OSError where /proc cannot be read."""
     virtual, resident = (proc / "self/statm").read_text().split()[:2]
     page, used = os.sysconf("SC_PAGE_SIZE"), os.times()
     return OwnProcess(

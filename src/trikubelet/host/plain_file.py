@@ -1,7 +1,7 @@
-"""Opening a file that somebody else may have put there: a container with a hand in the node's directories, say.
+"""Opening a file that may be foreign: put there by a container with access to the node's directories, say.
 
-A pipe that nobody writes to is waited for in ``open`` already, by the event loop or by a thread that never comes back,
-and a device may be read without end. So opening never waits, and what turns out to be no plain file is an error.
+A pipe without a writer blocks already in ``open``, the event loop or a thread that never returns, and a device may be
+read without end. So opening never blocks, and anything but a plain file is an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import BinaryIO
 
 
 def open_plain(path: str, *, follows_links: bool = True) -> BinaryIO:
-    """The file, to be read. Raises OSError; EINVAL for what is no plain file, ELOOP for a link that is not followed."""
+    """The file, to be read. Raises OSError; EINVAL for what is not a plain file, ELOOP for a link that is not
+    followed."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     number = os.open(path, flags if follows_links else flags | os.O_NOFOLLOW)
     try:

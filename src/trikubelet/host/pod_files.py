@@ -2,17 +2,17 @@
 
     <root>/pods/<uid>/containers/<container>/<attempt>   termination message files
     <root>/pods/<uid>/etc-hosts                          the managed hosts file
-    <root>/pods/<uid>/userns, resources, probes          what was noted of the pod
+    <root>/pods/<uid>/userns, resources, probes          the pod's checkpoints
     <root>/pods/<uid>/volumes/…, volume-subpaths/…       belong to ``volumes``
     <logs>/<ns>_<name>_<uid>/<container>/<n>.log         written by the runtime
     <containers>/<pod>_<ns>_<container>-<id>.log         legacy links
 
 Nothing here follows a symbolic link when it removes, and nothing is removed while something is mounted below it: a
-container may have had its hands in these directories. Nor is anything removed outside them, whatever path a runtime
-reports. What somebody else removed while we looked was to go anyway. And since containers decide how much there is, it
-is removed in threads, one for each directory at a time, and nothing is recreated where one is at work. What is made,
-and what they wrote and every status asks for, has threads of its own: neither waits for a removal, and a log may lie
-where nobody answers.
+container may have written to these directories. Nor is anything removed outside them, whatever path a runtime reports.
+What another process removed meanwhile was to go anyway. And since containers decide how much there is, it is removed in
+threads, one for each directory at a time, and nothing is recreated while one runs. Making files, and reading those that
+containers wrote and every status needs, has threads of its own: neither waits for a removal, and a log may lie on a
+file system that hangs.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class DiskPodFiles:
     def __init__(
         self, root: Path, logs: Path, containers: Path, removing: ThreadPool, using: ThreadPool | None = None
     ) -> None:
-        """``removing``: the threads that remove, logs in the share of what may hang; ``using``: those that make and
-        read, or else the same."""
+        """``removing``: the threads that remove, logs among those that may hang; ``using``: those that make and read,
+        by default the same."""
         self._pods = root / "pods"
         self._logs = logs
         self._containers = containers
@@ -78,7 +78,8 @@ class DiskPodFiles:
         return pod_directory(self._pods, uid)
 
     async def make_pod(self, uid: str) -> None:
-        """The pod's directory with its parts. Raises OSError, with EBUSY while an earlier life's is being removed."""
+        """The pod's directory with its parts. Raises OSError, with EBUSY while an earlier instance's is being
+        removed."""
         await self._make_in_thread(partial(_make_pod, self._pod(uid)), _PODS, uid)
 
     async def remove_pod(self, uid: str) -> None:
@@ -86,7 +87,7 @@ class DiskPodFiles:
         await self._remove_in_thread(partial(_remove, self._pod(uid)), _PODS, uid)
 
     def pods_on_disk(self) -> frozenset[str]:
-        """UIDs that have a directory. One that is no UID is not a pod's."""
+        """UIDs that have a directory. A name that is not a UID is not a pod's."""
         return frozenset(name for name in _directories(self._pods) if not uid_problem(name))
 
     async def write_hosts(self, uid: str, content: str) -> str:
@@ -97,7 +98,7 @@ class DiskPodFiles:
         return str(path)
 
     def noted(self, uid: str, note: Note) -> bytes:
-        """What was noted of the pod. Of a file that is too long, which nobody here wrote, not all."""
+        """The pod's checkpoint of that kind. A file that is too long, which the agent did not write, is cut off."""
         try:
             with (self._pod(uid) / note.value).open("rb") as file:
                 return file.read(NOTE_BYTES_MAX)
@@ -105,12 +106,12 @@ class DiskPodFiles:
             return b""
 
     def noted_of_all(self, note: Note) -> dict[str, bytes]:
-        """What was noted of every pod; an empty file, which a power cut can leave, says nothing."""
+        """Every pod's checkpoint of that kind; an empty file, which a power cut can leave, is ignored."""
         found = ((uid, self.noted(uid, note)) for uid in self.pods_on_disk())
         return {uid: content for uid, content in found if content}
 
     def note(self, uid: str, note: Note, content: bytes) -> None:
-        """Put the file in place whole. Not flushed: what a power cut takes with it is needed by nobody, for it ends the
+        """Put the file in place atomically. Not flushed: what a power cut loses is not needed, for it ends the
         processes, too."""
         check_size(note, content)
         beside = self._pod(uid) / f".{note.value}.new"
@@ -143,7 +144,7 @@ class DiskPodFiles:
     async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
         """Each N of the container's ``N.log`` files and their rotated parts, highest first. What cannot be read holds
         none."""
-        # No key: whoever wants to see a log may ask beside the pod's attempt, and both are to be answered.
+        # No key: a request for a log may run beside the pod's sync, and both are to be answered.
         return await self._using.run(partial(_attempts, Path(directory) / container), may_hang=True)
 
     async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
@@ -153,7 +154,7 @@ class DiskPodFiles:
         return b"".join(plain_lines(end)[-lines_max:])[-bytes_max:].decode(errors="replace")
 
     async def link_log(self, link_name: str, log_path: str) -> None:
-        """The legacy link. A link of that name from an earlier life is replaced."""
+        """The legacy link. A link of that name from an earlier pod instance is replaced."""
         await self._using.run(partial(_link, self._containers / link_name, log_path))
 
     def log_directories(self) -> frozenset[str]:
@@ -174,7 +175,7 @@ class DiskPodFiles:
         await self._remove_in_thread(partial(self._remove_container_logs, log_path), _LOGS, log_path)
 
     def _remove_container_logs(self, log_path: str) -> None:
-        # The runtime says where the log is, and this process may remove anything: links on the way are followed first.
+        # The path comes from the runtime, and this process may remove anything: links on the way are followed first.
         path = Path(log_path)
         directory = Path(os.path.realpath(path.parent))
         if not path.is_absolute() or Path(os.path.realpath(self._logs)) not in directory.parents or path.name == "..":
@@ -202,8 +203,8 @@ class DiskPodFiles:
     # ---- threads ----
 
     async def _make_in_thread(self, work: Callable[[], object], kind: str, name: str) -> None:
-        """Make something of a pod, of which nothing else is being made and nothing removed: it would be removed with
-        it. Who is cancelled leaves the thread at work."""
+        """Make something of a pod of which nothing else is being made, nor removed: it would be removed with it. If
+        cancelled, the thread goes on."""
         if name in self._removing.running(kind):
             raise OSError(errno.EBUSY, "what was left of an earlier life is still being removed", name)
         try:
@@ -212,8 +213,8 @@ class DiskPodFiles:
             raise OSError(errno.EBUSY, "what was begun for it earlier has not ended yet", name) from error
 
     async def _remove_in_thread(self, work: Callable[[], object], kind: str, name: str) -> None:
-        """Remove something, which nobody else is removing and of which nothing is being made: a making that was given
-        up would put it back. Who is cancelled leaves the thread at work."""
+        """Remove something that is not being removed already, nor made: a making that was given up would put it back.
+        If cancelled, the thread goes on."""
         if name in self._using.running(f"{_MAKE}{kind}"):
             raise OSError(errno.EBUSY, "what was begun for it earlier has not ended yet", name)
         try:
@@ -222,7 +223,7 @@ class DiskPodFiles:
             raise OSError(errno.EBUSY, "an earlier removal of it has not ended yet", name) from error
 
     async def _read_in_thread(self, work: Callable[[], T], kind: str, path: str) -> T:
-        """Read what a container wrote. Who is cancelled leaves the thread at work, and it stays the only one there."""
+        """Read what a container wrote. If cancelled, the thread goes on, and stays the only one for that path."""
         try:
             return await self._using.run(work, path, may_hang=kind == _LOGS)
         except StillRunning as error:
@@ -235,7 +236,7 @@ class DiskPodFiles:
 
 
 def _remove(directory: Path) -> None:
-    """Remove a directory in which containers had their hands. Raises StillMounted, or OSError."""
+    """Remove a directory that containers may have written to. Raises StillMounted, or OSError."""
     if not directory.is_dir() or directory.is_symlink():
         return
     if mounted := mounted_below(str(directory)):
@@ -276,7 +277,7 @@ def _write_in_place(path: Path, wanted: bytes) -> None:
 
 
 def _says(path: Path, wanted: bytes) -> bool:
-    """Whether the file is there and holds just that. Not more is read of it than that takes."""
+    """Whether the file exists and holds just that. No more of it is read than needed."""
     try:
         with path.open("rb") as file:
             return file.read(len(wanted) + 1) == wanted
@@ -298,7 +299,7 @@ def _directories(directory: Path) -> frozenset[str]:
 
 
 def _end_of(path: str, bytes_max: int) -> bytes:
-    """The last bytes of a file; nothing of one that cannot be read, or is no plain file."""
+    """The last bytes of a file; empty for one that cannot be read, or is not a plain file."""
     try:
         with open_plain(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
@@ -308,7 +309,7 @@ def _end_of(path: str, bytes_max: int) -> bytes:
 
 
 def _end_with_part(path: str, bytes_max: int) -> bytes:
-    """The last bytes of a log, and before them those of what was rotated away of it last, where it has too few."""
+    """The last bytes of a log, and before them those of its newest rotated part, where it has too few."""
     end = _end_of(path, bytes_max)
     if len(end) < bytes_max and (part := _newest_part(path)):
         end = _end_of(part, bytes_max - len(end)) + end
@@ -316,7 +317,7 @@ def _end_with_part(path: str, bytes_max: int) -> bytes:
 
 
 def _newest_part(path: str) -> str:
-    """What was rotated away of the log last, where it is not compressed; empty where there is nothing."""
+    """The log's newest rotated part, where it is not compressed; empty where there is none."""
     directory, start = os.path.dirname(path), f"{os.path.basename(path)}."
     try:
         names = [name.removeprefix(start) for name in os.listdir(directory) if name.startswith(start)]
@@ -327,7 +328,7 @@ def _newest_part(path: str) -> str:
 
 
 def _target(entry: os.DirEntry[str]) -> str:
-    """Where a link points; empty for what is none, or none any more."""
+    """The target of a link; empty for what is not a link, or not any more."""
     try:
         return os.readlink(entry.path) if entry.is_symlink() else ""
     except OSError:

@@ -3,8 +3,8 @@
     <root>/image_manager/pulling/sha256-<of the image's name>   an ImagePullIntent
     <root>/image_manager/pulled/sha256-<of the runtime's id>    an ImagePulledRecord
 
-A file is there whole or not at all, after a power cut too: an image whose record is lost would be anybody's. So each is
-flushed, in threads (``kit.disk``); where the disk hangs no image is given out, and its pod tries again.
+A file is written atomically, also across a power cut: an image whose record is lost would be open to any pod. So each
+is flushed, in threads (``kit.disk``); where the disk hangs no image is granted, and its pod tries again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MODE: Final = 0o700
 
 
 class DiskPullRecords:
-    """Owns the files. Those that cannot be read are told of once at each look, in the log."""
+    """Owns the files. Those that cannot be read are logged once at each listing."""
 
     def __init__(self, root: Path, threads: ThreadPool) -> None:
         self._pulling = root / "image_manager" / "pulling"
@@ -80,7 +80,7 @@ class DiskPullRecords:
         try:
             return await on_disk(self._threads, work, changes)
         except OSError as error:
-            if error.filename is None:  # a full disk is told of where one writes, which has no name any more
+            if error.filename is None:  # a full disk is reported by the write, without a file name
                 error.filename = changes or str(self._pulled.parent)
             raise
 

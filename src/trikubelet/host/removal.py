@@ -1,12 +1,11 @@
-"""Removing a tree in which containers had their hands.
+"""Removing a tree that containers may have written to.
 
 Nothing behind a symbolic link is touched, and nothing behind a mount, though one may come at any moment by propagation
-out of a container: each directory is known by its descriptor, and what the kernel says of that is on which mount it
-lies. A tree may be deeper than this process has stack or descriptors. So nobody descends: a directory is emptied of its
-files, and the directories in it that are not empty are moved up to the top, where their turn comes. A directory may
-hold more names than this process has memory: what is in it goes while it is read, and no list is made. Who still writes
-there may add one for each that goes: the top is looked through a number of times, so far each time, and not for as long
-as there is anything.
+out of a container: each directory is accessed by its descriptor, whose mount the kernel reports. A tree may be deeper
+than this process has stack or descriptors. So it is not descended: a directory is emptied of its files, and the
+directories in it that are not empty are moved up to the top, to be handled later. A directory may hold more names than
+fit in memory: entries are removed while it is read, and no list is made. A process that still writes there may add one
+for each that is removed: the top is scanned a limited number of times, and each time only so far.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOOKS_MAX: Final = 10_000
-"""How often a tree is looked through before it is given up. One is enough for each level of it and for so many names in
+"""How often a tree is scanned before it is given up. One scan is enough for each level of it and for NAMES_MAX names in
 a directory; of a tree that is deeper or broader the next removal finds less."""
 NAMES_MAX: Final = 100_000
-"""How many names of a directory one look takes at most. A file system may show in the same look what came meanwhile."""
+"""The most names of a directory in one scan. A file system may show entries in it that were added meanwhile."""
 
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -42,7 +41,7 @@ def remove_tree(path: str) -> None:
 
 
 def _empty(parent: int, name: str, mount: str) -> None:
-    """Make the directory empty, which lies on that mount."""
+    """Empty the directory, which lies on that mount."""
     top = _open(parent, name, mount)
     try:
         for _ in range(LOOKS_MAX):
@@ -59,8 +58,8 @@ def _empty(parent: int, name: str, mount: str) -> None:
 
 
 def _flatten(top: int, name: str, mount: str) -> None:
-    """Remove a directory of ``top``, or some of what is in it where that is much, for the next look to go on; what is
-    in directories in it moves up to ``top``."""
+    """Remove a directory of ``top``, or a part of it where it is large, for the next scan to go on; the directories in
+    it that are not empty move up to ``top``."""
     directory = _open(top, name, mount)
     try:
         for one in _names(directory):
@@ -74,7 +73,7 @@ def _flatten(top: int, name: str, mount: str) -> None:
 
 
 def _removed(directory: int, name: str) -> bool:
-    """Remove what is no directory, or an empty one; whether that was so, or somebody else did it meanwhile."""
+    """Remove a file or an empty directory; whether it is gone, be it removed by another process meanwhile."""
     with suppress(FileNotFoundError):
         try:
             os.unlink(name, dir_fd=directory)
@@ -106,5 +105,5 @@ def _open(parent: int, name: str, mount: str) -> int:
 
 def _mount_of(fd: int) -> str:
     """The number of the mount a descriptor lies on."""
-    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as told:
-        return next(line.split()[1] for line in told if line.startswith("mnt_id:"))
+    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as fdinfo:
+        return next(line.split()[1] for line in fdinfo if line.startswith("mnt_id:"))

@@ -2,8 +2,8 @@
 
 Upstream speaks to systemd over D-Bus. ``systemctl`` does the same over systemd's private socket, so that a node needs
 neither a bus nor a library for it, and what was done can be read, and done again, by hand. It costs a process, so only
-what changed is told. Properties are set for this boot only; what systemd keeps of them on its disk in memory goes with
-the slice.
+changes are sent. Properties are set for this boot only; what systemd keeps of them on its disk in memory goes with the
+slice.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SECONDS_MAX: Final = 25.0
 """For one command: what D-Bus gives a call."""
 AT_ONCE_MAX: Final = 4
 NOT_LOADED: Final = "not loaded"
-"""What it says of a unit it does not have."""
+"""In its error for a unit it does not have."""
 _ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 class Slices:
-    """Owns what systemd was told of each slice. Raises OSError for what systemd refuses, or does not do in time."""
+    """Owns the properties set on each slice. Raises OSError for what systemd refuses, or does not do in time."""
 
     def __init__(self, systemctl: Sequence[str] = SYSTEMCTL, control: Path = CONTROL) -> None:
         self._systemctl = systemctl
@@ -42,7 +42,7 @@ class Slices:
         self._told: dict[str, dict[str, str]] = {}
 
     async def hold(self, unit: str, settings: Iterable[Setting]) -> None:
-        """There shall be this slice, with these settings beside those it was given before."""
+        """Start this slice if needed, with these settings in addition to those it was given before."""
         before = self._told.get(unit, {})
         wanted = before | ACCOUNTING | properties(settings)
         news = [f"{name}={value}" for name, value in wanted.items() if before.get(name) != value]
@@ -53,12 +53,11 @@ class Slices:
         self._told[unit] = wanted
 
     def is_known(self, unit: str) -> bool:
-        """Whether systemd was told of this slice and not yet of its end, by this agent or, since the last boot, by
-        another."""
+        """Whether this slice was started and not yet stopped, by this agent or, since the last boot, by another."""
         return unit in self._told or self._properties(unit).is_dir()
 
     async def release(self, unit: str) -> None:
-        """There shall be no such slice any more, nor anything in it."""
+        """Stop this slice and everything in it."""
         try:
             await self._run("stop", unit)
         except OSError as error:
@@ -68,7 +67,7 @@ class Slices:
         shutil.rmtree(self._properties(unit), ignore_errors=True)
 
     def _properties(self, unit: str) -> Path:
-        """Where systemd keeps what ``set-property`` told it."""
+        """Where systemd keeps the properties of ``set-property``."""
         return self._control / f"{unit}.d"
 
     async def _run(self, *words: str) -> None:

@@ -1,9 +1,9 @@
-"""Which ids the administrator has set aside for pods that have users of their own.
+"""Which ids the administrator has reserved for pods with user namespaces.
 
-As upstream, they are the subordinate ids (subuid(5), subgid(5)) of a user called ``kubelet``, and ``getsubids`` tells
-them, wherever they are kept. Where there is no such user or no such program, none are set aside. The composition root
-asks once, at start, and ``core.user_namespaces`` reads the answer. A directory service that is away ends no start: that
-is no administrator's word that will not do, and only pods that want users of their own have a part in it.
+As upstream, they are the subordinate ids (subuid(5), subgid(5)) of a user called ``kubelet``, and ``getsubids`` prints
+them, wherever they are kept. Where there is no such user or no such program, none are reserved. The composition root
+asks once, at start, and ``core.user_namespaces`` reads the answer. An unavailable directory service does not fail the
+start: it is not an invalid configuration, and only pods with user namespaces are concerned.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ log = logging.getLogger(__name__)
 USER: Final = "kubelet"
 PROGRAM: Final = "getsubids"
 ANSWER_SECONDS_MAX: Final = 10.0
-"""A directory service may be asked, and may be away."""
+"""A directory service may be asked, and may be unavailable."""
 
 
 async def read_subordinate_ids(environment: Mapping[str, str]) -> SubordinateIds:
-    """What ``getsubids`` prints of the user's users and groups; Unsaid where nobody says in time whether there is such
-    a user. ``environment`` has the PATH it is looked for in. Raises StartFailed where the program fails."""
+    """What ``getsubids`` prints of the user's users and groups; Unsaid where it is not known in time whether there is
+    such a user. ``environment`` has the PATH in which the program is looked for. Raises StartFailed where the program
+    fails."""
     try:
         with trio.fail_after(ANSWER_SECONDS_MAX):
             await ThreadPool("user database", 1).run(partial(pwd.getpwnam, USER))
@@ -56,8 +57,8 @@ async def read_subordinate_ids(environment: Mapping[str, str]) -> SubordinateIds
 
 async def _asked(command: list[str], environment: Mapping[str, str]) -> str:
     try:
-        told = await run_program(command, environment, run_seconds_max=ANSWER_SECONDS_MAX)
+        output = await run_program(command, environment, run_seconds_max=ANSWER_SECONDS_MAX)
     except ProgramFailed as error:
         why = "is the user kubelet in /etc/subuid and /etc/subgid?"
         raise StartFailed(f"{' '.join(command)}: {error} ({why})") from error
-    return told.decode(errors="replace")
+    return output.decode(errors="replace")

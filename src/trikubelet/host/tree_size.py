@@ -1,10 +1,10 @@
-"""How much of a disk a directory tree takes, in which containers have their hands.
+"""The disk usage of a directory tree that containers may write to.
 
 A container may put ten million files into one directory, and nest directories without end. So nothing is kept of an
-entry once it is counted: a directory is read as it is walked, and what has several names counts with its share at each
-of them, which comes to the whole without a list of those seen. Every level that is open holds two descriptors. What
-lies deeper than there may be waits by its path from the top, and is entered from there, one directory after the other:
-no link is followed, whoever swaps one in meanwhile.
+entry once it is counted: a directory is read as it is walked, and a file with several names counts with its share at
+each of them, which adds up without a list of those seen. Every open level holds two descriptors. Directories deeper
+than OPEN_LEVELS_MAX are queued by their path from the top, and entered from there, one directory after the other: no
+link is followed, even one swapped in meanwhile.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Final
 
 OPEN_LEVELS_MAX: Final = 64
 WAITING_CHARACTERS_MAX: Final = 1 << 22
-"""Of all paths together that wait."""
+"""Of all queued paths together."""
 PATH_CHARACTERS_MAX: Final = 4096
-"""The kernel's own limit of a path; who nests deeper can do so only on purpose."""
+"""The kernel's own limit of a path; deeper nesting is only possible on purpose."""
 _BLOCK_BYTES: Final = 512
 """Of ``st_blocks``, whatever the file system's own blocks are (stat(2))."""
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -27,9 +27,9 @@ _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def tree_size(path: str) -> tuple[int, int]:
     """Bytes and inodes of a directory and of all below it on the same file system. A file of several names counts once
-    if all of them are in the tree. What goes or cannot be read while it is counted does not count, nor do directories
-    too deep: they hide nothing but themselves. Raises OSError where the directory itself cannot be opened. Blocks for
-    as long as the tree is large: call it in a thread."""
+    if all of them are in the tree. What is removed or cannot be read while it is counted does not count, nor do
+    directories that are too deep: they hide nothing but themselves. Raises OSError where the directory itself cannot be
+    opened. Blocks for as long as the tree is large: call it in a thread."""
     top = os.open(path, _FLAGS)
     try:
         return _Tree(top).count()
@@ -38,12 +38,12 @@ def tree_size(path: str) -> tuple[int, int]:
 
 
 class _Tree:
-    """Holds what is counted of one tree, and the paths of the directories that wait. ``top``: its descriptor."""
+    """Holds the counts of one tree, and the paths of the queued directories. ``top``: its descriptor."""
 
     def __init__(self, top: int) -> None:
         self._top = top
         self._device = os.fstat(top).st_dev
-        self._blocks: Counter[int] = Counter()  # by how many names what they belong to has
+        self._blocks: Counter[int] = Counter()  # by the number of the file's names
         self._inodes: Counter[int] = Counter()
         self._waiting = [""]
         self._waiting_characters = 0
@@ -72,7 +72,7 @@ class _Tree:
         """A directory and what is in it; ``directory``: its descriptor, ``path``: its own, from the top."""
         found = os.fstat(directory)
         if found.st_dev != self._device:
-            return  # what is mounted there is not the tree's
+            return  # a mount is not part of the tree
         self._add(1, found)
         with os.scandir(directory) as entries:
             for entry in entries:

@@ -2,7 +2,7 @@
 
 A directory is watched itself, a single file through its directory: editors and package tools replace files by renaming
 new ones over them, which a watch on the file would not survive. Files that a link inside the directory points to are
-not watched; the regular looks find their changes.
+not watched; the periodic checks find their changes.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _END = flags.DELETE_SELF | flags.MOVE_SELF | flags.IGNORED | flags.UNMOUNT
 
 
 class InotifyWatcher:
-    """Watches paths of the real disk. ``threads``: to begin a watch touches the file system, which may hang."""
+    """Watches paths of the real disk. ``threads``: starting a watch accesses the file system, which may hang."""
 
     def __init__(self, threads: ThreadPool) -> None:
         self._threads = threads
 
     @asynccontextmanager
     async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[None], None]:
-        """An item each time something changed at the path. Raises OSError when it cannot be watched, or its file system
-        has not answered yet who asked before, or, on the next item, when it is gone."""
+        """An item each time something changed at the path. Raises OSError when it cannot be watched, or while an
+        earlier start of a watch still hangs, or, on the next item, when it is gone."""
         changes = _Changes(path)
         try:
             try:
@@ -60,8 +60,8 @@ class InotifyWatcher:
 
 
 class _Changes:
-    """The notices of one watch. Who waits for the thread that begins it may give up: then the thread closes what it
-    made."""
+    """The notices of one watch. The wait for the thread that starts it may be given up: then the thread closes what it
+    opened."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -71,7 +71,7 @@ class _Changes:
         self._handing_over = threading.Lock()
 
     def begin(self) -> None:
-        """In a thread: it touches the file system. Raises OSError."""
+        """In a thread: it accesses the file system. Raises OSError."""
         path = self._path
         is_directory = os.path.isdir(path)
         os.stat(path)
@@ -89,7 +89,7 @@ class _Changes:
                 inotify.close()
 
     def end(self) -> None:
-        """Nobody waits for notices any more."""
+        """No more notices are needed."""
         with self._handing_over:
             self._is_over = True
             if self._inotify is not None:
