@@ -1,8 +1,8 @@
-"""Which specs an attempt under way may act on: the simulation's memory of what each worker held while it went on.
+"""Which specs a running attempt may act on: the simulation's record of the pods each worker held during it.
 
-An attempt goes on with the pod it began with, and an edit, and one that takes it back, may come meanwhile; news of
-edits may come late, and several at once. So the witness asks here, and not the scenario, what a container may rightly
-have been stopped for. Whether the agent holds the right pod in the end is judged once everything is calm.
+An attempt goes on with the pod it began with, and an edit, and its reversal, may come meanwhile; edits may be notified
+late, and several at once. So the witness asks here, and not the scenario, which specs may justify stopping a container.
+Whether the agent holds the right pod in the end is checked once everything is calm.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class ActedOn:
         self._attempts: dict[str, _Attempt] = {}
 
     def look(self, worker: PodWorker) -> None:
-        """A task made a step: see what the worker holds now."""
+        """A task made a step: record what the worker holds now."""
         pods = self._of(worker).pods
         if not pods or pods[-1] is not worker.pod:
             pods.append(worker.pod)
 
     def pods(self, worker: PodWorker) -> Sequence[Pod]:
-        """What the attempt under way may act on, oldest first; the worker's pod as it is now is the last."""
+        """The pods that the running attempt may act on, oldest first; the worker's current pod is the last."""
         self.look(worker)
         return self._of(worker).pods
 

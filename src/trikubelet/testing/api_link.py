@@ -1,9 +1,9 @@
 """The network between a node and the memory API server, and the watches that are open over it.
 
-It is up, or down, or silent: the half-open connection that takes everything and brings nothing. Or it leads to another
-of the cluster's API servers, which is cut off from the writes: it answers what may be old from what it had heard of,
-and its watches wait; what must be the newest, and every write, still goes to the store that all share.
-``testing.memory_api`` asks it before every request; a test or a simulation says how it is.
+It is up, or down, or silent: a half-open connection that accepts everything and delivers nothing. Or it leads to
+another of the cluster's API servers, which is cut off from new writes: it serves reads that may be stale from its
+cache, and its watches wait; consistent reads, and every write, still go to the store that all share.
+``testing.memory_api`` asks it before every request; a test or a simulation sets its state.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from trikubelet.testing.chance import Problems
 
 BOOKMARK_SECONDS = 60.0
-"""How often a watch tells its version (a real server: about once a minute)."""
+"""How often a watch sends a bookmark (a real server: about once a minute)."""
 CHANGES_WAITING_MAX = 1000
-"""A watch that takes no more than this many changes too few is ended, as a real server ends one that is too slow."""
+"""A watch with this many changes waiting is ended, as a real server ends one that is too slow."""
 REPEATS_FROM = 5
 
 
 class LinkState(Enum):
-    """What a network does with what is sent."""
+    """What a network does with requests and replies."""
 
     UP = "up"
     DOWN = "down"
@@ -44,8 +44,8 @@ class LinkState(Enum):
 
 
 class Link:
-    """Owns whether requests get through, and which watches are open. ``heard``: up to which version the server at the
-    other end has heard of writes, None when of all."""
+    """Owns whether requests get through, and which watches are open. ``heard``: up to which version the peer server has
+    received writes, None for all."""
 
     def __init__(self) -> None:
         self.state = LinkState.UP
@@ -53,34 +53,33 @@ class Link:
         self.watches: set[Watch] = set()
 
     def up(self) -> None:
-        """New requests get through. What fell silent stays silent."""
+        """New requests get through. Silent watches stay silent."""
         self.state = LinkState.UP
 
     def down(self) -> None:
-        """Nobody can connect, and every open watch is lost."""
+        """New connections fail, and every open watch is lost."""
         self.state = LinkState.DOWN
         self.cut()
 
     def silence(self) -> None:
-        """Requests find no answer, and open watches nothing to say any more; but nothing is lost as far as anybody can
-        tell."""
+        """Requests get no answer, and open watches deliver nothing any more; but no connection is seen to be lost."""
         self.state = LinkState.SILENT
         for watch in self.watches:
             watch.silence()
 
     def cut(self) -> None:
-        """Every open watch is lost, with all that it had not told yet."""
+        """Every open watch is lost, with all its undelivered changes."""
         for watch in self.watches:
             watch.end(ApiLost("the connection was lost"))
 
     def fall_behind(self, heard: int) -> None:
-        """Every connection is lost, and new ones lead to a server that has heard of writes up to a version and hears of
+        """Every connection is lost, and new ones lead to a server that has received writes up to a version and receives
         no more."""
         self.heard = heard
         self.cut()
 
     def catch_up(self) -> None:
-        """The server hears of all writes again."""
+        """The server receives all writes again."""
         self.heard = None
         for watch in self.watches:
             watch.catch_up()
@@ -92,9 +91,9 @@ class Link:
 
 
 class Watch:
-    """One open watch: owns what it has still to tell. It tells nothing that is not after ``after``, nor, as a real one,
-    a bookmark where nothing was written since. ``held``: what its server has not heard of yet, None where that hears
-    of everything."""
+    """One open watch: owns its undelivered changes. It delivers only changes after ``after``, and, as a real one, no
+    bookmark where nothing was written since. ``held``: changes its server has not received yet, None where that
+    receives all."""
 
     def __init__(
         self,
@@ -121,7 +120,7 @@ class Watch:
         self._error: ApiError | None = None
 
     def tell(self, write: Write) -> None:
-        """Something was written."""
+        """Queue the change of a write, if the watch selects it."""
         change = change_of(write, self._resource, self._meant_by)
         if change is None or write.version <= self._after or self._silent or self._ended:
             return
@@ -136,19 +135,19 @@ class Watch:
             self._stir()
 
     def catch_up(self) -> None:
-        """The server hears of everything again, and tells it."""
+        """The server receives all writes again, and delivers them."""
         if not self._silent and not self._ended:
             self._waiting.extend(self._held or ())
             self._stir()
         self._held = None
 
     def silence(self) -> None:
-        """Say nothing any more."""
+        """Deliver nothing any more."""
         self._silent = True
         self._waiting.clear()
 
     def end(self, error: ApiError | None) -> None:
-        """End, with an error and without another word, or in order once everything is told."""
+        """End, with an error and at once, or in order once everything is delivered."""
         if self._silent and error is None:
             return
         if error is not None:
@@ -160,7 +159,7 @@ class Watch:
         return self
 
     async def __anext__(self) -> Change:
-        """The next change. Raises ApiLost, and StopAsyncIteration at an end in order."""
+        """The next change. Raises ApiLost, and StopAsyncIteration at an orderly end."""
         await trio.lowlevel.checkpoint()
         while not self._waiting:
             if self._error is not None:

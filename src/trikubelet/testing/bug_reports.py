@@ -1,4 +1,4 @@
-"""An agent that logs an error has met a bug of its own: whoever watches it is told."""
+"""An agent that logs an error has a bug: it is reported to the witness."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _BugReports(logging.Handler):
 
 @contextmanager
 def errors_blamed(world: World, witness: Witness) -> Iterator[None]:
-    """What the agent logs within it goes to the trace, its errors to the witness, and nothing anywhere else."""
+    """What the agent logs in the block goes to the trace, its errors to the witness, and nothing anywhere else."""
     handler = _BugReports(world, witness)
     logger = logging.getLogger("trikubelet")
     level, spreads = logger.level, logger.propagate

@@ -1,4 +1,4 @@
-"""Who calls a runtime in memory: an agent, which may be killed in the middle of a call.
+"""The caller of a runtime in memory: an agent, which may be killed in the middle of a call.
 
 check_lives ─► asks ─► the call has its effect ─► is_answered
                killed: it has none           └──► killed: it has, or it is taken back
@@ -30,13 +30,13 @@ class Caller:
     def __init__(self, problems: Problems, chance: random.Random) -> None:
         self._problems = problems
         self._chance = chance
-        self._under_way: dict[trio.CancelScope, None] = {}  # in a set they would have another order in each process
+        self._under_way: dict[trio.CancelScope, None] = {}  # a set would have another order in each process
         self._is_killed = False
         self.at_effect: dict[str, Callable[[], None]] = {}
-        """What happens once, when the next call of that name has had its effect and is not answered."""
+        """What is called once, when the next call of that name has had its effect and is not answered yet."""
 
     def kill(self) -> None:
-        """The agent is killed: of no call under way does it hear the end, and it makes no other."""
+        """The agent is killed: it gets no answer to the calls under way, and makes no others."""
         self._is_killed = True
         for call in self._under_way:
             call.cancel()
@@ -48,13 +48,13 @@ class Caller:
             raise RuntimeUnavailable(KILLED)
 
     async def asks(self, call: str, *, may_hang: bool) -> None:
-        """The way there."""
+        """The request's way to the runtime."""
         with self.until_killed():
             await self._problems.before(call, may_hang=may_hang)
 
     async def is_answered(self, call: str, undo: Callable[[], None] | None = None) -> None:
-        """The way back. A runtime that notices that whoever asked is gone may ``undo`` what it has done, as containerd
-        does; one that gives a call up settles it first."""
+        """The answer's way back. A runtime that notices that the caller is gone may ``undo`` what it has done, as
+        containerd does; one that gives a call up settles it first."""
         if (meet := self.at_effect.pop(call, None)) is not None:
             meet()
         try:

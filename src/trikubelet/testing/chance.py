@@ -1,4 +1,4 @@
-"""Problems: what can go wrong with a call to the outside, drawn from a seed."""
+"""Problems: what can go wrong with a call to a port, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeUnavailable
 @dataclass(frozen=True, slots=True)
 class Odds:
     """How often calls are slow, fail or hang. Probabilities; ``latency_seconds`` is a mean. A failing call may have
-    done its work before it fails: that is what a lost answer looks like. With ``only``, calls of other names fare well.
+    done its work before it fails: that is what a lost answer looks like. With ``only``, calls of other names succeed.
 
     ``lost_event``: a container event that is never sent; ``lost_stream``: one that ends the stream it was to go out on;
     ``repeated_event``: one that is followed by one already sent. An API server loses no event but with its stream.
@@ -32,7 +32,7 @@ class Odds:
 
 NO_PROBLEM = Odds()
 SLOW_VOLUME_SECONDS_MAX = 10.0
-"""Less than ``simulation.NOTICES_SECONDS_MAX``: an attempt that began before everything became calm is over in time."""
+"""Less than ``simulation.NOTICES_SECONDS_MAX``: an attempt that began before everything became calm ends in time."""
 
 
 class Problems:
@@ -90,8 +90,8 @@ class Problems:
 
 
 class ImageProblems(Problems):
-    """Draws the problems of an image service. A pull has no bound, so one that hangs does until its registry goes on;
-    ``hang`` is how likely that is, drawn from ``hangs``, so that the other problems stay as they were."""
+    """Draws the problems of an image service. A pull has no deadline, so one that hangs does until its registry goes
+    on; ``hang`` is how likely that is, drawn from ``hangs``, so that the other problems stay as they were."""
 
     def __init__(self, odds: Odds, chance: random.Random, hangs: random.Random) -> None:
         super().__init__(odds, chance)
@@ -100,12 +100,12 @@ class ImageProblems(Problems):
         self._goes_on = trio.Event()
 
     def end_hangs(self) -> None:
-        """The registry answers whom it has let wait, and lets nobody wait any more."""
+        """The registry answers hanging pulls, and lets none hang any more."""
         self.hang = 0.0
         self._goes_on.set()
 
     async def before(self, call: str, *, may_hang: bool = True) -> None:
-        """As of any call; a pull may hang first."""
+        """As for any call; a pull may hang first."""
         if call == "PullImage" and self.hangs.random() < self.hang:
             await self._goes_on.wait()
         await super().before(call, may_hang=may_hang)

@@ -1,8 +1,8 @@
-"""What a simulated cluster does to a node that is its member: the other half of the story, drawn from the same seed.
+"""What a simulated cluster does to a node that is its member: the other half of the scenario, drawn from the same seed.
 
-A scheduler binds pods, users change and delete them, controllers write what is theirs and sometimes what is not, an
-operator deletes mirrors and the node itself. What the API server has of pods *is* what the source "api" wants, so every
-write is noted in ``Wanted``. The network between the two, and how the server fares, are here as well.
+A scheduler binds pods, users change and delete them, controllers write their own fields and sometimes others, an
+operator deletes mirror pods and the node itself. The API server's pods *are* the desired ones of the source "api", so
+every write is noted in ``Wanted``. The network between the two, and the server's failures, are here as well.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ FOREIGN_CONDITION = "example.com/checked"
 
 
 class ClusterScenario:
-    """Owns the cluster outside the node: its server, the network to it, and what goes wrong with both. ``by_hand``:
-    whether what is written now is written by anybody but the node."""
+    """Owns the cluster outside the node: its server, the network to it, and the problems of both. ``by_hand``: whether
+    the current write is not the node's."""
 
     def __init__(self, seed: int, chance: random.Random, wanted: Wanted, world: World, pods: Scenario) -> None:
         problems = random.Random(f"network {seed}")  # noqa: S311 - a simulation's seed
@@ -64,10 +64,10 @@ class ClusterScenario:
         self._made = 0
         self._turns: deque[int] = deque(maxlen=TURNS_MAX)  # the versions in which pods last came or went
 
-    # ---- what is there ----
+    # ---- the objects ----
 
     def pods(self) -> list[k8s.Pod]:
-        """Every pod the server has, mirrors too."""
+        """Every pod the server has, mirror pods too."""
         return [decode_pod(msgspec.json.encode(tree)) for tree in self._trees(PODS)]
 
     def node(self) -> k8s.Node | None:
@@ -90,10 +90,10 @@ class ClusterScenario:
         else:
             self._wanted.put(API_SOURCE, pod)
 
-    # ---- what happens ----
+    # ---- the changes ----
 
     def happen(self) -> None:
-        """Let one thing happen to what the server has."""
+        """Make one change to the server's objects."""
         action = self._chance.choice(
             (
                 self.schedule,
@@ -118,7 +118,7 @@ class ClusterScenario:
             self.settings.happen()
 
     def schedule(self, name: str = "") -> None:
-        """The scheduler binds a new pod to the node; where there are enough, one goes instead."""
+        """The scheduler binds a new pod to the node; where there are enough, one is deleted instead."""
         if not name and len(self._wanted.all()) >= PODS_MAX:
             self.delete()
             return
@@ -135,7 +135,7 @@ class ClusterScenario:
         self._say(f"binds {item.name} ({item.uid})")
 
     def edit(self) -> None:
-        """A user changes an image, which may be changed."""
+        """A user changes an image, which is mutable."""
         pod = self._one()
         if pod is None:
             return
@@ -148,7 +148,7 @@ class ClusterScenario:
         self.server.patch(PODS, pod.metadata.name, body, NAMESPACE, kind=PatchKind.STRATEGIC)
 
     def attach(self) -> None:
-        """A user adds an ephemeral container to a pod (kubectl debug), be it just made or about to end."""
+        """A user adds an ephemeral container to a pod (kubectl debug), be it just created or terminating."""
         found = [pod for source, pod in self._wanted.all() if source == API_SOURCE]
         pod = self._debuggers.choice(found) if found else None
         if pod is None or len(pod.spec.ephemeral_containers) == EPHEMERAL_MAX:
@@ -163,20 +163,20 @@ class ClusterScenario:
         )
 
     def delete(self) -> None:
-        """A user asks for a graceful end, or for a sooner one."""
+        """A user deletes a pod, with its grace period or a shorter one."""
         pod = self._one()
         if pod is not None:
             self._delete(pod, self._chance.choice((None, 1, 3)))
 
     def force(self) -> None:
-        """A user removes a pod's object at once, whatever its containers do."""
+        """A user deletes a pod by force, whatever its containers do."""
         pod = self._one()
         if pod is not None:
             self._delete(pod, 0)
 
     def replace(self) -> None:
-        """A pod is removed by force, and another of its name is bound at once (as by a stateful set); the node may hear
-        of it late."""
+        """A pod is deleted by force, and another of its name is bound at once (as by a StatefulSet); the node may be
+        notified late."""
         pod = self._one()
         if pod is not None:
             if self._chance.random() < 0.3:
@@ -185,7 +185,7 @@ class ClusterScenario:
             self.schedule(pod.metadata.name)
 
     def meddle(self) -> None:
-        """A controller sets a condition of its own, or the node controller writes what the node should write."""
+        """A controller sets a condition of its own, or the node controller writes one of the node's."""
         found = self.pods()
         if not found:
             return
@@ -197,14 +197,14 @@ class ClusterScenario:
         self.server.patch(PODS, pod.metadata.name, body, NAMESPACE, kind=PatchKind.STRATEGIC, subresource="status")
 
     def take_mirror(self) -> None:
-        """An operator deletes a mirror."""
+        """An operator deletes a mirror pod."""
         mirrors = [pod for pod in self.pods() if is_mirror(pod)]
         if mirrors:
             self._delete(self._chance.choice(mirrors), self._chance.choice((None, 0)))
 
     def take_node(self) -> None:
-        """Somebody deletes the node, and the garbage collector the mirrors that belong to it; or the node controller
-        thinks that the node is lost."""
+        """The node is deleted, and the garbage collector deletes its mirror pods; or the node controller marks the node
+        as lost."""
         node = self.node()
         if node is None:
             return
@@ -220,7 +220,7 @@ class ClusterScenario:
                 self._delete(pod, 0)
 
     def tidy(self) -> None:
-        """An operator removes a sandbox that has ended, with what the node could have known from it."""
+        """An operator removes a sandbox that has ended, with what the node could have learned from it."""
         ended = [one for one in self._world.sandboxes.values() if one.state is not SandboxState.READY]
         if ended:
             victim = self._chance.choice(ended)
@@ -228,7 +228,7 @@ class ClusterScenario:
             self._world.remove_sandbox(victim.id)
 
     def change_server(self) -> None:
-        """The node finds itself at another API server, which is cut off from all writes since some pod came or went."""
+        """The node is moved to another API server, which is cut off from all writes since some pod came or went."""
         heard = self._chance.choice(self._turns or [self.server.store.version]) - 1
         self._say(f"moves the node to a server that has heard of nothing after {heard}")
         self.link.fall_behind(heard)
@@ -236,7 +236,7 @@ class ClusterScenario:
     # ---- the network ----
 
     def new_weather(self) -> None:
-        """What requests and watches have to suffer for a while."""
+        """New problems of requests and watches for a while."""
         slow = self._chance.choice((0.001, 0.01, 0.1, 0.4))
         self.problems.odds = self._chance.choice(
             (
@@ -263,18 +263,18 @@ class ClusterScenario:
         action()
 
     def _half_open(self) -> None:
-        """Watches fall silent, and nothing else does: what the node knows grows old while it writes."""
+        """Only watches fall silent: the node's caches get stale while it writes."""
         self.link.silence()
         self.link.up()
 
     def _restart(self) -> None:
-        """The server is started again, and remembers nothing of what was before what."""
+        """The server is restarted, and has lost the history of its writes."""
         self.link.down()
         self.server.store.forget()
         self.link.up()
 
     def calm(self) -> None:
-        """Nothing goes wrong any more; a watch that fell silent stays silent."""
+        """No more problems; a watch that fell silent stays silent."""
         self.problems.odds = Odds(0.001)
         self.problems.lag_versions_max = 0
         self.link.catch_up()

@@ -1,7 +1,7 @@
-"""What an API server must have of a node once nothing disturbs either any more: the other half of the last question.
+"""What an API server must have of a node once nothing disturbs either any more: the other half of the final check.
 
-As ``testing/truth.py`` it knows the world, what is wanted and what the server has, and shares no code with the agent's
-decisions. Each function names the first thing that is not as it must be, or None.
+Like ``testing/truth.py`` it compares the world, the desired pods and the server's objects, and shares no code with the
+agent's decisions. Each function returns the first difference, or None.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from trikubelet.testing.world import World
 
 NEWS_SECONDS_MAX = 3.0
-"""What happened since then need not be told yet."""
+"""What happened within this time need not be reported yet."""
 LEASE_SECONDS_MAX = 15.0
 
 
 def untold(world: World, wanted: Wanted, objects: Sequence[k8s.Pod]) -> str | None:
-    """How what the server has of pods differs from what is wanted and what is there."""
+    """How the server's pods differ from the desired ones and the observed state."""
     static = {pod.metadata.name: pod for _, pod in wanted.all() if is_static(pod)}
     shown = {pod.metadata.name: status_uid(pod) for pod in objects if is_mirror(pod)}
     if shown != {name: pod.metadata.uid for name, pod in static.items()}:
@@ -88,7 +88,7 @@ def _container_unlike(there: ContainerStatus, told: k8s.ContainerStatus | None) 
 
 
 def _is_news(world: World, there: ContainerStatus) -> bool:
-    """Whether the container changed just now; it shows as waiting, too, until the hook after its start is over."""
+    """Whether the container changed just now; it is reported as waiting, too, until its postStart hook has ended."""
     changed = max(there.created_at, there.started_at, there.finished_at)
     hooked = max((one.ended_at for one in world.commands.get(there.id, ())), default=0.0)
     since = min(wall_ns() - changed, (trio.current_time() - hooked) * SECOND_NS)
@@ -96,7 +96,7 @@ def _is_news(world: World, there: ContainerStatus) -> bool:
 
 
 def unfit(node: k8s.Node | None, lease: k8s.Lease | None) -> str | None:
-    """How the node's object and lease differ from those of a node that is well."""
+    """How the node's object and lease differ from those of a healthy node."""
     if node is None or node.status is None:
         return "the node is not registered"
     ready = next((one.status for one in node.status.conditions if one.type == "Ready"), "missing")

@@ -1,7 +1,7 @@
-"""What an API server's rules are for each kind of object: what is filled in, what may change, and how it ends.
+"""An API server's rules for each kind of object: defaulting, what may change, and deletion.
 
-Pure: an object as a tree of JSON in, one out. The merge keys are the patch tags of upstream's types. Only what a
-node agent meets is here; what a cluster's controllers and admission plugins would add is not.
+Pure: an object as a tree of JSON in, one out. The merge keys are the patch tags of upstream's types. Only what a node
+agent needs is here; what a cluster's controllers and admission plugins would add is not.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _POD_KEYS: Final = {
 _NODE_KEYS: Final = {"spec.podCIDRs": "", "status.conditions": "type", "status.addresses": "type"}
 _CONTAINER_STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 EPHEMERAL: Final = "ephemeralcontainers"
-"""The subresource of pods by which ephemeral containers are added, and nothing else is written."""
+"""The subresource of pods that only adds ephemeral containers."""
 _EPHEMERAL_LIST: Final = "ephemeralContainers"
 _MUTABLE_OF_PODS: Final = frozenset({"activeDeadlineSeconds", "tolerations", "nodeName", "schedulingGates"})
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The rules of one kind. ``merged``: the lists that strategic merge patches merge, and by what. ``fields``: what it
-    can be selected by. ``subresources``: those that write a part of it (``written``). ``needs_version``: a replacement
-    must say which version it replaces. ``put_creates``: a replacement of what is not there creates it."""
+    """The rules of one kind. ``merged``: the lists that strategic merge patches merge, and their merge keys.
+    ``fields``: its field selectors. ``subresources``: those that write a part of it (``written``). ``needs_version``: a
+    replacement must have the version it replaces. ``put_creates``: a PUT of a missing object creates it."""
 
     merged: Mapping[str, str] = field(default_factory=lambda: _META_KEYS)
     fields: frozenset[str] = _ANY_FIELDS
@@ -123,7 +123,7 @@ def kind_of(resource: Resource) -> Kind:
 
 
 def new_object(resource: Resource, body: Tree) -> Tree:
-    """A new object's spec and status as the server stores them. Raises Invalid, and Refused for what is not of its
+    """A new object's spec and status as the server stores them. Raises Invalid, and Refused for one that is not of its
     type."""
     if resource.plural == "pods":
         return _new_pod(body)
@@ -150,7 +150,7 @@ def _typed_pod(body: Tree) -> k8s.Pod:
 
 
 def filled_in(resource: Resource, new: Tree) -> Tree:
-    """The object as it is stored: what of a container's status was not said is there, and empty, and so is a node's
+    """The object as it is stored: missing parts of a container's status are filled in empty, and so is a node's
     port."""
     if resource.plural == "nodes":
         endpoints: Tree = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}
@@ -164,8 +164,8 @@ def filled_in(resource: Resource, new: Tree) -> Tree:
 
 
 def written(subresource: str, old: Tree, new: Tree) -> Tree:
-    """The object once a subresource was written: what else the new one says does not count. Raises Invalid where an
-    ephemeral container is changed or gone, Refused for what is not of its type."""
+    """The object once a subresource was written: the new one's other fields are ignored. Raises Invalid where an
+    ephemeral container is changed or removed, Refused for one that is not of its type."""
     if subresource != EPHEMERAL:
         return old | {name: new[name] for name in ("metadata", "status") if name in new}
     before, asked = ({one["name"]: one for one in tree["spec"].get(_EPHEMERAL_LIST, ())} for tree in (old, new))
@@ -182,7 +182,7 @@ def written(subresource: str, old: Tree, new: Tree) -> Tree:
 
 
 def check_update(resource: Resource, old: Tree, new: Tree) -> None:
-    """Raises Invalid where the update changes what must not change."""
+    """Raises Invalid where the update changes an immutable field."""
     if resource.plural != "pods":
         return
     _typed_pod(new)
@@ -193,7 +193,7 @@ def check_update(resource: Resource, old: Tree, new: Tree) -> None:
 
 
 def _fixed(spec: Tree) -> Tree:
-    """What of a pod's spec stays: everything but images and the few members upstream lets change."""
+    """The immutable part of a pod's spec: everything but images and the few members upstream lets change."""
     left = {name: value for name, value in spec.items() if name not in _MUTABLE_OF_PODS}
     for group in ("containers", "initContainers", "ephemeralContainers"):
         if group in left:
@@ -202,8 +202,8 @@ def _fixed(spec: Tree) -> Tree:
 
 
 def ending(pod: Tree, grace_seconds: int | None, now_ns: int) -> Tree | None:
-    """The pod once its end was asked for, None when it goes at once. An end under way may only come sooner; asked for a
-    later one, or for none in particular, the pod stays as it is."""
+    """The pod once its deletion was requested, None when it is removed at once. A deletion under way may only be
+    shortened; with a longer grace period, or none given, the pod stays as it is."""
     meta, spec = pod["metadata"], pod["spec"]
     under_way: int | None = meta.get("deletionGracePeriodSeconds")
     if under_way is not None:
@@ -228,12 +228,12 @@ def _doomed(pod: Tree, grace: int, ends_ns: int) -> Tree:
 
 
 def held_back(tree: Tree, now_ns: int) -> Tree:
-    """An object that would be gone but for its finalizers."""
+    """An object that would be removed but for its finalizers."""
     kept = {"deletionTimestamp": tree["metadata"].get("deletionTimestamp") or rfc3339(now_ns)}
     return tree | {"metadata": tree["metadata"] | kept | {"deletionGracePeriodSeconds": 0}}
 
 
 def is_over(tree: Tree) -> bool:
-    """Whether nothing holds the object any more."""
+    """Whether the object is deleted and has no finalizers any more."""
     meta = tree["metadata"]
     return meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers")

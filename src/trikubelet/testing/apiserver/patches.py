@@ -1,8 +1,8 @@
 """Applying patches as an API server does: the JSON merge patch and the strategic merge patch.
 
-The second knows of some lists that they are merged element by element. ``kinds`` has the table: the path of such a
-list, and the member that tells its elements apart ("" where the elements are plain values). Every other list is
-replaced as a whole. Nothing given is changed; what comes back shares parts with it.
+The second merges some lists element by element. ``kinds`` has the table: the path of such a list, and its merge key (""
+where the elements are plain values). Every other list is replaced as a whole. The arguments are not changed; the result
+shares parts with them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RETAIN: Final = "$retainKeys"
 
 
 class PatchBroken(Exception):
-    """The patch makes no sense: an element without its key, or a directive nobody knows."""
+    """The patch is invalid: an element without its merge key, or an unknown directive."""
 
 
 def merge(target: object, patch: object) -> Any:
@@ -103,8 +103,8 @@ def _itself(value: Hashable) -> Hashable:
 def _ordered(
     merged: Sequence[Any], order: Sequence[Any], old: Sequence[Any], identity: Callable[[Any], Hashable]
 ) -> list[Any]:
-    """The elements the patch names in the patch's order; each of the others where the old list would have it: before
-    the first of the named ones that came after it there."""
+    """The elements the patch names in the patch's order; each of the others where the old list has it: before the first
+    of the named ones that came after it there."""
     asked = {identity(element): n for n, element in reversed(list(enumerate(order)))}
     was = {identity(element): n for n, element in reversed(list(enumerate(old)))}
     named = sorted((e for e in merged if identity(e) in asked), key=lambda e: asked[identity(e)])

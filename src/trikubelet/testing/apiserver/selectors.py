@@ -1,7 +1,7 @@
-"""Selectors: which objects a list or a watch is about.
+"""Selectors: which objects a list or a watch selects.
 
 Labels may be compared for equality and existence, fields for equality; of fields only those that a real server can
-select by. Everything else is refused as a real server refuses it, so that a wrong selector is found in memory already.
+select by. Everything else is refused as by a real server, so that a wrong selector is found in memory already.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _EXISTENCE = re.compile(r"\s*(!?)\s*([\w./-]+)\s*")
 
 
 Selector = Callable[[Tree], bool]
-"""Whether an object is meant."""
+"""Whether an object is selected."""
 
 
 def selector(selection: Selection, resource: Resource) -> Selector:
-    """What the selection means for a resource. Raises Refused for a selection that cannot be understood."""
+    """The selector for a resource. Raises Refused for a selection that cannot be parsed."""
     tests = [_field(term, kind_of(resource).fields) for term in _terms(selection.fields)]
     tests += [_label(term) for term in _terms(selection.labels)]
     if selection.namespace and resource.namespaced:

@@ -1,8 +1,8 @@
 """The memory API server: what each request does, at once and without a connection.
 
-It outlives every agent and every connection, as a cluster does; ``testing.memory_api`` is the way in. Requests are
-synchronous, so they are one after another, as etcd makes them. Errors are those of ``model.api_errors``, in words like
-a real server's.
+It outlives every agent and every connection, as a cluster does; ``testing.memory_api`` is its client. Requests are
+synchronous, so they are serialized, as by etcd. Errors are those of ``model.api_errors``, with messages like a real
+server's.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _NAME_CHARS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class StreamedLists(Enum):
-    """What a watch that asks for the objects there are gets: what it asked for, a refusal, or, from a server that never
-    heard of it, the objects without a word where they end."""
+    """The answer to a watch with ``sendInitialEvents``: the initial events, a refusal, or, from a server that does not
+    know it, the objects without the bookmark at their end."""
 
     OFFERED = "offered"
     REFUSED = "refused"
@@ -56,8 +56,7 @@ class StreamedLists(Enum):
 
 class ApiServer:
     """Owns a cluster's objects (``store``) and its namespaces. ``now_ns`` is its wall clock. ``tokens`` are users by
-    their tokens, ``rights`` who may what: user, verb, and resource with subresource; of ``system:masters`` everybody
-    may everything."""
+    their tokens, ``rights`` the permissions: user, verb, and resource with subresource; ``system:masters`` have all."""
 
     def __init__(self, now_ns: Callable[[], int], seed: int = 0, writes_kept_max: int = 1000) -> None:
         self.store = Store(writes_kept_max)
@@ -86,9 +85,9 @@ class ApiServer:
         lag_versions: int = 0,
         heard: int | None = None,
     ) -> Page:
-        """A page of objects. A list that may be old is ``lag_versions`` versions old, as one from a cache is, but never
-        older than it was asked to be. ``heard``: up to which version the cache has heard of writes, where it is cut off
-        from the store; a list that may not be old comes from the store itself. Raises Expired, Refused."""
+        """A page of objects. A list that may be stale is ``lag_versions`` versions old, as one from a cache is, but
+        never older than requested. ``heard``: up to which version the cache has received writes, where it is cut off
+        from the store; a consistent list comes from the store itself. Raises Expired, Refused."""
         if continue_token:
             version, after = _token_read(continue_token)
         elif resource_version:
@@ -103,8 +102,7 @@ class ApiServer:
         return Page(iter([item_of(tree, listed=True) for _, tree in part]), str(version), more)
 
     def changes_since(self, resource: Resource, selection: Selection, resource_version: str) -> Sequence[Change]:
-        """What a watch from that version has to tell already. One from a version yet to come has nothing to tell.
-        Raises Expired."""
+        """The changes that a watch from that version has at once; none for a future version. Raises Expired."""
         version = _version(resource_version)
         writes = self.store.since(min(version, self.store.version))
         meant_by = selector(selection, resource)
@@ -113,8 +111,8 @@ class ApiServer:
     def initial(
         self, resource: Resource, selection: Selection, resource_version: str = "", heard: int | None = None
     ) -> Sequence[Change]:
-        """What a watch begins with that asked for the objects there are, at least as new as a version. ``heard`` as for
-        ``list``. Raises Invalid where it is not offered, and Expired for a version yet to come."""
+        """The initial events of a watch with ``sendInitialEvents``, at least as new as a version. ``heard`` as for
+        ``list``. Raises Invalid where that is not offered, and Expired for a future version."""
         if self.streamed_lists is StreamedLists.REFUSED:
             raise Invalid("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch")
         version = self._newest(resource_version, heard) if resource_version else self.store.version
@@ -130,7 +128,7 @@ class ApiServer:
         return _bookmark(self.store.version)
 
     def _newest(self, resource_version: str, heard: int | None) -> int:
-        """What a cache has at most. Raises Expired where it was asked for something newer."""
+        """The newest version a cache has. Raises Expired where a newer one was requested."""
         newest = self.store.version if heard is None else heard
         if _version(resource_version) > newest:
             raise Expired(f"Too large resource version: {resource_version}, current: {newest}", "Timeout")
@@ -178,7 +176,7 @@ class ApiServer:
         return self._update(resource, key, old, new, subresource)
 
     def _put_new(self, resource: Resource, name: str, tree: Tree, namespace: str) -> Item:
-        """What is put where nothing is: a new object, unless it is meant for a certain one."""
+        """Create the object of a PUT where none is, unless the PUT has a UID."""
         meta = tree.get("metadata", {})
         if meta.get("uid"):
             raise Conflict(f'{resource.plural} "{name}": no object has the UID {meta["uid"]}', "Conflict")
@@ -210,7 +208,7 @@ class ApiServer:
     def delete(
         self, resource: Resource, name: str, namespace: str = "", grace_seconds: int | None = None, uid: str = ""
     ) -> None:
-        """Remove an object, or begin its end. Raises ObjectMissing, Conflict."""
+        """Remove an object, or begin its graceful deletion. Raises ObjectMissing, Conflict."""
         key = _key(resource, namespace, name)
         old = self._existing(resource, key)
         _check_uid(resource, old, uid)
@@ -224,7 +222,7 @@ class ApiServer:
             self.store.put(resource, key, new)
 
     def _token(self, resource: Resource, request: Tree, namespace: str, under: str) -> Item:
-        """A token of a service account, bound to a pod. Each is another text, and says whose it is."""
+        """A token of a service account, bound to a pod. Each is unique, and names its account."""
         name, _, subresource = under.partition("/")
         if (resource.plural, subresource) != ("serviceaccounts", "token"):
             raise ObjectMissing("the server could not find the requested resource", "NotFound")
@@ -242,16 +240,16 @@ class ApiServer:
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
         self.tokens[status["token"]] = {"username": user, "groups": groups}
         meta = {"name": name, "namespace": namespace}
-        told = request | {"metadata": meta, "spec": spec | {"expirationSeconds": seconds}, "status": status}
-        return Item(namespace, name, "", "", msgspec.json.encode(told))
+        reply = request | {"metadata": meta, "spec": spec | {"expirationSeconds": seconds}, "status": status}
+        return Item(namespace, name, "", "", msgspec.json.encode(reply))
 
     def _whose(self, asked: Tree) -> Tree:
-        """Whose token it is."""
+        """TokenReview: the user of a token."""
         user = self.tokens.get(asked["token"])
         return {"user": {}} if user is None else {"authenticated": True, "user": user}
 
     def _may(self, asked: Tree) -> Tree:
-        """Whether somebody may do something."""
+        """SubjectAccessReview: whether the user may do it."""
         wanted = asked["resourceAttributes"]
         what = f"{wanted['resource']}/{wanted['subresource']}" if wanted.get("subresource") else wanted["resource"]
         right = (asked.get("user", ""), wanted.get("verb", ""), what)
@@ -287,7 +285,7 @@ class ApiServer:
         if kind.has_generation and new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] += 1
         if new == old:
-            return item_of(old)  # nothing to write: no new version, and nobody is told
+            return item_of(old)  # nothing to write: no new version, and no watch is notified
         if kinds.is_over(new):
             self.store.remove(resource, key)
             return item_of(new)
@@ -312,7 +310,7 @@ class ApiServer:
 
 
 def change_of(write: Write, resource: Resource, meant_by: Selector) -> Change | None:
-    """What a watch says of a write; None when it says nothing. An object that is no longer meant counts as deleted."""
+    """A watch's event for a write; None when there is none. An object that is no longer selected counts as deleted."""
     if write.resource != resource:
         return None
     was = write.before is not None and meant_by(write.before)
@@ -324,10 +322,10 @@ def change_of(write: Write, resource: Resource, meant_by: Selector) -> Change | 
 
 
 def item_of(tree: Tree, *, listed: bool = False) -> Item:
-    """The object as it is told. In a list its kind is the list's, and it does not say it again."""
+    """The object as it is sent. In a list its kind is the list's, and is left out."""
     meta = tree["metadata"]
-    told = {k: v for k, v in tree.items() if k not in ("kind", "apiVersion")} if listed else tree
-    raw = msgspec.json.encode(told)
+    sent = {k: v for k, v in tree.items() if k not in ("kind", "apiVersion")} if listed else tree
+    raw = msgspec.json.encode(sent)
     return Item(meta.get("namespace", ""), meta["name"], meta["uid"], meta["resourceVersion"], raw)
 
 
@@ -350,7 +348,7 @@ def _key(resource: Resource, namespace: str, name: str) -> Key:
 
 
 def _tree(body: object) -> Tree:
-    """A body as JSON has it. It is always a fresh tree, so nobody outside holds a part of the store."""
+    """A body as JSON has it. It is always a fresh tree, so no caller holds a part of the store."""
     tree: Any = msgspec.json.decode(msgspec.json.encode(body))
     if not isinstance(tree, dict):
         raise Refused("the body is not an object", "BadRequest")

@@ -1,8 +1,8 @@
 """The memory API server's store: every object, one version for each write, and the newest writes to look back on.
 
 As in etcd there is one counter for all objects; an object's resource version is the counter's value at its last write.
-Trees are never changed once they are stored, so an old version of the store is what remains when the writes after it
-are taken back, as far as they are remembered.
+Trees are never changed once they are stored, so an old version of the store is made by undoing the writes after it, as
+far as they are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Key = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class Write:
     """One change of one object. ``before`` is None for a new one. ``after`` is None when it was removed; ``last`` is
-    then how it looked, in the removal's version."""
+    then its last state, with the removal's version."""
 
     version: int
     resource: Resource
@@ -38,10 +38,10 @@ class Write:
 
 class Store:
     """Owns every object of the server and the newest ``writes_kept_max`` writes. Calls each of ``watchers`` with every
-    write, once it is done."""
+    write, after it."""
 
     def __init__(self, writes_kept_max: int = 1000) -> None:
-        self.version = 100  # a real server has written things of its own before anybody comes
+        self.version = 100  # a real server has written objects of its own before any client
         self.watchers: list[Callable[[Write], None]] = []
         self._objects: dict[Resource, dict[Key, Tree]] = {}
         self._writes: deque[Write] = deque(maxlen=writes_kept_max)
@@ -60,14 +60,14 @@ class Store:
         return after
 
     def remove(self, resource: Resource, key: Key) -> None:
-        """Remove an object that is there."""
+        """Remove an existing object."""
         before = self._objects[resource].pop(key)
         last = self._stamped(before)
         self._remember(Write(self.version, resource, key, before, None, last))
 
     def at(self, resource: Resource, version: int) -> dict[Key, Tree]:
-        """The objects as they were at a version, in the order of their keys. Raises Expired when that is forgotten, or
-        has not been yet."""
+        """The objects as they were at a version, in the order of their keys. Raises Expired when that is compacted, or
+        in the future."""
         objects = dict(self._objects.get(resource, {}))
         for write in reversed(self.since(version)):
             if write.resource != resource:
@@ -87,7 +87,7 @@ class Store:
         return [write for write in self._writes if write.version > version]
 
     def forget(self) -> None:
-        """Forget all writes, as a server does that compacts or starts again. What is stored stays."""
+        """Forget all writes, as a server does that compacts or restarts. What is stored stays."""
         self._writes.clear()
         self._forgotten = self.version
 
