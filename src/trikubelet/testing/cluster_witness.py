@@ -1,16 +1,16 @@
-"""The witness at the API server: sees what an agent writes, and says what must never be.
+"""The witness at the API server: checks an agent's writes for violations.
 
     every write of a pod     by an agent that lives · of the containers of that very pod · no part of a status older
-                             than one already written (``status_order``) · an end is never taken back, nor told while
-                             something runs · what others wrote stays · an object is removed only when it was to go and
-                             nothing of it runs
-    every pod that is heard  what an agent knows of a pod only gets newer: no version goes back, none comes back that
-                             had gone
-    every write of the node  Ready is not taken back while the runtime is well, as by a restart of the agent
+                             than one already written (``status_order``) · a terminal phase is never reverted, nor
+                             reported while something runs · others' fields stay · an object is removed only when it
+                             is being deleted and nothing of it runs
+    every pod notified       an agent's cache of a pod only gets newer: no version goes back, no deleted pod comes
+                             back
+    every write of the node  Ready is not reverted while the runtime is healthy, as by a restart of the agent
     every request            during an outage there are few
-    between actions          nothing that waits grows without end
+    between actions          no queue grows without bound
 
-What it finds is a violation like those of ``testing/witness.py``.
+Violations are reported like those of ``testing/witness.py``.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 TERMINAL = frozenset({"Succeeded", "Failed"})
 OUTAGE_WINDOW_SECONDS = 10.0
 OUTAGE_REQUESTS_MAX = 80
-"""So many requests in a window while nobody can connect: every part's first tries, and no more."""
+"""Requests in a window while no connection succeeds: every part's first tries, and no more."""
 
 WATCHES_MAX = 5
 """Of pods, the node and services, and of the two objects that pods of the cluster need (``settings``)."""
 
 
 class ClusterWitness:
-    """Owns what the server was told so far. ``is_well``: whether the runtime has made no problem for a while."""
+    """Owns what was written to the server so far. ``is_well``: whether the runtime has had no problems for a while."""
 
     def __init__(self, witness: Witness, world: World, scenario: ClusterScenario, is_well: Callable[[], bool]) -> None:
         self._witness = witness
@@ -67,7 +67,7 @@ class ClusterWitness:
         scenario.server.store.watchers.append(self._on_write)
 
     def follow(self, node: Node, member: Member) -> None:
-        """An agent begins."""
+        """An agent starts."""
         self._node, self._member = node, member
         self._agent_lives = True
         self._order.begin()
@@ -78,11 +78,11 @@ class ClusterWitness:
         member.pods.tell(lambda keys: self._on_heard(keys, member.pods.objects))
 
     def end(self) -> None:
-        """The agent was told to end, or killed: from now on it must not write."""
+        """The agent was stopped or killed: from now on it must not write."""
         self._agent_lives = False
 
     def _on_heard(self, keys: Iterable[tuple[str, str]], known: Mapping[tuple[str, str], k8s.Pod]) -> None:
-        """What it knows of these pods has changed."""
+        """The agent's cache of these pods has changed."""
         for key in keys:
             before, held = self._heard.pop(key, ("", 0))
             meta = known[key].metadata if key in known else k8s.ObjectMeta()
@@ -152,7 +152,7 @@ class ClusterWitness:
             self._witness.blame(f"status of {uid}: the agent changed what others had written")
 
     def _on_ids(self, uid: str, shown: tuple[k8s.ContainerStatus, ...]) -> None:
-        """Containers are the pod's own, and none comes back from its end."""
+        """Containers are the pod's own, and no terminated one runs again."""
         for container in shown:
             id_ = container.container_id.partition("://")[2]
             if id_ and self._world.uids.get(id_) != uid:
@@ -181,7 +181,7 @@ class ClusterWitness:
             self._witness.blame(f"more than {OUTAGE_REQUESTS_MAX} requests in {OUTAGE_WINDOW_SECONDS:.0f} s of outage")
 
     def check_bounds(self) -> None:
-        """Nothing that waits to be told may grow without end."""
+        """No queue of writes may grow without bound."""
         node, member = self._node, self._member
         if node is None or member is None or not self._agent_lives:
             return

@@ -1,17 +1,17 @@
-"""How a simulated container answers when it is probed: written in the probe, as what it does is in its command.
+"""How a simulated container answers probes: written in the probe, as its behaviour is in its command.
 
-    ok          always well
+    ok          always healthy
     fail        never
-    late N      well once it has run for N seconds
-    dies N      well until then
-    flips N     well for N seconds, ill for N, and so on
-    slow N      well, N seconds later
+    late N      healthy once it has run for N seconds
+    dies N      healthy until then
+    flips N     healthy for N seconds, unhealthy for N, and so on
+    slow N      healthy, N seconds later
     hang        no answer
-    odd         well the one time, the other an error that says nothing; for commands
+    odd         healthy or, at random, an error without a result; for commands
 
-In a command, an HTTP path or a service's name: ``check flips 3``, ``/NAME/flips/3``. What a container answers depends
-on how long it has run and on nothing else, so that an oracle can know it. The kind of the probe may stand before it:
-then whoever listens (``Listener``) is told of the answer.
+In a command, an HTTP path or a service's name: ``check flips 3``, ``/NAME/flips/3``. The answer depends only on how
+long the container has run, so that an oracle can know it. The kind of the probe may stand before it: then the listener
+(``Listener``) is notified of the answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 Listener = Callable[[str, str, bool], None]
-"""Is told of a container's id, the kind of probe it answered, and whether it was well. Errors are no answers."""
+"""Called with a container's id, the kind of probe it answered, and whether it was healthy. Errors are no answers."""
 KINDS = ("liveness", "readiness", "startup")
 
 
@@ -29,7 +29,7 @@ def split_kind(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def is_well(words: Sequence[str], ran_seconds: float) -> bool:
-    """Whether a container that has run for so long is well, by what its probe says of it."""
+    """Whether a container that has run for so long is healthy, by the words of its probe."""
     kind, *rest = words
     seconds = float(rest[0]) if rest else 0.0
     match kind:
@@ -53,4 +53,4 @@ def answers_after(words: Sequence[str]) -> float:
 
 
 def to_nobody(_container_id: str, _kind: str, _well: bool) -> None:
-    """The listener who does not listen."""
+    """A listener that ignores the answer."""

@@ -1,8 +1,8 @@
 """A whole member of a cluster from a seed: a simulated life as in ``testing/simulation.py``, with an API server.
 
 The agent is joined to a cluster in memory (``app/cluster.py``) over connections that fail in every way. Pods of two
-sources are static and get mirrors; the source "api" is the server, and what it has is what it wants. The cluster's own
-story is drawn between the node's; the last question is asked of both sides.
+sources are static and get mirror pods; the source "api" is the server, whose pods are its desired ones. The cluster's
+own events are drawn between the node's; the final check is of both sides.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ READING = NodeReading(NODE_NAME, FACTS.memory_bytes, 4, architecture="amd64")
 IDENTITY = Identity(NODE_NAME, NODE_NAME, "amd64")
 MILD_LATENCY_SECONDS_MAX = 0.1
 WELL_AFTER_SECONDS = 10.0
-"""A runtime that failed may be blamed for so long: a hung call, and the next look at it."""
+"""How long an unready node may be due to a failed runtime: a hung call, and the next check of it."""
 
 
 def run_member_life(seed: int, *, trace: bool = False) -> Outcome:
-    """Live the life of that seed as a member of a cluster. As ``run_node`` in all else."""
+    """Run the simulation of that seed as a member of a cluster. As ``run_node`` in all else."""
     return run_life(MemberLife(seed, trace=trace))
 
 
 class MemberLife(Life):
-    """Owns one life of a member: beside the node's own, its cluster."""
+    """Owns one simulation of a member: in addition to the node's own, its cluster."""
 
     sources = tuple(source for source in SOURCES if source != API_SOURCE)
     converge_seconds_max = 240.0
-    """As without a cluster, and before that two watches that fell silent, which are believed for 90 s each."""
-    notices_seconds_max = converge_seconds_max  # a watch may still be silent when order is reached by chance
+    """As without a cluster, and before that two silent watches, which are trusted for 90 s each."""
+    notices_seconds_max = converge_seconds_max  # a watch may still be silent when the state converges by chance
     bounds = replace(
         BOUNDS,
         status_writes_max=2,
@@ -117,7 +117,7 @@ class MemberLife(Life):
         super()._agent_goes(chance)
 
     def _let_deleted_go(self) -> None:
-        """Here the server does, when it is asked to."""
+        """Here the server does, on the agent's request."""
 
     async def _calm(self) -> None:
         self._note_weather()

@@ -1,8 +1,8 @@
 """An API server in memory (``ports.Api``): one client's connections to an ``ApiServer``, with problems.
 
-The server outlives its clients; the network between is a ``Link`` (``testing.api_link``). What goes wrong by chance is
-drawn by ``ApiProblems``; what a test wants to go wrong it plans (``MemoryApi.plan``). As with the real client no
-request waits for ever: what was not answered within ``ANSWER_SECONDS_MAX`` is lost.
+The server outlives its clients; the network between is a ``Link`` (``testing.api_link``). Random problems are drawn by
+``ApiProblems``; a test plans its own (``MemoryApi.plan``). As with the real client no request waits forever: what was
+not answered within ``ANSWER_SECONDS_MAX`` is lost.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class LoseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """A planned outcome: nothing is done, and nobody answers."""
+    """A planned outcome: nothing is done, and there is no answer."""
 
 
 class ApiProblems(Problems):
-    """Draws problems in the words of an API client. ``lag_versions_max``: how old a list may be that may be old."""
+    """Draws an API client's problems. ``lag_versions_max``: how many versions old a list may be that may be stale."""
 
     lag_versions_max = 0
 
@@ -65,13 +65,13 @@ class ApiProblems(Problems):
         return self.chance.choice(kinds)
 
     def lag_versions(self) -> int:
-        """How many versions behind the next list is that may be."""
+        """How many versions old the next list is that may be stale."""
         return self.chance.randint(0, self.lag_versions_max)
 
 
 class MemoryApi:
-    """One client of a server, which may be replaced by another. Owns ``requests``, the newest it made, as "verb
-    path". ``watcher`` is told of each as it is made, before anything is done: its verb and its path."""
+    """One client of a server, which may be replaced by another. Owns ``requests``, the newest it made, as "verb path".
+    ``watcher`` is called with the verb and path of each, before anything is done."""
 
     def __init__(
         self,
@@ -88,11 +88,11 @@ class MemoryApi:
         self._plans: dict[str, deque[Fail | LoseAnswer | Hang]] = {}
 
     def plan(self, verb: str, *outcomes: Fail | LoseAnswer | Hang) -> None:
-        """What the next requests of this verb ("get", "list", "watch", "create", ...) meet, one each."""
+        """The outcomes of the next requests of this verb ("get", "list", "watch", "create", ...), one each."""
         self._plans.setdefault(verb, deque()).extend(outcomes)
 
     def calm(self) -> None:
-        """Nothing that was planned and has not come happens any more, and nothing by chance."""
+        """Drop the planned outcomes that are left, and draw no more problems."""
         self._plans.clear()
         self._problems.odds = NO_PROBLEM
 
@@ -123,7 +123,7 @@ class MemoryApi:
     async def watch(
         self, resource: Resource, selection: Selection, *, resource_version: str, initial: bool = False
     ) -> AsyncGenerator[AsyncIterator[Change], None]:
-        """What changes."""
+        """The changes."""
 
         watchers = self.server.store.watchers
         begun: list[Watch] = []
@@ -141,7 +141,7 @@ class MemoryApi:
                     held = [one for one in first if int(one.item.resource_version) > heard]
                     first = first[: len(first) - len(held)]
             watch = Watch(self.server, resource, selection, self._problems, first, since, held)
-            begun.append(watch)  # at once, so that no write falls between the answer and the first word
+            begun.append(watch)  # at once, so that no write falls between the answer and the first change
             watchers.append(watch.tell)
             self.link.watches.add(watch)
             return watch
@@ -194,12 +194,12 @@ class MemoryApi:
         grace_seconds: int | None = None,
         uid: str = "",
     ) -> None:
-        """Ask for the end of an object."""
+        """Delete an object."""
         path = resource.path(namespace, name)
         await self._ask("delete", path, lambda: self.server.delete(resource, name, namespace, grace_seconds, uid))
 
     async def _ask(self, verb: str, path: str, work: Callable[[], T]) -> T:
-        """Do the work on the server, with whatever goes wrong on the way there and back."""
+        """Do the work on the server, with the problems of the request and of the answer."""
         self.requests.append(f"{verb} {path}")
         if self._watcher is not None:
             self._watcher(verb, path)

@@ -1,7 +1,7 @@
 """The containers of a ``World``, asked over the network in memory (``ports.Handlers``).
 
-A path ``/NAME/WORDS…`` or a service ``NAME/WORDS…`` asks the container of that name of the pod at the address; what it
-answers is said in ``testing.health``. At an address of no running sandbox nobody is there.
+A path ``/NAME/WORDS…`` or a service ``NAME/WORDS…`` asks the container of that name of the pod at the address; its
+answers are described in ``testing.health``. At an address without a running sandbox connections are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MemoryHandlers:
-    """Owns nothing: the world knows who runs, and since when. ``listener`` is told of every answer."""
+    """Owns nothing: the world knows which containers run, and since when. ``listener`` is called with every answer."""
 
     def __init__(self, world: World, listener: Listener = to_nobody) -> None:
         self._world = world
@@ -34,7 +34,7 @@ class MemoryHandlers:
         return HttpAnswer(200 if await self._asked(target.host, name, words) else 500)
 
     async def tcp_connect(self, host: str, port: int) -> None:
-        """There is somebody while any container of the pod runs."""
+        """Succeeds while any container of the pod runs."""
         await trio.lowlevel.checkpoint()
         if not self._running_at(host):
             raise Unreachable(f"dial tcp {host}:{port}: connect: connection refused")
@@ -54,7 +54,7 @@ class MemoryHandlers:
         try:
             await trio.sleep(answers_after(words))
         except trio.Cancelled:
-            if kind and trio.current_time() >= deadline:  # not in time; whoever leaves before heard nothing at all
+            if kind and trio.current_time() >= deadline:  # not in time; a caller that leaves before that got no answer
                 self._listener(found.id, kind, False)
             raise
         well = is_well(words, self._world.ran_seconds(found.id))

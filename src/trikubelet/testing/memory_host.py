@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class VirtualClock:
-    """Wall time that follows Trio's clock (``ports.Clock``), but for the jumps it is told to make."""
+    """Wall time that follows Trio's clock (``ports.Clock``), but for jumps on request."""
 
     def __init__(self) -> None:
         self._ahead_ns = 0
 
     def jump(self, seconds: float) -> None:
-        """From now on it says so much more than before, or less."""
+        """Set the clock forward by so much, or back."""
         self._ahead_ns += round(seconds * SECOND_NS)
 
     def now_ns(self) -> int:
@@ -50,10 +50,10 @@ class VirtualClock:
 class MemoryPodFiles:
     """Pod directories and logs as names and bytes (``ports.PodFiles``). Outlives the agent, like a disk.
 
-    ``content`` holds what files say, by path; a test writes there what a container would. Nobody else makes a log file
-    here, so linking one makes it. ``pods`` and ``directories`` (of logs): those that there are; a test may begin with
-    some. ``volumes``: pods with a volume in there are still mounted. ``immutable``: paths
-    of files that nobody may remove; a test writes it.
+    ``content`` holds the files' content, by path; a test writes there what a container would. Nothing else makes a log
+    file here, so linking one makes it. ``pods`` and ``directories`` (of logs): the existing ones; a test may start with
+    some. ``volumes``: pods with a volume in there are still mounted. ``immutable``: paths of files that cannot be
+    removed; a test writes it.
     """
 
     def __init__(self, volumes: MemoryVolumes | None = None) -> None:
@@ -77,7 +77,7 @@ class MemoryPodFiles:
             raise StillMounted(f"/pods/{uid}/volumes is still mounted")
         self._forget(f"/pods/{uid}/")
         self.pods.discard(uid)
-        await trio.lowlevel.checkpoint()  # not before it: what came back meanwhile would go
+        await trio.lowlevel.checkpoint()  # not before it: what was recreated meanwhile would be removed
 
     def pods_on_disk(self) -> frozenset[str]:
         """UIDs that have a directory."""
@@ -91,21 +91,21 @@ class MemoryPodFiles:
         return path
 
     def noted(self, uid: str, note: Note) -> bytes:
-        """What was noted of the pod."""
+        """The pod's checkpoint of that kind."""
         return self.content.get(f"/pods/{uid}/{note.value}", b"")
 
     def noted_of_all(self, note: Note) -> dict[str, bytes]:
-        """What was noted of every pod."""
+        """Every pod's checkpoint of that kind."""
         found = ((uid, self.noted(uid, note)) for uid in self.pods)
         return {uid: content for uid, content in found if content}
 
     def note(self, uid: str, note: Note, content: bytes) -> None:
-        """Note something of the pod."""
+        """Store a checkpoint of the pod."""
         check_size(note, content)
         self.content[f"/pods/{uid}/{note.value}"] = content
 
     def forget_note(self, uid: str, note: Note) -> None:
-        """Note nothing of that any more."""
+        """Remove that checkpoint."""
         self.content.pop(f"/pods/{uid}/{note.value}", None)
 
     async def termination_log(self, uid: str, container: str, attempt: int) -> str:
@@ -136,7 +136,7 @@ class MemoryPodFiles:
         return sorted({int(first) for first, *rest in names if first.isdecimal() and rest[:1] == ["log"]}, reverse=True)
 
     async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
-        """The end of a log, with the part of it that was rotated away last."""
+        """The end of a log, with its newest rotated part."""
         await trio.lowlevel.checkpoint()
         newest = max((name for name in self.content if name.startswith(f"{path}.")), default="")
         older = b"" if newest.endswith(PACKED) else self.content.get(newest, b"")
@@ -189,14 +189,14 @@ class MemoryPodFiles:
 
 
 class MemoryContainerLogs:
-    """The logs among a host's files (``ports.ContainerLogs``). ``compressed``: the parts that are, in order."""
+    """The logs among a host's files (``ports.ContainerLogs``). ``compressed``: the compressed parts, in order."""
 
     def __init__(self, files: MemoryPodFiles) -> None:
         self._files = files
         self.compressed: list[str] = []
 
     async def sizes(self, paths: Sequence[str]) -> Sequence[int | OSError | None]:
-        """How much was written."""
+        """The length of each."""
         await trio.lowlevel.checkpoint()
         return [self._size(path) for path in paths]
 
@@ -207,7 +207,7 @@ class MemoryContainerLogs:
         return len(content)
 
     def parts(self, path: str) -> frozenset[str]:
-        """What was rotated away."""
+        """The rotated parts."""
         start = f"{self._inside(path)}."
         found = (name.removeprefix(start) for name in self._files.content if name.startswith(start))
         return frozenset(name for name in found if is_part(name))
@@ -230,7 +230,7 @@ class MemoryContainerLogs:
             self.remove(path, part)
 
     async def compress(self, path: str, part: str) -> None:
-        """Take a moment, and give the part its new name."""
+        """Compress the part, after a checkpoint."""
         plain = f"{self._inside(path)}.{part}"
         await trio.lowlevel.checkpoint()
         if plain in self._files.content:
@@ -245,8 +245,8 @@ class MemoryContainerLogs:
 
 class MemoryVolumes(PretendedVolumes):
     """Volumes as names (``ports.Volumes``), whose files are kept: ``files`` is what they hold, by path. ``left``: what
-    containers left in them, by whole path; a test writes it. ``on_gone`` is told the UID of a pod that has none any
-    more."""
+    containers wrote to them, by whole path; a test writes it. ``on_gone`` is called with the UID of a pod that has none
+    any more."""
 
     def __init__(self, problems: Problems | None = None, on_gone: Callable[[str], None] = lambda _: None) -> None:
         super().__init__(Path("/"), NodeFacts("memory"))
@@ -265,7 +265,7 @@ class MemoryVolumes(PretendedVolumes):
         self.files[path] = files
 
     async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
-        """What a container left. Raises FileNotFoundError, and OSError for one that is larger."""
+        """A file that a container wrote. Raises FileNotFoundError, and OSError for one that is larger."""
         await trio.lowlevel.checkpoint()
         content = self.left.get(f"{volume_path}/{path}")
         if content is None:
@@ -275,18 +275,18 @@ class MemoryVolumes(PretendedVolumes):
         return content
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """There is nothing to do, after a moment."""
+        """There is nothing to do, after a checkpoint."""
         await trio.lowlevel.checkpoint()
         await super().run(task_status=task_status)
 
     async def tell(self, uid: str, path: str) -> Told | None:
-        """There is nobody who could."""
+        """None: there is no driver to report."""
         await trio.lowlevel.checkpoint()
         return await super().tell(uid, path)
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
-        """Every volume's path. Raises VolumeFailed as real volumes do, also while those of an earlier life go."""
-        await trio.lowlevel.checkpoint()  # not after it: what is taken down meanwhile would be set up
+        """Every volume's path. Raises VolumeFailed as real volumes do, also while an earlier instance's are removed."""
+        await trio.lowlevel.checkpoint()  # not after it: volumes torn down meanwhile would be set up
         if pod.spec.volumes and self._tear_downs[pod.metadata.uid]:
             raise VolumeFailed("FailedMount", "no volume is set up yet: those of an earlier life are being removed")
         return await super().set_up(pod)
@@ -296,7 +296,7 @@ class MemoryVolumes(PretendedVolumes):
         return await super()._set_up(pod, volume)
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-        """Host paths in place of sub-paths, which may be as hard to reach as their volumes."""
+        """Host paths in place of sub-paths, with the same problems as their volumes."""
         if any(mount.sub_path for mount in mounts):
             await self._suffer("ResolveSubPaths")
         else:
@@ -310,7 +310,7 @@ class MemoryVolumes(PretendedVolumes):
             await trio.lowlevel.checkpoint()
 
     async def tear_down(self, uid: str) -> None:
-        """Every volume is gone after a while, in which none is set up."""
+        """Remove every volume after a while, in which none is set up."""
         self._tear_downs[path_uid(uid)] += 1
         try:
             if uid in self.said:
@@ -330,7 +330,7 @@ class MemoryPodCgroups:
     def __init__(self) -> None:
         self.pods: set[str] = set()
         self.busy: set[str] = set()
-        """Pods with a process that does not end; a test writes it."""
+        """Pods with a process that does not exit; a test writes it."""
 
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
         """The pod has a cgroup."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class MemoryImages:
-    """An image service in memory: it has what it is given, and can pull what its registry has. ``private``: images
-    that only certain logins may pull. ``pulls`` and ``logins`` are what it was asked for, call by call."""
+    """An image service in memory: it has the images it is given, and can pull what its registry has. ``private``:
+    images that only certain logins may pull. ``pulls`` and ``logins`` are the requests, call by call."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class MemoryImages:
         return ImageInfo(f"sha256:{image}", (image,), size_bytes=1000) if image in self._present else None
 
     async def pull_image(self, image: str, sandbox: SandboxConfig | None = None, login: Login | None = None) -> str:
-        """Pull an image; its reference. Raises NotFound, and RuntimeFailure for a login that will not do."""
+        """Pull an image; its reference. Raises NotFound, and RuntimeFailure for a login without access."""
         await self._problems.before("PullImage")
         self.pulls.append(image)
         self.logins.append(login)

@@ -1,7 +1,7 @@
 """Plugins of a node in memory (``ports.PluginSockets``) and a CSI driver that mounts nothing (``ports.CsiDriver``).
 
-The driver keeps what it was asked and what is where, as a real one would, and refuses what the interface has it refuse.
-A test makes it slow, failing or hanging by what stands in it.
+The driver records requests and what is staged and published where, as a real one would, and refuses what the CSI
+specification has it refuse. A test makes it slow, failing or hanging by its attributes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ USED_BYTES = 4096
 
 class MemoryDriver:
     """Owns what is staged and published, by path, and how large volumes have become, in bytes by their ids. ``calls``
-    are the changing ones, as words; ``failing`` is raised by every one of them, ``answering`` holds them up while it is
-    not set. ``condition``: what is wrong with the volumes, if anything; ``expands_in_use``: whether they grow while
-    they are published."""
+    are the changing ones, as words; ``failing`` is raised by every one of them, ``answering`` blocks them while it is
+    not set. ``condition``: the volumes' abnormal condition, if any; ``expands_in_use``: whether they grow while they
+    are published."""
 
     def __init__(self, capabilities: AbstractSet[Capability] = EVERYTHING, node: DriverInfo | None = None) -> None:
         self.can = frozenset(capabilities)
@@ -112,7 +112,7 @@ def _check(volume_id: str, path: str) -> None:
 
 
 class MemoryPlugins:
-    """Owns who listens on which socket, and what became of their registration: ``told``, by socket."""
+    """Owns the plugins by socket, and the results of their registration: ``told``, by socket."""
 
     def __init__(self) -> None:
         self.drivers: dict[str, MemoryDriver] = {}

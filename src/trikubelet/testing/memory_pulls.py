@@ -1,5 +1,4 @@
-"""What a node knows of pulls, in memory: the records of pulled images, and logins of its own. No disk, no threads, no
-programs."""
+"""A node's pull records and its own logins, in memory. No disk, no threads, no programs."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 class MemoryPullRecords:
     """Owns the records (``ports.PullRecords``). Outlives the agent, like a disk. ``broken``: images, by the runtime's
-    ids, whose record cannot be read; ``fails``: why nothing can be written or read, if that is so."""
+    ids, whose record cannot be read; ``fails``: the error of every access, if any."""
 
     def __init__(self) -> None:
         self.records: dict[str, PulledRecord] = {}
@@ -70,8 +69,8 @@ class MemoryPullRecords:
 
 
 class MemoryLogins:
-    """Logins of a node (``ports.NodeLogins``). ``answers``: what each plugin says, by its name; one that is not there
-    fails. ``asked`` is what they were told, in order."""
+    """Logins of a node (``ports.NodeLogins``). ``answers``: each plugin's answer, by its name; one that is not there
+    fails. ``asked`` is the requests to them, in order."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """A container runtime in memory (``ports.Runtime``): the face of a ``World``, with problems.
 
 Its lists and statuses are real protobuf bytes, items and maps in an order drawn again each time, as a real runtime's
-are: whoever compares raw bytes is found out.
+are: so a comparison of raw bytes fails.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ EVENTS_WAITING_MAX = 1000
 class MemoryRuntime:
     """One agent's connection to a world. A new agent makes a new one; the world stays.
 
-    ``watcher`` is told of every call as it comes in, before anything is done: its CRI name and whom it is about;
-    ``listener`` of what probes were answered."""
+    ``watcher`` is called with every call as it comes in, before anything is done: its CRI name and subject;
+    ``listener`` with the answers to probes."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class MemoryRuntime:
         self.caller = Caller(self._problems, self._chance)
 
     async def _receive(self, call: str, subject: str = "", *, may_hang: bool = True) -> None:
-        """The way there. Raises RuntimeUnavailable for what is asked by an agent that was killed."""
+        """Receive a call. Raises RuntimeUnavailable for an agent that was killed."""
         await self.caller.check_lives()
         self._world.note(f"{call} {subject}")
         if self._watcher is not None:
@@ -80,14 +80,14 @@ class MemoryRuntime:
         await self.caller.asks(call, may_hang=may_hang)
 
     async def info(self) -> RuntimeInfo:
-        """Always well, when it answers."""
+        """Always healthy, when it answers."""
         await self._receive("Status")
         conditions = (RuntimeCondition("RuntimeReady", True), RuntimeCondition("NetworkReady", True))
         handlers = (RuntimeHandler("", user_namespaces=True),)
         return RuntimeInfo("memory", "1", "v1", conditions, handlers=handlers, supplemental_groups_policy=True)
 
     async def cgroup_driver(self) -> str:
-        """That of the node in memory."""
+        """The driver of the node in memory."""
         await self._receive("RuntimeConfig")
         return "cgroupfs"
 
@@ -176,7 +176,7 @@ class MemoryRuntime:
         await self.caller.is_answered("StartContainer", partial(self._world.roll_back_start, container_id))
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:
-        """Stop signal, then SIGKILL after the grace."""
+        """Stop signal, then SIGKILL after the grace period."""
         await self._receive("StopContainer", container_id)
         status = self._world.container(container_id)
         if status.state in (ContainerState.RUNNING, ContainerState.UNKNOWN):
@@ -194,7 +194,7 @@ class MemoryRuntime:
         await self.caller.is_answered("RemoveContainer")
 
     async def update_resources(self, container_id: str, resources: LinuxResources) -> None:
-        """Hold a container that runs to other amounts. Raises NotFound."""
+        """Change the limits of a running container. Raises NotFound."""
         await self._receive("UpdateContainerResources", container_id)
         self._must_run(container_id)
         self._world.hold(container_id, resources)
@@ -202,24 +202,23 @@ class MemoryRuntime:
 
     async def exec_sync(self, container_id: str, command: Sequence[str], limit_seconds: int) -> ExecResult:
         """Answer ``echo`` as a shell would, ``check`` as ``testing.health`` says; do ``exit CODE AFTER`` and ``hang``,
-        but no longer than their container runs; fail the rest with 127. Raises RuntimeTimeout when the limit is
-        over."""
+        but no longer than their container runs; fail the rest with 127. Raises RuntimeTimeout after the limit."""
         if command[0] == "check":
             await self._receive("ExecSync", container_id)
             self._must_run(container_id)
             return await self._check(container_id, command[1:], limit_seconds)
-        told = self._world.command_begins(container_id, command)
+        run = self._world.command_begins(container_id, command)
         try:
-            # Without a limit, a call that hangs is a command that does: a story that wants one asks for it.
+            # Without a limit, a hanging call is a hanging command: a scenario asks for it explicitly.
             await self._receive("ExecSync", container_id, may_hang=limit_seconds > 0)
             self._must_run(container_id)
             result = await self._run(container_id, command, limit_seconds or math.inf)
         except RuntimeCallError:
-            told.is_over = told.failed = True
+            run.is_over = run.failed = True
             raise
         finally:
-            told.ended_at = trio.current_time()
-        told.is_over, told.failed = True, result.exit_code != 0
+            run.ended_at = trio.current_time()
+        run.is_over, run.failed = True, result.exit_code != 0
         return result
 
     async def exec_url(self, container_id: str, command: Sequence[str], streams: StandardStreams) -> str:
@@ -301,7 +300,7 @@ class MemoryRuntime:
 
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncIterator[ContainerEvent], None]:
-        """What happens in the world from now on; dropped when nobody takes it. Raises NotImplementedByRuntime where the
+        """Events of the world from now on; dropped when the channel is full. Raises NotImplementedByRuntime where the
         world has a runtime without events."""
         await self._receive("GetContainerEvents")
         if not self._world.sends_events:

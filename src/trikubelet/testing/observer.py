@@ -1,13 +1,13 @@
-"""The observer: follows one agent through a simulated world, and tells the witness what must never be.
+"""The observer: follows one agent through a simulated world, and reports violations to the witness.
 
     every call to the runtime, as it comes in    no start after terminating, or before the init containers have ended
-                                                  well in this sandbox · nothing healthy that is wanted is stopped ·
-                                                  no container before its preStop hook or its grace is over
-                                                  no container without its pod's volumes, no volume goes before they do
-                                                  no variable that no manifest says · no container is started again and
-                                                  again without its back-off, whatever it ends of
+                                                  well in this sandbox · no healthy desired container is stopped ·
+                                                  no container before its preStop hook or its grace period has ended
+                                                  no container without its volumes, no volume is removed before it
+                                                  no variable that is in no manifest · no container is restarted over
+                                                  and over without its backoff, whatever it exits of
     every status that is published               one version per change · restart counts and phases never go back ·
-                                                  ready only if the last decisive answers of its probes say so
+                                                  ready only by the last decisive probe results
     after every step of any task                 finished means no containers · queues and memory within bounds
     when an agent has ended                      no task without an owner · it touched nothing after its end
 
@@ -43,11 +43,11 @@ STARTS = frozenset({"RunPodSandbox", "CreateContainer", "StartContainer"})
 STOPS = frozenset({"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"})
 ENDING = (Terminating, Terminated, Finished)
 GRACE_FOR_NEWS_SECONDS = 5.0
-"""How long an agent may act on what a source said before."""
+"""How long an agent may act on a source's earlier state."""
 
 
 class Observer:
-    """Follows one agent from its start to its end, for the witness. Owns what was last seen of its workers."""
+    """Follows one agent from its start to its end, for the witness. Owns the last seen states of its workers."""
 
     def __init__(
         self, witness: Witness, world: World, wanted: Wanted, volumes: MemoryVolumes, settings: Sequence[Settings]
@@ -65,12 +65,12 @@ class Observer:
         self._versions: dict[str, tuple[int, PodStatus]] = {}
 
     def follow(self, node: Node) -> None:
-        """The agent begins."""
+        """The agent starts."""
         self._node = node
         node.statuses.changed.add(self._on_status)
 
     def end(self) -> None:
-        """The agent was told to end, or killed: from now on it must not touch anything."""
+        """The agent was stopped or killed: from now on it must not change anything."""
         self._has_ended = True
 
     # ---- calls ----
@@ -95,7 +95,7 @@ class Observer:
             self._stops.on_stop(call, subject, uid, self._node.workers)
         if call == "ExecSync" and goodbyes and not any(goodbyes[-1] is one for one in self._witness.goodbyes):
             self._witness.goodbyes.append(goodbyes[-1])
-            # With its preStop hook a container begins to stop; there is no way back from there.
+            # With its preStop hook a container begins to terminate, which cannot be undone.
             self._stops.on_stop(call, subject, uid, self._node.workers)
         if call == "StopContainer" and worker is not None:
             self._stops.on_farewell(subject, worker, goodbyes)
@@ -116,7 +116,7 @@ class Observer:
         self._versions[uid] = (version, status)
         assert self._node is not None
         if self._node.workers.is_termination_requested(uid):
-            return  # it may have come back, but what it shows is of the life before
+            return  # it may have been recreated, but this status is of the earlier instance
         if version == 1 and uid in self._wanted.ambiguous:
             self._witness.forget_restarts(uid)
         probed = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
@@ -127,7 +127,7 @@ class Observer:
             self._on_shown(uid, probed[shown.name], shown)
 
     def _on_shown(self, uid: str, container: Container, shown: ContainerStatus) -> None:
-        """Nobody is shown ready who has not said so, last of all."""
+        """A container may be ready only by its last probe results."""
         if not shown.ready or shown.state is None or shown.state.running is None:
             return
         id_ = shown.container_id.rpartition("://")[2]
@@ -167,7 +167,7 @@ class Observer:
             self._witness.blame(f"pod {uid} is stopped as COMPLETED and has not ended")
 
     def check_bounds(self) -> None:
-        """Nothing the agent remembers may grow without end."""
+        """None of the agent's records may grow without bound."""
         node = self._node
         if node is None or self._has_ended:
             return

@@ -1,7 +1,7 @@
-"""What follows from the answers that one agent's probes were given: the simulation's oracle for probes.
+"""What follows from the results of one agent's probes: the simulation's oracle for probes.
 
-It keeps every answer and looks back at all of them, where the agent folds each into what it knows; the two have nothing
-in common but the thresholds.
+It keeps every result and evaluates all of them, where the agent folds each into its state; the two have nothing in
+common but the thresholds.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ class Answers:
         self._given.setdefault((container_id, kind), []).append(well)
 
     def must_die(self, container: Container, container_id: str) -> bool:
-        """Whether the container's liveness or startup probe failed as often in a row as it takes."""
+        """Whether the container's liveness or startup probe reached its failure threshold."""
         return False in self._decided(container.liveness_probe, container_id, "liveness") or self._decided(
             container.startup_probe, container_id, "startup"
         )[:1] == [False]
 
     def has_started(self, container: Container, container_id: str) -> bool:
-        """Whether the container has told this agent that it has started."""
+        """Whether this agent's startup probe of the container has succeeded."""
         return self._decided(container.startup_probe, container_id, "startup")[:1] == [True]
 
     def is_ready(self, container: Container, container_id: str, *, had_started: bool = False) -> bool | None:
-        """Whether the container has started and serves; None where nothing was decided yet. ``had_started``: whether
-        an earlier agent was told so, which may have noted it."""
+        """Whether the container has started and is ready; None where nothing was decided yet. ``had_started``: whether
+        an earlier agent's startup probe succeeded, which may have recorded it."""
         started = self._decided(container.startup_probe, container_id, "startup")[:1] or [True] * had_started
         ready = self._decided(container.readiness_probe, container_id, "readiness")[-1:]
         asked = (container.startup_probe is None or started) and (container.readiness_probe is None or ready)
         return all(started + ready) if asked else None
 
     def _decided(self, probe: Probe | None, container_id: str, kind: str) -> list[bool]:
-        """Each answer that was, with those before it, as many in a row as its threshold says."""
+        """Each result that reached its threshold, with those before it."""
         given = self._given.get((container_id, kind), [])
         if probe is None:
             return []
@@ -56,8 +56,8 @@ class Answers:
 
 
 def is_ready(heard: Sequence[Answers], container: Container, container_id: str) -> bool | None:
-    """Whether the container serves by what the last agent heard that heard enough; None where none did. The agents
-    stand in the order in which they lived."""
+    """Whether the container is ready by the results of the last agent that had enough of them; None where none did. The
+    agents are in the order in which they ran."""
     for place, answers in reversed(list(enumerate(heard))):
         had_started = any(earlier.has_started(container, container_id) for earlier in heard[:place])
         ready = answers.is_ready(container, container_id, had_started=had_started)

@@ -1,7 +1,7 @@
-"""Status replies as a runtime would send them: real protobuf bytes, which differ each time though they say the same.
+"""Status replies as a runtime would send them: real protobuf bytes, which differ each time with the same meaning.
 
 Maps are in an order drawn again, and what no agent should read (the time of the reply, the verbose information, the
-order of mounts) is drawn as well. Whoever compares bytes, or minds what it should not, is found out.
+order of mounts) is drawn as well. So comparing bytes, or reading what should be ignored, fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def sandbox_reply(
     labels: Mapping[str, str] = NONE,
     annotations: Mapping[str, str] = NONE,
 ) -> Undecoded[SandboxStatus]:
-    """A ``PodSandboxStatusResponse`` that says it."""
+    """The status as a ``PodSandboxStatusResponse``."""
     primary, *more = status.ips or ("",)
     mode = pb.NODE if status.host_network else pb.POD
     reply = pb.PodSandboxStatusResponse(
@@ -62,7 +62,7 @@ def container_reply(
     labels: Mapping[str, str] = NONE,
     annotations: Mapping[str, str] = NONE,
 ) -> Undecoded[ContainerStatus]:
-    """A ``ContainerStatusResponse`` that says it, as far as the annotations do."""
+    """The status as a ``ContainerStatusResponse``, as far as the annotations have it."""
     reply = pb.ContainerStatusResponse(
         status=pb.ContainerStatus(
             id=status.id,

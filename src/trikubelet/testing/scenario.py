@@ -1,8 +1,8 @@
-"""What a simulated node goes through: pods that come, change and go, and misfortunes, all drawn from a seed.
+"""What happens to a simulated node: pods are added, changed and removed, and things fail, all drawn from a seed.
 
 The scenario is the world outside the agent: the sources with their manifests, the operator who kills things, the
-machine. It owns what is *wanted*; what is *there* is the ``World``'s. The simulation plays its actions one after
-another with pauses, and the witness asks it whether something the agent did was asked for.
+machine. It owns the *desired* state; the *observed* state is the ``World``'s. The simulation plays its actions one
+after another with pauses, and the witness asks it whether something the agent did was requested.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ LOST_CODE = 137
 
 
 class Wanted:
-    """Owns what the sources want, and since when."""
+    """Owns the sources' desired pods, and since when they are desired."""
 
     def __init__(self) -> None:
         self.by_source: dict[str, dict[str, k8s.Pod]] = {source: {} for source in SOURCES}
         self.since: dict[str, float] = {}
         self.gone: list[tuple[str, k8s.Pod]] = []
         self.ambiguous: set[str] = set()
-        """UIDs of pods that may rightly end early: something of them was removed behind the agent's back, or an edit
-        may have killed what must not run twice."""
+        """UIDs of pods that may end early: something of them was removed behind the agent's back, or an edit may have
+        killed a container that must not run twice."""
         self.edited: set[str] = set()
         """UIDs of pods that were edited."""
 
     def put(self, source: str, pod: k8s.Pod) -> None:
-        """The source wants this pod; a pod of the same name gives way to it."""
+        """The source adds this pod; it replaces one of the same name."""
         uid = pod.metadata.uid
         old = self.by_source[source].get(pod.metadata.name)
         if old is not None and old.metadata.uid != uid:
@@ -61,26 +61,26 @@ class Wanted:
         self.by_source[source][pod.metadata.name] = pod
 
     def drop(self, source: str, pod: k8s.Pod) -> None:
-        """The source does not want the pod any more."""
+        """The source removes the pod."""
         self.by_source[source].pop(pod.metadata.name, None)
         self.since.pop(pod.metadata.uid, None)
         self.gone.append((source, pod))
 
     def get(self, uid: str) -> k8s.Pod | None:
-        """The pod of that UID, if it is wanted."""
+        """The pod of that UID, if it is desired."""
         return next((pod for _, pod in self.all() if pod.metadata.uid == uid), None)
 
     def all(self) -> list[tuple[str, k8s.Pod]]:
-        """Every wanted pod with its source."""
+        """Every desired pod with its source."""
         return [(source, pod) for source, pods in self.by_source.items() for pod in pods.values()]
 
     def snapshot(self, source: str) -> tuple[k8s.Pod, ...]:
-        """What the source says now."""
+        """The source's current pods."""
         return tuple(self.by_source[source].values())
 
 
 class Scenario:
-    """Draws what happens next to the pods of some sources, and to containers. Owns the seeded source of it."""
+    """Draws what happens next to the pods of some sources, and to containers. Owns the seeded random source."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Scenario:
         self._regrets = False
 
     def happen(self) -> str | None:
-        """Let one thing happen to pods or containers; the source whose snapshot changed, or None."""
+        """Make one change to pods or containers; the source whose snapshot changed, or None."""
         if self._regrets and self._chance.random() < 0.5:
             return self.bring_back()
         action = self._chance.choice(
@@ -120,7 +120,7 @@ class Scenario:
         return self._said(source, "adds", pod)
 
     def remove(self) -> str | None:
-        """A pod's manifest is gone."""
+        """A pod's manifest is removed."""
         found = self._one_of(self._spoken_for())
         if found is None:
             return None
@@ -157,7 +157,7 @@ class Scenario:
         return self._said(source, "replaces", pod)
 
     def bring_back(self) -> str | None:
-        """A pod that was removed is wanted again under its old UID."""
+        """A pod that was removed is added again under its old UID."""
         self._regrets = False
         names = {pod.metadata.name for _, pod in self._wanted.all()}
         gone = [(source, pod) for source, pod in self._wanted.gone if source in self._sources]
@@ -168,7 +168,7 @@ class Scenario:
         return self._said(found[0], "brings back", found[1])
 
     def delete(self) -> str | None:
-        """The API server asks for a graceful deletion, or once more with less grace."""
+        """The API server requests a graceful deletion, or once more with a shorter grace period."""
         found = self._one_of([(source, pod) for source, pod in self._spoken_for() if source == API_SOURCE])
         if found is None:
             return None
@@ -186,10 +186,10 @@ class Scenario:
         self._world.note(f"** {source} {verb} {pod.metadata.name} ({pod.metadata.uid})")
         return source
 
-    # ---- what nobody wants ----
+    # ---- failures ----
 
     def misfortune(self) -> None:
-        """Something dies or is taken away behind the agent's back."""
+        """Something dies or is removed behind the agent's back."""
         running = [c for c in self._world.all_containers() if c.state is ContainerState.RUNNING]
         ready = [s for s in self._world.sandboxes.values() if s.state is SandboxState.READY]
         draw = self._chance.random()
@@ -218,7 +218,7 @@ class Scenario:
         init: list[k8s.Container] = []
         if chance.random() < 0.3:
             command = self._command(ends=0.1)
-            # One that ends before its probe lets it count as started would hold its pod up for ever.
+            # One that exits before its startup probe succeeds would block its pod forever.
             probed = chance.random() < 0.3 and command[0] != "exit"
             startup = self._probe("sidecar", "startup", ("ok", "late 2")) if probed else None
             fields = {"restart_policy": "Always", "startup_probe": startup, "lifecycle": self._hooks(patient=False)}
@@ -273,8 +273,8 @@ class Scenario:
         return ("stubborn",) if self._chance.random() < 0.15 else ("run",)
 
     def _hooks(self, *, patient: bool = True) -> k8s.Lifecycle | None:
-        """Hooks that succeed, fail or take their time; one before the end may hang. A pod that is not ``patient`` with
-        its container has none after the start that fails for ever, be it that the container ends before it does."""
+        """Hooks that succeed, fail or are slow; a preStop hook may hang. A container that is not ``patient`` has no
+        postStart hook that fails forever, even by the container ending before it."""
         if self._chance.random() < 0.6:
             return None
         code = "1" if patient and self._chance.random() < 0.2 else "0"
@@ -294,7 +294,7 @@ def _hook(command: tuple[str, ...]) -> k8s.LifecycleHandler:
 
 
 def _with_scratch(spec: k8s.PodSpec) -> k8s.PodSpec:
-    """With a volume, of which each regular container has its part."""
+    """With a volume, of which each regular container mounts a sub-path."""
     scratch = k8s.Volume(name="scratch", empty_dir=k8s.EmptyDirVolumeSource())
     containers = tuple(
         msgspec.structs.replace(

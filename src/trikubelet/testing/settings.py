@@ -1,9 +1,9 @@
-"""A ConfigMap and a Secret that say the same: they come, change and go, and some pods cannot start without.
+"""A ConfigMap and a Secret with the same value: they are added, changed and removed, and some pods need them to start.
 
-Once they stand in a simulated node's manifests, for static pods, and once, where the node is a member of a cluster, at
-the API server (``ServerSettings``), for its pods. A pod has them as a variable or as a volume. What they said is
-remembered with its times. So the witness can tell, of the variables a container begins with, whether somebody said so
-then, and in the end of each volume whether it holds what they say, by a record that is not the agent's.
+One pair is in a simulated node's manifests, for static pods, and one, where the node is a member of a cluster, at the
+API server (``ServerSettings``), for its pods. A pod uses them as a variable or as a volume. Their values are recorded
+with the times. So the witness can check whether the variables a container starts with were current then, and at the end
+whether each volume holds the current value, by a record that is not the agent's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SOURCE = "file"
 GRACE_FOR_NEWS_SECONDS = 15.0
-"""From the word of a manifest to a container that begins with it: two slow calls, each settled."""
+"""From the change of a manifest to a container that starts with it: two slow calls, each settled."""
 _NAME, _KEY, _NAMESPACE = "settings", "a", "default"
 _REFERENCE = k8s.EnvVarSource(config_map_key_ref=k8s.ConfigMapKeySelector(name=_NAME, key=_KEY))
 _OPTIONAL = k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name=_NAME, optional=True))
@@ -41,9 +41,9 @@ _SOURCES: tuple[dict[str, object], ...] = (
 
 
 class Settings:
-    """Owns what the two say and said. Draws apart from the story, so that lives without them stay as they are.
-    ``variable`` and ``volume``: what those are called that are made of them; ``news_seconds_max``: how long an agent
-    may act on what they said before."""
+    """Owns the current and earlier values of the two. Draws apart from the scenario, so that simulations without them
+    stay as they are. ``variable`` and ``volume``: the names of those that are made of them; ``news_seconds_max``: how
+    long an agent may act on an earlier value."""
 
     where = SOURCE
     variable, volume = "SETTING", "settings"
@@ -61,7 +61,7 @@ class Settings:
             return pod
         spec = pod.spec
         if draw > 0.25:
-            volume = k8s.Volume(name=self.volume, **self._chance.choice(_SOURCES))  # type: ignore[arg-type] # one source
+            volume = k8s.Volume(name=self.volume, **self._chance.choice(_SOURCES))  # type: ignore[arg-type] # one
             spec = msgspec.structs.replace(spec, volumes=(*spec.volumes, volume))
         else:
             first, *others = spec.containers
@@ -70,22 +70,22 @@ class Settings:
         return msgspec.structs.replace(pod, spec=spec)
 
     def happen(self) -> str | None:
-        """Let something become of them, or nothing; the source that has news of them, or None."""
+        """Change them, or not; the source that changed, or None."""
         if self._chance.random() > 0.3:
             return None
         return self._say(None if self._chance.random() < 0.3 else f"{len(self._said)}")
 
     def calm(self) -> str:
-        """From now on they are there; the source that says so."""
+        """From now on they exist; the source that changed."""
         return self._say(f"{len(self._said)}")
 
     def snapshot(self, source: str) -> tuple[k8s.ConfigMap | k8s.Secret, ...]:
-        """What the source has of them."""
+        """The source's objects."""
         value = self._said[-1][1]
         return () if source != SOURCE or value is None else (_config_map(value), _secret(value))
 
     def wrong(self, container: k8s.Container, variables: Mapping[str, str]) -> str | None:
-        """What is wrong with the variables of a container that begins now."""
+        """The error in the variables of a container that starts now, or None."""
         if all(variable.name != self.variable for variable in container.env):
             return None
         value = variables.get(self.variable)
@@ -97,7 +97,7 @@ class Settings:
         return f"begins with {self.variable}={value}, which nobody says"
 
     def outdated(self, volumes: Mapping[str, Files]) -> str | None:
-        """What a volume of somebody's holds, by its path, that the two do not say."""
+        """The first volume, by its path, that does not hold the current value, or None."""
         value = self._said[-1][1] or ""
         for path, files in volumes.items():
             held = {name: file.content for name, file in files.items()}
@@ -112,7 +112,7 @@ class Settings:
 
 
 class ServerSettings(Settings):
-    """The same at an API server, of which a node may hear late: watches fall silent, and servers lose their memory."""
+    """The same at an API server, where a node may be notified late: watches fall silent, servers lose their history."""
 
     where = "the API server"
     variable, volume = "SERVER_SETTING", "server-settings"

@@ -1,4 +1,4 @@
-"""Many statuses from a runtime in memory that knows how to tell one: a task for each, a bound, the first error."""
+"""Many statuses from a runtime in memory that returns single ones: a task for each, a limit, the first error."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The simulation's driver: many lives on every processor, and a failing one told to the last call.
+"""The simulation's driver: many simulations on every processor, and the full trace of a failing one.
 
     python -m trikubelet.testing.sim --seeds 10000              that many seeds, from 0
     python -m trikubelet.testing.sim --seeds 500 --random       from a seed nobody has chosen; it is printed
     python -m trikubelet.testing.sim --seed 7 --life member     one seed, with its trace
 
-Of each seed there are two lives: of a node by itself, and of a member of a cluster. Both are lived unless ``--life``
-names one. The last line says how many lives held; the exit code is 1 unless all did. The first that failed is lived
+Of each seed there are two simulations ("lives"): of a node by itself, and of a member of a cluster. Both are run unless
+``--life`` names one. The last line has how many held; the exit code is 1 unless all did. The first that failed is run
 once more for its trace.
 """
 

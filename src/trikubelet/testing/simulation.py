@@ -1,13 +1,13 @@
-"""A whole node from a seed: an agent in a world in memory, on virtual time, with everything going wrong.
+"""A whole node from a seed: an agent in a world in memory, on virtual time, with all kinds of failures.
 
     play     pods come, change and go; containers and sandboxes die; calls are slow, fail, lose their answers or hang;
              the agent is stopped, killed and started again, the machine reboots
-    calm     nothing goes wrong any more
-    settle   within a bounded time the world must be what the manifests want, and stay so
+    calm     no more failures
+    settle   within a bounded time the world must be in the desired state, and stay so
 
-``run_node(seed)`` is one such life. The same seed is the same life, to the last step, in any process: the order in
-which Trio runs tasks, the problems and the story are all drawn from it. So a seed is a full bug report; asked for its
-trace, it tells one line per decision and call.
+``run_node(seed)`` is one such simulation ("life"). The same seed gives the same one, to the last step, in any process:
+the order in which Trio runs tasks, the problems and the scenario are all drawn from it. So a seed is a full bug report;
+its trace has one line per decision and call.
 """
 
 from __future__ import annotations
@@ -63,26 +63,27 @@ BOUNDS = Bounds(
     inspections_max=2,
     events_kept_max=40,
 )
-"""As in production, but short of everything, so that a life is short and every bound is met."""
+"""As in production, but smaller, so that a simulation is short and every bound is reached."""
 AMOUNTS = {"cpu": 4000, "memory": 1 << 33, "pods": 110}
 FACTS = NodeFacts("n", ("192.0.2.1",), 1 << 33, capacity=AMOUNTS, allocatable=AMOUNTS)
 LIMITS = BackoffLimits(first_seconds=1.0, seconds_max=4.0)
 CONVERGE_SECONDS_MAX = 90.0
-"""From calm to order: a hung call, an image back-off of 20 s, a grace, a garbage pass, and some retries in between."""
+"""From calm to the desired state: a hung call, an image backoff of 20 s, a grace period, a garbage collection,
+retries."""
 STAYS_SECONDS = 3.0
 NOTICES_SECONDS_MAX = 12.0
 STEPS_AT_ONCE_MAX = 20_000
-"""Of all tasks, before time passes. A whole life has some thousands: more are a loop without a pause."""
+"""Of all tasks, before time passes. A whole simulation has some thousands: more are a loop without a pause."""
 KILLED_SHARE = 0.5
-"""How many of the agents that end are killed: what they were doing ends with them, where the others settle it."""
+"""The share of ending agents that are killed: their calls end with them, where the others settle them."""
 MAKING = ("RunPodSandbox", "CreateContainer", "StartContainer", "StartContainer")
 KILLED_MAKING_SHARE = 0.1
-"""After how many of the things that happen the agent is killed when it next makes or starts something."""
+"""The share of events after which the agent is killed when it next creates or starts something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a simulated life ended. ``violations`` is empty when every rule held; ``trace`` is filled when asked for."""
+    """How a simulation ended. ``violations`` is empty when every rule held; ``trace`` is filled when requested."""
 
     seed: int
     violations: tuple[str, ...]
@@ -97,13 +98,13 @@ class Outcome:
 
 
 def run_node(seed: int, *, trace: bool = False) -> Outcome:
-    """Live the life of that seed; with ``trace``, keep one line per decision and call. Never raises for what the agent
-    did wrong: that is the outcome."""
+    """Run the simulation of that seed; with ``trace``, keep one line per decision and call. Never raises for the
+    agent's errors: they are the outcome."""
     return run_life(Life(seed, trace=trace))
 
 
 def run_life(life: Life) -> Outcome:
-    """Live a life that has not begun. Never raises for what the agent did wrong: that is the outcome."""
+    """Run a simulation that has not started. Never raises for the agent's errors: they are the outcome."""
     # Trio runs the tasks that are ready in an order it draws itself. Both are what Trio's own pytest plugin sets for
     # reproducible runs; there is no public way.
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]  # Final for all but these
@@ -113,15 +114,15 @@ def run_life(life: Life) -> Outcome:
 
 
 class LiveIt(Protocol):
-    """How a seed's life is lived."""
+    """A function that runs a seed's simulation."""
 
     def __call__(self, seed: int, *, trace: bool = False) -> Outcome: ...
 
 
 class Life(trio.abc.Instrument):
-    """Owns one life: its world, its disk, what is wanted, and which agent lives. ``sources`` are those the story speaks
-    for; ``converge_seconds_max``: from calm to order; ``notices_seconds_max``: back to it, for containers end by
-    themselves even then."""
+    """Owns one simulation: its world, its disk, the desired pods, and the running agent. ``sources`` are those the
+    scenario drives; ``converge_seconds_max``: from calm to the desired state; ``notices_seconds_max``: back to it, for
+    containers exit by themselves even then."""
 
     sources: Sequence[str] = SOURCES
     converge_seconds_max = CONVERGE_SECONDS_MAX
@@ -167,10 +168,10 @@ class Life(trio.abc.Instrument):
         if self.observer is not None:
             self.observer.look()
 
-    # ---- the life ----
+    # ---- the simulation ----
 
     async def live(self) -> Outcome:
-        """The life, from its first agent to its last question."""
+        """The simulation, from its first agent to its final check."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_when_broken, nursery.cancel_scope)
@@ -195,7 +196,7 @@ class Life(trio.abc.Instrument):
         scope.cancel()
 
     async def _keep_an_agent(self) -> None:
-        """systemd: an agent that ends is started again."""
+        """As systemd does: restart an agent that ends."""
         tasks = _count_tasks()
         while True:
             await self._one_agent()
@@ -236,13 +237,13 @@ class Life(trio.abc.Instrument):
         await run_agent(node)
 
     async def _speak_at_first(self, node: Node) -> None:
-        """Sources speak when they are ready, in any order."""
+        """Sources send their first snapshot when they are ready, in any order."""
         for source in self.chance.sample(self.sources, len(self.sources)):
             if self.chance.random() < 0.5:
                 await trio.sleep(self.chance.uniform(0, 4))
             node.slots[source].put(self._snapshot(source))
 
-    # ---- what happens ----
+    # ---- the events ----
 
     async def _play(self) -> None:
         for _ in range(self.chance.randint(5, 20)):
@@ -254,7 +255,7 @@ class Life(trio.abc.Instrument):
             self._let_deleted_go()
 
     def _happen(self) -> None:
-        """Let one thing happen."""
+        """Make one thing happen."""
         if self.runtime is not None and self.kills.random() < KILLED_MAKING_SHARE:
             self.runtime.caller.at_effect[self.kills.choice(MAKING)] = self._kill_agent
         draw = self.chance.random()
@@ -269,7 +270,7 @@ class Life(trio.abc.Instrument):
             self._publish(self.scenario.happen())
 
     def _new_weather(self) -> None:
-        """What calls have to suffer for a while."""
+        """Draw new problems of calls for a while."""
         slow, weather = weather_of_calls(self.chance)
         # Slow to the point of hanging, back when it is too late; drawn apart, so that the other problems stay.
         self.volume_problems.odds = weather_of_volumes(self.volume_problems.chance, slow)
@@ -292,7 +293,7 @@ class Life(trio.abc.Instrument):
             self.runtime.caller.kill()
 
     def _agent_goes(self, chance: random.Random) -> None:
-        """From now on it must do nothing. ``chance`` draws how long nobody follows it."""
+        """From now on it must do nothing. ``chance`` draws the downtime until the next agent."""
         if self.observer is not None:
             self.observer.end()
         self.kill_downtime = chance.choice((0.0, 0.5, 3.0))
@@ -306,7 +307,7 @@ class Life(trio.abc.Instrument):
         return Snapshot(self.wanted.snapshot(source), objects=self.settings.snapshot(source))
 
     def _let_deleted_go(self) -> None:
-        """The API server: a pod whose deletion was asked for goes once its node has finished with it."""
+        """As the API server does: remove a pod whose deletion was requested once its node has finished with it."""
         for source, pod in self.wanted.all():
             worker = self.node.workers.worker(pod.metadata.uid) if self.node else None
             if pod.metadata.deletion_timestamp and worker and isinstance(worker.state, Finished):
@@ -318,7 +319,7 @@ class Life(trio.abc.Instrument):
         self.runtime_problems.odds = self.image_problems.odds = self.volume_problems.odds = Odds(0.001)
         self.image_problems.end_hangs()
         if self.runtime is not None:
-            self.runtime.caller.at_effect.clear()  # who was to be killed at something that has not happened yet
+            self.runtime.caller.at_effect.clear()  # planned kills that have not happened yet
         self._publish(self.settings.calm())
 
     # ---- the end ----
@@ -328,7 +329,7 @@ class Life(trio.abc.Instrument):
             self.witness.blame(f"{self.converge_seconds_max:.0f} s after the last problem: {self._wrong()}")
             return
         await trio.sleep(STAYS_SECONDS)
-        if not await self._becomes_right(self.notices_seconds_max):  # containers end by themselves even now
+        if not await self._becomes_right(self.notices_seconds_max):  # containers exit by themselves even now
             self.witness.blame(f"order was reached and lost: {self._wrong()}")
 
     async def _becomes_right(self, seconds_max: float) -> bool:
@@ -339,7 +340,7 @@ class Life(trio.abc.Instrument):
         return self._wrong() is None
 
     def _wrong(self) -> str | None:
-        """The first thing that is not yet as it must be."""
+        """The first difference from the desired state."""
         assert self.node is not None
         wanted = [pod for _, pod in self.wanted.all()]
         uids = frozenset(pod.metadata.uid for pod in wanted)

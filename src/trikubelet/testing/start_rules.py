@@ -1,8 +1,8 @@
-"""What must hold whenever an agent makes or starts a container: rules of the simulation's observer.
+"""What must hold whenever an agent creates or starts a container: rules of the simulation's observer.
 
-made         its pod's volumes are ready
-started      the init containers have ended well in this sandbox · no variable that no manifest says · not again and
-             again without its back-off, whatever it ends of · an ephemeral container once
+created      its pod's volumes are ready
+started      the init containers have succeeded in this sandbox · no variable that is in no manifest · not over and
+             over without its backoff, whatever it exits of · an ephemeral container once
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from trikubelet.testing.world import World
 
 BACKOFF_SECONDS = (0.0, 0.0, 0.0, 1.0, 2.0, 4.0)
-"""After the end before the last one, which is what counts for a container that a probe has killed, so long an agent
-waits at least with each start of a container, the first, second … and all after it, by ``simulation.LIMITS``."""
+"""The least wait of an agent before each start of a container, the first, second … and all after it, by
+``simulation.LIMITS``; counted from the end before the last one, which is what counts for a container that a probe has
+killed."""
 RAN_WELL_SECONDS = 8.0
-"""Who ran so long starts over: twice the longest back-off."""
+"""A container that ran so long resets its backoff: twice the longest backoff."""
 
 
 class StartRules:
-    """Judges what one agent makes and starts. Owns when that agent began."""
+    """Checks what one agent creates and starts. Owns when that agent started."""
 
     def __init__(
         self, witness: Witness, world: World, wanted: Wanted, volumes: MemoryVolumes, settings: Sequence[Settings]
@@ -46,7 +47,7 @@ class StartRules:
         self._began_at = trio.current_time()
 
     def on_create(self, uid: str, pod: Pod) -> None:
-        """All volumes of a pod come before its first container."""
+        """All volumes of a pod are ready before its first container is created."""
         missing = {one.name for one in pod.spec.volumes} - self._volumes.said.get(uid, set())
         if missing:
             names = ", ".join(sorted(missing))
@@ -58,7 +59,7 @@ class StartRules:
         self._on_ephemeral(subject, pod)
 
     def _on_start(self, subject: str, pod: Pod) -> None:
-        """In each sandbox the init containers come first, and to their end. What it begins with somebody says."""
+        """In each sandbox the init containers complete first. The variables must be in a source."""
         here = self._world.container(subject)
         variables = dict(self._world.containers[subject].config.envs)
         for one in pod.spec.containers:
@@ -69,7 +70,7 @@ class StartRules:
         self._on_restart(pod.metadata.uid, here.name)
         regular = {container.name for container in pod.spec.containers}
         if here.name not in regular or any(c.name in regular for c in siblings):
-            return  # one that was made proves that those before it have ended; they may be gone
+            return  # an existing one proves that those before it have ended; they may be gone
         done = {c.name for c in siblings if c.state is ContainerState.EXITED and c.exit_code == 0}
         first = [one.name for one in pod.spec.init_containers if one.restart_policy != "Always"]
         if missing := [name for name in first if name not in done]:
@@ -77,7 +78,7 @@ class StartRules:
             self._witness.blame(f"StartContainer {here.name} of pod {uid} before {', '.join(missing)} has ended well")
 
     def _on_restart(self, uid: str, name: str) -> None:
-        """Starts of one container are spaced, whatever it ends of; an edit and a new agent start over."""
+        """Starts of one container are spaced by the backoff, whatever it exits of; an edit and a new agent reset it."""
         if uid in self._wanted.ambiguous or uid in self._wanted.edited:
             return
         since = max(self._began_at, self._wanted.since.get(uid, math.inf))
@@ -89,11 +90,11 @@ class StartRules:
             self._witness.blame(f"container {uid}/{name} is started {left:.1f} s before its back-off is over")
 
     def _on_ephemeral(self, subject: str, pod: Pod) -> None:
-        """An ephemeral container is started once in its pod's life, unless somebody took away what told of it."""
+        """An ephemeral container is started once per pod instance, unless its dead container was removed."""
         uid, name = pod.metadata.uid, self._world.container(subject).name
         if name not in {one.name for one in pod.spec.ephemeral_containers}:
             return
-        has_run = bool(self._world.runs.get((uid, name)))  # and its start was not taken back
+        has_run = bool(self._world.runs.get((uid, name)))  # and its start was not rolled back
         if (uid, name) in self._witness.attached and has_run and uid not in self._wanted.ambiguous:
             self._witness.blame(f"ephemeral container {uid}/{name} is started again")
         self._witness.attached.add((uid, name))

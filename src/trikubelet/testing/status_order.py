@@ -1,16 +1,17 @@
-"""In which order an agent may tell an API server of a pod: what it computed later comes later, and some things only
-ever grow.
+"""In which order an agent may write a pod's statuses to an API server: in the order they were computed, and some fields
+only ever grow.
 
     within one agent   of each part of a status (its phase, each condition, its containers, its addresses), and of all
-                       of it together, what is told is what was computed when that part was last told, or later
-    across agents      restart counts, the pod's generation, and the time since when a condition is what it is do not go
-                       back, nor does a name go from a container that is still there to one that was made before it; of
-                       pods that have one life, for under a manifest's UID there may be several
+                       of it together, what is written was computed with the last one written, or later
+    across agents      restart counts, the pod's generation, and the transition time of a condition do not go
+                       back, nor does a name go from a container that still exists to one that was created before it;
+                       of pods with one instance, for under a manifest's UID there may be several
 
-What another hand set, and an end that is held back while something runs, no agent computed: such a part is in no order.
-An end that is held back leaves the phase as the server has it; of a mirror that was recreated that is where it began,
-and so its phase starts over with it.
-Used by ``cluster_witness``, to which it says what is wrong.
+What another writer set, and a terminal phase that is held back while something runs, no agent computed: such a part is
+in no order. A terminal phase that is held back leaves the phase as the server has it; for a recreated mirror pod that
+is its first, and so its phase starts over with it.
+
+Used by ``cluster_witness``, to which it returns violations.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ PHASE: Final = "the phase"
 
 
 class StatusOrder:
-    """Owns what the agent that lives computed of each pod, how far that was told, and how far any agent's word went."""
+    """Owns what the running agent computed of each pod, how far that was written, and how far any agent's writes
+    went."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -41,20 +43,20 @@ class StatusOrder:
         self._objects: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Another agent lives now."""
+        """Another agent runs now."""
         self._computed.clear()
         self._told.clear()
 
     def computed(self, uid: str, status: k8s.PodStatus, version: int) -> None:
-        """The agent has computed a status; the first version begins a life of the pod."""
+        """The agent has computed a status; the first version begins an instance of the pod."""
         if version == 1:
             self._computed[uid] = []
             self._told = {key: place for key, place in self._told.items() if key[0] != uid}
         self._computed[uid].append(dict(_parts(status)))
 
     def told(self, uid: str, object_uid: str, status: k8s.PodStatus, *, lives_once: bool) -> Iterator[str]:
-        """The server has this status of an object now, by the agent's hand: what is wrong with that. ``uid``: its
-        pod's, which differs from the object's where that is a mirror."""
+        """The agent has written this status of an object: the violations in it. ``uid``: its pod's, which differs from
+        the object's where that is a mirror pod."""
         if self._objects.get(uid, object_uid) != object_uid:
             self._told.pop((uid, PHASE), None)
         self._objects[uid] = object_uid
@@ -88,7 +90,7 @@ class StatusOrder:
 
 
 def _parts(status: k8s.PodStatus) -> Iterator[tuple[str, object]]:
-    """What of a status is an agent's own, part by part, and as a whole."""
+    """The agent's own parts of a status, each, and as a whole."""
     parts: list[tuple[str, object]] = [
         (PHASE, (status.phase, status.reason, status.message)),
         ("init containers", status.init_container_statuses),
@@ -103,7 +105,7 @@ def _parts(status: k8s.PodStatus) -> Iterator[tuple[str, object]]:
 
 
 def _growing(status: k8s.PodStatus) -> Iterator[tuple[str, float | str]]:
-    """What must not become less, by name."""
+    """The values that must not decrease, by name."""
     for shown in (*status.init_container_statuses, *status.container_statuses):
         yield f"the restart count of {shown.name}", shown.restart_count
     for one in status.conditions:

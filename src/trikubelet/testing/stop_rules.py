@@ -1,8 +1,7 @@
 """What must hold whenever an agent stops something: rules of the simulation's observer.
 
-nothing that is healthy and wanted is stopped: not for a spec the agent did not hold, not for what its probes did
-not say
-no container that runs is stopped before its preStop hook or its grace is over
+no healthy desired container is stopped: not for a spec the agent did not hold, not for results its probes did not have
+no running container is stopped before its preStop hook or its grace period has ended
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class StopRules:
-    """Judges what one agent stops. Owns what its workers held, and their graces."""
+    """Checks what one agent stops. Owns what its workers held, and their grace periods."""
 
     def __init__(self, witness: Witness, world: World, wanted: Wanted, answers: Answers) -> None:
         self._witness = witness
@@ -40,7 +39,8 @@ class StopRules:
         self._answers = answers
         self._acted_on = ActedOn()
         self._graces: dict[str, float] = {}
-        """The least grace of each pod that was ever in force: what it was when a hook began is not seen from here."""
+        """The shortest grace period of each pod that was ever in force: the one when a hook started is not known
+        here."""
 
     def look(self, worker: PodWorker) -> None:
         """A task made a step."""
@@ -49,11 +49,11 @@ class StopRules:
         self._graces[uid] = min(self._graces.get(uid, math.inf), _grace(worker))
 
     def on_stop(self, call: str, subject: str, uid: str, workers: PodWorkers) -> None:
-        """Only what is broken, changed, or of a pod that ends may be stopped."""
+        """Only what is unhealthy, changed, or of a terminating pod may be stopped."""
         healthy = [c for c in self._world.running_of(uid) if subject in (c.id, c.sandbox_id)]
         worker = workers.worker(uid)
         if not healthy or (worker is not None and workers.is_termination_requested(uid)):
-            return  # whether the pod may end is judged when it begins to
+            return  # whether the pod may terminate is checked when it begins to
         if worker is None or all(self._is_well(pod) for pod in self._acted_on.pods(worker)):
             self._witness.blame(f"{call} {subject} of pod {uid}, which is healthy and wanted")
 
@@ -64,13 +64,13 @@ class StopRules:
         return [one for one in self._world.commands.get(subject, ()) if one.words == hook]
 
     def on_farewell(self, subject: str, worker: PodWorker, goodbyes: list[Command]) -> None:
-        """A container that runs is stopped when its preStop hook has ended, or its grace."""
+        """A running container is stopped when its preStop hook or its grace period has ended."""
         here = self._world.containers.get(subject)
         runs = here is not None and here.status.state is ContainerState.RUNNING
         if here is None or not runs or _pre_stop(worker.pod, here.status.name) is None:
             return
         if isinstance(worker.state, Terminating) and worker.state.reason is StopReason.ORPHANED:
-            return  # it was stopped without its spec, though it may be wanted again by now
+            return  # it was stopped without its spec, though it may be desired again by now
         grace = self._graces[worker.pod.metadata.uid] - ROUNDING_SECONDS
         if grace > 0 and not any(one.is_over or trio.current_time() - one.began_at >= grace for one in goodbyes):
             name = here.status.name
@@ -101,7 +101,7 @@ class StopRules:
 
 
 def _grace(worker: PodWorker) -> float:
-    """The grace that is in force for a pod, in seconds."""
+    """The grace period in force for a pod, in seconds."""
     if isinstance(worker.state, Terminating):
         return worker.state.grace_seconds
     asked = (worker.pod.metadata.deletion_grace_period_seconds, worker.pod.spec.termination_grace_period_seconds)

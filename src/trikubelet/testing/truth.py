@@ -1,7 +1,7 @@
-"""What the world must look like once nothing disturbs it any more: the oracle of a simulation's last question.
+"""What the world must look like once nothing disturbs it any more: the oracle of a simulation's final check.
 
-It knows the wanted pods and the world and nothing of the agent, and it shares no code with the agent's decisions, so
-that a wrong decision cannot excuse itself. Each function names the first thing that is not as it must be, or None.
+It knows the desired pods and the world and nothing of the agent, and it shares no code with the agent's decisions, so
+that a wrong decision is not repeated in the check. Each function returns the first difference, or None.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
 LOST_CODE = 137
 STEADY = ("ok", "late", "slow", "odd")
-"""Probes that are answered well for good, sooner or later (``testing.health``)."""
+"""Probes that succeed permanently, sooner or later (``testing.health``)."""
 
 
 def may_run_again(pod: Pod, container: Container, code: int) -> bool:
@@ -28,14 +28,14 @@ def may_run_again(pod: Pod, container: Container, code: int) -> bool:
 
 
 def newest(world: World, uid: str, name: str) -> ContainerStatus | None:
-    """The container of that name made last."""
+    """The newest container of that name."""
     found = [c for c in world.all_containers() if world.uids[c.id] == uid and c.name == name]
     return max(found, key=lambda c: c.created_at, default=None)
 
 
 def is_over(world: World, pod: Pod, *, ambiguous: bool = False) -> bool:
-    """Whether the pod has come to its own end: every regular container, or one init container, ended for good. Of an
-    ``ambiguous`` one a container that has run and of which nothing is left may have done so."""
+    """Whether the pod has terminated by itself: every regular container, or one init container, ended permanently. Of
+    an ``ambiguous`` one a container that has run and was removed may have done so."""
     for container in pod.spec.init_containers:
         code = _exit_code(newest(world, pod.metadata.uid, container.name))
         if code not in (None, 0) and not may_run_again(pod, container, code or 0):
@@ -52,21 +52,21 @@ def is_over(world: World, pod: Pod, *, ambiguous: bool = False) -> bool:
 
 
 def _exit_code(status: ContainerStatus | None) -> int | None:
-    """How a container ended, if it did; one the runtime lost track of counts as killed."""
+    """A container's exit code, if it has ended; one the runtime lost track of counts as killed."""
     if status is None or status.state not in (EXITED, ContainerState.UNKNOWN):
         return None
     return status.exit_code if status.state is EXITED else LOST_CODE
 
 
 def unwanted_left(world: World, wanted: frozenset[str]) -> str | None:
-    """Nothing may be left of a pod that is not wanted."""
+    """No sandbox of an orphan may be left."""
     left = sorted({s.uid for s in world.sandboxes.values()} - wanted)
     return f"sandboxes of pods that nobody wants are left: {', '.join(left)}" if left else None
 
 
 def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
-    """How a wanted pod differs from what it should be by now. Of an ``ambiguous`` one it cannot be told whether it
-    is over; to be at rest is right as well."""
+    """How a desired pod differs from what it should be by now. Of an ``ambiguous`` one it is unknown whether it is
+    over; that nothing runs is correct as well."""
     uid, name = pod.metadata.uid, pod.metadata.name
     ready = [s for s in world.sandboxes.values() if s.uid == uid and s.state is SandboxState.READY]
     running = world.running_of(uid)
@@ -84,16 +84,16 @@ def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
     for container in (*init[:stuck], *regular):
         status = newest(world, uid, container.name)
         if container in init and container.restart_policy != "Always":
-            # Its body may have been collected, or taken away by an operator; the regular ones prove that it ran.
+            # The dead container may have been collected, or removed by an operator; the regular ones prove that it ran.
             ran = status is not None or any(newest(world, uid, c.name) for c in regular)
             problem = None if ran else "was never made"
         elif status is None and ambiguous and not may_run_again(pod, container, 0):
-            problem = None  # it may have succeeded before it was taken away
+            problem = None  # it may have succeeded before it was removed
         else:
             problem = _should_run(pod, container, status)
         if problem:
             return f"container {name}/{container.name} {problem}"
-    for ephemeral in pod.spec.ephemeral_containers:  # it may have ended, for nobody starts it again
+    for ephemeral in pod.spec.ephemeral_containers:  # it may have ended, for it is not restarted
         there = newest(world, uid, ephemeral.name)
         if (there is None or there.state is ContainerState.CREATED) and not ambiguous:
             return f"ephemeral container {name}/{ephemeral.name} was never started"
@@ -101,7 +101,7 @@ def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
 
 
 def _is_tried(world: World, pod: Pod, container: Container) -> bool:
-    """Whether an init container runs, or failed and will be tried again."""
+    """Whether an init container runs, or failed and will be retried."""
     status = newest(world, pod.metadata.uid, container.name)
     if status is None or container.restart_policy == "Always":
         return False
@@ -132,7 +132,7 @@ def _fails_after_its_start(container: Container) -> bool:
 
 
 def words_of(probe: Probe | None) -> tuple[str, ...]:
-    """What the probe says of how it is answered (``testing.health``), without its kind."""
+    """The probe's words on how it is answered (``testing.health``), without its kind."""
     if probe is None:
         return ("ok",)
     if probe.exec is not None:
@@ -142,7 +142,7 @@ def words_of(probe: Probe | None) -> tuple[str, ...]:
 
 
 def is_ready_for_good(container: Container) -> bool:
-    """Whether the container is ready, sooner or later, once it runs, and stays so."""
+    """Whether the running container becomes ready, sooner or later, and stays so."""
     return words_of(container.readiness_probe)[0] in STEADY and _stays_alive(container)
 
 
@@ -153,7 +153,7 @@ def _stays_alive(container: Container) -> bool:
 
 
 def ill_shown(world: World, pod: Pod, status: PodStatus | None) -> str | None:
-    """How a wanted pod's status differs from what its containers answer for good by now."""
+    """How a desired pod's status differs from its containers' permanent probe results."""
     for container in pod.spec.containers:
         found = newest(world, pod.metadata.uid, container.name)
         asked = words_of(container.readiness_probe)

@@ -1,4 +1,4 @@
-"""What a simulated node's calls have to suffer for a while, drawn: slowness, errors, lost answers, hangs."""
+"""The problems of a simulated node's calls for a while, drawn: slowness, errors, lost answers, hangs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INSPECTIONS = frozenset({"PodSandboxStatus", "ContainerStatus"})
 
 
 def weather_of_calls(chance: random.Random) -> tuple[float, Odds]:
-    """The mean of a call's seconds, and what becomes of those to the runtime."""
+    """The mean of a call's seconds, and the problems of those to the runtime."""
     slow = chance.choice((0.001, 0.01, 0.1, 0.4))
     return slow, chance.choice(
         (
@@ -32,5 +32,5 @@ def weather_of_calls(chance: random.Random) -> tuple[float, Odds]:
 
 
 def weather_of_volumes(chance: random.Random, slow: float) -> Odds:
-    """What becomes of calls to volumes."""
+    """The problems of calls to volumes."""
     return chance.choice((Odds(slow), Odds(slow, error=0.3), Odds(slow, error=1.0), Odds(8.0, error=0.1)))

@@ -1,9 +1,9 @@
-"""The witness: what an agent did to a simulated world that must never be.
+"""The witness: violations by an agent in a simulated world.
 
-What is found is a *violation*: it does not stop the agent, it ends the simulation. That a pod has at most one live
-sandbox, and a container at most one running instance, is the ``World``'s own rule; ``testing.observer`` follows each
-agent with the rest. Here is what outlives an agent: the violations, and what one agent leaves for the next to be judged
-by.
+What is found is a *violation*: it does not stop the agent, it ends the simulation. That a pod has at most one ready
+sandbox, and a container at most one running instance, is the ``World``'s own rule; ``testing.observer`` checks the rest
+for each agent. Here is what outlives an agent: the violations, and the records of one agent that the next is checked
+against.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from trikubelet.testing.world import Command, World
 
 ROUNDING_SECONDS = 0.01
-"""What a moment may differ by from the one that was reckoned."""
+"""The tolerance of computed times."""
 
 
 class Witness:
-    """Owns the violations that were seen, oldest first. ``over``: UIDs of which an API server was told that they have
-    ended; ``unique``: those that are never wanted again once they are not; ``answers``: what containers answered to
-    each agent, the last one's last: what one has heard the next may believe; ``attached``: the UID and name of each
-    ephemeral container that was started."""
+    """Owns the violations that were seen, oldest first. ``over``: UIDs whose terminal phase was written to an API
+    server; ``unique``: those that are never desired again once they are not; ``answers``: the probe results of each
+    agent, the last one's last: the next may rely on an earlier one's; ``attached``: the UID and name of each ephemeral
+    container that was started."""
 
     def __init__(self, world: World, wanted: Wanted) -> None:
         self._world = world
@@ -37,32 +37,32 @@ class Witness:
         self.answers: list[Answers] = []
         self.attached: set[tuple[str, str]] = set()
         self.goodbyes: list[Command] = []
-        """Calls of preStop hooks that were judged."""
+        """Calls of preStop hooks that were checked."""
         self._restarts: dict[tuple[str, str, float], int] = {}
 
     def forget_restarts(self, uid: str) -> None:
-        """What was shown of the pod is of another life of it."""
+        """The earlier statuses are of another instance of the pod."""
         self._restarts = {key: count for key, count in self._restarts.items() if key[0] != uid}
 
     def cap_restarts(self, uid: str, container: str, count: int) -> None:
-        """An agent cannot know of containers that were taken away, with their counts, before it saw them."""
+        """An agent cannot know of containers that were removed, with their counts, before it saw them."""
         self._restarts = {
             key: min(before, count) if key[:2] == (uid, container) else before for key, before in self._restarts.items()
         }
 
     def blame(self, what: str) -> None:
-        """Something happened that must never happen."""
+        """Record a violation."""
         self._world.note(f"!! {what}")
         self.violations.append(what)
         self.broken.set()
 
     def volumes_gone(self, uid: str) -> None:
-        """A pod's volumes are taken down."""
+        """A pod's volumes are torn down."""
         if running := self._world.running_of(uid):
             self.blame(f"the volumes of pod {uid} are taken down while {running[0].name} runs")
 
     def restarts_of(self, uid: str, container: str, count: int) -> None:
-        """A restart count was shown. It may start over only with a new life of its pod."""
+        """A restart count was published. It may start over only with a new instance of its pod."""
         since = self._wanted.since.get(uid)
         if since is None:
             return

@@ -1,11 +1,11 @@
 """The containers of one simulated node. They live here and not in the runtime object, so they outlive the agent.
 
 What a container does is written in its command, as if it were a program: ``run`` runs until stopped, ``exit CODE
-AFTER`` ends by itself, ``stubborn`` ignores the stop signal. Nothing runs in the background: what time has done to a
-container is worked out when somebody looks.
+AFTER`` ends by itself, ``stubborn`` ignores the stop signal. Nothing runs in the background: the effect of time on a
+container is computed when it is read.
 
 The world is also the witness. It keeps a trace of everything that was done to it, and raises InvariantBroken at once
-when the agent does what it must never do, whatever the seed.
+when the agent violates a rule, whatever the seed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 EPOCH_NS = 1_800_000_000 * 10**9
 LIST_LAG_SECONDS = 0.01
-"""So long a list calls a sandbox ready that has been stopped, as containerd's since 2.0: its status is what the sandbox
-says, and the list what was noted when its end was heard of."""
+"""How long a list reports a stopped sandbox as ready, as containerd's since 2.0: its status is read from the sandbox,
+and the list from what was stored at its exit event."""
 SIGTERM_CODE, SIGKILL_CODE = 143, 137
 
 
@@ -40,7 +40,7 @@ def wall_ns() -> int:
 
 
 def held(resources: LinuxResources) -> HeldResources | None:
-    """What a runtime tells of amounts that a container is held to."""
+    """The limits of a container as a runtime reports them."""
     amounts = HeldResources(
         resources.cpu_period_us, resources.cpu_quota_us, resources.cpu_shares, resources.memory_limit_bytes
     )
@@ -49,7 +49,7 @@ def held(resources: LinuxResources) -> HeldResources | None:
 
 @dataclass(slots=True)
 class Run:
-    """From when to when a container ran, on Trio's clock."""
+    """The start and end of a container's run, on Trio's clock."""
 
     began_at: float
     ended_at: float = math.inf
@@ -67,7 +67,7 @@ class _Container:
 @dataclass(slots=True)
 class Command:
     """A command that was to be run in a container. ``ended_at``: when it ended or was given up, on Trio's clock;
-    ``is_over``: whoever asked was told how it ended; ``failed``: not well."""
+    ``is_over``: its result was returned to the caller; ``failed``: without success."""
 
     words: tuple[str, ...]
     began_at: float
@@ -89,13 +89,13 @@ class World:
     sends_events: bool = True
     """Whether its runtime has container events."""
     now_ns: Callable[[], int] = wall_ns
-    """What time it is, in nanoseconds since the epoch; a test whose clock jumps puts it here."""
+    """The current time, in nanoseconds since the epoch; a test whose clock jumps sets it here."""
     uids: dict[str, str] = field(default_factory=dict)
-    """The pod UID of everything there ever was, by id."""
+    """The pod UID of every sandbox and container that ever existed, by id."""
     commands: dict[str, list[Command]] = field(default_factory=dict)
-    """What was run in each container there ever was, by its id."""
+    """The commands run in each container that ever existed, by its id."""
     runs: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
-    """How the containers of each name ran, by the pod's UID and that name, first to last."""
+    """The runs of the containers of each name, by the pod's UID and that name, first to last."""
     _made: int = 0
     _listed_ready_until: dict[str, float] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ class World:
     # ---- sandboxes ----
 
     def run_sandbox(self, config: SandboxConfig) -> str:
-        """Make a sandbox that is ready."""
+        """Create a ready sandbox."""
         alive = [s.id for s in self.sandboxes.values() if s.uid == config.uid and s.state is SandboxState.READY]
         if any(s.uid == config.uid and s.attempt == config.attempt for s in self.sandboxes.values()):
             raise RuntimeFailure(f'name "{config.name}_{config.uid}_{config.attempt}" is reserved')
@@ -158,7 +158,7 @@ class World:
             self._tell(sandbox.uid, sandbox_id)
 
     def listed_state(self, sandbox: SandboxStatus) -> SandboxState:
-        """What a list says of a sandbox, which may be what it was a moment ago."""
+        """The state of a sandbox in a list, which may be that of a moment ago."""
         lags = trio.current_time() < self._listed_ready_until.get(sandbox.id, -math.inf)
         return SandboxState.READY if lags else sandbox.state
 
@@ -185,7 +185,7 @@ class World:
     # ---- containers ----
 
     def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
-        """Make a container that has not started."""
+        """Create a container, not started."""
         sandbox = self.sandbox(sandbox_id)
         if sandbox.state is not SandboxState.READY:
             raise RuntimeFailure(f"sandbox {sandbox_id} is not running")
@@ -242,7 +242,7 @@ class World:
         container.status = replace(
             container.status,
             state=ContainerState.RUNNING,
-            # Times of creation are told apart by nanoseconds; nothing starts before it was made.
+            # Creation times differ by nanoseconds; nothing starts before it was created.
             started_at=max(self.now_ns(), container.status.created_at),
         )
         container.run = Run(trio.current_time())
@@ -254,8 +254,8 @@ class World:
         self._tell(sandbox.uid, container_id)
 
     def roll_back_start(self, container_id: str) -> None:
-        """The start that was just made is taken back, because whoever asked for it is gone: what containerd then shows
-        is a container that ended without ever having run (see ``cri.from_wire``)."""
+        """Roll back the last start, because its caller is gone: containerd then reports a container that ended without
+        ever having run (see ``cri.from_wire``)."""
         container = self.containers.get(container_id)
         if container is None or container.run is None:
             return
@@ -287,7 +287,7 @@ class World:
         self._finish(container, exit_code, self.now_ns())
 
     def hold(self, container_id: str, resources: LinuxResources) -> None:
-        """A running container is held to other amounts. Nobody hears of it: runtimes have no event for it."""
+        """Change a running container's limits. Watchers are not notified: runtimes have no event for it."""
         container = self._container(container_id)
         container.status = replace(container.status, resources=held(resources))
         self.note(f"{container_id} {container.status.name} is held to {container.status.resources}")
@@ -300,7 +300,7 @@ class World:
         self._tell(self.uids[container.status.id], container_id)
 
     def reboot(self) -> None:
-        """The machine went down and came back: everything is there and nothing runs."""
+        """The machine went down and came back: everything still exists and nothing runs."""
         self.note("the machine reboots")
         for sandbox_id in list(self.sandboxes):
             self.stop_sandbox(sandbox_id)
@@ -321,7 +321,7 @@ class World:
         return begun
 
     async def ends_within(self, container_id: str, seconds: float) -> bool:
-        """Wait for the end of a running container, no longer than that; whether it came."""
+        """Wait for the end of a running container, no longer than that; whether it ended."""
         ended = trio.Event()
 
         def look(_uid: str, id_: str) -> None:
@@ -371,7 +371,7 @@ class World:
         return self._look(self.containers[container_id])
 
     def _look(self, container: _Container) -> _Container:
-        """Let time do its work."""
+        """Apply the effect of time."""
         running = container.status.state is ContainerState.RUNNING
         if running and container.ends_at is not None and trio.current_time() >= container.ends_at:
             jumped_ns = self.now_ns() - wall_ns()
