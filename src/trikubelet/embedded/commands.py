@@ -1,11 +1,11 @@
-"""Commands in containers, and who talks to a container's own process: ExecSync, Exec and Attach.
+"""Commands in containers, and clients of a container's own process: ExecSync, Exec and Attach.
 
     ExecSync ─► spawn ─► both streams to their end or the limit ─► code, output
     Exec     ─► spawn, with pipes or a terminal ─► a client's streams and the command's, joined ─► code
     Attach   ─► a listener to what the container writes, and its stdin if it has one
 
-A command whose client goes away is killed, with its process group. Who attaches and does not keep up is let go: a
-container does not wait for those who look at it.
+A command whose client goes away is killed, with its process group. An attached client that does not keep up is
+disconnected: a container never waits for its readers.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 START_SECONDS_MAX: Final = 60.0
-"""From the request to the command's execve; a start under way is not given up for a caller that goes away."""
+"""From the request to the command's execve; a start under way is not cancelled with its caller."""
 DRAIN_SECONDS_MAX: Final = 1.0
-"""For what is still in the pipes of a process that has ended."""
+"""For the rest in the pipes of a process that has ended."""
 READ_BYTES: Final = 65536
 EXEC_OUTPUT_BYTES_MAX: Final = 8 * 2**20
 """Of each stream of one ExecSync; the rest is thrown away. Together they stay within a message."""
 PIECES_WAITING_MAX: Final = 64
-"""Of what a container wrote, for one who is attached: some megabytes at most."""
+"""Of a container's output, for one attached client: some megabytes at most."""
 _SIDE_MAX: Final = 65535  # of a terminal, as the kernel counts
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Listener:
-    """Owns what one who is attached to a container was not told yet."""
+    """Owns the container output that one attached client has not received yet."""
 
     def __init__(self) -> None:
         self._telling, self.told = trio.open_memory_channel[tuple[str, bytes]](PIECES_WAITING_MAX)
         self.is_late = False
 
     def tell(self, name: str, data: bytes) -> None:
-        """The container wrote something. Never waits: who has too much before him hears no more."""
+        """The container wrote something. Never waits: a client with a full queue gets no more."""
         try:
             self._telling.send_nowait((name, data))
         except trio.WouldBlock:
@@ -62,7 +62,7 @@ class Listener:
             return
 
     def end(self) -> None:
-        """The container will write no more."""
+        """The container has ended its output."""
         self._telling.close()
 
 
@@ -169,11 +169,11 @@ class Commands:
         return command, stdin, [_Outlet(stdout, talk.stdout), _Outlet(stderr, talk.stderr)]
 
     async def _begun(self, id_: str, spawn: Callable[[], Awaitable[T]]) -> T:
-        """Start a command, whether its caller goes away meanwhile or not. Raises RuntimeTimeout where it does not
-        start, and whatever becomes of it is killed."""
+        """Start a command, even if its caller goes away meanwhile. Raises RuntimeTimeout where it does not start in
+        time; then it is killed."""
         with trio.CancelScope(deadline=trio.current_time() + START_SECONDS_MAX, shield=True):
             return await spawn()
-        # Most callers who have waited this long are gone: without a shield their cancellation would come first.
+        # Most callers that have waited this long are gone: without a shield their cancellation would come first.
         with trio.CancelScope(deadline=trio.current_time() + DRAIN_SECONDS_MAX, shield=True):
             await self._link.signal(id_, signal.SIGKILL)
         raise RuntimeTimeout(f"the command did not start within {START_SECONDS_MAX:g} s")
@@ -185,7 +185,7 @@ class Commands:
 
 
 class _Outlet:
-    """Copies what a command writes to a client, or to nobody, as fast as the client takes it."""
+    """Copies a command's output to a client, if any, as fast as the client takes it."""
 
     def __init__(self, source: trio.lowlevel.FdStream, sink: trio.abc.SendStream | None) -> None:
         self._source = source
@@ -194,7 +194,7 @@ class _Outlet:
         self._patience_seconds = float("inf")
 
     async def run(self) -> None:
-        """Copy to the end of what is written."""
+        """Copy to the end of the output."""
         async with self._source:
             while data := await self._next():
                 if self._sink is not None:
@@ -206,7 +206,7 @@ class _Outlet:
         self._reading.deadline = trio.current_time() + DRAIN_SECONDS_MAX
 
     async def _next(self) -> bytes | bytearray:
-        # A terminal that nobody has open any more is broken, as an ended pipe is at its end.
+        # A terminal that no process has open any more is broken, as an ended pipe is at its end.
         patience = trio.CancelScope(deadline=trio.current_time() + self._patience_seconds)
         with suppress(*_GONE), patience as self._reading:
             return await self._source.receive_some(READ_BYTES)
@@ -214,8 +214,8 @@ class _Outlet:
 
 
 async def _feed(source: trio.abc.ReceiveStream, sink: trio.lowlevel.FdStream, closes: bool) -> None:
-    """Copy what a client says to a process, and its end if that ``closes``."""
-    with suppress(*_GONE):  # a process need not read what it is told
+    """Copy a client's input to a process, and its end if that ``closes``."""
+    with suppress(*_GONE):  # a process need not read its input
         while data := await source.receive_some(READ_BYTES):
             await sink.send_all(data)
     if closes:

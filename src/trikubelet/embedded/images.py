@@ -1,6 +1,6 @@
 """The images of the embedded runtime: ``host`` and the names under ``host/``, which all mean this machine.
 
-There is nothing to pull and nothing to remove. Every other image is refused in words that say what can be run here and
+There is nothing to pull and nothing to remove. Every other image is refused with a message on what can be run here and
 where other images run.
 """
 
@@ -31,7 +31,7 @@ def host_image(image: str) -> str | None:
 
 
 def refusal(image: str) -> str:
-    """Why an image cannot be had here, and what to do."""
+    """Why an image is not available here, and what to do."""
     return (
         f'{image}: the embedded runtime has no images but this machine itself: write image "{HOST}" (or a name under '
         f"{HOST}/) to run its programs as they are. For other images, install containerd and start the agent with "
@@ -43,7 +43,7 @@ def _as_wire(name: str) -> pb.Image:
     return pb.Image(
         id=name,
         repo_tags=[name],
-        size=1,  # a kubelet takes 0 for a broken answer
+        size=1,  # a kubelet takes 0 for an invalid answer
         uid=pb.Int64Value(value=os.geteuid()),
         spec=pb.ImageSpec(image=name),
         pinned=True,
@@ -51,7 +51,7 @@ def _as_wire(name: str) -> pb.Image:
 
 
 class HostImages(ImageServiceBase):
-    """The CRI's ImageService. ``state_dir`` is where this runtime keeps what little it writes."""
+    """The CRI's ImageService. ``state_dir`` is where this runtime keeps its few files."""
 
     def __init__(self, state_dir: Path, clock: Clock) -> None:
         self._state_dir = state_dir
@@ -78,7 +78,7 @@ class HostImages(ImageServiceBase):
         await stream.send_message(pb.ImageStatusResponse(image=_as_wire(name) if name else None))
 
     async def PullImage(self, stream: Stream[pb.PullImageRequest, pb.PullImageResponse]) -> None:
-        """Nothing is pulled: it is here, or NOT_FOUND says what can be done."""
+        """Nothing is pulled: it is here, or NOT_FOUND has the remedy."""
         request = await stream.recv_message()
         assert request is not None
         name = host_image(request.image.image)
@@ -87,7 +87,7 @@ class HostImages(ImageServiceBase):
         await stream.send_message(pb.PullImageResponse(image_ref=name))
 
     async def RemoveImage(self, stream: Stream[pb.RemoveImageRequest, pb.RemoveImageResponse]) -> None:
-        """The machine itself is not removed; what is not here need not be."""
+        """The machine itself is not removed; other images do not exist."""
         request = await stream.recv_message()
         assert request is not None
         if host_image(request.image.image) is not None:
@@ -95,7 +95,7 @@ class HostImages(ImageServiceBase):
         await stream.send_message(pb.RemoveImageResponse())
 
     async def ImageFsInfo(self, stream: Stream[pb.ImageFsInfoRequest, pb.ImageFsInfoResponse]) -> None:
-        """The file system that holds the runtime's own files; images take no room."""
+        """The file system that holds the runtime's own files; images take no space."""
         await stream.recv_message()
         found = os.statvfs(self._state_dir)
         usage = pb.FilesystemUsage(

@@ -1,8 +1,8 @@
-"""The agent's end of the keeper: starts it, has it start commands, learns how they end.
+"""The agent's connection to the keeper: starts it, has it start commands, and receives their exit codes.
 
 ``spawn`` returns once the command runs or it is certain that it does not; ``ended`` once it is over. The protocol is
-described in ``keeper.main``. The keeper dies with this process, whatever it dies of; should the keeper die first, all
-containers are dead with it, and ``run`` fails: the agent is meant to fall and be restarted.
+described in ``keeper.main``. The keeper dies with this process in any case; should the keeper die first, all containers
+are dead with it, and ``run`` fails: the agent is meant to end and be restarted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HELLO_SECONDS_MAX: Final = 10.0
 END_SECONDS_MAX: Final = 5.0
 """For the keeper to end with all that is in it."""
 KILLED_SECONDS_MAX: Final = 2.0
-"""For it to be dead once it was killed. One that sleeps where no signal reaches it is not waited for."""
+"""From its SIGKILL to its end. One in uninterruptible sleep is not waited for."""
 _LOOK_SECONDS: Final = 0.01
 
 GOING_DOWN: Final = "the embedded runtime is going down"
@@ -53,8 +53,8 @@ class SpawnFailed(RuntimeFailure):
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What the machine lets us do: ``kind`` is ``root`` (namespaces, any user), ``user namespace`` (namespaces, one
-    user) or ``none``, with the ``reason``."""
+    """The isolation the machine allows: ``kind`` is ``root`` (namespaces, any user), ``user namespace`` (namespaces,
+    one user) or ``none``, with the ``reason``."""
 
     kind: str
     reason: str
@@ -66,7 +66,7 @@ class Isolation:
 
 
 class Command:
-    """Owns how one command that was spawned ends. ``pid`` is the machine's number for it."""
+    """Owns the exit of one spawned command. ``pid``: in the machine's process namespace."""
 
     def __init__(self, id_: str) -> None:
         self.id = id_
@@ -75,7 +75,7 @@ class Command:
         self._code = 0
 
     def on_ended(self, code: int) -> None:
-        """For the link alone."""
+        """Called by the link only."""
         self._code = code
         self._over.set()
 
@@ -86,7 +86,7 @@ class Command:
 
 
 class KeeperLink:
-    """Owns the keeper process and which commands it was asked for."""
+    """Owns the keeper process and the commands it was asked to start."""
 
     def __init__(self, control: socket.socket, process: subprocess.Popen[bytes]) -> None:
         self._control = trio.socket.from_stdlib_socket(control)
@@ -106,14 +106,14 @@ class KeeperLink:
                 self._spawned.pop(news["ended"]).on_ended(news["code"])
         finally:
             self._control.close()
-            # Without us the keeper ends, after everything in it; the kernel's way, by a kill, does not wait for that.
+            # Without its agent the keeper ends, after everything in it; the kernel, by a kill, does not wait for that.
             if not await self._has_ended_within(END_SECONDS_MAX):
                 self._process.kill()
                 if not await self._has_ended_within(KILLED_SECONDS_MAX):
                     log.error("The keeper, process %d, does not die of being killed: left behind", self._process.pid)
 
     async def _has_ended_within(self, seconds: float) -> bool:
-        """Whoever is cancelled waits all the same. It takes no descriptor, for there may be none left."""
+        """Shielded from cancellation. Polls, for it takes no descriptor: there may be none left."""
         with trio.move_on_after(seconds, shield=True):
             while self._process.poll() is None:  # noqa: ASYNC110 - a process has no event
                 await trio.sleep(_LOOK_SECONDS)
@@ -136,10 +136,10 @@ class KeeperLink:
         stdin: int | None = None,
     ) -> Command:
         """Start what ``spec`` describes, in the namespaces of ``join`` when given; without ``stdin`` it has nothing to
-        read. Takes the descriptors over. Raises SpawnFailed, and OSError where there are no more to be had."""
+        read. Takes the descriptors over. Raises SpawnFailed, and OSError where no more descriptors are available."""
         command = Command(id_)
         with ExitStack() as ours:
-            with ExitStack() as its:  # the keeper has copies as soon as it was told
+            with ExitStack() as its:  # the keeper has copies as soon as it was asked
                 for fd in (stdout, stderr) if stdin is None else (stdin, stdout, stderr):
                     its.callback(os.close, fd)
                 if stdin is None:
@@ -165,17 +165,17 @@ class KeeperLink:
         self._spawned[command.id] = command
         try:
             await self._send({"spawn": command.id, "join": join}, fds)
-        except BaseException:  # it was not told, and will tell nothing
+        except BaseException:  # it was not asked, and will not answer
             del self._spawned[command.id]
             raise
 
     async def signal(self, id_: str, number: int, *, group: bool = False) -> None:
-        """Signal a command, or its process group. Nothing happens when it has ended. Raises RuntimeFailure when the
-        keeper has."""
+        """Signal a command, or its process group. Does nothing when it has ended. Raises RuntimeFailure when the keeper
+        has."""
         await self._send({"id": id_, "signal": number, "group": group})
 
     async def _send(self, what: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        if self._control.fileno() < 0:  # closed by ``run``, which has heard of the keeper's end
+        if self._control.fileno() < 0:  # closed by ``run``, which was notified of the keeper's end
             raise RuntimeFailure(GOING_DOWN, "UNAVAILABLE")
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds))]
         try:
@@ -204,7 +204,7 @@ async def _read_all(stream: trio.lowlevel.FdStream) -> bytes:
 
 
 def start_keeper(staging: Path) -> KeeperLink:
-    """Start the keeper. ``staging``: an empty directory of ours. Call it in the thread that lives as long as the agent:
+    """Start the keeper. ``staging``: an empty directory of ours. Call it in a thread that runs as long as the agent:
     the kernel ends the keeper with the thread that started it. Raises OSError."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:

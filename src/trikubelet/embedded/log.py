@@ -1,7 +1,7 @@
 """A container's log file in the CRI's format: ``<time> stdout|stderr F|P <line>``, one line at a time.
 
 The pumps of a container's two pipes call it; rotation renames the file and then asks for ``reopen``. A full disk costs
-lines, never the container: what cannot be written is counted, said once, and the file never holds half a line.
+lines, never the container: lines that cannot be written are counted, logged once, and the file never holds half a line.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ FILE_MODE: Final = 0o640
 
 
 class ContainerLog:
-    """Owns one log file and the unfinished lines of its two streams. Local disk: its calls do not wait."""
+    """Owns one log file and the unfinished lines of its two streams. Local disk: its calls are synchronous."""
 
     def __init__(self, path: str, clock: Clock) -> None:
-        """Open the file for appending; an empty ``path`` means that nobody wants the log. Raises OSError."""
+        """Open the file for appending; an empty ``path`` means that there is no log. Raises OSError."""
         self._path = path
         self._clock = clock
         self._fd = _open(path)
@@ -34,7 +34,7 @@ class ContainerLog:
         self.lines_dropped = 0
 
     def feed(self, stream: str, data: bytes) -> None:
-        """What the container wrote; ``stream`` is ``stdout`` or ``stderr``."""
+        """Write a container's output; ``stream`` is ``stdout`` or ``stderr``."""
         *lines, rest = (self._unfinished.get(stream, b"") + data).split(b"\n")
         records = []
         stamp = _stamp(self._clock.now_ns())
@@ -50,7 +50,7 @@ class ContainerLog:
         self._write(records)
 
     def finish(self, stream: str) -> None:
-        """The stream has ended, perhaps amid a line, which then stays a part, as with containerd."""
+        """The stream has ended, perhaps within a line, which then stays a part, as with containerd."""
         if rest := self._unfinished.pop(stream, b""):
             self._write([_record(_stamp(self._clock.now_ns()), stream, b"P", rest)])
 
@@ -61,7 +61,7 @@ class ContainerLog:
         self._fd = fresh
 
     def close(self) -> None:
-        """Nothing more will be written."""
+        """Close the file; later output is dropped."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
@@ -78,7 +78,7 @@ class ContainerLog:
         self.lines_dropped += dropped
 
     def _append(self, data: bytes) -> int:
-        """Write whole lines, as many as there is room for; how many there was none for."""
+        """Write whole lines, as many as fit on the disk; the number of dropped ones."""
         before = os.lseek(self._fd, 0, os.SEEK_END)
         written = os.write(self._fd, data)
         if written == len(data):

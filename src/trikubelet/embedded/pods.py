@@ -1,7 +1,7 @@
 """Owns every sandbox and container of the embedded runtime; ``service`` calls it for each method of the CRI.
 
-State changes in synchronous pieces; what waits (a command that starts, one that ends) waits between them. Each running
-container has one task, ``_attend``: it copies what the container writes into its log and notes how it ended.
+State changes in synchronous pieces; waits (for a command's start or end) are between them. Each running container has
+one task, ``_attend``: it copies the container's output into its log and records its exit.
 
 Nothing is kept on disk. When the agent ends, the containers end (``keeper``), and the next agent starts with none: it
 finds the pods' logs and volumes, and makes sandboxes again.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KILL_SECONDS_MAX: Final = 10.0
-"""From SIGKILL to the end; a process that takes longer hangs in the kernel."""
+"""From SIGKILL to the exit; a process that takes longer hangs in the kernel."""
 
 START_ERROR_CODE: Final = 128
 
@@ -88,8 +88,8 @@ class Pods:
                 name = f"{about.name}_{about.namespace}_{about.uid}_{about.attempt}"
                 raise RuntimeFailure(f'name "{name}" is reserved for "{other.id}"')
         host_network = options.network == pb.NODE
-        # The pod shares the machine's network in any case. One that asked for a network of its own is told the
-        # machine's addresses as its own, under which its servers are in fact reached.
+        # The pod shares the machine's network in any case. One that asked for a network of its own gets the machine's
+        # addresses as its own, under which its servers are in fact reached.
         ips = () if host_network else self._addresses
         sandbox = Sandbox(new_id(), config, self._clock.now_ns(), handler, ips)
         self.sandboxes[sandbox.id] = sandbox
@@ -104,14 +104,14 @@ class Pods:
     async def stop_sandbox(self, id_: str) -> None:
         """Kill what runs in a sandbox; it is not ready any more. Raises NotFound, RuntimeTimeout."""
         sandbox = self.sandbox(id_)
-        was_ready, sandbox.ready = sandbox.ready, False  # before the first wait: nothing is started in it from here on
+        was_ready, sandbox.ready = sandbox.ready, False  # before the first wait: nothing is started in it from now on
         for container in self.of_sandbox(id_):
             await self._kill(container)
         if was_ready:
             self._tell(sandbox, sandbox.id, pb.CONTAINER_STOPPED_EVENT)
 
     async def remove_sandbox(self, id_: str) -> None:
-        """Remove a sandbox with its containers. Nothing happens when there is none. Raises RuntimeTimeout."""
+        """Remove a sandbox with its containers. Does nothing when there is none. Raises RuntimeTimeout."""
         try:
             sandbox = self.sandbox(id_)
         except NotFound:
@@ -129,7 +129,7 @@ class Pods:
     # ---- containers ----
 
     def create_container(self, sandbox_id: str, config: pb.ContainerConfig, within: pb.PodSandboxConfig) -> Container:
-        """A new container, not started. Raises NotFound, InvalidArgument, and RuntimeFailure when it has a namesake."""
+        """A new container, not started. Raises NotFound, InvalidArgument, and RuntimeFailure when its name is taken."""
         sandbox = self.sandbox(sandbox_id)
         if not sandbox.ready:
             raise RuntimeFailure(f"sandbox {sandbox.id} is not ready")
@@ -157,7 +157,7 @@ class Pods:
         return _find(self.containers, id_, "container")
 
     def running(self, id_: str) -> Container:
-        """One container that runs. Raises NotFound, RuntimeFailure."""
+        """One running container. Raises NotFound, RuntimeFailure."""
         container = self.container(id_)
         if container.state != pb.CONTAINER_RUNNING:
             raise RuntimeFailure(f"container {container.id} is not running")
@@ -209,7 +209,7 @@ class Pods:
                 for name, stream in zip(("stdout", "stderr"), streams, strict=True):
                     nursery.start_soon(_pump, container, container.log, name, stream)
                 code = await command.ended()
-                # Its descriptors may have been handed to somebody who lives on.
+                # Its descriptors may have been passed to a process that still runs.
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
         finally:
             container.log.close()
@@ -229,7 +229,7 @@ class Pods:
         self._tell(container.sandbox, container.id, pb.CONTAINER_STOPPED_EVENT)
 
     async def stop_container(self, id_: str, grace_seconds: int) -> None:
-        """The stop signal, then SIGKILL after the grace. Nothing happens to one that does not run. Raises NotFound,
+        """The stop signal, then SIGKILL after the grace period. Does nothing to one that does not run. Raises NotFound,
         RuntimeTimeout."""
         container = self.container(id_)
         if container.state == pb.CONTAINER_RUNNING and grace_seconds > 0:
@@ -250,7 +250,7 @@ class Pods:
         raise RuntimeTimeout(f"container {container.id} was killed and does not end: it hangs in the kernel")
 
     async def remove_container(self, id_: str) -> None:
-        """Remove a container, killing it when it runs. Nothing happens when there is none. Raises RuntimeTimeout."""
+        """Remove a container, killing it when it runs. Does nothing when there is none. Raises RuntimeTimeout."""
         try:
             container = self.container(id_)
         except NotFound:
@@ -274,8 +274,8 @@ class Pods:
     # ---- the end ----
 
     async def farewell(self) -> None:
-        """Ask every container to stop, and wait until all have. The caller gives up when it likes: the keeper's end is
-        theirs. Where the keeper has ended before, nobody is left to be asked."""
+        """Signal every container to stop, and wait until all have. The caller may cancel it: they end with the keeper.
+        Where the keeper has ended before, there are none left."""
         running = [c for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING]
         try:
             for container in running:
@@ -288,7 +288,7 @@ class Pods:
 
     @property
     def isolation(self) -> Isolation:
-        """What keeps containers apart here."""
+        """The isolation of containers here."""
         return self._machine.isolation
 
     def _tell(self, sandbox: Sandbox, id_: str, kind: pb.ContainerEventType) -> None:
@@ -296,7 +296,7 @@ class Pods:
 
 
 def _find(found: dict[str, T], id_: str, kind: str) -> T:
-    """By the whole id, or by the beginning of one, as operators type them."""
+    """By the whole id, or by a prefix, as operators type them."""
     if id_ in found:
         return found[id_]
     matches = [value for key, value in found.items() if id_ and key.startswith(id_)]

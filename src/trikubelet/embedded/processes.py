@@ -1,9 +1,9 @@
-"""A bound on how many processes a container may have, where the machine lets us set one: the pids controller.
+"""A limit on how many processes a container may have, where the machine allows one: the pids controller.
 
 The kernel's per-user limit does not hold for root: a fork bomb in a container of an agent run as root needs a cgroup.
 Each container gets one, below a cgroup of ours beside the agent's own; version 1 and 2 of cgroups both have the
-controller. Without the right to make cgroups there is none, and RLIMIT_NPROC counts (``spec``), which holds for others
-than root. A killed agent leaves empty cgroups behind; the next one removes them: rmdir takes no cgroup that is in use.
+controller. Without permission to make cgroups there is none, and RLIMIT_NPROC counts (``spec``), which holds for others
+than root. A killed agent leaves empty cgroups; the next one removes them: rmdir fails for a cgroup that is in use.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 PROCESSES_PER_CONTAINER_MAX = 1024
-"""Far more than a pod of this machine's programs needs, far less than what hurts the machine."""
+"""Far more than a pod of this machine's programs needs, far less than what would overload the machine."""
 _PREFIX: Final = "trikubelet-embedded-"
 
 
 class ProcessLimits:
-    """Owns the cgroups of this runtime's containers. Its calls are writes to a kernel file system and do not wait."""
+    """Owns the cgroups of this runtime's containers. Its calls write to a kernel file system and do not block."""
 
     def __init__(self, pid: int, processes_max: int, proc: Path = Path("/proc")) -> None:
         """``pid``: of the agent, part of the name. Never fails: without the controller there are no cgroups."""
@@ -37,7 +37,7 @@ class ProcessLimits:
 
     @property
     def available(self) -> bool:
-        """Whether containers get a bound of their own."""
+        """Whether containers get a limit of their own."""
         return self._root is not None
 
     def make(self, container_id: str) -> str:
@@ -54,9 +54,9 @@ class ProcessLimits:
         return str(made)
 
     def remove(self, container_id: str) -> None:
-        """The container has ended; its cgroup is empty."""
+        """Remove the cgroup of a container that has ended."""
         if self._root is not None:
-            with suppress(OSError):  # a process of it hangs in the kernel: the next agent removes it
+            with suppress(OSError):  # one of its processes hangs in the kernel: the next agent removes it
                 (self._root / container_id[:16]).rmdir()
 
     def close(self) -> None:
@@ -67,8 +67,8 @@ class ProcessLimits:
 
 
 def _own_cgroup(cgroups: str, mounts: str) -> Path | None:
-    """The directory of this process's cgroup in the hierarchy with the pids controller; None without one. In a
-    container of somebody else's the path may not exist: then the top of what is mounted is ours."""
+    """The directory of this process's cgroup in the hierarchy with the pids controller; None without one. Inside a
+    container the path may not exist: then it is the top of the mounted hierarchy."""
     paths = {}
     for line in cgroups.splitlines():
         _, controllers, path = line.split(":", 2)

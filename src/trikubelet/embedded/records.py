@@ -1,9 +1,9 @@
-"""The sandboxes and containers of the embedded runtime, and how each looks on the wire.
+"""The sandboxes and containers of the embedded runtime, and their CRI messages.
 
     created ──start──► running ──process ended──► exited
        └──start failed────────────────────────────► exited (128, StartError)
 
-Changed by ``pods.Pods`` alone. Times are nanoseconds since the epoch, 0 for "not yet", as the CRI has them.
+Changed by ``pods.Pods`` only. Times are nanoseconds since the epoch, 0 for "not yet", as the CRI has them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Sandbox:
-    """One pod sandbox: a name for containers that belong together. It has no process of its own."""
+    """One pod sandbox: a group of containers. It has no process of its own."""
 
     id: str
     config: pb.PodSandboxConfig
@@ -70,8 +70,8 @@ class Sandbox:
 @dataclass(slots=True, eq=False)
 class Container:
     """One container. ``spec`` describes its process. ``settled`` is set once a start has succeeded or
-    failed, ``ended`` once the container is exited for good. ``stdin`` is there where the pod wants one and while it is
-    open; ``listeners`` are attached to what it writes."""
+    failed, ``ended`` once the container has exited. ``stdin`` is set where the pod has ``stdin`` and while it is open;
+    ``listeners`` are attached to its output."""
 
     id: str
     sandbox: Sandbox
@@ -96,7 +96,7 @@ class Container:
     ended: trio.Event = field(default_factory=trio.Event)
 
     def close_stdin(self) -> None:
-        """Its process is told that there is no more to read."""
+        """Close its process's standard input."""
         if self.stdin is not None:
             self.stdin.close()
             self.stdin = None

@@ -1,13 +1,13 @@
 """The embedded runtime as one service: the keeper, the pods, and a CRI server on a Unix socket.
 
     run_embedded
-    ├── link     to the keeper process; its death is ours
+    ├── link     to the keeper process; if that dies, this fails
     ├── pods     one task per running container
-    ├── streams  a server on loopback, once somebody wants one
-    └── serve    the socket, which goes first: nobody asks while the containers say farewell
+    ├── streams  a server on loopback, started on first use
+    └── serve    the socket, which closes first: there are no calls while the containers shut down
 
-Cancelled, it asks the containers to stop, gives them ``FAREWELL_SECONDS_MAX``, and ends them with the keeper. When the
-agent is killed there is no farewell, and the kernel does the rest.
+Cancelled, it signals the containers to stop, waits for ``FAREWELL_SECONDS_MAX``, and ends them with the keeper. When
+the agent is killed there is no graceful stop, and the kernel kills them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def run_embedded(
     socket_path: str, state_dir: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Serve the CRI at ``socket_path`` until cancelled; ``started`` means that clients can connect. ``state_dir`` is
-    made when it does not exist. Call it in the process's main thread: the kernel ends the containers with the thread
+    created when it does not exist. Call it in the process's main thread: the kernel ends the containers with the thread
     that started their keeper.
 
     Raises OSError where it cannot listen or write, and ``link.KeeperDied`` when the containers are lost.
@@ -80,7 +80,7 @@ async def run_embedded(
 
 
 class _Outliving:
-    """The nursery of the link and the containers' tasks, shielded: they outlive the server, for the farewell."""
+    """The nursery of the link and the containers' tasks, shielded: they outlive the server, for the graceful stop."""
 
     def __init__(self, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
         self.nursery = nursery

@@ -1,6 +1,6 @@
-"""The CRI's RuntimeService on the wire: requests are taken apart, ``pods`` does the work, replies are put together.
+"""The CRI's RuntimeService on the wire: requests are decoded, ``pods`` does the work, replies are built.
 
-What this runtime does not do answers UNIMPLEMENTED, with words where an operator will read them. Errors are those of
+Unsupported methods answer UNIMPLEMENTED, with a message where an operator will read it. Errors are those of
 ``model.runtime_errors``; the server turns them into statuses.
 """
 
@@ -287,7 +287,7 @@ class EmbeddedRuntime(RuntimeServiceBase):
             for sandbox in sandboxes
         ]
 
-    # ---- what there is not ----
+    # ---- not implemented ----
 
     async def _not_here(self, stream: Stream[Any, Any]) -> NoReturn:
         await _asked(stream)

@@ -1,9 +1,9 @@
 """A command of the embedded runtime with its streams: pipes or a terminal, one end ours and one the command's.
 
-    pipe, pipe ─► spawn ─► the command and our ends of what it writes
-    terminal   ─► spawn ─► the command and our end of that
+    pipe, pipe ─► spawn ─► the command and our ends of its output
+    terminal   ─► spawn ─► the command and our end of it
 
-Each descriptor has an owner from the moment it is there, so that where no more are to be had none is lost.
+Each descriptor has an owner from the moment it exists, so that none leaks when no more are available.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def spawn_piped(
         if stdin is not None:
             its.callback(os.close, stdin)
         (stdout, out_write), (stderr, err_write) = [_pipe_out(ours, its) for _ in range(2)]
-        its.pop_all()  # they are the link's from here on
+        its.pop_all()  # the link owns them from now on
         command = await link.spawn(id_, wanted, out_write, err_write, join, stdin)
         ours.pop_all()
     return command, (stdout, stderr)
@@ -64,7 +64,7 @@ async def spawn_on_terminal(
         terminal = trio.lowlevel.FdStream(end)
         ours.callback(terminal.close)
         stdout, stderr = [_copied(stdin, its) for _ in range(2)]
-        its.pop_all()  # they are the link's from here on
+        its.pop_all()  # the link owns them from now on
         command = await link.spawn(id_, wanted, stdout, stderr, join, stdin)
         ours.pop_all()
     return command, terminal

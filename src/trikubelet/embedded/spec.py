@@ -1,10 +1,10 @@
-"""What a container asks for, as the description of a process; or a refusal that says what this runtime cannot do.
+"""A container's configuration, as the description of a process; or an error with what this runtime cannot do.
 
-Pure: wire configuration and facts about the machine in, a JSON object for ``keeper.child`` out. A request that changes
-what the container is or may do is carried out or refused, never passed over. These are passed over, because a pod
-works without them and the default ones come with every pod: cgroup limits, seccomp and AppArmor runtime defaults,
-SELinux labels, masked paths, port mappings (the network is the machine's own). Who asks for one by name is told by the
-agent (``core.containers.embedded``).
+Pure: wire configuration and facts about the machine in, a JSON object for ``keeper.child`` out. A setting that changes
+what the container is or may do is applied or refused, never ignored. These are ignored, because a pod works without
+them and the default ones come with every pod: cgroup limits, seccomp and AppArmor runtime defaults, SELinux labels,
+masked paths, port mappings (the network is the machine's own). For pods that name one explicitly the agent reports it
+(``core.containers.embedded``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROCESSES_MAX: Final = 4096
-"""Of one user, where no cgroup bounds each container: all containers together."""
+"""Of one user, where no cgroup limits each container: all containers together."""
 
 OPEN_FILES_MAX: Final = 65536
 
@@ -106,7 +106,7 @@ class User:
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What a container's description depends on. ``find_user`` takes a uid or a name and raises KeyError; ``staging``
-    is the directory roots are built upon, ``bounded`` whether a cgroup bounds a container's processes."""
+    is the directory roots are built on, ``bounded`` whether a cgroup limits a container's processes."""
 
     isolation: Isolation
     uid: int
@@ -144,7 +144,7 @@ def describe(config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig, machine: 
     env.setdefault("HOME", user.home)
     if sandbox.hostname:
         env.setdefault("HOSTNAME", sandbox.hostname)
-    # Who we are already we need not become, which even root cannot everywhere; ``_user`` has refused all others.
+    # The agent's own user needs no change, which even root cannot do everywhere; ``_user`` has refused all others.
     asked_for_groups = bool(security.supplemental_groups)
     becomes = (user.uid, user.gid) != (machine.uid, machine.gid) or asked_for_groups
     limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES_MAX}

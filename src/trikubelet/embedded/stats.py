@@ -1,8 +1,8 @@
-"""What containers use, from /proc: processor time, memory and processes of a container's first process and all below.
+"""Containers' usage, from /proc: CPU time, memory and processes of a container's first process and all below it.
 
-Process time is read with that of children that have ended and were waited for. A process that ends between two looks
-and is not waited for takes its time with it, so the sum may fall a little; readers of cumulative counters know that.
-Memory is what is resident; pages that several processes share count for each of them.
+CPU time includes that of children that have ended and were waited for. That of a process that ends between two readings
+and is not waited for is lost, so the sum may fall a little; readers of cumulative counters handle that. Memory is the
+resident set; pages that several processes share count for each of them.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _cpu(processes: Sequence[Process], now_ns: int) -> pb.CpuUsage:
 
 
 def container_stats(container: Container, tree: Mapping[int, Sequence[Process]], now_ns: int) -> pb.ContainerStats:
-    """One container at one look."""
+    """The stats of one container."""
     processes = _of(container, tree)
     return pb.ContainerStats(
         attributes=pb.ContainerAttributes(
@@ -112,7 +112,7 @@ def container_stats(container: Container, tree: Mapping[int, Sequence[Process]],
 def sandbox_stats(
     sandbox: Sandbox, running: Sequence[Container], tree: Mapping[int, Sequence[Process]], now_ns: int
 ) -> pb.PodSandboxStats:
-    """One pod at one look, with its containers."""
+    """The stats of one pod, with its containers."""
     processes = [process for container in running for process in _of(container, tree)]
     return pb.PodSandboxStats(
         attributes=pb.PodSandboxAttributes(

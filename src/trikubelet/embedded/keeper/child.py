@@ -3,8 +3,8 @@
     forked ──► session, standard streams, cgroup ──► namespaces, root ──► limits, privileges ──► execve
        └───────────────── anything fails: one line of JSON into the status pipe, exit 128 ─────────────┘
 
-The status pipe closes by itself when execve succeeds; that is how the agent learns that the command runs. What shall be
-done is described by a JSON object in a memory file: argv, env, cwd, mounts, staging, readonly_root, hostname, uid, gid,
+The status pipe closes by itself when execve succeeds; that is how the agent learns that the command runs. The process
+is described by a JSON object in a memory file: argv, env, cwd, mounts, staging, readonly_root, hostname, uid, gid,
 groups, drop_capabilities, no_new_privileges, oom_score_adj, cgroup, limits, terminal (of the standard streams).
 ``embedded.spec`` writes it.
 """
@@ -36,11 +36,12 @@ def become(fds: list[int], *, own_namespaces: bool, join: int | None = None, gua
     """Run the command that is described in the first of ``fds``; the others are status pipe, stdin, stdout and stderr.
 
     ``own_namespaces``: this process was cloned into mount, UTS and process namespaces of its own. ``join``: a pidfd of
-    the container whose namespaces to enter. ``guarded``: die with the parent, for there is no namespace to end us.
+    the container whose namespaces to enter. ``guarded``: die with the parent, for there is no namespace that would end
+    this process.
     """
     try:
         spec, status, *standard = fds
-        # First of all: whatever fails below must be able to say so. The keeper never passes a descriptor below 4.
+        # First of all: all errors below are reported by it. The keeper never passes a descriptor below 4.
         os.dup2(status, STATUS_FD, inheritable=False)
         for number, fd in enumerate(standard):
             os.dup2(fd, number)
@@ -119,8 +120,8 @@ def _give_up_privileges(wanted: dict[str, Any]) -> None:
 
 
 def _reset_signals() -> None:
-    """What is ignored stays so in the command: some signals by Python, and by whoever started the agent, as a shell
-    does for what it runs in the background."""
+    """Ignored signals would stay ignored in the command: some are by Python, and by what started the agent, as a shell
+    does for background jobs."""
     for number in signal.valid_signals():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

@@ -2,10 +2,10 @@
 
     keeper ── guard (adopts orphans) ── command, leader of a session of its own ── whatever it starts
 
-When the command ends, or the guard is told to, it ends every descendant: stops them all first, so that none can fork
-while others die, then kills. It ends with the command's exit code, or 128 and the signal. The guard gets the signals
-meant for the command and passes them on. Killed itself, it leaves its descendants to the keeper, which adopts orphans
-too; only who kills agent, keeper and guards in one blow escapes.
+When the command ends, or on request, the guard ends every descendant: stops them all first, so that none can fork while
+others die, then kills. It ends with the command's exit code, or 128 and the signal. The guard gets the signals meant
+for the command and passes them on. If it is killed itself, the keeper adopts its descendants; they survive only if
+agent, keeper and guards are killed at once.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _PASSED_ON: Final = frozenset(signal.valid_signals()) - {
 
 
 def forward(guard: int, number: int) -> None:
-    """Have a guard's command signalled; SIGKILL ends all that is left of it. Raises ProcessLookupError."""
+    """Signal a guard's command; SIGKILL ends all its processes. Raises ProcessLookupError."""
     os.kill(guard, _END if number == signal.SIGKILL else number)
 
 
 def run(fds: list[int]) -> NoReturn:
-    """The forked guard's life. ``fds``: what ``child.become`` takes."""
+    """The forked guard's main function. ``fds``: what ``child.become`` takes."""
     try:
         code = _guard(fds)
     except BaseException:
@@ -72,7 +72,7 @@ def _guard(fds: list[int]) -> int:
         pid, status = os.waitpid(-1, 0)
         if pid == command:
             break
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # nobody is left to pass anything on to
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # the command has ended
     _kill_descendants()
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -82,7 +82,7 @@ def _guard(fds: list[int]) -> int:
 
 
 def _kill_descendants() -> None:
-    """SIGKILL for all of them, stopped first until a look finds nobody new: a fork bomb cannot outrun that."""
+    """SIGKILL for all of them, stopped first until a scan finds no new one: a fork bomb cannot outrun that."""
     known: set[int] = set()
     while fresh := descendants(os.getpid()) - known:
         known |= fresh
@@ -97,7 +97,7 @@ def _send(pids: set[int], number: int) -> None:
 
 
 def descendants(ancestor: int) -> set[int]:
-    """The pids of every process below ``ancestor``, by one look at /proc."""
+    """The pids of every process below ``ancestor``, by one scan of /proc."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -1,17 +1,17 @@
-"""The keeper's life: start what the agent asks for, collect what ends, and end everything when the agent is gone.
+"""The keeper's main loop: start commands for the agent, reap what ends, and end everything when the agent is gone.
 
     anchor ──clone──► keeper, process 1 of a process namespace of its own
       │                  ├── container: process 1 of its own namespaces ── whatever it starts
       │                  └── …
       └─ dies with the agent's main thread (SIGKILL, by the kernel); the keeper dies with it, and with process 1 of a
-         process namespace the kernel kills all that is in it, however often it forked
+         process namespace the kernel kills all processes in it, however often they forked
 
-Which user may do that: root, and anyone who may make user namespaces. Where neither works there is no anchor, the
-process itself keeps the containers, and each has a guard (``keeper.guard``) instead of a namespace.
+Root may do that, and any user who may make user namespaces. Where neither works there is no anchor, the process itself
+keeps the containers, and each has a guard (``keeper.guard``) instead of a namespace.
 
-The agent's end of the control socket speaks JSON, one object per packet. To us: ``spawn`` (id, join; descriptors: what
-``child.become`` takes) and ``signal`` (id, signal, group). From us: first what isolation there is, then one ``ended``
-(id, code) for every id that was spawned. Nobody else holds the agent's end: when it closes, we end.
+The control socket carries JSON, one object per packet. From the agent: ``spawn`` (id, join; descriptors: what
+``child.become`` takes) and ``signal`` (id, signal, group). From the keeper: first the isolation, then one ``ended``
+(id, code) for every id that was spawned. Only the agent holds its end: when it closes, the keeper ends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CONTAINER_NAMESPACES: Final = sys_.CLONE_NEWPID | sys_.CLONE_NEWNS | sys_.CLONE
 
 
 class Keeper:
-    """Owns which of its children is which container or command."""
+    """Owns the mapping of its children to containers and commands."""
 
     def __init__(self, control: socket.socket, *, namespaces: bool) -> None:
         self._control = control
@@ -71,7 +71,7 @@ class Keeper:
         self._control.send(json.dumps(what).encode())
 
     def _hear(self) -> bool:
-        """One packet. Whether there was one."""
+        """Receive one packet. False at the end of the socket."""
         room = socket.CMSG_SPACE(_FDS_MAX * array.array("i").itemsize)
         packet, ancillary, _, _ = self._control.recvmsg(_PACKET_BYTES_MAX, room, socket.MSG_CMSG_CLOEXEC)
         if not packet:
@@ -117,7 +117,7 @@ class Keeper:
         target = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _JOIN_FD_MIN)
         os.close(opened)
         try:
-            # The next child is born into the container's process namespace; afterwards ours are born into our own.
+            # The next child is created in the container's process namespace; later ones in our own again.
             sys_.setns(target, sys_.CLONE_NEWPID)
             try:
                 pid = sys_.clone(0)
@@ -131,7 +131,7 @@ class Keeper:
 
     def _signal(self, id_: str, number: int, *, group: bool) -> None:
         pid = self._pids.get(id_)
-        if pid is None:  # it has ended; its word is on the way
+        if pid is None:  # it has ended; its ``ended`` is on the way
             return
         with contextlib.suppress(ProcessLookupError):
             if not self._namespaces:
@@ -150,7 +150,7 @@ class Keeper:
             if pid == 0:
                 return
             id_ = self._ids.pop(pid, None)
-            if id_ is None:  # an orphan that came to us
+            if id_ is None:  # an adopted orphan
                 continue
             del self._pids[id_]
             code = os.waitstatus_to_exitcode(status)
@@ -161,7 +161,7 @@ def main() -> NoReturn:
     """``argv``: number of the control socket, the agent's pid, and an empty directory to try mounts upon."""
     control_fd, agent, staging = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     sys_.die_with_parent(signal.SIGKILL)
-    if os.getppid() != agent:  # it was faster
+    if os.getppid() != agent:  # the agent has ended already
         os._exit(1)
     if control_fd != CONTROL_FD:
         os.dup2(control_fd, CONTROL_FD, inheritable=False)
@@ -212,7 +212,7 @@ def _isolate(control: socket.socket, staging: str, extra: int) -> str:
 
 
 def _map_to_itself(user: int, group: int) -> None:
-    """In a new user namespace: be who we were. More users than this one there cannot be."""
+    """In a new user namespace: map the user and group to themselves. No others can be mapped."""
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -222,7 +222,7 @@ def _map_to_itself(user: int, group: int) -> None:
 
 
 def _try_container(staging: str) -> None:
-    """Do once what every container needs: some machines allow the namespaces and then nothing in them."""
+    """Try once what every container needs: some machines allow the namespaces but nothing in them."""
     read, write = os.pipe()
     pid = sys_.clone(_CONTAINER_NAMESPACES)
     if pid == 0:

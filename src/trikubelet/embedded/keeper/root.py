@@ -8,7 +8,7 @@ tmpfs with the same entries bound in it, and the mount point is made there:
     /page        the pod's emptyDir
     /dev         tmpfs: null, tty, shm … bound, and the made file ``termination-log``
 
-Before anything is mounted, everything is made a slave of the machine's mounts: what is mounted here can not appear
+Before anything is mounted, everything is made a slave of the machine's mounts: what is mounted here does not propagate
 there. Called in a forked child that is about to become a container, never in the keeper.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TMPFS_DATA: Final = "size=16m,nr_inodes=8192,mode=755"
-"""Of each covering tmpfs: for mount points, and for what a container writes beside them."""
+"""Of each covering tmpfs: for mount points, and for files that a container writes beside them."""
 
 _OLD: Final = "/.old-root"
 _PROC: Final = "/proc"
@@ -46,7 +46,7 @@ class MountRefused(Exception):
 
 
 class Root:
-    """Owns one container's mount namespace while it is built. ``staging``: an empty directory to build upon."""
+    """Owns one container's mount namespace while it is built. ``staging``: an empty directory to build it on."""
 
     def __init__(self, staging: str) -> None:
         self._staging = staging
@@ -101,7 +101,7 @@ class Root:
         if target == "/":
             raise MountRefused(f"cannot mount {mount['host_path']} over the root directory")
         real = os.path.realpath(target)
-        if real == _PROC or real.startswith(f"{_PROC}/"):  # it would be covered by the container's own, if it could be
+        if real == _PROC or real.startswith(f"{_PROC}/"):  # the container's own would cover it
             raise MountRefused(
                 f"cannot mount {mount['host_path']} at {mount['container_path']}: {_PROC} tells of the container's own "
                 "processes, and nothing can be mounted there; choose another mountPath"
@@ -116,7 +116,7 @@ class Root:
         self._placed.append(target)
 
     def _ensure(self, target: str, *, is_directory: bool) -> None:
-        """Have a mount point of the right kind at ``target``."""
+        """Make a mount point of the right kind at ``target`` if there is none."""
         if os.path.exists(target):
             if os.path.isdir(target) != is_directory:
                 raise MountRefused(f"{target} is {'no' if is_directory else 'a'} directory on this machine")
@@ -163,9 +163,9 @@ def _open(mount: dict[str, Any]) -> int:
 
 
 def _mirror(source: str, target: str) -> None:
-    """Bind every entry of ``source`` in ``target``; links are recreated. What goes away meanwhile is left out."""
+    """Bind every entry of ``source`` in ``target``; links are recreated. What is removed meanwhile is left out."""
     status = os.stat(source)
-    with contextlib.suppress(OSError):  # who is not root, or root of one user only, cannot
+    with contextlib.suppress(OSError):  # only root can, and not in a namespace of one user
         os.chown(target, status.st_uid, status.st_gid)
     os.chmod(target, stat.S_IMODE(status.st_mode))
     for entry in os.scandir(source):

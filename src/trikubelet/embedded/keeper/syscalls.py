@@ -114,12 +114,12 @@ def adopt_orphans() -> None:
 
 
 def no_new_privileges() -> None:
-    """No later execve may give more privileges than there are."""
+    """No later execve may gain privileges."""
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
 
 
 def drop_capability(number: int) -> None:
-    """Take a capability out of the bounding set: gone for good with the next execve."""
+    """Take a capability out of the bounding set: dropped permanently with the next execve."""
     _checked(_libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0), f"drop capability {number}")
 
 
