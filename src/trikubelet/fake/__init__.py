@@ -1,5 +1,5 @@
-"""The fake runtime: a CRI server with pods that nobody runs.
+"""The fake runtime: a CRI server with simulated pods.
 
-It answers like a container runtime with as many pods as one asks for, changes some of them as time goes by, and lets a
-hand reach in: end a container, kill a sandbox, hang a pod. Agents are tried and measured on it.
+It answers like a container runtime with as many pods as configured, changes some of them periodically, and allows
+interventions: end a container, kill a sandbox, hang a pod. Agents are tested and measured on it.
 """

@@ -1,6 +1,7 @@
-"""How the fake runtime behaves towards its callers: how long it takes, how often it fails, whom it leaves hanging.
+"""How the fake runtime behaves towards its callers: its latency, its error rate, and hanging pods.
 
-The command line says how at first, the HTTP page while it runs; the CRI's servicer asks at the beginning of every call.
+Set by the command line at first, by the HTTP page while it runs; the CRI's servicer reads it at the start of every
+call.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ LATENCY_SECONDS_MAX: Final = 3600.0
 
 @dataclass(slots=True)
 class Conduct:
-    """Owns the fake runtime's manners. ``error_rate``: the fraction of lists and status calls that fail; ``events`` and
-    ``streaming``: whether it has container events and streamed lists at all."""
+    """Owns the fake runtime's behaviour. ``error_rate``: the fraction of lists and status calls that fail; ``events``
+    and ``streaming``: whether it has container events and streamed lists at all."""
 
     chance: Random
     list_latency_seconds: float = 0.0
@@ -36,28 +37,28 @@ class Conduct:
     hung: dict[str, trio.Event] = field(default_factory=dict)
 
     def hang(self, uid: str) -> None:
-        """Let the status calls of a pod wait until it is released."""
+        """Block the status calls of a pod until it is released."""
         self.hung.setdefault(uid, trio.Event())
 
     def release(self, uid: str) -> None:
-        """Let them go on. Nothing happens when the pod does not hang."""
+        """Let them go on. Does nothing when the pod does not hang."""
         if (held := self.hung.pop(uid, None)) is not None:
             held.set()
 
     async def before_list(self) -> None:
-        """What every list waits for. Raises RuntimeFailure, as often as it should."""
+        """Wait before a list. Raises RuntimeFailure at the error rate."""
         await trio.sleep(self.list_latency_seconds)
         self._stumble("list")
 
     async def before_status(self, uid: str) -> None:
-        """What the status calls of a pod wait for. Raises RuntimeFailure, as often as it should."""
+        """Wait before a status call of a pod. Raises RuntimeFailure at the error rate."""
         await trio.sleep(self.status_latency_seconds)
         while (held := self.hung.get(uid)) is not None:
             await held.wait()
         self._stumble("status call")
 
     def is_prompt(self, uid: str) -> bool:
-        """Whether status calls of a pod wait for nothing and cannot fail."""
+        """Whether status calls of a pod have no latency and cannot fail."""
         return not (self.status_latency_seconds or self.error_rate or uid in self.hung)
 
     def _stumble(self, what: str) -> None:

@@ -1,17 +1,17 @@
-"""The HTTP page of the fake runtime and the API behind it: what there is, and hands to reach in with.
+"""The HTTP page of the fake runtime and the API behind it: its state, and interventions.
 
     GET  /                                     the page
     GET  /state                                pods, sandboxes, containers, settings
-    GET  /figures                              what the lists cost, in processor time
-    POST /tick?fraction=0.1                    time passes for that fraction of the pods
+    GET  /figures                              the cost of the lists, in CPU time
+    POST /tick?fraction=0.1                    change that fraction of the pods
     POST /containers/ID/exit?code=1            a running container ends
     POST /sandboxes/ID/kill                    a sandbox ends, with its containers
     POST /pods/UID/hang, /pods/UID/release     status calls of a pod wait, and go on
-    POST /settings?list-latency=50ms&…         other manners: list-latency, status-latency, error-rate
+    POST /settings?list-latency=50ms&…         other behaviour: list-latency, status-latency, error-rate
 
-Answers are JSON, errors a line of text. What an order says stands in its query, and nothing else may stand there. The
-page is for the machine it runs on: it asks nobody for a password, and takes no orders from pages of other servers, nor
-under a name that somebody's DNS could give to this machine.
+Answers are JSON, errors a line of text. A POST's parameters are in its query, and unknown ones are refused. The page is
+for the machine it runs on: it has no authentication, and refuses POSTs from pages of other servers, and under a name
+that DNS could resolve to this machine.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SETTINGS = ("list-latency", "status-latency", "error-rate")
 
 
 class Control:
-    """Answers the requests. It owns nothing. ``churn``: the fraction a tick changes when it says none; if 0, 0.01."""
+    """Answers the requests. It owns nothing. ``churn``: the default fraction of a tick; if 0, 0.01."""
 
     def __init__(self, pretence: Pretence, conduct: Conduct, figures: Figures, churn: float) -> None:
         self._pretence = pretence
@@ -169,7 +169,7 @@ def _container(container: Container) -> dict[str, Any]:
 
 
 def _only(query: Mapping[str, str], *names: str) -> None:
-    """Raises ValueError for a query that says anything else."""
+    """Raises ValueError for a query with other parameters."""
     if unknown := [name for name in query if name not in names]:
         raise ValueError(f"{unknown[0]} means nothing here: {', '.join(names) or 'nothing'} can be said")
 
@@ -196,7 +196,7 @@ def read_fraction(said: str) -> float:
 
 
 def read_latency(said: str) -> float:
-    """A duration in seconds; of a bare number these are the unit. Raises ValueError."""
+    """A duration in seconds, which are also the unit of a bare number. Raises ValueError."""
     seconds = float(said) if said.isascii() and said.replace(".", "", 1).isdecimal() else parse_duration(said)
     if not 0 <= seconds <= LATENCY_SECONDS_MAX:
         raise ValueError(f"{said!r} is not between 0 and {LATENCY_SECONDS_MAX:g} s")
@@ -210,8 +210,8 @@ def _code(said: str) -> int:
 
 
 def _from_here(request: Request) -> bool:
-    """Whether no browser can be sending this for somebody else's page. That it comes from the host it goes to does not
-    suffice: the page's name may have been made to lead here after it was loaded."""
+    """Whether no browser can be sending this for a foreign page. An origin equal to the host does not suffice: DNS may
+    have resolved the page's name to this machine after it was loaded."""
     host, origin = request.headers.get("host", ""), request.headers.get("origin")
     return _is_nobodys_name(host) and (origin is None or origin.partition("://")[2] == host)
 

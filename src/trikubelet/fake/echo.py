@@ -1,4 +1,4 @@
-"""What answers where nothing runs: a process and a server that say back what they are told, to its end."""
+"""Echoes where nothing runs: a process and a server that return their input, to its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 async def echo_process(talk: Talk) -> int:
-    """Say on stdout what comes on stdin, and end well with it; without stdin, at once."""
+    """Copy stdin to stdout, and exit with 0 at its end; without stdin, at once."""
     while talk.stdin is not None and (data := await talk.stdin.receive_some()):
         if talk.stdout is not None:
             await talk.stdout.send_all(data)
@@ -19,13 +19,13 @@ async def echo_process(talk: Talk) -> int:
 
 
 async def open_echo(_port: int) -> trio.abc.HalfCloseableStream:
-    """A connection to a port, whichever it is."""
+    """A connection to any port."""
     await trio.lowlevel.checkpoint()
     return _Echo()
 
 
 class _Echo(trio.abc.HalfCloseableStream):
-    """Owns what was said to it and not yet said back: one piece."""
+    """Owns the input that was not returned yet: one piece."""
 
     def __init__(self) -> None:
         self._said, self._heard = trio.open_memory_channel[bytes](0)

@@ -1,6 +1,6 @@
-"""What the lists cost the fake runtime itself, so that a measurement can tell its cost from the cost of the measured.
+"""The cost of the lists for the fake runtime itself, so that a measurement can separate it from the agent's cost.
 
-Processor time of the whole process, user and system: other calls that are served in the same moment are in it.
+CPU time of the whole process, user and system: other calls that are served at the same time are included.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ListCost:
-    """The last list of one method: nanoseconds of processor time to build and to send it, and its size. The totals are
-    those of every list so far."""
+    """The last list of one method: nanoseconds of CPU time to build and to send it, and its size. The totals are those
+    of every list so far."""
 
     lists: int = 0
     bytes: int = 0
@@ -28,7 +28,7 @@ class ListCost:
 
     @contextmanager
     def building(self) -> Generator[None]:
-        """Count the block as building, and as the beginning of a list."""
+        """Count the block as building, and as the start of a list."""
         began = time.process_time_ns()
         yield
         self.lists += 1
@@ -60,5 +60,5 @@ class Figures:
         return self.lists.setdefault(method, ListCost())
 
     def shown(self) -> dict[str, object]:
-        """All of it, and the process's own processor time since it began, for JSON."""
+        """All of it, and the process's CPU time since it started, for JSON."""
         return {"lists": self.lists, "process_cpu_ns": time.process_time_ns()}

@@ -1,7 +1,7 @@
-"""The images of the fake runtime: any image can be had, at once, and has the id its name makes.
+"""The images of the fake runtime: any image can be pulled, at once, and its id is made from its name.
 
-An image is here once it was pulled, or when a pod that was made up runs it. Images of registries below ``.invalid``,
-the domain that does not exist by definition, cannot be pulled, for those who try what happens then.
+An image is present once it was pulled, or when a generated pod uses it. Images of registries below ``.invalid``, the
+domain that does not exist by definition, cannot be pulled, to test that.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 @lru_cache
 def image_id(name: str) -> str:
-    """The digest under which an image of this name is known: its own, where the name or reference says it."""
+    """The digest of an image of this name: the one in the name or reference, if any."""
     digest = name.rpartition("@")[2]
     return digest if digest.startswith("sha256:") else f"sha256:{sha256(name.encode()).hexdigest()}"
 
 
 def image_ref(name: str) -> str:
-    """Where an image of this name came from: its repository, and the digest."""
+    """The reference of an image of this name: its repository, and the digest."""
     repository, colon, tag = name.partition("@")[0].rpartition(":")
     untagged = repository if colon and "/" not in tag else name.partition("@")[0]
     return f"{untagged}@{image_id(name)}"
 
 
 class FakeImages(ImageServiceBase):
-    """The CRI's ImageService. Owns which images are here, by id."""
+    """The CRI's ImageService. Owns which images are present, by id."""
 
     def __init__(self, present: Iterable[str], now_ns: Callable[[], int]) -> None:
         self._names = {image_id(name): name for name in present}
         self._now_ns = now_ns
 
     async def ListImages(self, stream: Stream[pb.ListImagesRequest, pb.ListImagesResponse]) -> None:
-        """Every image that is here, or the one asked for."""
+        """Every image that is present, or the one asked for."""
         request = await stream.recv_message()
         assert request is not None
         await stream.send_message(pb.ListImagesResponse(images=self._found(request.filter.image.image)))
@@ -61,7 +61,7 @@ class FakeImages(ImageServiceBase):
         await stream.send_message(pb.ImageStatusResponse(image=next(iter(self._found(name)), None) if name else None))
 
     async def PullImage(self, stream: Stream[pb.PullImageRequest, pb.PullImageResponse]) -> None:
-        """It is here from now on. Raises NotFound for what cannot be had."""
+        """The image is present from now on. Raises NotFound for one that cannot be pulled."""
         request = await stream.recv_message()
         assert request is not None
         name = request.image.image
@@ -71,14 +71,14 @@ class FakeImages(ImageServiceBase):
         await stream.send_message(pb.PullImageResponse(image_ref=image_id(name)))
 
     async def RemoveImage(self, stream: Stream[pb.RemoveImageRequest, pb.RemoveImageResponse]) -> None:
-        """It is not here any more, whether or not it was."""
+        """The image is not present any more, whether or not it was."""
         request = await stream.recv_message()
         assert request is not None
         self._names.pop(image_id(request.image.image), None)
         await stream.send_message(pb.RemoveImageResponse())
 
     async def ImageFsInfo(self, stream: Stream[pb.ImageFsInfoRequest, pb.ImageFsInfoResponse]) -> None:
-        """As much as the images would take, if there were any."""
+        """The space that the images would take if they were real."""
         await stream.recv_message()
         usage = pb.FilesystemUsage(
             timestamp=self._now_ns(),

@@ -1,6 +1,6 @@
-"""A file with a line for every call to the fake runtime, for those who measure what happens between the calls.
+"""A file with a line for every call to the fake runtime, to measure what happens between the calls.
 
-One JSON object a line: the method, the pod's UID where the call is about one, and when it began and ended, in
+One JSON object a line: the method, the pod's UID where the call is about one, and when it started and ended, in
 nanoseconds of the machine's monotonic clock, which all its processes share.
 """
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Journaled:
-    """A service whose calls are written down."""
+    """A service whose calls are logged to the file."""
 
     def __init__(self, service: Servable, population: Population, file: IO[str]) -> None:
         self._service = service
@@ -57,12 +57,12 @@ class Journaled:
             return
         try:
             self._file.write(line + "\n")
-        except OSError as error:  # a full disk is no reason for a call to fail
+        except OSError as error:  # a full disk must not fail a call
             self._file = None
             log.warning("The journal ends here: %s", error.strerror)
 
     def _pod_of(self, request: Any) -> str:
-        """The pod a call is about, as far as it names one that is still there."""
+        """The pod a call is about, if it names one that still exists."""
         if isinstance(request, pb.RunPodSandboxRequest):
             return request.config.metadata.uid
         if isinstance(request, pb.PullImageRequest):

@@ -1,10 +1,10 @@
 """The bytes of the big lists, ready to be sent: every list in another order, at the cost of hardly more than its copy.
 
 On a real runtime the order of the elements differs from list to list, and so does the order inside each of their label
-and annotation maps; whoever compares an element's bytes with those of last time finds a change where there is none. To
-rewrite 36 MB each second would make the fake runtime the slow one. So elements live in *buckets* of ``BUCKET_SIZE``.
-Each bucket is joined beforehand in ``ORDERS`` ways that differ in the order of its elements and of their maps. A list
-takes the next way and the buckets in a fresh random order; a change costs its own bucket's joins and nothing else.
+and annotation maps; so comparing an element's bytes with the last ones finds a change where there is none. To rewrite
+36 MB each second would make the fake runtime the bottleneck. So elements are in *buckets* of ``BUCKET_SIZE``. Each
+bucket is joined beforehand in ``ORDERS`` ways that differ in the order of its elements and of their maps. A list takes
+the next way and the buckets in a fresh random order; a change costs its own bucket's joins and nothing else.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from trikubelet.fake.records import Entry
 
 ORDERS: Final = 4
-"""Ways in which each bucket is joined. An element with a map of five entries never looks as it did last time."""
+"""Ways in which each bucket is joined. An element with a map of five entries always differs from the last time."""
 
 BUCKET_SIZE: Final = 16
 """Elements. More make a list cheaper, fewer a change."""
 
 _ARRANGEMENTS: Final = 64
-"""Orders that are drawn for maps of one size; drawing one for each map would cost more than all the rest."""
+"""Orders that are drawn for maps of one size; drawing one for each map would dominate the cost."""
 
 
 class _Bucket:
-    """Owns some elements and their joined bytes, one for each order; None is yet to be joined."""
+    """Owns some elements and their joined bytes, one for each order; None: not joined yet."""
 
     __slots__ = ("entries", "joined")
 
@@ -42,20 +42,20 @@ class _Bucket:
 
 
 class ElementList:
-    """Owns what one of the big lists holds, by id, and the order in which it is told next."""
+    """Owns the elements of one of the big lists, by id, and the order in which it is sent next."""
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)
         self._buckets: list[_Bucket] = []
         self._bucket_of: dict[str, _Bucket] = {}
-        self._roomy: list[_Bucket] = []  # fewer elements than they could have
+        self._roomy: list[_Bucket] = []  # not full
         self._turn = 0
 
     def __len__(self) -> int:
         return len(self._bucket_of)
 
     def put(self, id_: str, entry: Entry) -> None:
-        """Add an element, or replace it by what it is now. Ids are hexadecimal."""
+        """Add or replace an element. Ids are hexadecimal."""
         bucket = self._bucket_of.get(id_) or self._room()
         self._bucket_of[id_] = bucket
         bucket.entries[id_] = entry
@@ -70,21 +70,21 @@ class ElementList:
         bucket.joined = [None] * ORDERS
 
     def pieces(self) -> list[bytes]:
-        """The whole list once more, in another order than last time: bytes that make the reply one after another."""
+        """The whole list, in another order than last time: bytes whose concatenation is the reply."""
         self._turn += 1
         order = self._turn % ORDERS
         self._chance.shuffle(self._buckets)
         return [bucket.joined[order] or self._join(bucket, order) for bucket in self._buckets]
 
     def some(self, ids: Iterable[str]) -> list[bytes]:
-        """Of the list only these elements, in any order, as ``pieces``. Raises KeyError."""
+        """Only these elements of the list, in any order, as ``pieces``. Raises KeyError."""
         order = self._chance.randrange(ORDERS)
         found = [b"".join(_arranged(id_, self._bucket_of[id_].entries[id_], order)) for id_ in ids]
         self._chance.shuffle(found)
         return found
 
     def prepare(self) -> None:
-        """Join what the coming lists will need, beforehand."""
+        """Join the buckets for the next lists beforehand."""
         for bucket in self._buckets:
             for order, joined in enumerate(bucket.joined):
                 if joined is None:
@@ -95,7 +95,7 @@ class ElementList:
             self._roomy.append(_Bucket())
             self._buckets.append(self._roomy[-1])
         bucket = self._roomy[-1]
-        if len(bucket.entries) == BUCKET_SIZE - 1:  # the one that is coming fills it
+        if len(bucket.entries) == BUCKET_SIZE - 1:  # the new one fills it
             self._roomy.pop()
         return bucket
 
@@ -131,10 +131,10 @@ def _arranged(id_: str, entry: Entry, order: int) -> tuple[bytes, ...]:
 
 @lru_cache
 def _arrangements(size: int) -> list[Callable[[Any], tuple[bytes, ...]]]:
-    """Ways to arrange a map of ``size`` entries, no two alike as long as there are so many."""
+    """Ways to arrange a map of ``size`` entries, all different as long as there are enough."""
     if size < 2:
         return [tuple] * _ARRANGEMENTS
-    chance = Random(size)  # which ones they are makes no difference
+    chance = Random(size)  # any of them will do
     found: dict[tuple[int, ...], None] = {}
     while len(found) < min(factorial(size), _ARRANGEMENTS):
         found[tuple(chance.sample(range(size), size))] = None

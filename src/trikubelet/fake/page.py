@@ -1,6 +1,6 @@
-"""The page a person looks at: pods and their containers as a table, with a button for everything one can do to them.
+"""The HTML page: pods and their containers as a table, with a button for each intervention.
 
-Plain HTML without anything to load. The buttons send what ``control`` describes and show the page again.
+Plain HTML without anything to load. The buttons send the requests of ``control`` and reload the page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trikubelet.fake.records import Container, Sandbox
 
 PODS_SHOWN_MAX: Final = 200
-"""More make a page nobody reads; /state has them all."""
+"""More would make the page unreadable; /state has them all."""
 
 STATE_WORDS: Final = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running", pb.CONTAINER_EXITED: "exited"}
 

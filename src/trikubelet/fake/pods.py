@@ -1,8 +1,8 @@
-"""Pods as a busy cluster has them, made up from a seed: names, labels, annotations, images, addresses, mounts.
+"""Pods like those of a busy cluster, generated from a seed: names, labels, annotations, images, addresses, mounts.
 
-What a kubelet writes into labels and annotations is written here under the same names, so a record is as long and as
-laborious to read as a real one: a container of a list takes 1,258 bytes on average, a sandbox 1,117. Called once, when
-a population is made; the same seed makes the same pods.
+They have a kubelet's labels and annotations, so a record is as long and as costly to decode as a real one: a container
+of a list takes 1,258 bytes on average, a sandbox 1,117. Called once, when a population is made; the same seed makes the
+same pods.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def new_id(chance: Random) -> str:
 
 
 def next_attempt(before: Container, chance: Random, now_ns: int) -> Container:
-    """The container that a restart puts in the place of ``before``, running."""
+    """The container that replaces ``before`` in a restart, running."""
     attempt = before.attempt + 1
     return Container(
         id=new_id(chance),

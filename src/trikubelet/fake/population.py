@@ -1,8 +1,8 @@
-"""The pods of the fake runtime: which there are, how they change, and the two big lists as bytes.
+"""The pods of the fake runtime: their state, their changes, and the two big lists as bytes.
 
-The CRI servicers change it for an agent, the HTTP page for a hand, and ``tick`` for the passing of time. Every change
-renews the list elements it concerns and is told to who wants to hear of it. The benchmark uses a population by itself,
-without a server, for undecoded replies.
+It is changed by the CRI servicers for an agent, by the HTTP page for a user, and by ``tick`` for churn. Every change
+renews the list elements it concerns and notifies the listener. The benchmark uses a population by itself, without a
+server, for undecoded replies.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     """The container's or sandbox's id, what happened to it, its sandbox, and when."""
 
 EXITS: Final = ((0, "Completed"), (1, "Error"), (1, "Error"), (2, "Error"), (137, "OOMKilled"), (143, "Error"))
-"""How containers end when time ends them; a crash is likelier than the rest."""
+"""How churn ends containers; a crash is likelier than the rest."""
 
 BEGAN_NS: Final = 1_780_000_000 * 10**9
-"""The first time of a population without a clock; each look at it is a second later."""
+"""The first time of a population without a clock; each reading is a second later."""
 
 AGE_NS: Final = 3600 * 10**9
-"""The pods at the beginning were made within the hour before it."""
+"""The initial pods were created within the hour before the start."""
 
 
 class Population:
-    """Owns every sandbox and container there is, and the lists of them. ``pods`` are the sandboxes by pod UID."""
+    """Owns every sandbox and container, and the lists of them. ``pods`` are the sandboxes by pod UID."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Population:
         self._replies: dict[str, bytes] = {}
         self._chance = Random(seed)
         self.now_ns = now_ns or partial(next, count(BEGAN_NS, 10**9))
-        self._tell: Tell = lambda *_: None  # nobody hears of what was there from the beginning
+        self._tell: Tell = lambda *_: None  # no notifications of the initial pods
         for sandbox in make_pods(pods, containers_per_pod, self._chance, self.now_ns() - AGE_NS):
             self.add_sandbox(sandbox)
             for container in sandbox.containers.values():
@@ -79,14 +79,14 @@ class Population:
         return sandboxes, [b"".join(pieces) for pieces in chunked(self.listed_containers.pieces(), bytes_max)]
 
     def reply(self, one: Sandbox | Container) -> bytes:
-        """The serialised answer to a question for its status."""
+        """Its serialised status reply."""
         reply = self._replies.get(one.id)
         if reply is None:
             reply = self._replies[one.id] = one.reply()
         return reply
 
     def prepare(self) -> None:
-        """Serialise what will be asked for, so that it costs little then."""
+        """Serialise lists and statuses beforehand, so that requests cost little."""
         self.listed_sandboxes.prepare()
         self.listed_containers.prepare()
         for sandbox in self.sandboxes.values():
@@ -94,14 +94,13 @@ class Population:
         for container in self.containers.values():
             self.reply(container)
 
-    # ---- time ----
+    # ---- churn ----
 
     def tick(self, fraction: float) -> list[str]:
-        """Something happens to that fraction of the ready pods, at least to one unless it is 0; their UIDs.
+        """Change that fraction of the ready pods, at least one unless it is 0; their UIDs.
 
-        In a pod without a dead container one ends; in a pod with one, its next attempt runs in its place. So the lists
-        stay as long as they are, whatever the churn. In pods that are an agent's, containers end, and the agent sees to
-        the rest.
+        In a pod without a dead container one ends; in a pod with one, its next attempt replaces it. So the lists keep
+        their length, whatever the churn. In an agent's pods, containers end, and the agent restarts them.
         """
         able = [s for s in self.sandboxes.values() if s.ready and any(_changeable(s, c) for c in s.containers.values())]
         wanted = min(len(able), max(round(fraction * len(able)), 1)) if fraction > 0 else 0
@@ -123,7 +122,7 @@ class Population:
     # ---- sandboxes ----
 
     def add_sandbox(self, sandbox: Sandbox) -> None:
-        """There is a new one, ready."""
+        """Add a sandbox, ready."""
         self.sandboxes[sandbox.id] = sandbox
         self.pods.setdefault(sandbox.uid, {})[sandbox.id] = sandbox
         self._put_sandbox(sandbox)
@@ -131,7 +130,7 @@ class Population:
         self._say(sandbox.id, pb.CONTAINER_STARTED_EVENT, sandbox)
 
     def end_sandbox(self, sandbox: Sandbox, code: int = 137, reason: str = "Error") -> None:
-        """It is not ready any more, and what ran in it has exited with ``code``. Once it has ended nothing happens."""
+        """End the sandbox; its running containers exit with ``code``. Does nothing once it has ended."""
         if not sandbox.ready:
             return
         sandbox.ready = False
@@ -142,7 +141,7 @@ class Population:
         self._say(sandbox.id, pb.CONTAINER_STOPPED_EVENT, sandbox)
 
     def remove_sandbox(self, sandbox: Sandbox) -> None:
-        """It goes, with its containers; whatever runs is ended first."""
+        """Remove it with its containers; running ones are ended first."""
         self.end_sandbox(sandbox)
         for container in list(sandbox.containers.values()):
             self.remove_container(container)
@@ -156,7 +155,7 @@ class Population:
     # ---- containers ----
 
     def add_container(self, container: Container) -> None:
-        """There is a new one, created or running already."""
+        """Add a container, created or already running."""
         container.sandbox.containers[container.id] = container
         self.containers[container.id] = container
         self._put(container)
@@ -165,14 +164,14 @@ class Population:
             self._say(container.id, pb.CONTAINER_STARTED_EVENT, container.sandbox)
 
     def start_container(self, container: Container) -> None:
-        """A created one runs."""
+        """Start a created container."""
         assert container.state == pb.CONTAINER_CREATED
         container.state, container.started_at = pb.CONTAINER_RUNNING, self.now_ns()
         self._put(container)
         self._say(container.id, pb.CONTAINER_STARTED_EVENT, container.sandbox)
 
     def end_container(self, container: Container, code: int, reason: str, message: str = "") -> None:
-        """One that has not exited yet has exited."""
+        """End a container that has not exited yet."""
         assert container.state != pb.CONTAINER_EXITED
         container.finished_at = self.now_ns()
         container.started_at = container.started_at or container.finished_at
@@ -182,12 +181,12 @@ class Population:
         self._say(container.id, pb.CONTAINER_STOPPED_EVENT, container.sandbox)
 
     def hold_container(self, container: Container, resources: pb.LinuxContainerResources) -> None:
-        """It is held to other amounts; lists do not show it, and no event tells of it."""
+        """Change its limits; that is neither in lists nor in events."""
         container.resources = resources
         self._replies.pop(container.id, None)
 
     def remove_container(self, container: Container) -> None:
-        """It goes; what runs is ended first."""
+        """Remove it; a running one is ended first."""
         if container.state == pb.CONTAINER_RUNNING:
             self.end_container(container, 137, "Error")
         del self.containers[container.id], container.sandbox.containers[container.id]

@@ -1,9 +1,9 @@
-"""What agents do to the fake runtime's pods: the sandboxes and containers they ask for, which nobody runs.
+"""An agent's calls on the fake runtime's pods: the sandboxes and containers it creates, which are only simulated.
 
-    create ──start──► running for ever, or as its command says ──stop, exit──► exited
+    create ──start──► running forever, or by its command ──stop, exit──► exited
 
-Containers are no programs, but how one behaves can be said by its command: ``exit CODE [SECONDS]`` ends by itself,
-``stubborn`` minds no stop signal, ``unstartable`` cannot be started; any other runs until it is stopped.
+Containers are not programs, but the command sets a container's behaviour: ``exit CODE [SECONDS]`` ends by itself,
+``stubborn`` ignores the stop signal, ``unstartable`` cannot be started; any other runs until it is stopped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T", Sandbox, Container)
 
 
 class Pretence:
-    """Carries out an agent's wishes on ``population``. ``nursery`` holds the containers that end by themselves, ids are
+    """Applies an agent's calls to ``population``. ``nursery`` holds the containers that end by themselves, ids are
     drawn by ``chance``."""
 
     def __init__(self, population: Population, nursery: trio.Nursery, chance: Random) -> None:
@@ -78,11 +78,11 @@ class Pretence:
         return sandbox
 
     def stop_sandbox(self, id_: str) -> None:
-        """It ends, with what runs in it, at once. Raises NotFound."""
+        """Stop a sandbox with its running containers, at once. Raises NotFound."""
         self.population.end_sandbox(self.sandbox(id_), KILLED_CODE)
 
     def remove_sandbox(self, id_: str) -> None:
-        """It goes, with its containers. Nothing happens when there is none."""
+        """Remove a sandbox with its containers. Does nothing when there is none."""
         with suppress(NotFound):
             self.population.remove_sandbox(self.sandbox(id_))
 
@@ -93,8 +93,8 @@ class Pretence:
         return _find(self.population.containers, id_, "container")
 
     def create_container(self, sandbox_id: str, config: pb.ContainerConfig, within: pb.PodSandboxConfig) -> Container:
-        """A new container, not started. Raises NotFound, and RuntimeFailure in a sandbox that has ended or beside a
-        namesake."""
+        """A new container, not started. Raises NotFound, and RuntimeFailure in a sandbox that has ended or when its
+        name is taken."""
         sandbox = self.sandbox(sandbox_id)
         if not sandbox.ready:
             raise RuntimeFailure(f"sandbox {sandbox.id} is not ready")
@@ -124,8 +124,8 @@ class Pretence:
         return container
 
     def start_container(self, id_: str) -> None:
-        """Let a created container run. Raises NotFound, and RuntimeFailure when it cannot start: it has exited then,
-        with code 128 and the reason StartError."""
+        """Start a created container. Raises NotFound, and RuntimeFailure when it cannot start: it has exited then, with
+        code 128 and the reason StartError."""
         container = self.container(id_)
         if container.state != pb.CONTAINER_CREATED:
             raise RuntimeFailure(f"container {container.id} has been started already")
@@ -144,7 +144,7 @@ class Pretence:
             self._nursery.start_soon(self._end_later, container, *ending)
 
     async def stop_container(self, id_: str, grace_seconds: int) -> None:
-        """The stop signal, and SIGKILL after the grace where it is not minded. Raises NotFound."""
+        """The stop signal, and SIGKILL after the grace period where it is ignored. Raises NotFound."""
         container = self.container(id_)
         stubborn = container.command[:1] == ("stubborn",)
         if container.state == pb.CONTAINER_RUNNING and stubborn:
@@ -152,12 +152,12 @@ class Pretence:
         self._end(container, KILLED_CODE if stubborn else STOPPED_CODE)
 
     def remove_container(self, id_: str) -> None:
-        """It goes; what runs is killed. Nothing happens when there is none."""
+        """Remove a container, killing it when it runs. Does nothing when there is none."""
         with suppress(NotFound):
             self.population.remove_container(self.container(id_))
 
     def update_resources(self, id_: str, resources: pb.LinuxContainerResources) -> None:
-        """A running container seems to be held to other amounts. Raises NotFound, and RuntimeFailure when it does not
+        """Change the reported limits of a running container. Raises NotFound, and RuntimeFailure when it does not
         run."""
         container = self.container(id_)
         if container.state != pb.CONTAINER_RUNNING:
@@ -165,7 +165,7 @@ class Pretence:
         self.population.hold_container(container, resources)
 
     def exit_container(self, id_: str, code: int) -> None:
-        """A hand ends a running container. Raises NotFound, and RuntimeFailure when it does not run."""
+        """End a running container on a user's request. Raises NotFound, and RuntimeFailure when it does not run."""
         container = self.container(id_)
         if container.state != pb.CONTAINER_RUNNING:
             raise RuntimeFailure(f"container {container.id} does not run")
@@ -176,7 +176,7 @@ class Pretence:
         self._end(container, code)
 
     def _end(self, container: Container, code: int) -> None:
-        """End a container that still runs and is still there."""
+        """End a container that has not exited yet."""
         if container.state == pb.CONTAINER_RUNNING:
             self.population.end_container(container, code, "Error" if code else "Completed")
         elif container.state == pb.CONTAINER_CREATED:

@@ -1,9 +1,9 @@
-"""The sandboxes and containers of the fake runtime, and how each looks on the wire: in a list, and in its status.
+"""The sandboxes and containers of the fake runtime, and their CRI messages: in a list, and as a status.
 
-    created ──start──► running ──stop, churn or a hand──► exited
-       └──start of what cannot start──────────────────────► exited (128, StartError)
+    created ──start──► running ──stop, churn or a user──► exited
+       └──start failed────────────────────────────────────► exited (128, StartError)
 
-Plain records, changed by ``population.Population`` alone. A list's element is kept in parts, because on a real runtime
+Plain records, changed by ``population.Population`` only. A list's element is kept in parts, because on a real runtime
 the order inside every label and annotation map differs from list to list: ``lists`` joins the parts again each time.
 Times are nanoseconds since the epoch, 0 for "not yet", as the CRI has them.
 """
@@ -24,8 +24,8 @@ _SHARED_ENTRIES_MAX: Final = 4096
 
 
 class Entry(NamedTuple):
-    """One element of a list reply in parts. ``head`` begins with the element's tag and length, which hold whatever the
-    order of the maps; the parts of ``labels`` and ``annotations`` may stand in any order."""
+    """One element of a list reply in parts. ``head`` begins with the element's tag and length, which are independent of
+    the order of the maps; the parts of ``labels`` and ``annotations`` may be in any order."""
 
     head: bytes
     labels: tuple[bytes, ...]
@@ -35,8 +35,8 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Sandbox:
-    """One pod sandbox. ``ours``: the fake runtime made it up, and restarts its containers itself when time goes by;
-    the others are an agent's, whose work that is. ``containers`` by id, oldest first."""
+    """One pod sandbox. ``ours``: the fake runtime generated it, and restarts its containers itself by churn; the others
+    are an agent's, which restarts them. ``containers`` by id, oldest first."""
 
     id: str
     uid: str
@@ -60,7 +60,7 @@ class Sandbox:
 
     @property
     def metadata(self) -> pb.PodSandboxMetadata:
-        """Whose sandbox it is."""
+        """Its name, namespace, pod UID and attempt."""
         return pb.PodSandboxMetadata(name=self.name, uid=self.uid, namespace=self.namespace, attempt=self.attempt)
 
     def entry(self) -> Entry:
@@ -117,12 +117,12 @@ class Container:
 
     @property
     def uid(self) -> str:
-        """Its pod's."""
+        """Its pod's UID."""
         return self.sandbox.uid
 
     @property
     def metadata(self) -> pb.ContainerMetadata:
-        """Which container of its pod it is."""
+        """Its name and attempt."""
         return pb.ContainerMetadata(name=self.name, attempt=self.attempt)
 
     @property
@@ -172,7 +172,7 @@ class Container:
         return pb.ContainerStatusResponse(status=self.status()).SerializeToString()
 
 
-# A message's bytes are those of its parts one after another, so a map's entry can be written, and moved, by itself.
+# A message's bytes are the concatenation of its fields', so a map's entry can be serialised, and moved, by itself.
 
 
 @lru_cache(_SHARED_ENTRIES_MAX)

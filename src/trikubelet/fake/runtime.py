@@ -1,13 +1,13 @@
-"""The fake runtime as one service: a population, a CRI server on a Unix socket, and an HTTP page if one is wanted.
+"""The fake runtime as one service: a population, a CRI server on a Unix socket, and an HTTP page if configured.
 
     run_fake
-    ├── churn   time passes for a fraction of the pods, every period
-    ├── page    what there is, and buttons
-    ├── streams a server on loopback, once somebody wants one
+    ├── churn   changes a fraction of the pods, every period
+    ├── page    the state, and buttons
+    ├── streams a server on loopback, started on first use
     └── serve   the socket
 
 ``trikubelet fake-runtime`` runs it by itself, the agent beside its own work for the endpoint ``fake:``. Nothing is kept
-on disk: with the process go the pods.
+on disk: the pods end with the process.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a fake runtime is to be: its pods at first, the fraction of them that changes every period (0: none), and
-    its manners, see ``Conduct``."""
+    """A fake runtime's configuration: its initial pods, the fraction of them that changes every period (0: none), and
+    its behaviour, see ``Conduct``."""
 
     pods: int = 0
     containers_per_pod: int = 2
@@ -67,7 +67,7 @@ async def run_fake(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the CRI at ``where`` (a path or a listener) until cancelled; ``started`` means that clients can connect.
-    ``http``: where the page is served; ``journal``: where every call is written down. Raises OSError where it cannot
+    ``http``: where the page is served; ``journal``: where every call is logged. Raises OSError where it cannot
     listen."""
     events = EventBoard()
 
@@ -79,7 +79,7 @@ async def run_fake(
     population.prepare()
     conduct, figures = _conduct(plan), Figures()
     async with trio.open_nursery() as nursery:
-        # Not of the seed: a runtime that was restarted gives no id to another thing.
+        # Not from the seed: a restarted runtime must not reuse ids.
         pretence = Pretence(population, nursery, SystemRandom())
         images = FakeImages({c.image for c in population.containers.values()}, clock.now_ns)
         runtime = FakeRuntime(pretence, StreamingServer(nursery), conduct, events, figures)
@@ -89,7 +89,7 @@ async def run_fake(
         if http:
             control = Control(pretence, conduct, figures, plan.churn)
             await nursery.start(partial(serve_http, control.answer, http))
-        # A journal has a line for every call that is handled, so all are.
+        # A journal has a line for every handled call, so no call is answered by prompts.
         await nursery.start(partial(serve, prompts=runtime.prompts() if journal is None else {}), services, where)
         if plan.churn:
             nursery.start_soon(_churn, population, plan)
@@ -98,7 +98,7 @@ async def run_fake(
 
 def _conduct(plan: Plan) -> Conduct:
     return Conduct(
-        # Its own: how often somebody lists must not change what becomes of the pods.
+        # Its own: the number of lists must not change the pods' churn.
         chance=Random(f"{plan.seed} of failures"),
         list_latency_seconds=plan.list_latency_seconds,
         status_latency_seconds=plan.status_latency_seconds,
@@ -110,7 +110,7 @@ def _conduct(plan: Plan) -> Conduct:
 
 
 async def _churn(population: Population, plan: Plan) -> None:
-    await trio.sleep(plan.churn_period_seconds)  # who connects at once sees the pods as they were made
+    await trio.sleep(plan.churn_period_seconds)  # a client that connects at once sees the initial pods
     async for _ in Every(plan.churn_period_seconds):
         population.tick(plan.churn)
         population.prepare()

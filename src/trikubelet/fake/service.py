@@ -1,7 +1,7 @@
-"""The CRI's RuntimeService of the fake runtime: requests are taken apart, and answered from the population.
+"""The CRI's RuntimeService of the fake runtime: requests are decoded, and answered from the population.
 
-The two big lists go out as they lie in ``lists``, at the cost that ``figures`` tells. Commands, terminals
-and ports are echoes, because nothing runs there (``fake.echo``); what looks into a process answers UNIMPLEMENTED.
+The two big lists are sent as they are in ``lists``, at the cost that ``figures`` records. Commands, terminals and ports
+are echoes, because nothing runs there (``fake.echo``); methods that need a process answer UNIMPLEMENTED.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ class FakeRuntime(RuntimeServiceBase):
         self._figures = figures
 
     def prompts(self) -> Mapping[str, Prompt]:
-        """The status calls, as far as nothing keeps them waiting: they are 30,000 when an agent starts on 10,000
-        pods."""
+        """The status calls, where nothing delays them: they are 30,000 when an agent starts on 10,000 pods."""
         population = self._population
 
         def sandbox_status(request: bytes) -> bytes | None:
@@ -161,7 +160,7 @@ class FakeRuntime(RuntimeServiceBase):
         for message in messages:
             size = sum(map(len, message))
             if size > self._conduct.message_bytes_max:
-                # The words of Go's gRPC library, by which clients know this failure from others.
+                # The message of Go's gRPC library, by which clients recognize this failure.
                 words = f"grpc: trying to send message larger than max ({size} vs. {self._conduct.message_bytes_max})"
                 raise GRPCError(Status.RESOURCE_EXHAUSTED, words)
             with cost.sending(size):
@@ -192,7 +191,7 @@ class FakeRuntime(RuntimeServiceBase):
         uid = only.label_selector.get(POD_UID)
         among: Iterable[Container] = population.containers.values()
         if uid is not None:
-            # Almost always that of its pod, and looking at 20,000 others for it would be slow.
+            # Almost always that of its pod, and checking 20,000 others would be slow.
             among = (c for sandbox in population.pods.get(uid, {}).values() for c in sandbox.containers.values())
         return [
             c
@@ -220,13 +219,13 @@ class FakeRuntime(RuntimeServiceBase):
     async def PodSandboxStatus(self, stream: Stream[pb.PodSandboxStatusRequest, pb.PodSandboxStatusResponse]) -> None:
         id_ = (await _asked(stream)).pod_sandbox_id
         await self._conduct.before_status(self._pretence.sandbox(id_).uid)
-        # Looked up again: it may have gone in the meantime.
+        # Looked up again: it may have been removed in the meantime.
         await stream.answer(self._population.reply(self._pretence.sandbox(id_)))
 
     async def UpdatePodSandboxResources(
         self, stream: Stream[pb.UpdatePodSandboxResourcesRequest, pb.UpdatePodSandboxResourcesResponse]
     ) -> None:
-        """There is nothing to be limited."""
+        """There is nothing to limit."""
         self._pretence.sandbox((await _asked(stream)).pod_sandbox_id)
         await stream.send_message(pb.UpdatePodSandboxResourcesResponse())
 
@@ -258,7 +257,7 @@ class FakeRuntime(RuntimeServiceBase):
     async def UpdateContainerResources(
         self, stream: Stream[pb.UpdateContainerResourcesRequest, pb.UpdateContainerResourcesResponse]
     ) -> None:
-        """There is nothing to be limited, but it is told."""
+        """There is nothing to limit, but the limits are reported."""
         asked = await _asked(stream)
         self._pretence.update_resources(asked.container_id, asked.linux)
         await stream.send_message(pb.UpdateContainerResourcesResponse())
@@ -345,7 +344,7 @@ class FakeRuntime(RuntimeServiceBase):
             if s.ready and s.id.startswith(only.id) and _has(s.labels, only.label_selector)
         ]
 
-    # ---- what there is not ----
+    # ---- not implemented ----
 
     async def _nothing_runs(self, stream: Stream[Any, Any]) -> NoReturn:
         await _asked(stream)
@@ -355,7 +354,7 @@ class FakeRuntime(RuntimeServiceBase):
         )
 
     async def ExecSync(self, stream: Stream[pb.ExecSyncRequest, pb.ExecSyncResponse]) -> None:
-        """As if the command had run and found all well, so that pods that are probed so get ready."""
+        """As if the command had succeeded, so that pods with exec probes get ready."""
         self._running((await _asked(stream)).container_id)
         await stream.send_message(pb.ExecSyncResponse())
 

@@ -1,6 +1,6 @@
-"""What the fake runtime says its containers use: a steady load that hangs on nothing but the container's id and age.
+"""The usage that the fake runtime reports: a steady load that depends only on the container's id and age.
 
-Counters only rise, gauges stay, and two questions at the same time have the same answer.
+Counters only rise, gauges stay, and two requests at the same time have the same answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def container_stats(container: Container, now_ns: int) -> pb.ContainerStats:
-    """One container at one look."""
+    """The stats of one container."""
     return pb.ContainerStats(
         attributes=pb.ContainerAttributes(
             id=container.id,
@@ -36,7 +36,7 @@ def container_stats(container: Container, now_ns: int) -> pb.ContainerStats:
 
 
 def sandbox_stats(sandbox: Sandbox, now_ns: int) -> pb.PodSandboxStats:
-    """One pod at one look, with its running containers."""
+    """The stats of one pod, with its running containers."""
     running = [c for c in sandbox.containers.values() if c.state == pb.CONTAINER_RUNNING]
     return pb.PodSandboxStats(
         attributes=pb.PodSandboxAttributes(
@@ -55,7 +55,7 @@ def sandbox_stats(sandbox: Sandbox, now_ns: int) -> pb.PodSandboxStats:
 
 
 def _load(container: Container) -> int:
-    """From 1 to 256: tenths of a percent of a processor, and half megabytes."""
+    """From 1 to 256: tenths of a percent of a CPU, and half megabytes."""
     return int(container.id[:2], 16) + 1
 
 
