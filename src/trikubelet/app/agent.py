@@ -73,7 +73,8 @@ def run_agent(argv: Sequence[str]) -> int:
 async def _main(
     settings: Settings, log_problem: Check, found: Found | None, *, task_status: trio.TaskStatus[Agent]
 ) -> None:
-    """The agent under ``--lock-file``, if there is one: it waits for the file, and ends when another wants it."""
+    """The agent under ``--lock-file``, if there is one: it waits for the file's lock, and ends when another agent opens
+    the file."""
     lock_file = LockFile(settings.lock_file) if settings.lock_file else None
     if lock_file is None:
         await _run(settings, log_problem, found, task_status=task_status)

@@ -1,4 +1,4 @@
-"""Every flag the agent takes: its name, its form, where its value goes, and what its help says.
+"""Every flag the agent takes: its name, its form, the field its value sets, and its help.
 
 The names are upstream's. A flag with a ``field`` sets that field of the configuration and beats every file; a file is
 the better place for most of them, and ``--help`` lists them last. A flag without ``effect`` is taken, because units

@@ -2,7 +2,7 @@
 
 ``RootLock`` is held from start to end; the kernel releases it when the process dies, however it dies. In addition there
 is upstream's ``--lock-file``, by which agents hand a node over: the next one waits for the file's lock, and with
-``--exit-on-lock-contention`` the present one ends as soon as somebody else opens the file.
+``--exit-on-lock-contention`` the present one ends as soon as another process opens the file.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class KeeperDied(Exception):
 
 
 class SpawnFailed(RuntimeFailure):
-    """The command could not be started; the message says why."""
+    """The command could not be started; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
 _PODS, _LOGS = "pods", "logs"
 _MAKE = "make "
 _DEAD_LINKS = "links whose log is gone"
-"""Before the key of what makes: the two pools may be one, and then only the names tell making from removing."""
+"""``_MAKE`` is before the key of what makes: the two pools may be one; then only the keys distinguish it from
+removing."""
 
 
 class DiskPodFiles:

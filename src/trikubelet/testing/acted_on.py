@@ -1,8 +1,8 @@
 """Which specs a running attempt may act on: the simulation's record of the pods each worker held during it.
 
-An attempt goes on with the pod it began with, and an edit, and its reversal, may come meanwhile; edits may be notified
-late, and several at once. So the witness asks here, and not the scenario, which specs may justify stopping a container.
-Whether the agent holds the right pod in the end is checked once everything is calm.
+An attempt goes on with the pod it started with, and an edit, and its reversal, may come meanwhile; edits may be
+notified late, and several at once. So the witness asks here, and not the scenario, which specs may justify stopping a
+container. Whether the agent holds the right pod in the end is checked once everything is calm.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ def _container_unlike(there: ContainerStatus, told: k8s.ContainerStatus | None) 
         return "is there and it says nothing of it"
     state, last = told.state, told.last_state
     if there.state is ContainerState.RUNNING:
-        is_told = state is not None and state.running is not None and told.container_id.endswith(there.id)
-        return None if is_told else f"runs as {there.id}, told: {told.container_id} {state}"
+        is_reported = state is not None and state.running is not None and told.container_id.endswith(there.id)
+        return None if is_reported else f"runs as {there.id}, told: {told.container_id} {state}"
     ends = [one.terminated for one in (state, last) if one is not None and one.terminated is not None]
     if there.state is ContainerState.EXITED and not any(end.exit_code == there.exit_code for end in ends):
         return f"ended with {there.exit_code}, told: {state}, before: {last}"

@@ -1,6 +1,6 @@
 """The witness at the API server: checks an agent's writes for violations.
 
-    every write of a pod     by an agent that lives · of the containers of that very pod · no part of a status older
+    every write of a pod     by an agent that runs · of the containers of that very pod · no part of a status older
                              than one already written (``status_order``) · a terminal phase is never reverted, nor
                              reported while something runs · others' fields stay · an object is removed only when it
                              is being deleted and nothing of it runs

@@ -1,4 +1,4 @@
-"""A whole member of a cluster from a seed: a simulated life as in ``testing/simulation.py``, with an API server.
+"""A whole member of a cluster from a seed: a simulation as in ``testing/simulation.py``, with an API server.
 
 The agent is joined to a cluster in memory (``app/cluster.py``) over connections that fail in every way. Pods of two
 sources are static and get mirror pods; the source "api" is the server, whose pods are its desired ones. The cluster's

@@ -222,19 +222,19 @@ class MemoryRuntime:
         return result
 
     async def exec_url(self, container_id: str, command: Sequence[str], streams: StandardStreams) -> str:
-        """A URL that nobody serves; the container must exist and run."""
+        """A URL without a server; the container must exist and run."""
         await self._receive("Exec", container_id)
         self._must_run(container_id)
         return f"http://memory.invalid/exec/{container_id}"
 
     async def attach_url(self, container_id: str, streams: StandardStreams) -> str:
-        """A URL that nobody serves; the container must exist and run."""
+        """A URL without a server; the container must exist and run."""
         await self._receive("Attach", container_id)
         self._must_run(container_id)
         return f"http://memory.invalid/attach/{container_id}"
 
     async def port_forward_url(self, sandbox_id: str, ports: Sequence[int]) -> str:
-        """A URL that nobody serves; the sandbox must exist and be ready."""
+        """A URL without a server; the sandbox must exist and be ready."""
         await self._receive("PortForward", sandbox_id)
         if self._world.sandbox(sandbox_id).state is not SandboxState.READY:
             raise RuntimeFailure(f"sandbox {sandbox_id} is not ready")

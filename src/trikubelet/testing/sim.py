@@ -1,7 +1,7 @@
 """The simulation's driver: many simulations on every processor, and the full trace of a failing one.
 
     python -m trikubelet.testing.sim --seeds 10000              that many seeds, from 0
-    python -m trikubelet.testing.sim --seeds 500 --random       from a seed nobody has chosen; it is printed
+    python -m trikubelet.testing.sim --seeds 500 --random       from a random seed; it is printed
     python -m trikubelet.testing.sim --seed 7 --life member     one seed, with its trace
 
 Of each seed there are two simulations ("lives"): of a node by itself, and of a member of a cluster. Both are run unless
@@ -95,7 +95,7 @@ def _tell(life: _Life) -> int:
 
 
 def _live_all(lives: Sequence[_Life], processes: int) -> Iterable[_Result]:
-    # Spawned, not forked: whatever this process runs besides stays out of the lives.
+    # Spawned, not forked: other threads of this process stay out of the simulations.
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         yield from pool.imap_unordered(_live, lives, chunksize=LIVES_PER_TASK)
 

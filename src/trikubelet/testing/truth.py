@@ -160,8 +160,8 @@ def ill_shown(world: World, pod: Pod, status: PodStatus | None) -> str | None:
         if found is None or found.state is not RUNNING:
             continue
         shown = next((one for one in status.container_statuses if one.name == container.name), None) if status else None
-        is_told = asked[0] in ("fail", "hang") or (asked[0] in STEADY and _stays_alive(container))
-        if shown is None or not is_told:
+        is_decided = asked[0] in ("fail", "hang") or (asked[0] in STEADY and _stays_alive(container))
+        if shown is None or not is_decided:
             continue
         if shown.ready is not (asked[0] in STEADY):
             return f"container {pod.metadata.name}/{container.name} is shown {'' if shown.ready else 'not '}ready"

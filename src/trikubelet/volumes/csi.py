@@ -75,14 +75,14 @@ class _Ready:
 
 @dataclass(slots=True)
 class _Turns:
-    """Who takes turns at one volume."""
+    """The lock of one volume and its users."""
 
     lock: trio.Lock = field(default_factory=trio.Lock)
     users: int = 0
 
 
 class CsiVolumes:
-    """Owns what this process of the agent published to pods and staged, and who takes turns at which volume."""
+    """Owns what this process of the agent published to pods and staged, and the lock of each volume in use."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class CsiVolumes:
     async def _publish(
         self, registered: Registered, pod: Pod, volume: csi.Volume, driver: CSIDriver | None, request: Publish
     ) -> Publish:
-        """Publish with current secrets and pod info; returns the request without them, since they are sent anew each
+        """Publish with current secrets and pod info; returns the request without them, since they are renewed each
         time."""
         secrets = await self.means.secrets(volume.publish_secret)
         context, more_secrets = await self.means.told(pod, volume, driver)

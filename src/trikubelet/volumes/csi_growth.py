@@ -5,7 +5,7 @@ system.
         ─► the claim's status: resize in progress ─► the driver ─► the claim's status: its size; events
 
 A node may not watch claims, so each attempt at a pod looks again; a pod is attempted at least every minute and a half.
-Nobody waits for a look: it has a task of its own, one for each volume, and one at a time asks the API server. What
+Nothing waits for a look: it has a task of its own, one for each volume, and one at a time asks the API server. What
 fails is tried again at the next look, unless the driver does not expand what is in use.
 
 A volume of such a driver grows before the next pod has it, when it is staged and not published: for that, its first pod

@@ -70,7 +70,7 @@ class Registered:
 
 @dataclass(slots=True)
 class _Watched:
-    """A socket that has a task. ``stamp``: tells it from another socket of that path."""
+    """A socket that has a task. ``stamp``: distinguishes it from another socket of that path."""
 
     stamp: _Stamp
     scope: trio.CancelScope
