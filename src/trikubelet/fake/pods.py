@@ -74,8 +74,8 @@ def next_attempt(before: Container, chance: Random, now_ns: int) -> Container:
 
 
 def pod_address(number: int) -> str:
-    """The address of the pod of that number."""
-    return f"10.{64 + number // 65_000 % 128}.{number // 250 % 260 % 256}.{number % 250 + 2}"
+    """The address of the pod of that number; they repeat after eight million."""
+    return f"10.{64 + number // 64_000 % 128}.{number // 250 % 256}.{number % 250 + 2}"
 
 
 def _sandbox(number: int, chance: Random, began_ns: int) -> Sandbox:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -45,6 +46,7 @@ class Pretence:
         self.population = population
         self._nursery = nursery
         self._chance = chance
+        self._addresses = map(pod_address, count(len(population.sandboxes)))
 
     # ---- sandboxes ----
 
@@ -69,7 +71,7 @@ class Pretence:
             labels=dict(config.labels),
             annotations=dict(config.annotations),
             created_at=population.now_ns(),
-            ip="" if options.network == pb.NODE else pod_address(len(population.sandboxes)),
+            ip="" if options.network == pb.NODE else next(self._addresses),
             handler=handler,
             log_directory=config.log_directory,
             options=options,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from trikubelet.core.relist import EventKind, Relist
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.fake.lists import BUCKET_SIZE, ElementList
+from trikubelet.fake.pods import pod_address
 from trikubelet.fake.population import Population
 from trikubelet.fake.records import Entry
 
@@ -42,6 +43,10 @@ def test_records_are_as_long_as_those_of_a_busy_cluster() -> None:
 
     assert 1117 == pytest.approx(len(population.sandbox_list()) / 1000, rel=0.005)
     assert 1258 == pytest.approx(len(population.container_list()) / 2000, rel=0.005)
+
+
+def test_a_hundred_thousand_pods_have_addresses_of_their_own() -> None:
+    assert 100_000 == len({pod_address(number) for number in range(100_000)})
 
 
 def test_the_lists_hold_every_pod_and_container_once() -> None:

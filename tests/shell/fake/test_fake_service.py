@@ -197,3 +197,16 @@ async def test_a_runtime_that_is_restarted_gives_no_id_to_another_thing(autojump
             made.append(await runtime.runtime.create_container(made[-1], config, sandbox))
 
     assert 4 == len(set(made))
+
+
+async def test_an_address_is_not_given_again_while_its_pod_runs(autojump_clock: MockClock) -> None:
+    async with fake(pods=2) as runtime:
+        first, second = (SandboxConfig(uid=uid, name=uid, namespace="n", attempt=0) for uid in "ab")
+        removed = await runtime.runtime.run_sandbox(first)
+        before = await runtime.runtime.run_sandbox(second)
+        await runtime.runtime.stop_sandbox(removed)
+        await runtime.runtime.remove_sandbox(removed)
+        after = await runtime.runtime.run_sandbox(first)
+
+        addresses = [(await runtime.sandbox(id_)).network.ip for id_ in (before, after)]
+    assert 2 == len(set(addresses))
