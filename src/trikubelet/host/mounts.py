@@ -1,8 +1,8 @@
 """What is mounted where, and mounting tmpfs: /proc/self/mountinfo and the mount(8) programs.
 
 The programs rather than the system call: they know the options of every kernel, and one that hangs on a dead server can
-be left running (``host.mount_programs``). Unmounting is by force where it does not answer, and never lazy: a volume that
-is only detached can still be written to by processes that have it open.
+be left running (``host.mount_programs``). Unmounting is by force where it does not answer, and never lazy: a volume
+that is only detached can still be written to by processes that have it open.
 """
 
 from __future__ import annotations
