@@ -18,7 +18,7 @@ def wait_for(file: Path) -> str:
     return file.read_text().strip()
 
 
-def lives(pid: str) -> bool:
+def lives(pid: str | int) -> bool:
     """Whether there is such a process, and it has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from shell.processkit import lives
 from trikubelet.httpd.messages import Request
 from trikubelet.server.node_logs import NodeLogs
 
@@ -156,3 +157,24 @@ async def test_a_query_that_is_given_up_before_the_journal_says_anything_ends_it
 
     assert begun[0].returncode is not None
     assert 0 == logs._running.borrowed_tokens
+
+
+async def test_a_query_that_is_given_up_ends_what_its_time_limit_has_just_started(root: Path, tmp_path: Path) -> None:
+    """timeout(1) passes a signal on only once it knows its child, which may have run for a while by then."""
+    for name in ("begun", "never"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "bin/timeout").write_text('#!/bin/sh\nshift\n"$@" &\nwait\n')
+    (tmp_path / "bin/timeout").chmod(0o755)
+    (tmp_path / "bin/journalctl").write_text(
+        f"#!/bin/sh\necho $$ > {tmp_path}/begun\nread nothing < {tmp_path}/never\n"
+    )
+    logs = NodeLogs(queries=True, root=root)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.answer, Request("GET", "/logs/", {"query": "known"}, repeated={"query": ("known",)}))
+        pid = int(await trio.to_thread.run_sync((tmp_path / "begun").read_text))
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+    with trio.fail_after(60):
+        while lives(pid):  # noqa: ASYNC110 - nobody says that somebody else's process has ended
+            await trio.sleep(0.01)

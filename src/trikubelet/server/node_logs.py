@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import stat
 import subprocess
 from contextlib import suppress
@@ -158,7 +159,7 @@ class ProgramText:
         limited = ["timeout", f"{SECONDS_MAX:g}", *command]
         try:
             self._process = await trio.lowlevel.open_process(
-                limited, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                limited, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
             )
         except BaseException:
             self._running.release_on_behalf_of(self)
@@ -184,11 +185,14 @@ class ProgramText:
         return bytes(await self._process.stdout.receive_some(BLOCK_BYTES))
 
     async def aclose(self) -> None:
-        """End the program, which ends those it has started itself; whoever is cancelled waits for that all the same."""
+        """End the program with those it has started itself; whoever is cancelled waits for that all the same."""
         process = self._process
         try:
             if process is not None and process.stdout is not None:
-                process.terminate()
+                if process.returncode is None:
+                    # The whole group: a timeout(1) that has only just forked ends without passing the signal on.
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGTERM)
                 with trio.move_on_after(END_SECONDS_MAX, shield=True):
                     await process.stdout.aclose()
                     await process.wait()

@@ -30,6 +30,7 @@ from shell.kube.apikit import (
     serving_certificate,
 )
 from shell.portkit import port_of_nobody
+from shell.processkit import lives
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.httpd.messages import Request, Response
 from trikubelet.httpd.messages import json as told
@@ -577,14 +578,6 @@ open(sys.argv[1], "a").write("x")
         return ExecPlugin(V1, sys.executable, ("-IS", str(self.path), str(self.runs_file)), **more)
 
 
-def is_running(pid: int) -> bool:
-    """Whether there is a process that is more than a name."""
-    try:
-        return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
 async def until(what: Callable[[], bool]) -> None:
     """Wait for another process, which tells nobody."""
     with trio.fail_after(60):
@@ -598,10 +591,26 @@ SAYS_IT_HANGS = (
 """What a plugin does when it is where it stays; its pid is in that file."""
 
 
-async def jump_when(clock: MockClock, seconds: float, file: Path) -> None:
-    """Let time pass when the file is there: at once, and not before."""
-    while not file.exists():  # noqa: ASYNC240 - a file has no event
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[trio.Process]:
+    """The programs that were started, as soon as whoever started them knows."""
+    found: list[trio.Process] = []
+    at_once = trio.lowlevel.open_process
+
+    async def open_process(*command: Any, **more: Any) -> trio.Process:
+        found.append(await at_once(*command, **more))
+        return found[-1]
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", open_process)
+    return found
+
+
+async def jump_when(clock: MockClock, seconds: float, file: Path, begun: list[trio.Process]) -> None:
+    """Let time pass when the file is there: at once, and not before. Nor before it is known here that the program which
+    makes it has started: it may be quicker than that, and only then the time begins in which it is to end."""
+    while not begun or not file.exists():  # noqa: ASYNC240 - a file has no event
         await wait_all_tasks_blocked(0.01)  # for so long by a real clock
+    await wait_all_tasks_blocked()
     clock.jump(seconds)
 
 
@@ -815,7 +824,7 @@ async def test_a_plugin_that_was_taken_away_comes_with_the_hint(tmp_path: Path) 
 
 @pytest.mark.slow
 async def test_a_plugin_that_hangs_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock, begun: list[trio.Process]
 ) -> None:
     """On a clock that stands still until the plugin hangs."""
     monkeypatch.setattr(exec_plugin, "WAIT_SECONDS_MAX", 30)
@@ -824,13 +833,13 @@ async def test_a_plugin_that_hangs_is_killed(
     script = Script(tmp_path, f"import subprocess; {body}; {SAYS_IT_HANGS}; child.wait()")
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(jump_when, mock_clock, 5, hangs := tmp_path / "runs.hangs")
+        nursery.start_soon(jump_when, mock_clock, 5, hangs := tmp_path / "runs.hangs", begun)
         with pytest.raises(NothingToShow, match=r"has not ended within 5 s, and says: \d+") as caught:
             await plugged(script.plugin()).headers()
 
     assert hangs.exists()
     child = int(str(caught.value).rpartition(" ")[2])
-    while is_running(child):
+    while lives(child):
         await wait_all_tasks_blocked(0.01)
 
 
@@ -862,20 +871,20 @@ async def test_a_plugin_takes_its_time_and_no_request_waits_for_all_of_it(
 
 @pytest.mark.slow
 async def test_a_plugin_that_hangs_is_killed_whoever_still_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock, begun: list[trio.Process]
 ) -> None:
     """On a clock that stands still until the plugin hangs."""
     monkeypatch.setattr(exec_plugin, "WAIT_SECONDS_MAX", 0.05)
     monkeypatch.setattr(exec_plugin, "RUN_SECONDS_MAX", 5)
     script = Script(tmp_path, f"{SAYS_IT_HANGS}; time.sleep(600)")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(jump_when, mock_clock, 0.1, hangs := tmp_path / "runs.hangs")
+        nursery.start_soon(jump_when, mock_clock, 0.1, hangs := tmp_path / "runs.hangs", begun)
         with pytest.raises(NothingToShow, match="has not ended yet"):
             await plugged(script.plugin()).headers()
     pid = int(hangs.read_text())
-    assert is_running(pid)
+    assert lives(pid)
     mock_clock.jump(5)
-    while is_running(pid):
+    while lives(pid):
         await wait_all_tasks_blocked(0.01)
 
 
