@@ -173,8 +173,9 @@ whether it is ready, {size["flips"]} times without a pause. The patches alone to
 {min(patched):.1f} to {max(patched):.1f} seconds, and no kubelet can be quicker. The processor time of a pod's life is
 all that the kubelet took during the rounds, divided by the pods.
 
-Upstream does more meanwhile than trikubelet does yet: it watches what containers use (cAdvisor) and whether the node
-runs short of anything, to evict. Nothing is taken off its figures for that. What a member's processor time goes into,
+Upstream does more meanwhile: it watches what each container uses (cAdvisor), and whether the node runs short of
+anything. The figures are from before trikubelet evicted pods; since then it looks at the node every ten seconds, and
+at its pods only where that shows a reason. Nothing is taken off upstream's figures for that. What a member's processor time goes into,
 and what stands in the way where a bound is not reached: [decisions/0022](decisions/0022-what-a-member-costs.md).
 
 ## The turns

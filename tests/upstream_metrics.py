@@ -99,6 +99,9 @@ HERE = (
     _counter("kubelet_image_volume_mounted_succeed_total"),
     _counter("kubelet_image_volume_mounted_errors_total"),
     _counter("kubelet_preemptions", "preemption_signal", often=False),
+    _counter("kubelet_evictions", "eviction_signal", often=False),
+    _histogram("kubelet_eviction_stats_age_seconds", "eviction_signal", often=False),
+    _counter("kubelet_image_garbage_collected_total", "reason", often=False),
     _counter("kubelet_admission_rejections_total", "reason", often=False),
     _histogram("kubelet_cgroup_manager_duration_seconds", "operation_type"),
     _gauge("kubelet_cgroup_version"),
@@ -156,8 +159,6 @@ PROBES = (
 """Those of ``/metrics/probes``."""
 
 ABSENT = {
-    "there is no eviction yet": "kubelet_evictions kubelet_eviction_stats_age_seconds",
-    "images are not collected yet": "kubelet_image_garbage_collected_total",
     "records of pulls are files that nobody keeps in memory, and to count them is to list a directory": (
         "kubelet_imagemanager_ondisk_pulledrecords kubelet_imagemanager_ondisk_pullintents "
         "kubelet_imagemanager_inmemory_pulledrecords_usage_percent "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from trikubelet.core import image_garbage
 from trikubelet.core.names import POD_UID
 from trikubelet.core.statuses import KEY_BYTES, StatusDigester
 from trikubelet.cri.v1 import api_pb2 as pb
@@ -438,6 +439,19 @@ class RuntimeContract:
         assert found is not None
         assert found.id in [image.id for image in await subject.images.list_images()]
         assert await subject.images.image_status(subject.absent_image) is None
+
+    async def test_the_image_of_a_container_is_told_from_those_that_nobody_uses(
+        self, subject: Subject, clock: object
+    ) -> None:
+        """By what a container's status says of it: an image that is taken for unused is removed."""
+        container_id = await subject.started(subject.stoppable)
+        status = (await subject.runtime.container_status(container_id)).decode()
+        references = frozenset({status.image, status.image_ref, status.image_id} - {""})
+        found = await subject.images.image_status(subject.image)
+        assert found is not None
+
+        seen = image_garbage.look({}, await subject.images.list_images(), references, 0.0)
+        assert [found.id] == [id_ for id_, one in seen.items() if one.in_use]
 
     async def test_pulling_what_cannot_be_had_is_an_error(self, subject: Subject, clock: object) -> None:
         with pytest.raises(RuntimeCallError):

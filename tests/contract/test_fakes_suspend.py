@@ -21,6 +21,7 @@ from trikubelet.model.handlers import HttpTarget
 from trikubelet.model.pull_records import PulledRecord
 from trikubelet.model.runtime import StandardStreams
 from trikubelet.model.runtime_config import LinuxResources, SandboxConfig
+from trikubelet.model.usage import Depth
 from trikubelet.testing.apiserver.server import ApiServer
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_api import MemoryApi
@@ -30,6 +31,7 @@ from trikubelet.testing.memory_images import MemoryImages
 from trikubelet.testing.memory_plugins import MemoryDriver, MemoryPlugins
 from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
 from trikubelet.testing.memory_runtime import MemoryRuntime
+from trikubelet.testing.memory_usage import MemoryUsage
 from trikubelet.testing.world import World, wall_ns
 
 if TYPE_CHECKING:
@@ -119,6 +121,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "tear_down": ("uid",),
             },
         ),
+        (MemoryUsage(), {"node": (), "look": (Depth.SUMMARY,)}),
         (MemoryPodCgroups(), {"ensure": (WEB,), "remove": ("uid",)}),
         (
             MemoryHandlers(World()),

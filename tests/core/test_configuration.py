@@ -255,7 +255,6 @@ def test_fields_without_effect_are_named_once_and_defaults_are_not() -> None:
 
     assert (
         "reservedMemory",
-        "evictionHard",
         "logging.flushFrequency",
         "featureGates.EventedPLEG",
     ) == result.without_effect

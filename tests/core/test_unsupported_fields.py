@@ -78,7 +78,6 @@ IN_CONTAINERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("lifecycle.preStop.tcpSocket", {"lifecycle": k8s.Lifecycle(pre_stop=HOOK)}),
     ("resources.claims", needs(claims=(k8s.ResourceClaim(name="c"),))),
     ("resources.limits[example.com/gpu]", needs(limits={"example.com/gpu": "1", "cpu": "1"})),
-    ("resources.limits[ephemeral-storage]", needs(limits={"ephemeral-storage": "1Gi", "hugepages-2Mi": "2Mi"})),
     ("securityContext.windowsOptions", {"security_context": k8s.SecurityContext(windows_options=WINDOWS)}),
 )
 
@@ -104,10 +103,6 @@ IN_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "securityContext.windowsOptions",
         {"security_context": k8s.PodSecurityContext(windows_options=WINDOWS)},
-    ),
-    (
-        "volumes[0].emptyDir.sizeLimit",
-        {"volumes": (k8s.Volume(name="v", empty_dir=k8s.EmptyDirVolumeSource(size_limit="1Gi")),)},
     ),
 )
 

@@ -124,6 +124,14 @@ class FakeView:
     def preempted(self) -> dict[str, int]:
         return {"memory": 3}
 
+    def evicted(self) -> tuple[dict[str, int], dict[str, Distribution]]:
+        ages = Distribution()
+        ages.add(0.5)
+        return {"memory.available": 2}, {"memory.available": ages}
+
+    def images_removed(self) -> dict[str, int]:
+        return {"space": 5}
+
     def probes(self) -> list[ProbeFigures]:
         durations = Distribution((0.1, 1.0))
         durations.add(0.5)

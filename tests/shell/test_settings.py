@@ -11,6 +11,9 @@ from trikubelet.app.endpoint import DEFAULT, EMBEDDED
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.paths import make_run_dir, places_for
 from trikubelet.app.settings import Settings, Surroundings, load_settings
+from trikubelet.app.translate import rules_of
+from trikubelet.core.image_garbage import ImageRules
+from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import StartFailed
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -166,6 +169,38 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
         "--config-dir": "flag --config-dir",
     } == made.provenance
     assert any("README is not a drop-in" in note for note in made.notes)
+
+
+def test_thresholds_of_eviction_and_rules_for_images_are_the_configurations(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmergeDefaultEvictionSettings: true\n"
+        "evictionHard: {memory.available: 1Gi}\nevictionSoft: {pid.available: 10%}\n"
+        "evictionSoftGracePeriod: {pid.available: 1m30s}\nevictionMinimumReclaim: {pid.available: '7'}\n"
+        "evictionPressureTransitionPeriod: 1m\nevictionMaxPodGracePeriod: 9\nlocalStorageCapacityIsolation: false\n"
+        "imageGCHighThresholdPercent: 70\nimageGCLowThresholdPercent: 60\nimageMinimumGCAge: 1m\n"
+        "imageMaximumGCAge: 24h\n"
+    )
+
+    rules = rules_of(settings("--standalone", f"--config={file}"), Bounds())
+
+    hard = {one.signal: one.value.of(1000) for one in rules.eviction.thresholds if one.is_hard}
+    assert {
+        "memory.available": 1 << 30,
+        "allocatableMemory.available": 1 << 30,
+        "nodefs.available": 100,
+        "nodefs.inodesFree": 50,
+        "imagefs.available": 150,
+        "imagefs.inodesFree": 50,
+    } == hard
+    assert [("pid.available", 100, 90.0, 7)] == [
+        (one.signal, one.value.of(1000), one.grace_seconds, one.reclaim.of(1000))
+        for one in rules.eviction.thresholds
+        if not one.is_hard
+    ]
+    rest = (rules.eviction.transition_seconds, rules.eviction.grace_seconds_max, rules.eviction.local_limits)
+    assert (60.0, 9, False) == rest
+    assert ImageRules(70, 60, 60.0, 86400.0) == rules.images
 
 
 def test_everything_wrong_is_told_together(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from trikubelet.app.agent_view import AgentNotes
 from trikubelet.app.cgroup_driver import Driver, ask_driver, confirm_driver
 from trikubelet.app.endpoint import FAKE
 from trikubelet.app.kernel import confirm_kernel
-from trikubelet.app.node import Ports, build_node, run_node
+from trikubelet.app.node import Ports, build_node, run_node, run_pressure
 from trikubelet.app.paths import make_run_dir
 from trikubelet.app.report import VERSION, Reporter
 from trikubelet.app.services import open_services
@@ -197,6 +197,8 @@ async def run(
             for source in agent.sources.all:
                 await work.start(source.run)
             await work.start(run_node, agent.node)
+            if choice.endpoint != FAKE:
+                work.start_soon(run_pressure, agent.node, agent.stats)
             task_status.started(agent)
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.app.build_attempts import build_attempts
+from trikubelet.core.eviction import EvictionRules
+from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodUpdate
 from trikubelet.images.credentials import PodCredentials
@@ -22,8 +24,10 @@ from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
 from trikubelet.model.objects import ObjectRef
+from trikubelet.node.eviction import Eviction
 from trikubelet.node.garbage import GarbageCollection
 from trikubelet.node.housekeeping import Housekeeping
+from trikubelet.node.image_garbage import ImageGarbage
 from trikubelet.node.log_rotation import LogRotation
 from trikubelet.node.remains import Remains
 from trikubelet.node.removals import Removals
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
         Handlers,
         Images,
         NodeLogins,
+        NodeUsage,
         PodCgroups,
         PodFiles,
         PullRecords,
@@ -96,6 +101,8 @@ class Rules:
     backoff: BackoffLimits
     pulls: PullRules = field(default_factory=PullRules)
     logs: RotationRules | None = field(default_factory=RotationRules)
+    eviction: EvictionRules = field(default_factory=EvictionRules)
+    images: ImageRules = field(default_factory=ImageRules)
     node_hosts: str = ""
 
 
@@ -127,6 +134,8 @@ class Node:
     remains: Remains
     housekeeping: Housekeeping
     garbage: GarbageCollection
+    image_garbage: ImageGarbage
+    eviction: Eviction
     log_rotation: LogRotation | None
     figures: PodFigures
     startups: Startups
@@ -248,6 +257,40 @@ def build_node(
         node=this_node,
         bounds=bounds,
     )
+    garbage = GarbageCollection(
+        runtime=ports.runtime,
+        runtime_pods=pleg,
+        desired=desired,
+        workers=workers,
+        files=ports.files,
+        leftovers=leftovers,
+        removals=removals,
+        bounds=bounds,
+    )
+    image_garbage = ImageGarbage(
+        images=ports.images,
+        runtime_pods=pleg,
+        cache=cache,
+        desired=desired,
+        events=events,
+        node=this_node,
+        rules=rules.images,
+        bounds=bounds,
+    )
+    eviction = Eviction(
+        workers=workers,
+        desired=desired,
+        runtime_pods=pleg,
+        garbage=garbage,
+        images=image_garbage,
+        statuses=statuses,
+        events=events,
+        node=this_node,
+        clock=ports.clock,
+        rules=rules.eviction,
+        bounds=bounds,
+    )
+    admission.pressures = eviction.conditions
     return Node(
         slots=slots,
         files=ports.files,
@@ -271,16 +314,9 @@ def build_node(
         mux=Mux(slots, desired, objects.manifests, changes_in, events),
         remains=remains,
         housekeeping=Housekeeping(desired, admission, workers, pleg, remains, bounds),
-        garbage=GarbageCollection(
-            runtime=ports.runtime,
-            runtime_pods=pleg,
-            desired=desired,
-            workers=workers,
-            files=ports.files,
-            leftovers=leftovers,
-            removals=removals,
-            bounds=bounds,
-        ),
+        garbage=garbage,
+        image_garbage=image_garbage,
+        eviction=eviction,
         log_rotation=None
         if rules.logs is None
         else LogRotation(ports.runtime, cache, ports.logs, ports.clock, rules.logs, bounds),
@@ -290,6 +326,14 @@ def build_node(
         chance=chance,
         up=trio.Event(),
     )
+
+
+async def run_pressure(node: Node, usage: NodeUsage) -> None:
+    """What keeps the node from running out of memory and disk, until cancelled: eviction, and the collection of unused
+    images. Apart from ``run_node``, for containers that are only simulated use nothing."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(node.image_garbage.run, usage)
+        await nursery.start(node.eviction.run, usage)
 
 
 async def run_node(node: Node, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet import __version__
-from trikubelet.core.node_status import NodeReport
+from trikubelet.core.node_status import NodeReport, Pressures
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class Reporter:
             images_max=self._images_max,
             volumes_in_use=tuple(self._node.volumes.in_use()),
             port=self._port,
+            pressures=Pressures.of(self._node.eviction.conditions()),
             problems=tuple(self._problems()),
         )
 

@@ -13,6 +13,9 @@ from trikubelet.app.endpoint import EMBEDDED, FAKE
 from trikubelet.app.node import Rules
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.eviction import EvictionRules
+from trikubelet.core.eviction.thresholds import parse_thresholds
+from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.node_status import Identity, Reserved, allocatable, capacity
 from trikubelet.core.pull_rights import VerificationPolicy
@@ -22,6 +25,7 @@ from trikubelet.host.node import default_addresses, read_resolv_conf
 from trikubelet.images.puller import PullRules
 from trikubelet.model import quantity
 from trikubelet.model.bounds import Bounds
+from trikubelet.model.duration import parse_duration
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_config import DNSConfig
 
@@ -57,6 +61,33 @@ def rules_of(settings: Settings, bounds: Bounds) -> Rules:
         pulls=_pulls(settings, bounds),
         node_hosts=_text(Path("/etc/hosts")),
         logs=_logs(settings.configuration),
+        eviction=_eviction(settings.configuration),
+        images=_images(settings.configuration),
+    )
+
+
+def _eviction(configuration: KubeletConfiguration) -> EvictionRules:
+    graces = {signal: parse_duration(text) for signal, text in configuration.eviction_soft_grace_period.items()}
+    return EvictionRules(
+        thresholds=parse_thresholds(
+            configuration.eviction_hard,
+            configuration.eviction_soft,
+            graces,
+            configuration.eviction_minimum_reclaim,
+            pods_limited="pods" in configuration.enforce_node_allocatable,
+        ),
+        transition_seconds=configuration.eviction_pressure_transition_period,
+        grace_seconds_max=configuration.eviction_max_pod_grace_period,
+        local_limits=configuration.local_storage_capacity_isolation,
+    )
+
+
+def _images(configuration: KubeletConfiguration) -> ImageRules:
+    return ImageRules(
+        high_percent=configuration.image_gc_high_threshold_percent,
+        low_percent=configuration.image_gc_low_threshold_percent,
+        age_seconds_min=configuration.image_minimum_gc_age,
+        unused_seconds_max=configuration.image_maximum_gc_age,
     )
 
 

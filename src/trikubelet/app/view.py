@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from trikubelet.core.pleg_pod import Laggard
     from trikubelet.core.relist import PodRecord
     from trikubelet.kit.call_figures import CallFigures
+    from trikubelet.kit.distribution import Distribution
     from trikubelet.model.runtime import ContainerStatus, PodObservation
     from trikubelet.pleg.figures import Figures
     from trikubelet.pods.worker import PodWorker
@@ -247,6 +248,15 @@ class View:
     def preempted(self) -> Mapping[str, int]:
         """How many pods were preempted for critical ones, by the resource that was short."""
         return self._node.admission.preempted
+
+    def evicted(self) -> tuple[Mapping[str, int], Mapping[str, Distribution]]:
+        """How many pods were evicted, and how old (seconds) the measurement was that each was evicted for; both by the
+        eviction signal."""
+        return self._node.eviction.evicted, self._node.eviction.stats_ages
+
+    def images_removed(self) -> Mapping[str, int]:
+        """How many unused images were removed, by the reason."""
+        return self._node.image_garbage.removed
 
     def probes(self) -> Sequence[ProbeFigures]:
         """The results of each probe so far."""

@@ -20,7 +20,7 @@ from trikubelet.core.token_bucket import TokenBucket
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
 
     from trikubelet.model.objects import ObjectRef
 
@@ -52,6 +52,7 @@ class Series:
     last_ns: int
     count: int = 1
     is_told: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -94,14 +95,21 @@ class Correlator:
         self._last_stamp = 0
 
     def observe(
-        self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str, now_ns: int
+        self,
+        about: ObjectRef,
+        type_: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        now_ns: int,
+        annotations: Mapping[str, str] | None = None,
     ) -> Key | None:
-        """Something happened. The key of the series to tell of, or None when it is not to be told now."""
+        """Something happened. The key of the series to tell of, or None when it is not to be told now. The
+        ``annotations`` are the series' own: those of its first event."""
         whole = _without_path(about)
         key: Key = (about, type_, reason, message)
         if self._is_one_of_many((whole, type_, reason, None), message, now_ns):
             key, message = (whole, type_, reason, None), COMBINED + message
-        self._count(key, about, message, now_ns)
+        self._count(key, about, message, now_ns, annotations or {})
         now = now_ns / SECOND_NS
         allowance = self._allowances.used(whole, lambda: TokenBucket(PER_OBJECT_BURST, 1 / PER_OBJECT_SECONDS, now))
         return key if allowance.take(now) else None
@@ -127,11 +135,13 @@ class Correlator:
         del similar.messages[next(iter(similar.messages))]  # one has to go: there are never more than the limit
         return True
 
-    def _count(self, key: Key, about: ObjectRef, message: str, now_ns: int) -> None:
+    def _count(self, key: Key, about: ObjectRef, message: str, now_ns: int, annotations: Mapping[str, str]) -> None:
+        def new() -> Series:
+            name = self._new_name(about, now_ns)
+            return Series(about, type_, reason, message, name, now_ns, now_ns, 0, annotations=annotations)
+
         _, type_, reason, _ = key
-        held = self._series.used(
-            key, lambda: Series(about, type_, reason, message, self._new_name(about, now_ns), now_ns, now_ns, 0)
-        )
+        held = self._series.used(key, new)
         held.count += 1
         held.last_ns = now_ns
         held.message = message
@@ -150,7 +160,7 @@ def new_event(series: Series, host: str) -> k8s.Event:
     return k8s.Event(
         api_version="v1",
         kind="Event",
-        metadata=k8s.ObjectMeta(name=series.name, namespace=namespace),
+        metadata=k8s.ObjectMeta(name=series.name, namespace=namespace, annotations=dict(series.annotations)),
         involved_object=k8s.ObjectReference(
             api_version="v1",
             kind=about.kind,

@@ -37,6 +37,13 @@ def repository(image: str) -> str:
     return "/".join(_located(untagged(image)))
 
 
+def normalized(image: str) -> str:
+    """The reference in full, as runtimes list it: registry, path, and tag or digest. Raises ValueError for no
+    reference."""
+    whole = with_default_tag(image)
+    return repository(whole) + whole[len(untagged(whole)) :]
+
+
 def _located(name: str) -> tuple[str, str]:
     """The registry of a name, and the path in it."""
     host, slash, path = name.partition("/")

@@ -224,6 +224,12 @@ def is_termination_requested(state: State | None) -> bool:
     return state is not None and not isinstance(state, Starting | Syncing)
 
 
+def has_ended(state: State | None, *, synced: bool) -> bool:
+    """Whether no container of the pod will be started again: what is dead of it is needed by nobody who runs
+    (upstream: ShouldPodRuntimeBeRemoved)."""
+    return synced if state is None else isinstance(state, Terminated | Finished)
+
+
 def should_content_be_removed(state: State | None, *, synced: bool) -> bool:
     """Whether the pod's containers, logs and directories may go."""
     match state:

@@ -106,6 +106,7 @@ class HostGauges:
             capacity_bytes=found.f_blocks * found.f_frsize,
             inodes_free=found.f_ffree,
             inodes=found.f_files,
+            file_system=os.stat(path).st_dev,
         )
 
     def device(self, path: str) -> str:

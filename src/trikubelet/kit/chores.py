@@ -31,6 +31,7 @@ class Chores:
         self._waiting: OrderedDict[str, Callable[[], Awaitable[object]]] = OrderedDict()
         self._under_way: dict[str, trio.CancelScope] = {}  # each ends when the place is given back
         self._tasks = BackgroundTasks()
+        self._over = trio.lowlevel.ParkingLot()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Do what is begun, until cancelled. Started: chores may be begun."""
@@ -45,6 +46,12 @@ class Chores:
     def goes_on(self, name: str) -> None:
         """The chore of that name, which is under way, has done a step."""
         self._under_way[name].deadline = trio.current_time() + self._hung_seconds
+
+    async def all_done(self) -> None:
+        """Wait until none is under way and none waits. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        while self._under_way or self._waiting:
+            await self._over.park()
 
     def __contains__(self, name: object) -> bool:
         """Whether a chore of the name is under way or waits."""
@@ -69,6 +76,7 @@ class Chores:
             await chore()
             held.cancel()
         del self._under_way[name]
+        self._over.unpark_all()
         self._fill_places()
 
     async def _hold_place(self, held: trio.CancelScope) -> None:

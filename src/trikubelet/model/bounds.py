@@ -96,6 +96,14 @@ class Bounds:
     """One manifest file or HTTP body; etcd would refuse a pod far smaller."""
     pulls_max: int = 5
     """Images pulled at the same time when pulls are not serialised."""
+    image_garbage_period_seconds: float = 300.0
+    """How often unused images are looked for (upstream: 5 min)."""
+    eviction_period_seconds: float = 10.0
+    """How often it is measured what the node is short of (upstream: 10 s)."""
+    evicted_gone_seconds_max: float = 30.0
+    """So long the next measurement waits for evicted pods to be gone (upstream: 30 s)."""
+    eviction_silence_seconds: float = 600.0
+    """What keeps eviction from helping is logged once in so long."""
     pull_records_seconds: float = 300.0
     """How often the records of pulled images are compared with the images there are (upstream: with their garbage, 5
     min)."""

@@ -102,7 +102,7 @@ class Interface(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class FsUsage:
     """A file system, or a directory on one: then ``used_bytes`` and ``inodes_used`` are the directory's, and the rest
-    its file system's."""
+    its file system's. ``file_system``: the number by which the kernel tells it from others, where that was asked."""
 
     at_ns: int
     used_bytes: int | None = None
@@ -111,6 +111,7 @@ class FsUsage:
     capacity_bytes: int | None = None
     inodes_free: int | None = None
     inodes: int | None = None
+    file_system: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from trikubelet.kit.chores import Chores
 from trikubelet.kit.every import Every
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from trikubelet.core.relist import PodRecord
     from trikubelet.kit.gather import Gather
@@ -94,6 +94,14 @@ class GarbageCollection:
                     self._chores.begin(f"logs {directory}", partial(self._collect_log_directory, directory))
         self._chores.begin("dead links", self._remove_dead_links)
 
+    async def collect_unused(self) -> None:
+        """Remove all that is dead, also the last containers of pods that have ended: the node is short of disk. Waits
+        until that is done, unless it hangs."""
+        for uid in self._runtime_pods.uids_with_dead():
+            self._chores.begin(uid, partial(self._collect_listed, uid, self._workers.has_ended))
+        with trio.move_on_after(self._bounds.removal_hung_seconds):
+            await self._chores.all_done()
+
     @property
     def is_busy(self) -> bool:
         """Whether something is being removed, or is to be once there is a place."""
@@ -103,10 +111,10 @@ class GarbageCollection:
         for uid in uids:
             self._chores.begin(uid, partial(self._collect_listed, uid))
 
-    async def _collect_listed(self, uid: str) -> None:
+    async def _collect_listed(self, uid: str, may_go: Callable[[str], bool] | None = None) -> None:
         """The pod as it is when its turn comes: there may be thousands. It is over when a list has shown what became of
-        it, so that whoever is next for the pod does not remove the same again."""
-        if (record := self._runtime_pods.pod(uid)) is not None and await self._collect_from(record):
+        it, so that whoever is next for the pod does not remove the same again. ``may_go``: as of ``_collect_from``."""
+        if (record := self._runtime_pods.pod(uid)) is not None and await self._collect_from(record, may_go):
             await self._removals.are_seen(uid)
 
     def _may_go(self, directory: str) -> bool:
@@ -148,8 +156,9 @@ class GarbageCollection:
                 await trio.lowlevel.checkpoint()
         return sorted(uids)
 
-    async def _collect_from(self, record: PodRecord) -> bool:
-        """Whether there was something to remove."""
+    async def _collect_from(self, record: PodRecord, may_go: Callable[[str], bool] | None = None) -> bool:
+        """Whether there was something to remove. ``may_go``: whether nothing of a pod need be kept, by default once its
+        content is to be removed."""
         uid = record.uid
         goes_on = partial(self._chores.goes_on, uid)
-        return await self._removals.remove_dead(record, self._workers.should_content_be_removed, goes_on)
+        return await self._removals.remove_dead(record, may_go or self._workers.should_content_be_removed, goes_on)

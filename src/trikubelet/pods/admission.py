@@ -47,7 +47,8 @@ log = logging.getLogger(__name__)
 class Admission:
     """Decides which pods get a worker that runs them. Owns how many it ``refused``, by reason, and how many it
     ``preempted``, by what was short. ``node`` tells this node's object as last heard of, None as long as there is none;
-    whoever hears of it sets it. ``taken``: a pod gets a worker which may start it; told before it does."""
+    whoever hears of it sets it; ``pressures`` the pressure conditions it has, set where its parts are joined.
+    ``taken``: a pod gets a worker which may start it; told before it does."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Admission:
         self.refused: Counter[str] = Counter()
         self.preempted: Counter[str] = Counter()
         self.node: Callable[[], k8s.Node | None] = lambda: None
+        self.pressures: Callable[[], Sequence[str]] = tuple
         self._facts = facts
         self._health = health
         self._statuses = statuses
@@ -108,7 +110,7 @@ class Admission:
     def asked(self, pod: k8s.Pod) -> Admitted | Rejection:
         """Whether the node has what the pod's spec asks for, beside what the other pods are allocated."""
         facts = replace(self._facts, strict_groups=bool(self._health.gives_groups_strictly()))
-        return admit(pod, self._others(pod.metadata.uid), self.node(), facts)
+        return admit(pod, self._others(pod.metadata.uid), self.node(), facts, self.pressures())
 
     def make_room(self, pod: k8s.Pod, admitted: Admitted) -> None:
         """End the pods that the pod, which is admitted, preempts."""

@@ -301,6 +301,10 @@ class PodWorkers:
         """Whether the pod began to stop."""
         return lifecycle.is_termination_requested(self._state(uid))
 
+    def has_ended(self, uid: str) -> bool:
+        """Whether no container of the pod will be started again."""
+        return lifecycle.has_ended(self._state(uid), synced=self._is_known(uid))
+
     def should_content_be_removed(self, uid: str) -> bool:
         """Whether the pod's containers, logs and directories may go."""
         return lifecycle.should_content_be_removed(self._state(uid), synced=self._is_known(uid))

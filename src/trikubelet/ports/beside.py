@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from trikubelet.core.actions import Verdicts
     from trikubelet.model import k8s
@@ -55,8 +55,15 @@ class ImagePuller(Protocol):
 class Events(Protocol):
     """The event recorder. Never blocks, never fails; bounded by its owner."""
 
-    def record(self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        """Say what happened to an object, in upstream's reasons and words."""
+    def record(
+        self,
+        about: ObjectRef,
+        type_: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Say what happened to an object, in upstream's reasons and words; ``annotations`` of the event's object."""
         ...
 
 

@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from trikubelet.core.relist import PodRecord
+    from trikubelet.model.look import Look, NodeUsed
     from trikubelet.model.runtime import (
         PodObservation,
     )
+    from trikubelet.model.usage import Depth
 
 
 class PodCache(Protocol):
@@ -28,6 +30,19 @@ class PodCache(Protocol):
 
     async def newer_than(self, uid: str, time: float) -> PodObservation:
         """Wait until the pod was observed after ``time`` (Trio's clock). Raises what its inspection raised."""
+        ...
+
+
+class NodeUsage(Protocol):
+    """What the node and its pods use, measured when it is asked for."""
+
+    async def node(self) -> NodeUsed:
+        """The machine alone, its disk and the runtime's image store: cheap enough for every few seconds. Raises
+        OSError."""
+        ...
+
+    async def look(self, depth: Depth) -> Look:
+        """All of it, as deep as wanted. Raises OSError."""
         ...
 
 

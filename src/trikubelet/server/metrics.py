@@ -39,6 +39,12 @@ def node_families(
     yield counter("kubelet_admission_rejections_total", "Pods that the node did not take.", view.refused(), "reason")
     help_ = "Pods ended to make room for critical ones."
     yield counter("kubelet_preemptions", help_, view.preempted(), "preemption_signal")
+    evicted, ages = view.evicted()
+    yield counter("kubelet_evictions", "Pods evicted.", evicted, "eviction_signal")
+    help_ = "The age of the measurement that a pod was evicted for."
+    yield histogram("kubelet_eviction_stats_age_seconds", help_, ages, "eviction_signal")
+    help_ = "Unused images removed."
+    yield counter("kubelet_image_garbage_collected_total", help_, view.images_removed(), "reason")
     yield from of_cluster(figures, view.telling(), now_ns)
     if http is not None:
         yield from _of_http(http)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from trikubelet.kit.call_figures import CallFigures
+    from trikubelet.kit.distribution import Distribution
     from trikubelet.model import k8s
     from trikubelet.pleg.figures import Figures
     from trikubelet.probes.figures import ProbeFigures
@@ -127,6 +128,15 @@ class NodeView(Protocol):
 
     def preempted(self) -> Mapping[str, int]:
         """How many pods were ended to make room for critical ones, by the resource that was short."""
+        ...
+
+    def evicted(self) -> tuple[Mapping[str, int], Mapping[str, Distribution]]:
+        """How many pods were evicted, and how old (seconds) the measurement was that each was evicted for; both by the
+        eviction signal."""
+        ...
+
+    def images_removed(self) -> Mapping[str, int]:
+        """How many unused images were removed, by the reason: ``age`` or ``space``."""
         ...
 
     def probes(self) -> Sequence[ProbeFigures]:

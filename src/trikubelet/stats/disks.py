@@ -222,6 +222,7 @@ class Disks:
             disk.capacity_bytes,
             disk.inodes_free,
             disk.inodes,
+            disk.file_system,
         )
 
     async def _disk(self, path: str) -> FsUsage | None:

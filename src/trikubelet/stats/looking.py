@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from trikubelet.core.containers.cgroups import class_cgroup, pod_cgroup, spell
+from trikubelet.core.eviction.observations import PODS
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from trikubelet.core.stats.assembly import Found, PodFound, assembled
 from trikubelet.kit.remembered import Remembered
 from trikubelet.kit.threads import ThreadPool
-from trikubelet.model.look import Look
+from trikubelet.model.look import Look, NodeUsed, Used
 from trikubelet.model.names import uid_problem
 from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.model.usage import Depth, ImageStores, PodGauges, PodPlace
@@ -49,8 +50,8 @@ LOOKED_SECONDS: Final = 1.0
 """For so long a look is as good as another: no scraper comes more often."""
 RUNTIME_SECONDS_MAX: Final = 5.0
 THREADS_MAX: Final = 2
-PODS_PART, AGENT_PART = "pods", "kubelet"
-"""What upstream calls all pods together, and the agent, among the node's parts."""
+AGENT_PART: Final = "kubelet"
+"""What upstream calls the agent among the node's parts."""
 
 
 class Looking:
@@ -77,7 +78,7 @@ class Looking:
         self._facts = facts
         self._parts = {AGENT_PART: own} if (own := gauges.own_cgroup()) != "/" else {}
         if facts.cgroups_managed:
-            self._parts[PODS_PART] = spell(class_cgroup(GUARANTEED, facts.cgroup_root), facts.cgroup_driver)
+            self._parts[PODS] = spell(class_cgroup(GUARANTEED, facts.cgroup_root), facts.cgroup_driver)
         classes = (GUARANTEED, BURSTABLE, BEST_EFFORT) if facts.cgroups_managed else ()
         self._groups = [spell(class_cgroup(one, facts.cgroup_root), facts.cgroup_driver) for one in classes]
         self._threads = ThreadPool("stats", THREADS_MAX)
@@ -87,6 +88,18 @@ class Looking:
     async def look(self, depth: Depth) -> Look:
         """What is used now. Raises OSError where the machine cannot be read."""
         return await self._looks.get(depth, partial(self._look, depth))
+
+    async def node(self) -> NodeUsed:
+        """The machine alone, its disk and the runtime's image store. Raises OSError."""
+        parts = {name: path for name, path in self._parts.items() if name == PODS}
+        gauges, _, found = await self._threads.run(partial(_read, self._gauges, [], parts, Depth.LOAD))
+        return NodeUsed(
+            self._facts.node_name,
+            gauges,
+            disk=await self._disks.root(),
+            images=await self._disks.store((await self._stores()).images),
+            parts={name: Used(usage) for name, usage in found.items() if usage is not None},
+        )
 
     async def shown(self, depth: Depth, spell: Callable[[Look], T]) -> T:
         """A look, spelled out in a thread. Raises OSError where the machine cannot be read."""

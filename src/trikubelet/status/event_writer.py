@@ -27,6 +27,7 @@ from trikubelet.status.turns import Turns, answer_within
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping
 
     from trikubelet.core.events import Key, Series
     from trikubelet.kit.outage import Outage
@@ -77,13 +78,19 @@ class EventWriter:
         self._bugs = Bugs(log, "%s: a bug in telling the API server what happened to it; that event is lost")
         self._written = self._lost = self._filtered = self._refused = 0
 
-    def record(self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def record(
+        self,
+        about: ObjectRef,
+        type_: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         """Tell of what happened, soon. Never blocks, never fails."""
         with self._bugs.of(f"{about.kind} {about}"):
-            self._record(about, type_, reason, message)
+            self._want(self._correlator.observe(about, type_, reason, message, self._clock.now_ns(), annotations))
 
-    def _record(self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        key = self._correlator.observe(about, type_, reason, message, self._clock.now_ns())
+    def _want(self, key: Key | None) -> None:
         if key is None:
             self._filtered += 1
         elif self._turns.waiting >= self._bounds.events_waiting_max and not self._turns.is_waiting(key):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from trikubelet.kit.listeners import Listeners
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trikubelet.model.objects import ObjectRef
     from trikubelet.ports import Clock
 
@@ -42,9 +44,16 @@ class EventRecorder:
         self._events_kept_max = events_kept_max
         self._events: dict[tuple[ObjectRef, str, str], Event] = {}
         self._dropped = 0
-        self.recorded: Final[Listeners[ObjectRef, Type, str, str]] = Listeners("an event")
+        self.recorded: Final[Listeners[ObjectRef, Type, str, str, Mapping[str, str]]] = Listeners("an event")
 
-    def record(self, about: ObjectRef, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def record(
+        self,
+        about: ObjectRef,
+        type_: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         """Remember an event. Never blocks."""
         now = self._clock.now_ns()
         key = (about, reason, message)
@@ -56,7 +65,7 @@ class EventRecorder:
         while len(self._events) > self._events_kept_max:
             del self._events[next(iter(self._events))]
             self._dropped += 1
-        self.recorded.tell(about, type_, reason, message)
+        self.recorded.tell(about, type_, reason, message, annotations or {})
 
     def all(self) -> tuple[Event, ...]:
         """Every event that is remembered, last seen longest ago first."""

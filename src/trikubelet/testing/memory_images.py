@@ -57,9 +57,9 @@ class MemoryImages:
         return [ImageInfo(f"sha256:{image}", (image,), size_bytes=1000) for image in sorted(self._present)]
 
     async def remove_image(self, image: str) -> None:
-        """Remove an image."""
+        """Remove an image, by its name or id."""
         await self._problems.before("RemoveImage")
-        self._present.discard(image)
+        self._present.discard(image.removeprefix("sha256:"))
 
     async def stores(self) -> ImageStores:
         """One place for everything."""

@@ -64,6 +64,7 @@ class Agent:
             "staticPodPath": str(self.manifests),
             "podLogsDir": str(self.pod_logs),
             "healthzPort": free_port(),
+            "imageGCHighThresholdPercent": 100,  # on a full disk it would remove what other tests imported
         }
 
     # ---- the process ----

@@ -13,6 +13,8 @@ from shell.csikit import NoThreads
 from trikubelet.app.node import Node, Ports, Rules, build_node, run_node
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.core.eviction import EvictionRules
+from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.host.container_logs import DiskContainerLogs
@@ -72,6 +74,7 @@ class Bench:
         self.images = MemoryImages(["app:1", "app:2"], ["web:2"])
         self.records, self.logins = MemoryPullRecords(), MemoryLogins()
         self.problems = Problems(Odds(latency_seconds))
+        self.eviction, self.image_rules = EvictionRules(), ImageRules()
 
     def move_to_disk(self, place: Path) -> None:
         """From now on pods' files are real ones: ``root``, ``logs`` and ``links`` at the place."""
@@ -96,9 +99,9 @@ class Bench:
             self.logins,
             VirtualClock(),
         )
-        return build_node(
-            ports, self._facts, Rules(self.bounds, BackoffLimits(), PullRules(5)), sources, random.Random(1), spans
-        )
+        backoff, pulls = BackoffLimits(), PullRules(5)
+        rules = Rules(self.bounds, backoff, pulls, eviction=self.eviction, images=self.image_rules)
+        return build_node(ports, self._facts, rules, sources, random.Random(1), spans)
 
     @asynccontextmanager
     async def agent(self, *pods: Pod, sources: Sequence[str] = ("file",)) -> AsyncIterator[Node]:
@@ -139,7 +142,14 @@ class Said:
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
 
-    def record(self, about: ObjectRef, type_: str, reason: str, message: str) -> None:
+    def record(
+        self,
+        about: ObjectRef,
+        type_: str,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         """Keep it."""
         self.events.append((type_, reason, message))
 

@@ -22,9 +22,11 @@ from trikubelet.core.admission.ports import host_ports, ports_collide
 from trikubelet.core.admission.preemption import victims
 from trikubelet.core.admission.resources import Shortage, shortages
 from trikubelet.core.admission.taints import is_driven_away
+from trikubelet.core.admission.under_pressure import is_kept_out
 from trikubelet.core.containers.profiles import needs_apparmor
 from trikubelet.core.containers.security import STRICT
 from trikubelet.core.containers.sysctls import forbidden_sysctl
+from trikubelet.core.eviction import messages
 from trikubelet.core.names import is_critical, is_static
 from trikubelet.core.pod_status.merged import unready_at_end
 from trikubelet.core.pod_status.phase import FAILED
@@ -58,10 +60,18 @@ class Admitted:
     short_of: str = ""
 
 
-def admit(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, facts: NodeFacts) -> Admitted | Rejection:
+def admit(
+    pod: k8s.Pod,
+    others: Sequence[PodInfo],
+    node: k8s.Node | None,
+    facts: NodeFacts,
+    pressures: Sequence[str] = (),
+) -> Admitted | Rejection:
     """Whether the node takes the pod beside the ``others`` it has. ``node`` is its object, None where there is none:
     then nothing is asked that needs it, nor what needs a status that it has not. A pod with an amount that is none is
-    not taken."""
+    not taken. ``pressures``: the pressure conditions that the node has."""
+    if is_kept_out(pod, pressures):
+        return Rejection(messages.REASON, messages.refused(pressures))
     try:
         problem = next(_problems(pod, others, node, facts), None)
         short = tuple(shortages(pod, others, node, facts)) if is_critical(pod) else ()

@@ -10,20 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from trikubelet.core.admission.resources import PODS, Shortage
 from trikubelet.core.names import is_critical
-from trikubelet.core.pod_status.conditions import DISRUPTION_TARGET
-from trikubelet.core.pod_status.merged import unready_at_end
-from trikubelet.core.pod_status.phase import FAILED
+from trikubelet.core.pod_status.disrupted import disrupted
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
-from trikubelet.model import k8s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from trikubelet.core.admission.pod_info import PodInfo
+    from trikubelet.model import k8s
 
 REASON: Final = "Preempting"
 MESSAGE: Final = "Preempted in order to admit critical pod"
@@ -31,7 +27,7 @@ _CONDITION_MESSAGE: Final = "Pod was preempted by Kubelet to accommodate a criti
 
 Amounts = dict[str, int]
 """Millicores, bytes or pieces by resource."""
-_Candidate = tuple[k8s.Pod, Amounts]
+_Candidate = tuple["k8s.Pod", Amounts]
 
 
 def victims(pod: k8s.Pod, others: Iterable[PodInfo], short: Sequence[Shortage]) -> tuple[k8s.Pod, ...] | None:
@@ -55,19 +51,8 @@ def victims(pod: k8s.Pod, others: Iterable[PodInfo], short: Sequence[Shortage]) 
 
 
 def preempted(pod: k8s.Pod, shown: k8s.PodStatus, now: str) -> k8s.PodStatus:
-    """The status of a pod that is ended to make room, made of the one shown last. ``now`` is RFC 3339. That it has
-    failed is told to the cluster only once nothing of it runs."""
-    target = k8s.PodCondition(
-        type=DISRUPTION_TARGET,
-        status="True",
-        reason="TerminationByKubelet",
-        message=_CONDITION_MESSAGE,
-        last_transition_time=now,
-        observed_generation=pod.metadata.generation,
-    )
-    conditions = (*(one for one in shown.conditions if one.type != DISRUPTION_TARGET), target)
-    status = replace(shown, phase=FAILED, reason=REASON, message=MESSAGE, conditions=conditions)
-    return unready_at_end(status, now)
+    """The status of a pod that is ended to make room, made of the one shown last. ``now`` is RFC 3339."""
+    return disrupted(pod, shown, now, reason=REASON, message=MESSAGE, why=_CONDITION_MESSAGE)
 
 
 def _may_preempt(pod: k8s.Pod, other: k8s.Pod) -> bool:

@@ -15,13 +15,13 @@ def is_driven_away(pod: k8s.Pod, node: k8s.Node) -> bool:
     """Whether the node has a NoExecute taint that no toleration of the pod meets."""
     taints = node.spec.taints if node.spec is not None else ()
     return any(
-        taint.effect == NO_EXECUTE and not any(_meets(toleration, taint) for toleration in pod.spec.tolerations)
+        taint.effect == NO_EXECUTE and not any(tolerates(toleration, taint) for toleration in pod.spec.tolerations)
         for taint in taints
     )
 
 
-def _meets(toleration: k8s.Toleration, taint: k8s.Taint) -> bool:
-    """An empty effect or key of a toleration means any."""
+def tolerates(toleration: k8s.Toleration, taint: k8s.Taint) -> bool:
+    """Whether the toleration is one of the taint. An empty effect or key of a toleration means any."""
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
     match toleration.operator:

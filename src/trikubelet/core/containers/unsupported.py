@@ -62,16 +62,8 @@ def _is_present(value: object) -> bool:
     return value is not None
 
 
-def _is_on_disk(volume: k8s.EmptyDirVolumeSource) -> bool:
-    return not volume.medium
-
-
 def _is_a_device(resource: str) -> bool:
     return resource not in CLASSIC_RESOURCES and not resource.startswith(HUGE_PAGES)
-
-
-def _is_scratch_space(resource: str) -> bool:
-    return resource == "ephemeral-storage"
 
 
 def _mounts_with_label(policy: str) -> bool:
@@ -88,18 +80,11 @@ ROWS = (
     Row("containers[].lifecycle.preStop.tcpSocket", TCP_HOOKS, _is_present),
     Row("containers[].resources.claims", "claims are not prepared yet: the container runs without the devices"),
     Row("containers[].resources.limits", "devices are not given out yet: the container runs without", _is_a_device),
-    Row("containers[].resources.limits", "scratch space is not limited yet: nothing is evicted", _is_scratch_space),
     Row("containers[].securityContext.windowsOptions", WINDOWS, _is_present),
     *(
         Row(f"volumes[].{field.encode_name}", _why_not(field.encode_name), _is_present)
         for field in msgspec.structs.fields(k8s.Volume)
         if field.encode_name not in SUPPORTED_VOLUMES
-    ),
-    Row(
-        "volumes[].emptyDir.sizeLimit",
-        "it is not enforced on a disk yet: nothing is evicted",
-        _is_present,
-        within=_is_on_disk,
     ),
     Row("resourceClaims", "claims are not prepared yet"),
     Row("resources.claims", "claims are not prepared yet"),

@@ -38,7 +38,7 @@ the machine gives any process."""
 
 NODEFS_SHARE_MIN: Final = 0.10
 INODES_SHARE_MIN: Final = 0.05
-"""Upstream's eviction thresholds: ``nodefs.available`` and ``nodefs.inodesFree``. Nothing is evicted here yet."""
+"""The default eviction thresholds ``nodefs.available`` and ``nodefs.inodesFree``."""
 DISK_BYTES_MIN: Final = 64 * 1024 * 1024
 """With less no pod starts, whatever its images are."""
 

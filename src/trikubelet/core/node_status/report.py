@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trikubelet.core.eviction import thresholds
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from trikubelet.model.node_reading import NodeReading
     from trikubelet.model.runtime import ImageInfo, RuntimeInfo
@@ -19,6 +21,15 @@ class Pressures:
     memory: bool = False
     disk: bool = False
     pids: bool = False
+
+    @classmethod
+    def of(cls, conditions: Collection[str]) -> Pressures:
+        """By the conditions that hold, as ``core.eviction`` names them."""
+        return cls(
+            memory=thresholds.MEMORY_PRESSURE in conditions,
+            disk=thresholds.DISK_PRESSURE in conditions,
+            pids=thresholds.PID_PRESSURE in conditions,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ _NODE_API = "tests/live/test_cluster_node_api.py::test_"
 _IN_MEMORY = "tests/shell/test_node_api_of_an_agent.py::test_"
 _SERVING = "tests/shell/test_serving_tls.py::test_"
 _ASKED = "tests/shell/test_node_api.py::test_"
+_EVICTED = "tests/live/test_evictions.py::test_"
 _WORDS = "tests/live/test_cluster_words.py::test_"
 
 HONOURED_GATES: Final = frozenset(
@@ -235,19 +236,50 @@ _WORKS: Final = (
         by=("BELIEVED_SECONDS",),
     ),
     Works(
+        f"{_EVICTED}a_node_short_of_memory_evicts_what_is_not_critical_and_takes_no_best_effort_pod",
+        (
+            *("evictionSoft", "evictionSoftGracePeriod", "evictionPressureTransitionPeriod"),
+            *("evictionMaxPodGracePeriod", "evictionMinimumReclaim"),
+        ),
+    ),
+    Works(
+        "tests/shell/node/test_eviction.py::test_the_pod_furthest_beyond_its_request_ends_first_and_one_at_a_time",
+        ("evictionHard",),
+        "thresholds of containerfs are ignored, as upstream ignores them",
+        by=("Threshold",),
+    ),
+    Works(
+        "tests/shell/test_settings.py::test_thresholds_of_eviction_and_rules_for_images_are_the_configurations",
+        ("mergeDefaultEvictionSettings",),
+    ),
+    Works(
+        "tests/shell/node/test_eviction.py::test_without_isolation_of_local_storage_nobody_is_held_to_a_limit",
+        ("localStorageCapacityIsolation",),
+        by=("local_limits",),
+    ),
+    Works(
+        "tests/shell/node/test_image_garbage.py::test_only_as_many_go_as_are_needed_the_longest_unused_first",
+        ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent"),
+        by=("high_percent", "low_percent"),
+    ),
+    Works(
+        "tests/shell/node/test_image_garbage.py::test_an_image_that_is_old_goes_from_a_disk_with_room",
+        ("imageMaximumGCAge",),
+        by=("unused_seconds_max",),
+    ),
+    Works(
+        "tests/shell/node/test_image_garbage.py::test_an_image_just_pulled_is_kept_until_it_is_old_enough",
+        ("imageMinimumGCAge",),
+        by=("age_seconds_min",),
+    ),
+    Works(
         "tests/shell/test_settings.py::test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names",
         ("apiVersion", "kind"),
     ),
 )
 
 _IDLE: Final = {
-    "evicting pods and collecting images is not built yet": (
-        *("evictionSoft", "evictionSoftGracePeriod", "evictionPressureTransitionPeriod", "evictionMaxPodGracePeriod"),
-        *("evictionMinimumReclaim", "kernelMemcgNotification", "localStorageCapacityIsolation"),
-        *("imageMinimumGCAge", "imageMaximumGCAge", "imageGCHighThresholdPercent", "imageGCLowThresholdPercent"),
-        "mergeDefaultEvictionSettings",
-    ),
-    "nothing is evicted yet; the amounts are kept free of pods": ("evictionHard",),
+    "memory is measured every ten seconds, without notifications of the kernel": ("kernelMemcgNotification",),
     "processors, memory and devices are not managed yet": (
         *("cpuManagerPolicy", "cpuManagerPolicyOptions", "cpuManagerReconcilePeriod", "memoryManagerPolicy"),
         *("topologyManagerPolicy", "topologyManagerScope", "topologyManagerPolicyOptions", "reservedSystemCPUs"),

@@ -268,7 +268,12 @@ _WORKS: Final = (
     Works(f"{_AGENT}containers_share_an_empty_dir", ("volumes[].name", "volumes[].emptyDir")),
     Works(
         f"{_LIVE}memory_volumes.py::test_a_tmpfs_comes_with_size_mode_and_group_and_goes_with_its_pod",
-        ("volumes[].emptyDir.medium", "volumes[].emptyDir.sizeLimit"),
+        ("volumes[].emptyDir.medium",),
+    ),
+    Works(
+        f"{_LIVE}evictions.py::test_a_pod_beyond_a_limit_of_its_own_is_evicted_and_no_other",
+        ("volumes[].emptyDir.sizeLimit",),
+        "a static pod is never evicted: on a disk it is not held to it",
     ),
     Works(f"{_AGENT}a_host_path_is_seen_and_a_missing_one_is_told", ("volumes[].hostPath",)),
     Works(

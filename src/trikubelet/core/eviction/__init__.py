@@ -1,0 +1,29 @@
+"""Node-pressure eviction: when the node is short of memory, disk or process ids, and which pod ends for it.
+
+    thresholds ──┐
+    observations ─┴─► pressure.advance ─► met thresholds, node conditions ─► ranking ─► one pod ─► messages
+    usage of pods ──► limits ─► pods beyond their own ephemeral-storage limits
+
+Pure functions of plain data; ``node/eviction.py`` takes the looks and ends the pods. Signals, defaults and texts are
+upstream's (pkg/kubelet/eviction; upstream-behaviour.md §1.15).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trikubelet.core.eviction.thresholds import Threshold
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRules:
+    """The configuration. ``transition_seconds``: for so long a condition holds after it was last observed;
+    ``grace_seconds_max``: of a pod that is evicted for a soft threshold; ``local_limits``: pods are held to their own
+    limits on local storage."""
+
+    thresholds: tuple[Threshold, ...] = ()
+    transition_seconds: float = 300.0
+    grace_seconds_max: int = 0
+    local_limits: bool = True

@@ -1,0 +1,106 @@
+"""Pods beyond limits of their own on local storage: an emptyDir's size limit, and ephemeral-storage of a pod or of one
+container. They are evicted whatever the node has left (upstream: localStorageEviction).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trikubelet.core.eviction.ranking import usage_of
+from trikubelet.core.eviction.thresholds import NODEFS
+from trikubelet.core.names import all_containers
+from trikubelet.core.restarts import is_sidecar
+from trikubelet.model import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trikubelet.model import k8s
+    from trikubelet.model.look import ContainerUsed, PodUsed
+
+EMPTY_DIR: Final = "emptydirfs.limit"
+POD: Final = "ephemeralpodfs.limit"
+CONTAINER: Final = "ephemeralcontainerfs.limit"
+"""Upstream's names of these limits, as metrics have them."""
+
+STORAGE: Final = "ephemeral-storage"
+
+
+class Violation(NamedTuple):
+    """Which limit a pod is beyond, by upstream's name of it, and the message for its status."""
+
+    signal: str
+    message: str
+
+
+def has_limits(pod: k8s.Pod) -> bool:
+    """Whether the pod has a limit on local storage, so that its usage must be measured."""
+    return bool(_size_limits(pod)) or _pod_limit(pod) is not None or bool(_container_limits(pod))
+
+
+def violation(pod: k8s.Pod, used: PodUsed, *, image_disk: bool) -> Violation | None:
+    """The first limit the pod is beyond, in upstream's order. ``image_disk``: layers are on a disk of their own and do
+    not count against a container's limit."""
+    return next(_violations(pod, used, image_disk=image_disk), None)
+
+
+def _violations(pod: k8s.Pod, used: PodUsed, *, image_disk: bool) -> Iterator[Violation]:
+    volumes = {one.name: one.usage.used_bytes or 0 for one in used.volumes}
+    for name, (limit, text) in _size_limits(pod).items():
+        if volumes.get(name, 0) > limit:
+            yield Violation(EMPTY_DIR, f'Usage of EmptyDir volume "{name}" exceeds the limit "{text}". ')
+    limit_of_pod = _pod_limit(pod)
+    if limit_of_pod is not None and (usage_of(used, NODEFS, image_disk=False) or 0) > limit_of_pod:
+        shown = shown_bytes(limit_of_pod)
+        yield Violation(POD, f"Pod ephemeral local storage usage exceeds the total limit of containers {shown}. ")
+    limits = _container_limits(pod)
+    for container in used.containers:
+        limit, text = limits.get(container.name, (0, ""))
+        if limit and _container_bytes(container, image_disk=image_disk) > limit:
+            said = f'Container {container.name} exceeded its local ephemeral storage limit "{text}". '
+            yield Violation(CONTAINER, said)
+
+
+def _size_limits(pod: k8s.Pod) -> dict[str, tuple[int, str]]:
+    """Volume → its size limit in bytes and as it is written. One of memory is limited by its mount as well."""
+    found = {}
+    for volume in pod.spec.volumes:
+        if volume.empty_dir is not None and volume.empty_dir.size_limit is not None:
+            with suppress(ValueError):  # a quantity that is none is refused elsewhere
+                if limit := quantity.whole(volume.empty_dir.size_limit):
+                    found[volume.name] = (limit, quantity.canonical(volume.empty_dir.size_limit))
+    return found
+
+
+def _pod_limit(pod: k8s.Pod) -> int | None:
+    """What the containers may use together: the sum of the regular ones and sidecars, or what one init container may,
+    if that is more; None where no container has a limit."""
+    limits = _container_limits(pod)
+    if not limits:
+        return None
+    lasting = [one.name for one in (*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers)]
+    passing = [one.name for one in pod.spec.init_containers if not is_sidecar(one)]
+    together = sum(limits[name][0] for name in lasting if name in limits)
+    return max(together, *(limits[name][0] for name in passing if name in limits), 0)
+
+
+def _container_limits(pod: k8s.Pod) -> dict[str, tuple[int, str]]:
+    """Container → its limit in bytes and as it is written."""
+    found = {}
+    for container in all_containers(pod):
+        limits = container.resources.limits if container.resources is not None else {}
+        if STORAGE in limits:
+            with suppress(ValueError):
+                found[container.name] = (quantity.whole(limits[STORAGE]), quantity.canonical(limits[STORAGE]))
+    return found
+
+
+def _container_bytes(container: ContainerUsed, *, image_disk: bool) -> int:
+    measured = [container.logs, *([] if image_disk else [container.layer])]
+    return sum(one.used_bytes or 0 for one in measured if one is not None)
+
+
+def shown_bytes(amount: int) -> str:
+    """Bytes as the API writes them: ``100Mi``, or plain where they are no multiple of 1,024."""
+    return str(amount) if amount % 1024 or not amount else quantity.canonical(f"{amount // 1024}Ki")

@@ -1,0 +1,81 @@
+"""Which pod is evicted first (upstream: the rank functions of pkg/kubelet/eviction/helpers.go).
+
+For memory and disk: pods that use more than they requested, then those of lower priority, then those furthest beyond
+their request. For process ids: lower priority, then more processes. A pod whose usage is unknown comes first, as it
+does upstream: what cannot be measured cannot be within its request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from trikubelet.core.eviction.thresholds import IMAGE_SIGNALS, INODE_SIGNALS, MEMORY_SIGNALS, PIDS
+from trikubelet.core.requests import promised
+from trikubelet.core.stats.summary import pod_used
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from trikubelet.model import k8s
+    from trikubelet.model.look import ContainerUsed, PodUsed
+    from trikubelet.model.usage import FsUsage
+
+
+class Candidate(NamedTuple):
+    """A pod that may be evicted and what it uses, None where nothing of it was measured."""
+
+    pod: k8s.Pod
+    used: PodUsed | None
+
+
+def rank(candidates: Iterable[Candidate], signal: str, *, image_disk: bool) -> Sequence[Candidate]:
+    """The candidates, the first to be evicted first. ``image_disk``: images and containers' layers are on a disk of
+    their own."""
+    return sorted(candidates, key=lambda one: _key(one, signal, image_disk=image_disk))
+
+
+def _key(one: Candidate, signal: str, *, image_disk: bool) -> tuple[int, int, int]:
+    priority = one.pod.spec.priority or 0
+    usage = None if one.used is None else usage_of(one.used, signal, image_disk=image_disk)
+    if signal == PIDS:
+        return (0, priority, 0) if usage is None else (1, priority, -usage)
+    if usage is None:
+        return 0, priority, 0
+    beyond = usage - _requested(one.pod, signal)
+    return (1 if beyond > 0 else 2), priority, -beyond
+
+
+def usage_of(used: PodUsed, signal: str, *, image_disk: bool) -> int | None:
+    """What the pod uses of what the signal measures: bytes, inodes or processes; None where nobody can tell."""
+    if signal in (*MEMORY_SIGNALS, PIDS):
+        whole = pod_used(used)
+        if whole is None:
+            return None
+        return whole.usage.processes if signal == PIDS else whole.usage.working_set_bytes
+    with_layers = not image_disk or signal in IMAGE_SIGNALS
+    with_local = not image_disk or not with_layers
+    measured = [*_files(used, with_layers=with_layers, with_local=with_local)]
+    amounts = [one.inodes_used if signal in INODE_SIGNALS else one.used_bytes for one in measured]
+    return sum(amount or 0 for amount in amounts)
+
+
+def _files(used: PodUsed, *, with_layers: bool, with_local: bool) -> Iterator[FsUsage]:
+    """What of the pod is on the disk in question: layers, and with the node's own disk logs and local volumes."""
+    for container in used.containers:
+        yield from _of_container(container, with_layers=with_layers, with_local=with_local)
+    if with_local:
+        yield from (volume.usage for volume in used.volumes if volume.is_local)
+
+
+def _of_container(container: ContainerUsed, *, with_layers: bool, with_local: bool) -> Iterator[FsUsage]:
+    if with_layers and container.layer is not None:
+        yield container.layer
+    if with_local and container.logs is not None:
+        yield container.logs
+
+
+def _requested(pod: k8s.Pod, signal: str) -> int:
+    """Nobody can request inodes."""
+    if signal in INODE_SIGNALS:
+        return 0
+    return promised(pod).get("memory" if signal in MEMORY_SIGNALS else "ephemeral-storage", 0)

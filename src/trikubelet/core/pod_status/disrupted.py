@@ -1,0 +1,33 @@
+"""The status of a pod that the node itself ends: preempted for a critical pod, or evicted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from trikubelet.core.pod_status.conditions import DISRUPTION_TARGET
+from trikubelet.core.pod_status.merged import unready_at_end
+from trikubelet.core.pod_status.phase import FAILED
+from trikubelet.model import k8s
+
+TERMINATION_BY_KUBELET: Final = "TerminationByKubelet"
+
+
+def disrupted(
+    pod: k8s.Pod, shown: k8s.PodStatus, now: str, *, reason: str, message: str, why: str = ""
+) -> k8s.PodStatus:
+    """Failed for that reason and message, made of the status shown last, with the condition DisruptionTarget whose
+    message is ``why``, by default the same. ``now`` is RFC 3339. That the pod has failed is reported to the cluster
+    only once nothing of it runs."""
+    target = k8s.PodCondition(
+        type=DISRUPTION_TARGET,
+        status="True",
+        reason=TERMINATION_BY_KUBELET,
+        message=why or message,
+        last_transition_time=now,
+        observed_generation=pod.metadata.generation,
+    )
+    conditions = (*(one for one in shown.conditions if one.type != DISRUPTION_TARGET), target)
+    status = replace(shown, phase=FAILED, reason=reason, message=message, conditions=conditions)
+    return unready_at_end(status, now)

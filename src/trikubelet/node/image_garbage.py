@@ -1,0 +1,199 @@
+"""Image garbage collection: images that nothing uses are removed when their disk is full, or when they are old.
+
+    every five minutes ─► look (core.image_garbage) ─► outdated ones ─► disk above the high threshold? ─► oldest first
+    disk pressure ──► look ─► every unused one
+
+Which images are used is read from the pod cache, which has every container there is, running or not. Where a pod could
+not be inspected yet nothing is removed: one of its containers may use any image. (upstream: image_gc_manager.go)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.core import image_garbage
+from trikubelet.core.image_names import normalized, repository
+from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.complaints import Complaints
+from trikubelet.kit.every import Every
+from trikubelet.model.runtime_errors import RuntimeCallError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trikubelet.core.image_garbage import ImageRules, Seen
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.objects import ObjectRef
+    from trikubelet.ports import Events, Images, NodeUsage, PodCache, RuntimePods
+    from trikubelet.sources.desired import DesiredPods
+
+log = logging.getLogger(__name__)
+
+AGE, SPACE = "age", "space"
+"""Why an image was removed, as metrics have it."""
+_SANDBOX_IMAGE: Final = "pause"
+
+
+class ImageGarbage:
+    """Owns what is known of the node's images, and how many were ``removed``, by the reason."""
+
+    def __init__(
+        self,
+        *,
+        images: Images,
+        runtime_pods: RuntimePods,
+        cache: PodCache,
+        desired: DesiredPods,
+        events: Events,
+        node: ObjectRef,
+        rules: ImageRules,
+        bounds: Bounds,
+    ) -> None:
+        self._images = images
+        self._runtime_pods = runtime_pods
+        self._cache = cache
+        self._desired = desired
+        self._events = events
+        self._node = node
+        self._rules = rules
+        self._bounds = bounds
+        self._seen: Mapping[str, Seen] = {}
+        self._has_looked = False
+        self._turn = trio.Lock()
+        self._complaints = Complaints()
+        self._failures = 0
+        self._bugs = Bugs(log, "%s: a bug in collecting them; they stay")
+        self.removed: Counter[str] = Counter()
+
+    async def run(self, usage: NodeUsage, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Look every few minutes and remove what the rules say, until cancelled."""
+        task_status.started()
+        async for _ in Every(self._bounds.image_garbage_period_seconds):
+            with self._bugs.of("Unused images"):
+                await self._collect(usage)
+
+    async def remove_unused(self) -> None:
+        """Remove every image that may be removed, because the node is short of disk."""
+        async with self._turn:
+            try:
+                if await self._look():
+                    await self._remove(image_garbage.removable(self._seen.values(), *self._now_and_age()), SPACE)
+            except (RuntimeCallError, trio.TooSlowError) as error:
+                self._failed(f"images cannot be listed: {error!r}")
+
+    async def _collect(self, usage: NodeUsage) -> None:
+        async with self._turn:
+            try:
+                if not await self._look() or not self._rules.collects:
+                    return
+                await self._remove(image_garbage.outdated(self._seen.values(), trio.current_time(), self._rules), AGE)
+                await self._free(usage)
+            except (RuntimeCallError, trio.TooSlowError, OSError) as error:
+                self._failed(f"{error!r}")
+            except ValueError as error:
+                self._events.record(self._node, "Warning", "InvalidDiskCapacity", str(error))
+            else:
+                self._failures = 0
+
+    async def _free(self, usage: NodeUsage) -> None:
+        """Remove images until their disk is below the low threshold, if it is above the high one. Raises OSError, and
+        ValueError where the disk's size is unknown."""
+        disk = (await usage.node()).images
+        if disk is None:
+            return  # the runtime does not report where they are
+        wanted = image_garbage.bytes_to_free(disk, self._rules)
+        if not wanted or all(one.image.pinned for one in self._seen.values()):
+            return  # the embedded runtime has none that could be removed, whatever fills the disk
+        log.info("Images' disk is above %d %%: removing unused images of %d bytes", self._rules.high_percent, wanted)
+        freed = await self._remove(image_garbage.removable(self._seen.values(), *self._now_and_age()), SPACE, wanted)
+        if freed < wanted:
+            message = (
+                f"Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, but only "
+                f"found {freed} bytes eligible to free."
+            )
+            self._events.record(self._node, "Warning", "FreeDiskSpaceFailed", message)
+
+    def _now_and_age(self) -> tuple[float, float]:
+        return trio.current_time(), self._rules.age_seconds_min
+
+    async def _look(self) -> bool:
+        """Bring what is known up to date; whether anything may be removed after it. Raises RuntimeCallError."""
+        with trio.fail_after(self._bounds.runtime_call_seconds_max):
+            images = await self._images.list_images()
+        references = self._references()
+        if references is None:
+            return False
+        known_for = 0.0 if self._has_looked else self._rules.age_seconds_min
+        self._seen = image_garbage.look(self._seen, images, references, trio.current_time(), known_for)
+        self._has_looked = True
+        return True
+
+    def _references(self) -> frozenset[str] | None:
+        """The names and ids of images in use; None while it is not known which those are."""
+        if not self._runtime_pods.has_listed or not self._desired.all_ready:
+            return None
+        found: set[str] = set()
+        for uid in self._runtime_pods.uids():
+            record, seen = self._runtime_pods.pod(uid), self._cache.get(uid)
+            if record is not None and {one.id for one in record.containers} - {one.id for one in seen.containers}:
+                log.debug("No image is removed: pod %s has not been inspected yet", uid)
+                return None
+            for container in seen.containers:
+                found |= {container.image, container.image_ref, container.image_id} - {""}
+        return frozenset((*found, *self._mounted()))
+
+    def _mounted(self) -> Iterator[str]:
+        """The image volumes of the pods there are to be."""
+        for pod in self._desired:
+            for volume in pod.spec.volumes:
+                if volume.image is not None and volume.image.reference:
+                    with suppress(ValueError):  # no reference: the pod cannot have got it
+                        yield normalized(volume.image.reference)
+
+    async def _remove(self, images: Sequence[Seen], why: str, bytes_wanted: int | None = None) -> int:
+        """Remove these in turn, until so many bytes are free; how many are."""
+        freed = 0
+        for one in images:
+            if bytes_wanted is not None and freed >= bytes_wanted:
+                break
+            if _is_sandbox_image(one):
+                continue
+            try:
+                with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                    await self._images.remove_image(one.image.id)
+            except (RuntimeCallError, trio.TooSlowError) as error:
+                if self._complaints.may_say(one.image.id):
+                    log.warning("Image %s cannot be removed, will try again: %r", _name(one), error)
+                continue
+            log.info("Removed image %s, unused, of %d bytes", _name(one), one.image.size_bytes)
+            self._complaints.mended(one.image.id)
+            self._seen = {id_: seen for id_, seen in self._seen.items() if id_ != one.image.id}
+            self.removed[why] += 1
+            freed += one.image.size_bytes
+        return freed
+
+    def _failed(self, why: str) -> None:
+        """As upstream, an event is recorded from the second failure on: the first is often a runtime that restarts."""
+        self._failures += 1
+        log.warning("Image garbage collection failed: %s", why)
+        if self._failures > 1:
+            self._events.record(self._node, "Warning", "ImageGCFailed", why)
+
+
+def _is_sandbox_image(one: Seen) -> bool:
+    """Whether it may be what sandboxes are made of. Runtimes pin that, but for containerd before 1.7; a node that
+    cannot reach its registry would start no pod without it."""
+    for tag in one.image.repo_tags:
+        with suppress(ValueError):
+            if repository(tag).rpartition("/")[2] == _SANDBOX_IMAGE:
+                return True
+    return False
+
+
+def _name(one: Seen) -> str:
+    return next(iter((*one.image.repo_tags, *one.image.repo_digests)), one.image.id)
