@@ -7,6 +7,8 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from trikubelet.host import pull_records
 from trikubelet.host.pull_records import DiskPullRecords
@@ -17,6 +19,8 @@ from trikubelet.testing.memory_pulls import MemoryPullRecords
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from trio.testing import MockClock
 
     from trikubelet.ports import PullRecords
 
@@ -96,15 +100,27 @@ async def test_on_the_disk_a_record_is_what_upstream_writes_and_for_nobody_elses
 
 
 async def test_a_disk_that_hangs_is_given_up_and_what_was_begun_there_undoes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
-    release = threading.Event()
-    monkeypatch.setattr(disk, "DISK_SECONDS_MAX", 0.1)
-    monkeypatch.setattr(pull_records, "write_privately", lambda path, content: release.wait(60))
+    """On a clock that stands still until the disk hangs: a thread may begin late."""
+    hangs, release = threading.Event(), threading.Event()
+
+    def write(path: Path, content: bytes) -> None:
+        hangs.set()
+        release.wait(60)
+
+    async def give_up() -> None:
+        while not hangs.is_set():
+            await wait_all_tasks_blocked(0.01)
+        mock_clock.jump(disk.DISK_SECONDS_MAX)
+
+    monkeypatch.setattr(pull_records, "write_privately", write)
     records = DiskPullRecords(tmp_path, ThreadPool("records", 2))
     try:
-        with pytest.raises(OSError, match=r"the disk did not answer within 0\.1 s"):
-            await records.keep(RECORD)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(give_up)
+            with pytest.raises(OSError, match="the disk did not answer within 10 s"):
+                await records.keep(RECORD)
         with pytest.raises(OSError, match="what was begun before has not ended yet"):
             await records.forget(RECORD.image_ref)
     finally:
