@@ -175,8 +175,9 @@ all that the kubelet took during the rounds, divided by the pods.
 
 Upstream does more meanwhile: it watches what each container uses (cAdvisor), and whether the node runs short of
 anything. The figures are from before trikubelet evicted pods; since then it looks at the node every ten seconds, and
-at its pods only where that shows a reason. Nothing is taken off upstream's figures for that. What a member's processor time goes into,
-and what stands in the way where a bound is not reached: [decisions/0022](decisions/0022-what-a-member-costs.md).
+at its pods only where that shows a reason. Nothing is taken off upstream's figures for that. What a member's processor
+time goes into, and what stands in the way where a bound is not reached:
+[decisions/0022](decisions/0022-what-a-member-costs.md).
 
 ## The turns
 
