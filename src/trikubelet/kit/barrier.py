@@ -1,8 +1,8 @@
-"""The fault barrier: what goes wrong in one pod, probe, volume or connection is told, and stays its own.
+"""The fault barrier: an error in one pod, probe, volume or connection is logged, and stays its own.
 
     error raised in the block ─┬─ a broken invariant, alone or among others ─► goes on, with all that came with it
-                               ├─ beside a cancellation ─► told; the cancellation alone goes on
-                               └─ any other ─► told, kept in ``fault``; the block is over
+                               ├─ beside a cancellation ─► said; the cancellation alone goes on
+                               └─ any other ─► said, kept in ``fault``; the block is over
 
 A nursery that is cancelled while one of its tasks fails raises both together, which ``except Exception`` does not
 match: the group leaves by the next cancel scope, which keeps the cancellation to itself and lets the error go on, past
@@ -31,11 +31,12 @@ def is_invariant(error: BaseException) -> bool:
 
 
 class Barrier:
-    """Keeps what its block raises from whoever is around it. ``fault``: what that was, as ``say`` was told; None where
+    """Keeps what its block raises from whoever is around it. ``fault``: what that was, as passed to ``say``; None where
     there was nothing. Used once, with ``with``."""
 
     def __init__(self, say: Callable[[Exception], object]) -> None:
-        """``say`` is told the fault at once, also where a cancellation goes on after it. It must not block or fail."""
+        """``say`` is called with the fault at once, also where a cancellation goes on after it. It must not block or
+        fail."""
         self._say = say
         self.fault: Exception | None = None
 

@@ -1,4 +1,4 @@
-"""Barriers for the tasks that serve many: what goes wrong about one object is told by its name, and the others go on.
+"""Barriers for the tasks that serve many: an error about one object is logged with its name, and the others go on.
 
 Such a task meets an object again and again, at each change and each comparison, and a bug that it provokes each time.
 So that is said once, and then once an hour as long as it lasts.
@@ -22,7 +22,7 @@ REMEMBERED_MAX: Final = 1000
 
 
 class Bugs:
-    """Owns which bugs were told of one task, and how many were met (``count``)."""
+    """Owns which bugs were logged of one task, and how many were met (``count``)."""
 
     def __init__(self, log: logging.Logger, said: str) -> None:
         """``said``: the line for the log, with ``%s`` for whom it is about: what could not be done, and what comes of
@@ -33,7 +33,8 @@ class Bugs:
         self.count = 0
 
     def of(self, who: str, tell: Callable[[str], object] | None = None) -> Barrier:
-        """A barrier round what is done about one object. ``tell`` is told as well, in one line, when the log is."""
+        """A barrier round what is done about one object. ``tell`` is called as well, with one line, when it is
+        logged."""
         return Barrier(partial(self._met, who, tell))
 
     def _met(self, who: str, tell: Callable[[str], object] | None, fault: Exception) -> None:

@@ -1,7 +1,7 @@
 """Complaints: what fails again and again for many is said once for each, and once an hour while it goes on.
 
 Whoever has something to complain of asks first, by the name of what he tries to do and not by the words of the error:
-these carry numbers and times that are others at each try. What works again is told here too, so that its next failure
+these carry numbers and times that are others at each try. What works again is noted here too, so that its next failure
 is said at once. What nobody meets any more is forgotten when its hour is over. And nothing is forgotten before: of
 more than are remembered it is said once that there are others. Whoever looks at all of them in turn would otherwise
 find each just forgotten, and complain of every one at every look.
@@ -42,8 +42,8 @@ class Complaints:
             return False
         if len(self._silent_until) >= self._kept_max:
             if self._others.may_say():
-                told = "More than %d things fail of which each is said once an hour; %s and others are not said for now"
-                log.warning(told, self._kept_max, what)
+                line = "More than %d things fail of which each is said once an hour; %s and others are not said for now"
+                log.warning(line, self._kept_max, what)
             return False
         self._silent_until[what] = now + self._silence_seconds
         return True

@@ -1,7 +1,7 @@
 """Work on the local disk, in threads: a flush may take long on a busy disk, and for ever on one that hangs.
 
 What the event loop waited for, everything would wait for: probes, streams, the lease. So whoever writes something that
-is to be there after a power cut does it here, and is told within a bound.
+is to be there after a power cut does it here, and has the outcome within a bound.
 """
 
 from __future__ import annotations

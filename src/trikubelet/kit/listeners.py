@@ -1,8 +1,9 @@
-"""Listeners: whoever is told, in the same step, that something happened.
+"""Listeners: called in the same step when something happened.
 
 The owner of a fact tells it and does not know whom: that is settled where the node's parts are joined. A listener marks
 what it has heard and returns; what is to be done about it, a task of its own does. So none of them waits, and none can
-hold up or break off what the owner was about: a bug in one is told by its name, and the others hear all the same.
+hold up or break off what the owner was about: a bug in one is logged by its name, and the others are called all the
+same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Told = TypeVarTuple("Told")
 
 
 class Listeners(Generic[*Told]):
-    """Owns who is told of one kind of news, in the order in which they were added."""
+    """Owns who is notified of one kind of news, in the order in which they were added."""
 
     def __init__(self, news: str) -> None:
         """``news``: of what, for the log."""
@@ -29,7 +30,7 @@ class Listeners(Generic[*Told]):
         self._bugs = Bugs(log, f"%s: a bug when notified of {news}; the other listeners were notified")
 
     def add(self, listener: Callable[[*Told], object]) -> None:
-        """It is told from now on. It must not block, nor add others."""
+        """It is called from now on. It must not block, nor add others."""
         self._listeners.append((getattr(listener, "__qualname__", repr(listener)), listener))
 
     def tell(self, *told: *Told) -> None:

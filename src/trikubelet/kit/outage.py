@@ -3,7 +3,7 @@
 Several parts may notice the same outage; they share one of these and tell it every failure and every success. The
 first failure is said at once, then one a minute, and the first success after it with how long it took. What comes back
 and goes away again within the minute is said when the minute is over: one part may succeed where another fails. Who is
-waiting before it tries again can be told when another has succeeded.
+waiting before it tries again can be woken when another has succeeded.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class NotStarted(ProgramFailed):
 async def run_program(
     command: Sequence[str], environment: Mapping[str, str], told: bytes = b"", *, run_seconds_max: float
 ) -> bytes:
-    """What it prints, having been told ``told`` on its standard input. Raises ProgramFailed, also where it does not
+    """What it prints, with ``told`` as its standard input. Raises ProgramFailed, also where it does not
     end with 0, and NotStarted."""
     said, complained = bytearray(), bytearray()
     process = await _begun(command, environment)

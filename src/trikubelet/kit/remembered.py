@@ -2,7 +2,7 @@
 
     get(key) ─► known and young: the answer
              └► not known: ask; whoever asks for the same meanwhile waits, and finds the answer
-                └ it fails ─► that caller is told, and the next who waits asks
+                └ it fails ─► that caller gets the error, and the next who waits asks
 
 For questions whose answers are dear and asked for by many at once: who a token belongs to, what a user may do.
 """

@@ -1,8 +1,8 @@
 """A TCP connection in large steps, for whoever moves much between two of them.
 
-Trio reads 64 KiB at a time unless told, and ``trio.SSLStream`` never tells; and it has the kernel take no more than
-16 KiB that were not sent yet. That keeps what is said fresh. What is copied is not fresher for it: each step is a turn
-of the event loop, and on a busy machine a turn of this process, while the other end waits.
+Trio reads 64 KiB at a time unless asked for another size, and ``trio.SSLStream`` never asks; and it has the kernel take
+no more than 16 KiB that were not sent yet. That keeps what is said fresh. What is copied is not fresher for it: each
+step is a turn of the event loop, and on a busy machine a turn of this process, while the other end waits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class WideSocket(trio.abc.Stream):
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """What has come, ``step_bytes`` of it unless told. Raises what Trio's sockets raise."""
+        """What has come, ``step_bytes`` of it by default. Raises what Trio's sockets raise."""
         return await self._stream.receive_some(self.step_bytes if max_bytes is None else max_bytes)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:

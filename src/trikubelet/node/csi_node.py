@@ -1,4 +1,4 @@
-"""The cluster is told which CSI drivers this node has: in the CSINode object, and in the node's annotation and labels.
+"""Publishes which CSI drivers this node has: in the CSINode object, and in the node's annotation and labels.
 
     a driver came or went, the node changed, or five minutes ─► CSINode read, compared, written ─► node patched
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 DOING: Final = "telling the node's CSI drivers"
 REQUEST_SECONDS_MAX: Final = 10.0
 LOOK_SECONDS: Final = 300.0
-"""After which it is looked whether what was told is still there."""
+"""After so long what was published is checked for still being there."""
 
 
 class CsiNode:
-    """Owns which drivers were registered in this life of the agent, and so which are gone, and what was told."""
+    """Owns which drivers were registered in this life of the agent, and so which are gone, and what was published."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class CsiNode:
             self._wishes.put(None)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep it told until cancelled."""
+        """Keep it published until cancelled."""
         task_status.started()
         backoff = Backoff(0.5, 60.0, jitter=0.2, chance=self._chance)
         while True:
@@ -92,7 +92,7 @@ class CsiNode:
         """Tell what is new; whether the server was asked for anything. Raises ApiError."""
         node = self._node()
         if node is None:
-            return False  # it is told when it is registered
+            return False  # it is published when it is registered
         drivers = self._drivers()
         gone = self._seen - drivers.keys()
         there = await self._find(node.metadata.name)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 class GarbageCollection:
     """Owns of which pods something is being removed. Has dead containers and sandboxes removed, and the logs of pods
-    that are gone. A file that cannot be touched is an operator's problem: it is told, met again in a minute, and never
-    ends the agent."""
+    that are gone. A file that cannot be touched is an operator's problem: it is reported, met again in a minute, and
+    never ends the agent."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """Housekeeping: every two seconds, is this node what it should be?
 
-Nothing here is told; everything is compared. Wanted pods against workers, workers against sources, the runtime's pods
-and the disk's pod directories against both. So whatever was missed, by us or by an earlier process that was killed at
-any moment, is found again. Until every source has spoken and the runtime was listed once, nothing is touched. Nor is
-what runs and nobody wants, while there is a manifest that was faulty when the agent began: it may be that manifest's.
+Nothing here relies on notifications; everything is compared. Desired pods against workers, workers against sources, the
+runtime's pods and the disk's pod directories against both. So whatever was missed, by us or by an earlier process that
+was killed at any moment, is found again. Until every source has spoken and the runtime was listed once, nothing is
+touched. Nor are orphans, while there is a manifest that was faulty when the agent started: they may be that manifest's.
 A pod of the API server that nobody can read has a UID all the same, so nothing but what is left of itself is spared.
 
 A wanted pod without a worker is begun with as soon as the runtime was listed, whoever has not spoken: the source that

@@ -43,8 +43,8 @@ _LOOKING: Final = "see how long the logs of containers are"
 
 class LogRotation:
     """Owns which containers' logs are looked after now, of which a part is being compressed, and which could not be
-    rotated the last time. Waits for nobody and is waited for by nobody: a log that cannot be rotated is told once, and
-    met again at the next look. So is one that provokes a bug."""
+    rotated the last time. Waits for nobody and is waited for by nobody: a log that cannot be rotated is reported once,
+    and met again at the next look. So is one that provokes a bug."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class LogRotation:
         self._failed = {id_: told for id_, told in self._failed.items() if id_ in ids}
 
     async def _sizes(self, of: Sequence[tuple[PodObservation, ContainerStatus]]) -> Sequence[int | OSError | None]:
-        """Of each log; of none where the disk does not say, which is told."""
+        """Of each log; of none where the disk does not answer, which is logged."""
         with self._bugs.of("All logs"):
             try:
                 sizes = await self._logs.sizes([container.log_path for _, container in of])
@@ -167,8 +167,8 @@ class LogRotation:
         await self._reopen(container)
         size = await self._size(container.log_path)
         if size is None:
-            told = "gone, and not there after the runtime was asked to reopen it"
-            raise FileNotFoundError(errno.ENOENT, told, container.log_path)
+            message = "gone, and not there after the runtime was asked to reopen it"
+            raise FileNotFoundError(errno.ENOENT, message, container.log_path)
         return size
 
     async def _start_over(self, container: ContainerStatus, part: str) -> None:
@@ -188,10 +188,10 @@ class LogRotation:
             await self._runtime.reopen_log(container.id)
 
     def _tell(self, pod: PodObservation, container: ContainerStatus, error: Exception) -> None:
-        """Once, until it works. What the runtime says is told when it says it a second time: a container that has just
-        ended cannot have a new log, and PLEG will have noticed by then."""
+        """Once, until it works. What the runtime says is reported when it says it a second time: a container that has
+        just ended cannot have a new log, and PLEG will have noticed by then."""
         is_news = False
-        if not isinstance(error, RuntimeUnavailable):  # which is told elsewhere
+        if not isinstance(error, RuntimeUnavailable):  # which is logged elsewhere
             before = self._failed.get(container.id)
             is_news = not before and (before is not None or isinstance(error, OSError))
             self._failed[container.id] = is_news or bool(before)

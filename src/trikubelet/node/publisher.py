@@ -49,7 +49,8 @@ FAILURES_BEFORE_RESET: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often the status is computed, how old the told one may become, and whether a missing node is registered."""
+    """How often the status is computed, how old the published one may become, and whether a missing node is
+    registered."""
 
     compute_seconds: float = 10.0
     report_seconds: float = 300.0
@@ -58,14 +59,14 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """The status that the server was told last, and what it made of it."""
+    """The status that was published last, and what the server made of it."""
 
     said: k8s.NodeStatus
     answered: k8s.NodeStatus
 
 
 class NodePublisher:
-    """Owns what the cluster was last told of this node."""
+    """Owns what was last published of this node."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class NodePublisher:
         self.registered = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the node told until cancelled."""
+        """Keep the node published until cancelled."""
         task_status.started()
         self._events.record(self._this_node, "Normal", "Starting", "Starting kubelet.")
         backoff = Backoff(0.1, 7.0, jitter=JITTER, chance=self._chance)
@@ -187,7 +188,8 @@ class NodePublisher:
             self._events.record(self._this_node, "Normal", reason, message)
 
     def _look_whether_schedulable(self, node: k8s.Node) -> None:
-        """Somebody cordoned the node, or uncordoned it; one that was cordoned before this agent began is told, too."""
+        """Somebody cordoned the node, or uncordoned it; one that was cordoned before this agent began is reported,
+        too."""
         is_unschedulable = node.spec is not None and bool(node.spec.unschedulable)
         if is_unschedulable != self._was_unschedulable:
             self._was_unschedulable = is_unschedulable
@@ -198,9 +200,9 @@ class NodePublisher:
         self._told = _Told(said, answer.status or k8s.NodeStatus())
 
     def _is_news(self, before: k8s.NodeStatus, after: k8s.NodeStatus) -> bool:
-        """Whether the server has to be told: what we would say, or what it has, is not as it was when it was told last.
+        """Whether it has to be published: what we would say, or what the server has, is not as it was last time.
         The two may well differ from each other: a server fills fields in, and drops those whose feature is off, and
-        would be told of them again at every look."""
+        would be sent them again at every look."""
         if self._told is None:
             return differs(before, after)
         return differs(self._told.said, after) or differs(self._told.answered, before)

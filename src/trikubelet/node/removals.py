@@ -2,7 +2,7 @@
 
 Called by ``node.garbage``, which knows when and of which pods; what of one is dead is decided in ``core.garbage``. One
 thing is removed after another, going on after an error, which the next pass will meet again: whatever stands in the way
-is told when it is new, in the log and as an event of the node, and never ends the agent.
+is reported when it is new, in the log and as an event of the node, and never ends the agent.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Removals:
     async def remove_dead(
         self, record: PodRecord, should_content_be_removed: Callable[[str], bool], goes_on: Callable[[], None]
     ) -> bool:
-        """Remove what is dead of the pod, told after each step that it ``goes_on``. Whether there was something."""
+        """Remove what is dead of the pod, calling ``goes_on`` after each step. Whether there was something."""
         uid = record.uid
         with self.told_once(f"look what is dead of pod {uid}"):
             found = garbage.collect([record], should_content_be_removed)
@@ -100,8 +100,8 @@ class Removals:
 
     @contextmanager
     def told_once(self, what: str) -> Iterator[None]:
-        """Do something; a failure is told when it is new, in the log and as an event of the node. A bug is one, too:
-        what a runtime says of one container may provoke it, and would again after the agent's next start."""
+        """Do something; a failure is reported when it is new, in the log and as an event of the node. A bug is one,
+        too: what a runtime says of one container may provoke it, and would again after the agent's next start."""
         barrier = Barrier(partial(self._failed, what))
         with barrier:
             yield
@@ -113,9 +113,9 @@ class Removals:
             log.debug("Cannot %s while the runtime is away: %s", what, error)
         elif self._complaints.may_say(what):
             why = "no answer in time" if isinstance(error, trio.TooSlowError) else words(error)
-            told = f"Cannot {what}, will try again: {why}"
-            log.warning("%s", told, exc_info=None if isinstance(error, _PROBLEMS) else error)
-            self._events.record(self._node, "Warning", "ContainerGCFailed", told)
+            message = f"Cannot {what}, will try again: {why}"
+            log.warning("%s", message, exc_info=None if isinstance(error, _PROBLEMS) else error)
+            self._events.record(self._node, "Warning", "ContainerGCFailed", message)
 
     def _in_time(self) -> AbstractContextManager[trio.CancelScope]:
         """Raises TooSlowError. A thread that removes files goes on then, and is waited for by the next pass."""

@@ -5,7 +5,7 @@ default a minute.
                      └ waited for at most two seconds; what takes longer is there for the next who asks
 
 The directories of some pods on the node's disk and in memory are one piece of work; each volume of a server is one by
-itself, since it may hang for ever: then nothing is told of it, and its thread is the only one it gets. Of a volume
+itself, since it may hang for ever: then nothing is reported of it, and its thread is the only one it gets. Of a volume
 whose driver tells how full it is the driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23:
 every minute, and not all pods at once)
 """

@@ -1,11 +1,11 @@
-"""The event writer: what happened on this node, told to the API server.
+"""The event writer: what happened on this node, written to the API server.
 
     record(…) ─ synchronous ─► core.events.Correlator ─► Turns: which series, never what
     run():  whose turn it is, at the configured rate ─► create the event, or patch its count
 
-It never blocks who records. A series that recurs while it waits is told once with the count it has then. So many series
-may wait and no more: what comes while the queue is full is lost and counted, since an event is worth neither memory nor
-a pod's time. What the server refuses is given up as well; what it did not answer is tried again.
+It never blocks who records. A series that recurs while it waits is written once with the count it has then. So many
+series may wait and no more: what comes while the queue is full is lost and counted, since an event is worth neither
+memory nor a pod's time. What the server refuses is given up as well; what it did not answer is tried again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class EventRate:
 
 
 class EventWriter:
-    """Owns which events wait to be told to the API server and how many were lost (``ports.Events``)."""
+    """Owns which events wait to be written to the API server and how many were lost (``ports.Events``)."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class EventWriter:
                 nursery.start_soon(self._serve, turn)
 
     def figures(self) -> EventFigures:
-        """How many events were told and were not."""
+        """How many events were written and how many were not."""
         return EventFigures(
             written=self._written,
             waiting=self._turns.waiting,

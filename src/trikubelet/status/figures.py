@@ -26,7 +26,7 @@ class WriterFigures:
 
 @dataclass(frozen=True, slots=True)
 class EventFigures:
-    """Requests that told of an event, how many series wait, and how many events the server was never told of: for want
+    """Requests that wrote an event, how many series wait, and how many events never reached the server: for want
     of room, because the object had too many, because the server refused them, and for a bug of our own."""
 
     written: int
@@ -39,7 +39,7 @@ class EventFigures:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How far the API server is told of this node's pods and events."""
+    """How far this node's pods and events are published to the API server."""
 
     statuses: WriterFigures
     events: EventFigures

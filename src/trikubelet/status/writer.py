@@ -1,11 +1,11 @@
-"""The status writer: what we computed of each pod, told to the API server.
+"""The status writer: what we computed of each pod, written to the API server.
 
     look_at(names) ─ synchronous ─► Turns: who, never what       (urgent ones first: an end, the first time ready)
     run():  whose turn it is ─► one task: core.pod_status.due ─► PATCH or DELETE ─► look again
             ─ an answer ─► remembered beside the informer's picture until that has caught up
             ─ no answer ─► everybody pauses, then one tries (status/turns.py)
 
-Level-triggered: a status that changes while it waits, or while it is being written, is told once, as it is when its
+Level-triggered: a status that changes while it waits, or while it is being written, is written once, as it is when its
 turn comes. Objects are written side by side, one object never twice at the same time, and nothing is read before it is
 written: the base of a patch is what the informer last saw or what we wrote after that, whichever is newer. Woken by
 published statuses, by the informer's news and by workers that finish; and every ten seconds everything is compared,
@@ -89,7 +89,7 @@ class _Object:
 
 
 class StatusWriter:
-    """Owns what of each pod's status the API server was last told."""
+    """Owns what of each pod's status was last written to the API server."""
 
     def __init__(
         self,
@@ -324,7 +324,8 @@ class StatusWriter:
         self.look_at([namespaced_name(seen)])
 
     def _refuse(self, name: Name, error: api_errors.ApiError) -> None:
-        """The server said no, which is told once. It is tried again, ever more rarely, when everything is compared."""
+        """The server refused, which is logged once. It is tried again, ever more rarely, when everything is
+        compared."""
         if self._turns.refused(name) == 1:
             log.warning("Pod %s/%s: the API server does not take its status: %s", *name, error)
 

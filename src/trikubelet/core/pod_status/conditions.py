@@ -61,22 +61,22 @@ def conditions(
     ]
     mine = [_condition(type_, ok, reason, message, earlier, generation, now) for type_, ok, reason, message in found]
     if phase not in _WHEN_ENDED:
-        told = resize_conditions(pod, observed, resize or ResizeFacts(), earlier)
-        mine += [_condition(type_, True, reason, why, earlier, of or None, now) for type_, reason, why, of in told]
+        resizing = resize_conditions(pod, observed, resize or ResizeFacts(), earlier)
+        mine += [_condition(type_, True, reason, why, earlier, of or None, now) for type_, reason, why, of in resizing]
     foreign = [condition for type_, condition in earlier.items() if type_ not in OWNED]
     return tuple(mine + foreign)
 
 
 def known_conditions(pod: k8s.Pod, shown: k8s.PodStatus | None) -> tuple[k8s.PodCondition, ...]:
-    """Our own conditions as we last showed them, those of others as the API server last told us."""
+    """Our own conditions as we last showed them, those of others as the API server last had them."""
     if shown is None:
         return pod.status.conditions if pod.status is not None else ()
     if pod.status is None:
         return shown.conditions
-    told = tuple(condition for condition in pod.status.conditions if condition.type not in OWNED)
-    types = {condition.type for condition in told}
+    foreign = tuple(condition for condition in pod.status.conditions if condition.type not in OWNED)
+    types = {condition.type for condition in foreign}
     mine = (c for c in shown.conditions if c.type in OWNED or (c.type in SHARED and c.type not in types))
-    return (*mine, *told)
+    return (*mine, *foreign)
 
 
 def of_serving(

@@ -24,7 +24,7 @@ _EMPTY = k8s.ContainerState()
 def normalize(pod: k8s.Pod, status: k8s.PodStatus) -> k8s.PodStatus:
     """The status in that form. The termination messages of a pod have 12 KiB together, an equal share for each
     container; a message is cut between characters. A time that nobody can read, which can only come from the server,
-    stays as it is: it must not keep the rest from being told."""
+    stays as it is: it must not keep the rest from being published."""
     spec = pod.spec
     containers = len(spec.containers) + len(spec.init_containers) + len(spec.ephemeral_containers)
     share = TERMINATION_MESSAGES_BYTES_MAX // max(1, containers)

@@ -36,7 +36,7 @@ _MAPS: Final[Mapping[str, Mapping[str, None]]] = {
     "resources": dict.fromkeys(("claims", "limits", "requests")),
     "allocatedResources": {},
 }
-"""Members the API would merge key by key, and keys that are told even where they are not there. Others are taken away
+"""Members the API would merge key by key, and keys that are sent even where they are not there. Others are taken away
 by name only where they were seen: of the amounts of a pod the values change, hardly ever the names."""
 _CONDITION: Final = ("status", "reason", "message", "lastProbeTime", "lastTransitionTime", "observedGeneration")
 
@@ -78,7 +78,7 @@ def due(
 
     ``reported`` is the status the server has, as far as we know; ``computed`` ours, None where none was ever computed.
     ``now`` is RFC 3339. ``in_doubt``: nobody knows whether the last patch arrived. ``hopeless``:
-    the server calls the status invalid and was asked often enough; a pod that is over goes without being told of."""
+    the server calls the status invalid and was asked often enough; a pod that is over goes without being reported."""
     is_done = is_to_go(of, life)
     if computed is None and is_done:
         computed = terminate(of, reported, now)  # asked to go before it was begun: it still ends by an end
@@ -89,7 +89,7 @@ def due(
             # An end that is held back: the phase is the server's, of which our picture may be an old one.
             members = {name: value for name, value in members.items() if name not in _PHASE}
         elif members.get("phase") in TERMINAL:
-            # For the same reason an end is told with all of its words, whatever they seem to be already.
+            # For the same reason an end is sent with all of its words, whatever they seem to be already.
             members |= {"reason": merged.reason or None, "message": merged.message or None}
         if members:
             return Patch({"metadata": {"uid": of.metadata.uid}, "status": members}, merged)

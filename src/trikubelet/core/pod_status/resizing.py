@@ -57,8 +57,8 @@ def happened(
     if new is None and old is not None:
         yield "Normal", words.COMPLETED, words.told("completed", pod, old.observed_generation or 0)
     if new is not None and new.message and (old is None or old.message != new.message):
-        told = words.told("error", pod, new.observed_generation or 0, new.message)
-        yield "Warning", words.ERROR, told
+        message = words.told("error", pod, new.observed_generation or 0, new.message)
+        yield "Warning", words.ERROR, message
 
 
 def _in_progress(status: k8s.PodStatus | None) -> k8s.PodCondition | None:

@@ -1,6 +1,6 @@
 """Resizing a pod in place: what it is allocated, what its containers were made with, and what is to become of both.
 
-    spec ──verdict──► allocation ──plan, per container──► made ──the runtime──► what is told as ``resources``
+    spec ──verdict──► allocation ──plan, per container──► made ──the runtime──► what is reported as ``resources``
 
 A resize is asked for by a change of the spec, and the node decides whether it can be had (``verdicts``). What a pod is
 *allocated* (``allocation``) is what it counts with everywhere; what a container was *made* with, or was changed to

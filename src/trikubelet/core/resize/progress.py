@@ -107,7 +107,7 @@ def unnoted(
 
 def is_under_way(pod: k8s.Pod, observed: PodObservation, allocation: Allocation, *, before: bool) -> bool:
     """Whether something of the pod, as it is allocated, has other amounts than it should have. ``before``: whether a
-    resize was told to be under way when it was last looked at."""
+    resize was reported to be under way when it was last looked at."""
     if not observed.running:
         return False
     if before and any(_is_replaced(status, allocation) for status in observed.running):

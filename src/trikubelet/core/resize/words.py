@@ -27,7 +27,7 @@ class _Part(msgspec.Struct):
 class _Summary(msgspec.Struct, omit_defaults=True, rename="camel"):
     init_containers: tuple[_Part, ...] = ()
     containers: tuple[_Part, ...] = ()
-    generation: int = -1  # which none is, so that it is always told
+    generation: int = -1  # which none is, so that it is always reported
     error: str = ""
 
 

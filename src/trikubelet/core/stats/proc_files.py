@@ -1,6 +1,7 @@
 """The machine as a whole, and a namespace's network, out of files of /proc (proc(5)).
 
-All of these are the kernel's, in the form it has had for decades; what is missing in one is not told, never invented.
+All of these are the kernel's, in the form it has had for decades; what is missing in one is not reported, never
+invented.
 """
 
 from __future__ import annotations

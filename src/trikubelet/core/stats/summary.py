@@ -3,7 +3,7 @@
 A pod's figures are its cgroup's, which holds what its sandbox takes too; where it has none that could be read, they are
 the sums of its containers'. Ephemeral storage is what counts against the limit of that name: what containers wrote
 outside of volumes, their logs, and volumes on the node's disk that go with the pod. With Depth.LOAD only processor and
-memory are told, as upstream has it for ``only_cpu_and_memory``. (upstream-behaviour.md §1.23)
+memory are reported, as upstream has it for ``only_cpu_and_memory``. (upstream-behaviour.md §1.23)
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def pod_used(pod: PodUsed) -> Used | None:
 
 
 def total(values: Iterable[int | None]) -> int | None:
-    """The sum of what is told; None where nothing is."""
-    told = [value for value in values if value is not None]
-    return sum(told) if told else None
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _node(node: NodeUsed, depth: Depth) -> api.NodeStats:
@@ -65,17 +65,17 @@ def _node(node: NodeUsed, depth: Depth) -> api.NodeStats:
     used, booted = Used(gauges.usage, node.nanocores), rfc3339(gauges.booted_ns)
     available = gauges.memory_total_bytes - (gauges.usage.working_set_bytes or 0)
     parts = tuple(_part(name, part, booted) for name, part in (node.parts or {}).items())
-    told = api.NodeStats(node.name, booted, parts, _cpu(used), _memory(used.usage, available))
+    load = api.NodeStats(node.name, booted, parts, _cpu(used), _memory(used.usage, available))
     if depth is Depth.LOAD:
-        return told
+        return load
     time = rfc3339(gauges.usage.at_ns)
     swapped = gauges.usage.swap_bytes or 0
     return api.NodeStats(
-        told.node_name,
-        told.start_time,
+        load.node_name,
+        load.start_time,
         parts,
-        told.cpu,
-        told.memory,
+        load.cpu,
+        load.memory,
         io=_io(gauges.usage),
         network=_network(gauges.interfaces, gauges.usage.at_ns),
         fs=_fs(node.disk),
@@ -91,7 +91,7 @@ def _part(name: str, used: Used, booted: str) -> api.ContainerStats:
 
 def _pod(pod: PodUsed, node: NodeUsed, depth: Depth) -> api.PodStats:
     used = pod_used(pod)
-    told = api.PodStats(
+    load = api.PodStats(
         api.PodReference(pod.name, pod.namespace, pod.uid),
         rfc3339(pod.started_ns),
         tuple(_container(one, node, depth) for one in pod.containers),
@@ -99,14 +99,14 @@ def _pod(pod: PodUsed, node: NodeUsed, depth: Depth) -> api.PodStats:
         _memory(used.usage) if used else None,
     )
     if depth is Depth.LOAD:
-        return told
+        return load
     processes = used.usage.processes if used else None
     return api.PodStats(
-        told.pod_ref,
-        told.start_time,
-        told.containers,
-        told.cpu,
-        told.memory,
+        load.pod_ref,
+        load.start_time,
+        load.containers,
+        load.cpu,
+        load.memory,
         io=_io(used.usage) if used else None,
         network=_network(pod.interfaces, used.usage.at_ns) if used else None,
         volume=tuple(_volume(one, pod.namespace) for one in pod.volumes),
