@@ -3,7 +3,7 @@
     manifests in memory ─► Change (a file put, or removed) for each, or every Fault ─► all carried out, or none
 
 A pod stays in the file it is in, whatever the new manifest's file is called. A file that defines more than was spoken
-of is left alone, and named: nobody wants a pod removed that they did not mention. So is one with a fault, of which
+of is left alone, and named: a pod that was not mentioned must not be removed. So is one with a fault, of which
 nobody can say what it defines, while the agent keeps running what it did. The agent sees each change at once, because
 files are moved into place.
 """

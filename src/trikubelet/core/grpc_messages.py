@@ -26,7 +26,7 @@ def frame(message: bytes) -> bytes:
 
 
 class Assembler:
-    """Owns the message that is arriving. ``refusal`` is set for good by a message that is not taken."""
+    """Owns the message that is arriving. ``refusal`` is set, and stays, by a message that is not taken."""
 
     def __init__(self, message_bytes_max: int) -> None:
         self.refusal: Refusal | None = None

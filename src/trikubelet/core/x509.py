@@ -2,7 +2,7 @@
 
 Nothing is verified here: that a certificate is whole and belongs to its key is OpenSSL's to say, which shows it
 (``kube/certificate_files.py``). A library that knows everything about certificates is there too, for making keys and
-requests; loading it for four fields would cost every node 11 MB for good.
+requests; loading it for four fields would cost every node 11 MB permanently.
 
     Certificate ─► to be signed ─► [0] version, serial, algorithm, issuer, validity, subject, key, … [3] extensions
 

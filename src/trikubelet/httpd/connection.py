@@ -120,8 +120,8 @@ class HttpConnection:
         request = request_of(head, self._limits.header_bytes_max, self._certificate)
         del head  # it would be held as long as the body takes
         self._hold(extra_bytes(request))
-        told = request.headers.get("content-length", "").lstrip("0")
-        if len(told) > _LENGTH_DIGITS_MAX or int(told or "0") > self._limits.body_bytes_max:
+        length = request.headers.get("content-length", "").lstrip("0")
+        if len(length) > _LENGTH_DIGITS_MAX or int(length or "0") > self._limits.body_bytes_max:
             raise self._too_much()
         body = bytearray()
         while not isinstance(event := await self._event(), h11.EndOfMessage):

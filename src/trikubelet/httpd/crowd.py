@@ -4,7 +4,7 @@
               ▲  └ full, another comes, and this stranger has been silent for longest: it goes
               └ no room, for nobody is a silent stranger: turned away
 
-A *stranger* is a connection that was told nothing yet but refusals. Whoever reaches a port can make a thousand of
+A *stranger* is a connection that got nothing yet but refusals. Whoever reaches a port can make a thousand of
 those, at no cost; that must not keep out who may ask. One that asks something at once is never the longest silent one.
 """
 

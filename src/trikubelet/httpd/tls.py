@@ -80,7 +80,7 @@ async def shake_hands(stream: trio.SSLStream[Any], seconds_max: float) -> Certif
 
 
 async def let_go(stream: trio.SSLStream[Any]) -> None:
-    """Close a stream for good, and free it. Trio's holds itself, by the handshake that it does once; so only the
+    """Close a stream entirely, and free it. Trio's holds itself, by the handshake that it does once; so only the
     collector would find it, and what was in use when ``kit.heap`` set things aside would stay for an hour, with all
     that OpenSSL keeps for it."""
     try:

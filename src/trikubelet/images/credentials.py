@@ -3,8 +3,8 @@
     imagePullSecrets ─► ports.PodObjects ┐
     docker's files, plugins ─► ports.NodeLogins ┴─► core.keyring ─► those that fit, to be tried one after the other
 
-A Secret that is not there is told, and the image tried without it, as upstream has it: the image may need none. So is
-one without a login that can be read.
+A Secret that is not there is reported, and the image tried without it, as upstream has it: the image may need none. So
+is one without a login that can be read.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     is the image one of its? ─► does it want the pod's service account? ─► the account, a token ─► kept? ─► the program
 
-A plugin that fails makes no login, which is told; the image is then tried without, and the next try asks again.
+A plugin that fails makes no login, which is reported; the image is then tried without, and the next try asks again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RUNS_MAX: Final = 4
 """Of one plugin at the same time. One run often answers for a whole registry: who waits for a turn finds it kept."""
 ANSWERS_KEPT_MAX: Final = 1000
 TOKEN_SECONDS: Final = 3600
-"""The life of the tokens plugins are told, which is what an API server gives whoever does not say."""
+"""The life of the tokens that plugins get, which is what an API server gives whoever does not say."""
 
 
 class _NotForPod(Exception):
@@ -72,7 +72,7 @@ class Plugin:
         return {place: Credential(login, owner) for place, login in logins.items()}
 
     def _told(self, pod: Pod, problem: str) -> Mapping[str, Credential]:
-        """There is no login. The pod's author is told which plugin fails; what it said of that is the operator's."""
+        """There is no login. The pod's author learns which plugin fails; what it said of that is the operator's."""
         log.warning("The credential plugin %s, %s", self._plugin.name, problem)
         message = f"Unable to get credentials from the credential plugin {self._plugin.name}, as the node's log says; "
         message += "attempting to pull the image may not succeed."

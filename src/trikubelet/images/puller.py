@@ -233,7 +233,7 @@ class Puller:
                 async with self._alone(image, shown) as (pulling, is_first):
                     found, began = (None if is_first else await self._shared(wanted, credentials)), trio.current_time()
                     if found is None:
-                        # Each waiter in turn would wait as long again to be told the same.
+                        # Each waiter in turn would wait as long again for the same.
                         if not is_first and (why := pulling.why_in_vain(logins, came)) is not None:
                             raise RuntimeFailure(why)
                         try:
@@ -276,7 +276,7 @@ class Puller:
             return await self._with_each(wanted, credentials), shown.since
 
     async def _with_each(self, wanted: _Wanted, credentials: Sequence[Credential]) -> ImageInfo:
-        """The image, pulled with the first credential that will do. Raises RuntimeCallError with what all were told."""
+        """The image, pulled with the first credential that will do. Raises RuntimeCallError with the answers to all."""
         image, refusals = wanted.image, dict[str, None]()
         try:
             await self._rights.begin(image)

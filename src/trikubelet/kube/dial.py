@@ -1,6 +1,6 @@
 """Makes the connections to an API server, directly or through a proxy, and knows which are open.
 
-httpx can make connections itself, in ways that do not fit here: a TLS context for good, where ours changes when
+httpx can make connections itself, in ways that do not fit here: one TLS context for ever, where ours changes when
 certificates are renewed; a proxy's tunnel that ignores ``tls-server-name`` and is forgotten half made when TLS fails in
 it; no hold on what is open. So they come from here, and ``transport`` keeps and reuses them:
 

@@ -1,7 +1,7 @@
 """Certificates of pods: for each source of a volume that wants one, a key made here and the chain a signer makes of it.
 
     wanted ─► key (thread) ─► PodCertificateRequest created ─► watched ─┬─► issued: the pod is looked at again
-       ▲                                                               ├─► denied, failed: told, for good
+       ▲                                                               ├─► denied, failed: final, and logged
        └─ time to refresh it; the old one counts until then ◄─ issued  └─► gone: another one
 
 Kept in memory alone, so an agent that restarts makes new keys, while the pods' files stay what they were. One watch

@@ -29,7 +29,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One feature. ``locked``: it has its default for good."""
+    """One feature. ``locked``: its default cannot be changed."""
 
     name: str
     stage: Stage

@@ -32,7 +32,7 @@ ASK_AGAIN_SECONDS: Final = 600.0
 
 
 class EventHints:
-    """Owns since when the runtime's events can be relied on. ``look_at`` is told of each pod that an event names,
+    """Owns since when the runtime's events can be relied on. ``look_at`` is called for each pod that an event names,
     ``interrupted`` that what happens now may go untold."""
 
     def __init__(self, runtime: Runtime, look_at: Callable[[str], None], interrupted: Callable[[], None]) -> None:

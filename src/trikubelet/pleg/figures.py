@@ -40,8 +40,8 @@ class Figures:
 
     ``listed_ago_seconds`` is the age of what the last successful list said, None before the first. Looks are on-demand
     relists of one pod: those a newer full list made unnecessary, and those that found no room to wait. ``hung_pods``
-    counts the pods that operators are told of. Streams of events are counted when they bring their first, and when they
-    break or cannot be had.
+    counts the pods that are reported to operators. Streams of events are counted when they bring their first, and when
+    they break or cannot be had.
     """
 
     measured: Measured

@@ -44,6 +44,6 @@ def unseen(now: float, pods: int, laggards: Sequence[Laggard], bounds: Bounds) -
 
 def named(now: float, laggards: Sequence[Laggard]) -> str:
     """The first of them by name, how long, and why."""
-    told = [f"{one.namespace}/{one.name} ({now - one.since:.0f}s: {one.why})" for one in laggards[:NAMED_MAX]]
-    more = len(laggards) - len(told)
-    return ", ".join(told) + (f" and {more} more" if more else "")
+    named = [f"{one.namespace}/{one.name} ({now - one.since:.0f}s: {one.why})" for one in laggards[:NAMED_MAX]]
+    more = len(laggards) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")

@@ -40,7 +40,7 @@ CHECK_SECONDS: Final = 1.0
 class Inspections:
     """Owns how long inspections took, and makes those that are due.
 
-    ``inspect`` makes one; ``settle`` is told how it went: what was found or the error. ``as_listed`` tells a pod as the
+    ``inspect`` makes one; ``settle`` gets the outcome: what was found or the error. ``as_listed`` tells a pod as the
     newest full list has it. ``tell`` gets, every ``CHECK_SECONDS``, the time and the pods whose inspection failed or
     hangs.
     """

@@ -61,8 +61,8 @@ _EVENT: Final = level(2)  # as upstream logs it, and in its words
 class Pleg:
     """Owns the relist record and what is published of it; the only writer of the PodCache.
 
-    ``wake`` is told which pods changed in a way their workers must see, ``died`` in which of them something ended.
-    ``spans``: who is told of each list of everything, if anybody is; ``events``: of pods that cannot be inspected.
+    ``wake`` gets the pods that changed in a way their workers must see, ``died`` in which of them something ended.
+    ``spans``: where each list of everything is traced, if anywhere; ``events``: of pods that cannot be inspected.
     """
 
     def __init__(
@@ -355,8 +355,8 @@ class Pleg:
             _note(change)
         is_news = self._cache.put(found, is_newest=is_newest)
         kinds = {event.kind for event in change.events}
-        # Starts and deaths are told even where the cache knew already (docs/decisions/0007), a second look only if it
-        # shows more.
+        # Starts and deaths are reported even where the cache knew already (docs/decisions/0007), a second look only if
+        # it shows more.
         if kinds & {EventKind.STARTED, EventKind.DIED} or (before.doubted_at is not None and is_news):
             self._wake.add(uid)
         if EventKind.DIED in kinds:
@@ -369,5 +369,5 @@ class Pleg:
 def _note(change: PodChange) -> None:
     """Log what is on record of the pod from now on: each event once, however often lists had to report it."""
     for kind, id_, _ in change.events:
-        told = f"Container{kind.name.capitalize()} {id_}"
-        log.log(_EVENT, "SyncLoop (PLEG): event for pod %s/%s: %s", change.namespace, change.name, told)
+        event = f"Container{kind.name.capitalize()} {id_}"
+        log.log(_EVENT, "SyncLoop (PLEG): event for pod %s/%s: %s", change.namespace, change.name, event)

@@ -33,8 +33,8 @@ REMEDY: Final = "what is shown of them is from before; see what the container ru
 
 
 class Telling:
-    """Owns what was said of lists that fail and of pods out of sight. ``events``: who is told of these, if anybody is;
-    ``hung_seconds``: after how long."""
+    """Owns what was said of lists that fail and of pods out of sight. ``events``: where these are recorded, if
+    anywhere; ``hung_seconds``: after how long."""
 
     def __init__(self, events: Events | None, hung_seconds: float) -> None:
         self._events = events

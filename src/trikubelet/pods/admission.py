@@ -9,8 +9,8 @@ nothing left to do but to clean up.
 A pod of which the runtime holds something was taken by an earlier life of this agent. It is not asked about again: what
 has changed since (a label, the node's allocatable, a device that is late) is no reason to stop what runs.
 
-A refusal is for good, so none is founded on what nobody knows yet: until the runtime has said what it can do and what
-it holds, who would be refused has no worker, and housekeeping, which looks for such pods, asks again.
+A rejection is permanent, so none is founded on what nobody knows yet: until the runtime has said what it can do and
+what it holds, who would be refused has no worker, and housekeeping, which looks for such pods, asks again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Admission:
     """Decides which pods get a worker that runs them. Owns how many it ``refused``, by reason, and how many it
     ``preempted``, by what was short. ``node`` tells this node's object as last heard of, None as long as there is none;
     whoever hears of it sets it; ``pressures`` the pressure conditions it has, set where its parts are joined.
-    ``taken``: a pod gets a worker which may start it; told before it does."""
+    ``taken``: a pod gets a worker which may start it; called before it does."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class Hooks:
             raise PodSyncError(POST_START_ERROR, failed, of.container.name)
 
     async def pre_stop(self, of: Hooked) -> None:
-        """Run the hook of a container that is about to be stopped, if it has one. A failure is told and changes
+        """Run the hook of a container that is about to be stopped, if it has one. A failure is reported and changes
         nothing: the container is stopped all the same."""
         handler = of.container.lifecycle.pre_stop if of.container.lifecycle else None
         if handler is None:
@@ -133,8 +133,8 @@ class Hooks:
         return ""
 
     async def _get_without_tls(self, of: Hooked, target: HttpTarget) -> None:
-        """A hook that asks for HTTPS of a server without it worked for years, so it still does, and is told."""
+        """A hook that asks for HTTPS of a server without it worked for years, so it still does, and is reported."""
         await self._handlers.http_get(without_tls(target))
         self._figures.hook_fallbacks += 1
-        told = f"request to HTTPS lifecycle hook {target.authority} got HTTP response, retry with HTTP succeeded"
-        self._warn(of, "LifecycleHTTPFallback", told)
+        message = f"request to HTTPS lifecycle hook {target.authority} got HTTP response, retry with HTTP succeeded"
+        self._warn(of, "LifecycleHTTPFallback", message)

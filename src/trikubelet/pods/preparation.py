@@ -3,7 +3,7 @@
     begin: the network is ready ─► directory     set_up: cgroup ─► volumes     clean_up: volumes ─► cgroup ─► user ids
 
 Called by a pod's attempts (``pods.attempts``), at each of them: all of it is idempotent, and brings up to date what is
-there. Whatever is not ready is told as an event in upstream's words, and ends the attempt. The directory goes much
+there. Whatever is not ready is reported as an event in upstream's words, and ends the attempt. The directory goes much
 later, when nobody asks for the pod any more (``node.remains``).
 """
 

@@ -3,8 +3,9 @@ pod's runtime before its sandbox is.
 
     core: references ─► ConfigMaps, Secrets, services (ports.PodObjects), files (ports.Volumes) ─► EnvSources ─► core
 
-All are asked side by side. What is not there is told as such: whether that matters is decided where the variables are
-made. Whoever asked for an object is woken when it comes, so a pod that waits for one need not ask again by the clock.
+All are asked side by side. What is not there is reported as such: whether that matters is decided where the variables
+are made. Whoever asked for an object is woken when it comes, so a pod that waits for one need not ask again by the
+clock.
 """
 
 from __future__ import annotations

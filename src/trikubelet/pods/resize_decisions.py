@@ -89,7 +89,7 @@ class ResizeDecisions:
         return True
 
     def wait(self, one: Waiting, pending: Pending) -> None:
-        """Note why the pod's resize is not granted, and tell of it unless that was told."""
+        """Note why the pod's resize is not granted, and report it unless that was done."""
         pod, uid = one.pod, one.pod.metadata.uid
         before = self._notes.pending.get(uid)
         self._notes.pending[uid] = pending

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class ResizeNotes:
-    """Owns what is told of pods' resizes beside their allocation: which wait and why, and what goes wrong with those
-    that were granted; both by UID. Lost with the process, and found again by trying again."""
+    """Owns what is reported of pods' resizes beside their allocation: which wait and why, and what goes wrong with
+    those that were granted; both by UID. Lost with the process, and found again by trying again."""
 
     def __init__(self, allocations: Allocations) -> None:
         self._allocations = allocations

@@ -7,7 +7,7 @@ Deciding may end pods, to make room; that others end never decides anything on t
 
 A resize is decided about before the worker hears of the new spec, so that no status has seen the one and not the other.
 One that waits from before this agent began is decided about once every source has spoken: what the other pods are
-allocated must be known first. One that is infeasible waits for another spec. Whatever one pod provokes is told by its
+allocated must be known first. One that is infeasible waits for another spec. An error about one pod is logged by its
 name, and the others are decided about. What is decided is ``pods.resize_decisions``'s to say.
 (upstream: allocation_manager.go)
 """
@@ -92,12 +92,12 @@ class Resizes:
         agent, that is decided about soon. Never blocks."""
         if self.allocations.as_allocated(pod) is pod:
             return
-        uid, told = pod.metadata.uid, _told(pod.status.conditions if pod.status is not None else ())
+        uid, shown = pod.metadata.uid, _told(pod.status.conditions if pod.status is not None else ())
         generation = pod.metadata.generation or 0
-        known = told is not None and told.observed_generation == generation
+        known = shown is not None and shown.observed_generation == generation
         self._notes.pending[uid] = (
-            Pending(told.reason, told.message, generation)
-            if told is not None and known
+            Pending(shown.reason, shown.message, generation)
+            if shown is not None and known
             else Pending(DEFERRED, NOT_YET, generation)
         )
         self._waiting.add(uid)
@@ -161,8 +161,8 @@ class Resizes:
                 self._waiting.discard(uid)
                 continue
             with self._bugs.of(f"Pod {object_ref(pod)}") as barrier:
-                told = _told(shown.conditions if shown is not None else ())
-                since = told.last_transition_time if told is not None else ""
+                pending = _told(shown.conditions if shown is not None else ())
+                since = pending.last_transition_time if pending is not None else ""
                 one = Waiting(pod, self.allocations.as_allocated(pod), since)
                 found.append((turn(one), one))
             if barrier.fault is not None:

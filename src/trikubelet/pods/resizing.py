@@ -145,8 +145,8 @@ class Resizing:
         if pods_own:
             whole = sum(used.get(one.id) or 0 for one in staying)
             problems.insert(0, _problem("pod", pods_own, whole))
-        if told := [one for one in problems if one]:
-            raise _failed(f"cannot decrease memory limits: {', '.join(told)}")
+        if found := [one for one in problems if one]:
+            raise _failed(f"cannot decrease memory limits: {', '.join(found)}")
 
     async def _change(self, pod: Pod, observed: PodObservation, to_resize: Sequence[Resize]) -> PodObservation:
         """Change these containers of the pod, which is as it is allocated; the observation as it is then. Raises
@@ -177,7 +177,7 @@ def _problem(what: str, limit: int, used: int | None) -> str:
 
 
 def _seen(observed: PodObservation, one: Resize, resources: LinuxResources) -> PodObservation:
-    """With what the runtime has just taken in place of what it told before; it is asked again soon."""
+    """With what the runtime has just taken in place of what it reported before; it is asked again soon."""
     if one.status.resources is None:
         return observed
     held = HeldResources(

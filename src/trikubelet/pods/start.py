@@ -160,8 +160,8 @@ class ContainerStarter:
         wait = self._backoffs.begin(pod, container, latest.finished_at)
         if wait is not None:
             name, meta = container.name, pod.metadata
-            told = f"pod={meta.name}_{meta.namespace}({meta.uid})"
-            text = f"back-off {format_duration(wait.seconds)} restarting failed container={name} {told}"
+            whose = f"pod={meta.name}_{meta.namespace}({meta.uid})"
+            text = f"back-off {format_duration(wait.seconds)} restarting failed container={name} {whose}"
             event = f"Back-off restarting failed container {name} in pod {meta.name}_{meta.namespace}({meta.uid})"
             self._events.record(object_ref(pod, name), "Warning", "BackOff", event)
             raise RetryAt("CrashLoopBackOff", text, trio.current_time() + wait.left_seconds, name)

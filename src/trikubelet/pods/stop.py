@@ -66,7 +66,7 @@ class _Failure(NamedTuple):
 
 
 class PodKiller:
-    """Stops containers and sandboxes. ``probes`` are told who is down, long before anybody observes it."""
+    """Stops containers and sandboxes. ``probes`` are notified of who is down, long before anybody observes it."""
 
     def __init__(self, runtime: Runtime, hooks: Hooks, events: Events, probes: Probes, bounds: Bounds) -> None:
         self._runtime = runtime
@@ -216,7 +216,7 @@ class PodKiller:
 
     def _is_past_stopping(self, failure: _Failure, grace_seconds: int) -> bool:
         """Whether the container had all its grace since it was first refused to be stopped, by a runtime that answers:
-        one that is away or does not answer in time may just not have told it yet."""
+        one that is away or does not answer in time may just not have reported it yet."""
         if isinstance(failure.error, RuntimeUnavailable | RuntimeTimeout):
             return False
         return self._unfinished.refused_for(failure.status.id) >= grace_seconds

@@ -3,7 +3,7 @@
 Two inputs, neither of which can block the other: changes from the mux, which say what a source wants, and wake-ups from
 PLEG, which only say who to look at. Both end in a synchronous call. Whoever else has news of a pod, as probes, volumes
 and the cluster's objects have, wakes its worker without coming this way. All pods depend on this loop, so a bug that
-one of them provokes in it is told and stays its own.
+one of them provokes in it is logged and stays its own.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SyncLoop:
         *,
         embedded: bool,
     ) -> None:
-        """``embedded``: pods are told what the embedded runtime does without."""
+        """``embedded``: pods get an event of what the embedded runtime does without."""
         self._changes = changes
         self._wakes = wakes
         self._admission = admission
@@ -91,7 +91,7 @@ class SyncLoop:
 
     def _apply(self, change: PodUpdate) -> None:
         if change.op in (Op.ADD, Op.UPDATE):
-            with self._barrier(change.pod):  # of its own: what cannot be told is no reason not to run the pod
+            with self._barrier(change.pod):  # of its own: what cannot be reported is no reason not to run the pod
                 self._say_unsupported(change.pod, is_known=_was_told(change))
         with self._barrier(change.pod):
             self._ask(change)
@@ -129,7 +129,7 @@ class SyncLoop:
                 self._resizes.retry(PODS_REMOVED)
 
     def _say_unsupported(self, pod: Pod, *, is_known: bool) -> None:
-        """What the pod asks for and will not get; it is told once per configuration, and never dropped in silence.
+        """What the pod asks for and will not get; it is reported once per configuration, and never dropped in silence.
         Where it ``is_known`` already, in the log alone."""
         self._tell(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)
         if self._embedded:
@@ -138,10 +138,10 @@ class SyncLoop:
     def _tell(self, found: Sequence[Unsupported], pod: Pod, what: str, *, is_known: bool) -> None:
         if not found:
             return
-        ref, told = object_ref(pod), "; ".join(f"{field.path}: {field.why}" for field in found)
-        log.warning("Pod %s %s: %s", ref, what, told)
+        ref, unsupported = object_ref(pod), "; ".join(f"{field.path}: {field.why}" for field in found)
+        log.warning("Pod %s %s: %s", ref, what, unsupported)
         if not is_known:
-            self._events.record(ref, "Warning", "UnsupportedFields", f"The pod {what}: {told}")
+            self._events.record(ref, "Warning", "UnsupportedFields", f"The pod {what}: {unsupported}")
 
     def unhealthy(self) -> str | None:
         """Why the loop counts as stuck, or None."""
@@ -152,6 +152,6 @@ class SyncLoop:
 
 
 def _was_told(change: PodUpdate) -> bool:
-    """What a server knows to have started was told by an earlier life of the agent, and is in its events."""
+    """What a server knows to have started was reported by an earlier agent, and is in its events."""
     status = change.pod.status
     return change.op is Op.ADD and status is not None and bool(status.start_time)

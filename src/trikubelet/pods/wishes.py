@@ -1,4 +1,4 @@
-"""Which containers an operator wants restarted (``trikubelet restart``): a wish is told here, and a pod's next attempt
+"""Which containers an operator wants restarted (``trikubelet restart``): a wish is noted here, and a pod's next attempt
 plans by it.
 
 So a container is stopped by its own pod's worker, with its hook and its grace, and by nobody beside it. A wish is about

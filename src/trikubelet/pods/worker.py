@@ -53,7 +53,7 @@ class Attempts(Protocol):
         ...
 
     async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
-        """Bring the pod closer to its configuration. DONE: it has ended for good; IDLE: the runtime was asked for
+        """Bring the pod closer to its configuration. DONE: it has ended permanently; IDLE: the runtime was asked for
         nothing."""
         ...
 
@@ -254,7 +254,7 @@ class PodWorker:
                 raise InvariantBroken(f"an attempt at the finished pod {object_ref(self.pod)}")
 
     def _found_bug(self, bug: Exception) -> None:
-        """It stays until somebody mends it, so each try is later than the last, and one an hour is told."""
+        """It stays until somebody mends it, so each try is later than the last, and one an hour is logged."""
         if self._complaints.may_say(type(bug).__name__):
             said = "Pod %s: a bug in its worker; the attempt will be repeated, later each time"
             log.error(said, object_ref(self.pod), exc_info=bug)

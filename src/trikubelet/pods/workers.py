@@ -216,7 +216,7 @@ class PodWorkers:
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
         """Best when nothing of its earlier life is left, for what ended there must not count here. Where that does not
-        go away, or takes for ever, it is told apart by when it was made."""
+        go away, or takes for ever, it is distinguished by when it was made."""
         uid = ended.pod.metadata.uid
         if not ended.over.is_set():
             return  # its task still waits for its turn: two tasks of one UID would take each other's probes and volumes
@@ -282,7 +282,7 @@ class PodWorkers:
         return None if worker is None else worker.state
 
     def _is_known(self, uid: str) -> bool:
-        """Whether a UID without a worker is certainly one that nobody wants."""
+        """Whether a UID without a worker is certainly an orphan's."""
         return self._synced and uid not in self._wanted
 
     def could_have_running_containers(self, uid: str) -> bool:

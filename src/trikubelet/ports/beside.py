@@ -1,4 +1,4 @@
-"""What is done beside a pod's worker: its probes are run, its images pulled, its events and status told."""
+"""What is done beside a pod's worker: its probes are run, its images pulled, its events and status published."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Api(Protocol):
     whatever msgspec encodes as the object's JSON: a record of ``model.k8s`` or a mapping."""
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Item:
-        """One object. Raises ObjectMissing; but a node that asks for a pod that is gone is told Forbidden, because only
+        """One object. Raises ObjectMissing; but a node that asks for a pod that is gone gets Forbidden, because only
         its own pods are shown to it and this is none any more."""
         ...
 
@@ -149,11 +149,11 @@ class PodObjects(Protocol):
 
     async def pod_certificate(self, pod: k8s.Pod, source: k8s.PodCertificateProjection) -> PodCertificate:
         """A key for the pod and the certificate that the source's signer made for it, fresh enough to be shown. A pod
-        that was told that there is none yet is looked at again when there is."""
+        that got none is looked at again when there is."""
         ...
 
     async def services(self, pod: k8s.Pod) -> Iterable[ServiceAddress]:
-        """The cluster's services, whose addresses the pod's containers are told. A pod that was told that they are not
+        """The cluster's services, whose addresses the pod's containers get. A pod that learned that they are not
         known yet is looked at again when they are; one that has them is not, whatever becomes of them."""
         ...
 

@@ -50,8 +50,8 @@ class Volumes(Protocol):
         self, claims: Claims, node: Callable[[], k8s.Node | None], changed: Callable[[], None], events: Events
     ) -> None:
         """The node has joined a cluster: from now on there are claims. ``node``: this one, as the API server has it;
-        ``changed`` is called when ``in_use`` or ``drivers`` may say something else; ``events``: what is to be told of
-        claims and volumes while they are used."""
+        ``changed`` is called when ``in_use`` or ``drivers`` may say something else; ``events``: what is to be reported
+        of claims and volumes while they are used."""
         ...
 
     def node_changed(self) -> None:

@@ -179,7 +179,7 @@ class Images(Protocol):
 
 class Handlers(Protocol):
     """Asking containers over the network, for probes and hooks. A call takes as long as its caller's cancel scope lets
-    it and keeps little of what it is told. Raises ``model.handlers.Unreachable``."""
+    it and keeps little of the answer. Raises ``model.handlers.Unreachable``."""
 
     async def http_get(self, target: HttpTarget) -> HttpAnswer:
         """GET, following redirects to the same host. TLS is spoken with anybody, whatever certificate it has. Raises

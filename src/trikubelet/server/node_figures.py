@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class Work(NamedTuple):
     """What a worker is to the node, in upstream's words: ``lifecycle`` is sync, terminating or terminated; ``config``
-    desired, orphan (nobody wants it any more) or runtime_only (nobody ever did); ``static`` true or nothing, or unknown
+    desired, orphan (not desired any more) or runtime_only (nobody ever did); ``static`` true or nothing, or unknown
     where only the runtime tells of the pod."""
 
     lifecycle: str

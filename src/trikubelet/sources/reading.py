@@ -34,7 +34,7 @@ class ManifestReader:
         self._bugs = Bugs(log, "%s: a bug in reading it; what it brought before stays")
 
     async def read(self, octets: bytes, origin: str) -> FileState:
-        """What a manifest says; ``origin``: its path or URL, under which its faults are told."""
+        """What a manifest says; ``origin``: its path or URL, under which its faults are reported."""
         seen = rfc3339(self._clock.now_ns())
         with self._bugs.of(origin) as barrier:
             return state_of(await self._threads.run(partial(load_manifest, octets, origin, self._node_name, seen)))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Snapshot:
     """Everything a source wants now, and the ``objects`` beside its pods for them to read. ``faulty`` names its
     manifests that had faults when the agent began and have had them since: what pods they once brought nobody can know,
-    so while there is one, what runs and nobody wants is left alone. ``unread`` are pods whose newest version nobody can
+    so while there is one, orphans are left alone. ``unread`` are pods whose newest version nobody can
     read, and why: wanted, whatever they are, so what runs of them stays as it is. All travel with the pods, because a
     manifest is mended and its pod wanted again at the same moment."""
 

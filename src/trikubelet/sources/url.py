@@ -118,8 +118,8 @@ class UrlSource:
         now = await self._reader.read(body, self._url)
         if not answer.has_length and body != self._doubted and not now.faults and has_lost(self._state, now):
             self._doubted = body
-            told = "lost a pod or an object, and came without its length: believed when the next answer is the same"
-            log.warning("Manifest URL %s %s (have the server send Content-Length)", self._url, told)
+            problem = "lost a pod or an object, and came without its length: believed when the next answer is the same"
+            log.warning("Manifest URL %s %s (have the server send Content-Length)", self._url, problem)
             return
         self._body, self._doubted = body, None
         self._state = fold_file(self._url, self._state, now)

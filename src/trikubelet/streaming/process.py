@@ -62,7 +62,7 @@ class Talk:
 
 async def talk_to_process(session: Session, streams: StandardStreams, talk: Callable[[Talk], Awaitable[int]]) -> None:
     """Wait for the client's streams, let the runtime talk, and tell how the process ended. ``talk`` returns its exit
-    code and may raise RuntimeCallError, which the client is told."""
+    code and may raise RuntimeCallError, which is sent to the client."""
     opened: dict[str, SpdyStream] = {}
     wanted = {channel.stream_type for channel in channels(streams)}
     with trio.move_on_after(STREAMS_SECONDS_MAX):

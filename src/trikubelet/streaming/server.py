@@ -98,5 +98,5 @@ async def _converse(protocol: str, serve: Callable[[Session], Awaitable[None]], 
             await serve(session)
             await session.goodbye()
         except trio.BrokenResourceError:
-            pass  # the client has gone amid what it was told
+            pass  # the client has gone amid what it was sent
         nursery.cancel_scope.cancel()

@@ -64,7 +64,7 @@ class SpdyStream(trio.abc.HalfCloseableStream):
         await trio.lowlevel.checkpoint()
 
     async def send_eof(self) -> None:
-        """The client is told no more on this stream. Raises trio.BrokenResourceError."""
+        """Nothing more is sent to the client on this stream. Raises trio.BrokenResourceError."""
         if not self._said_all:
             self._said_all = True
             await self._session.send(spdy.data(self._id, b"", ends=True))

@@ -1,7 +1,7 @@
 """``trikubelet reset``: end every pod of a node that is given up, and take down what was kept for them.
 
 It is the agent once more (``app/compose.py``), in the same root directory and on the same runtime, and nothing wants a
-pod. So pods end as what nobody wants ends: with their grace, then their volumes, directories, cgroups and logs. It
+pod. So pods end as orphans do: with their grace, then their volumes, directories, cgroups and logs. It
 sees what an agent sees, which is every pod on the runtime; so it refuses where a kubelet runs, or another agent on that
 runtime, whose root directory may be another one by now. Purging the package calls it, when files and flags are gone
 already: which runtime it was stands in the root directory.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InitPlan:
-    """Collects the decisions of one walk. ``failed``: an init container failed for good, the pod must end."""
+    """Collects the decisions of one walk. ``failed``: an init container failed permanently, the pod must end."""
 
     def __init__(self) -> None:
         self.initialized = False

@@ -30,8 +30,8 @@ def plan(
     resizes: Sequence[Resize] = (),
 ) -> PodActions:
     """What to do so that the pod becomes what it should be. An empty plan means: nothing. ``shown`` is the status last
-    computed: it remembers which containers ended for good when the runtime has lost their records. ``resizes`` are the
-    containers that run with other amounts than they are allocated."""
+    computed: it remembers which containers ended permanently when the runtime has lost their records. ``resizes`` are
+    the containers that run with other amounts than they are allocated."""
     recreated = frozenset(one.status.id for one in resizes if one.needs_restart)
     made = _plan(pod, observed, replace(verdicts or Verdicts(), resized=recreated), shown)
     if made.kill_pod or made.create_sandbox or made.to_reset:

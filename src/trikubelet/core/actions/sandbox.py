@@ -78,7 +78,7 @@ def _is_restartable(pod: Pod, container: Container) -> bool:
 
 
 def _has_ended(pod: Pod, observed: PodObservation, container: Container) -> bool:
-    """Whether the container is over for good and is not started again in a new sandbox."""
+    """Whether the container has ended permanently and is not started again in a new sandbox."""
     status = observed.latest(container.name)
     if status is None:
         return False

@@ -1,8 +1,8 @@
 """What lies between two statuses of a pod: which runs of containers ended, and whether one came back that could not.
 
-Whoever publishes statuses asks both before it replaces one. A container that ended for good may leave that state only
-when its rules and policy let it run again: a status that says otherwise was computed from a mistake, and is dropped,
-loudly, rather than show a history that cannot have happened (upstream: checkContainerStateTransition).
+Whoever publishes statuses asks both before it replaces one. A container that ended permanently may leave that state
+only when its rules and policy let it run again: a status that says otherwise was computed from a mistake, and is
+dropped, loudly, rather than show a history that cannot have happened (upstream: checkContainerStateTransition).
 """
 
 from __future__ import annotations

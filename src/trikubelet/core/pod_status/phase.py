@@ -41,7 +41,7 @@ class _Count:
 
 
 def phase(pod: Pod, statuses: Mapping[str, ContainerStatus], *, is_ending: bool) -> str:
-    """The phase. ``is_ending``: the worker is past the point of return, so what has stopped has stopped for good."""
+    """The phase. ``is_ending``: the worker is past the point of return, so what has stopped has stopped permanently."""
     count = _Count()
     for container in pod.spec.init_containers:
         if is_sidecar(container):

@@ -8,7 +8,7 @@
 
 An answer that is no answer (the runtime could not be asked, say) is not heard: it neither counts nor interrupts a row.
 A failed container is left alone because it is being killed, and to run commands in it then does harm; a started one
-has started for good.
+has started, once and for all.
 """
 
 from __future__ import annotations
