@@ -159,7 +159,7 @@ def test_who_ends_it_ends_the_stage_in_good_order_and_it_does_not_hold(
     told = table(out)
     assert "cut short" == told["tests, as the README says"]
     assert ["not run"] * 5 == [told[name] for name in LATER]
-    assert ("held", "does not hold") == (told["nothing is left behind"], told["all of it"])
+    assert ("held", "does not hold") == (told["nothing is left behind"], told["all of it"]), out
 
 
 def test_an_interrupt_from_a_terminal_is_heard(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
