@@ -121,6 +121,17 @@ def test_a_met_threshold_is_resolved_only_beyond_its_minimum_reclaim() -> None:
     assert () == advance(was_met, [wants_more], memory(150 * MIB, 2), 10.0, 300).due
 
 
+def test_within_its_grace_a_soft_threshold_is_resolved_by_its_value_alone() -> None:
+    soft = replace(LOW, grace_seconds=30.0, reclaim=Amount(50 * MIB))
+    low = advance(Pressure(), [soft], memory(1, 1), 0.0, 300)
+    better = advance(low, [soft], memory(120 * MIB, 2), 10.0, 300)
+    assert {} == better.met_since
+    assert () == advance(better, [soft], memory(120 * MIB, 3), 40.0, 300).due
+
+    acted_on = advance(low, [soft], memory(1, 2), 30.0, 300)
+    assert (soft,) == advance(acted_on, [soft], memory(120 * MIB, 3), 40.0, 300).due
+
+
 def test_an_old_measurement_ends_no_second_pod() -> None:
     first = advance(Pressure(), [LOW], memory(1, 7), 0.0, 300)
 

@@ -1,8 +1,8 @@
 """Which thresholds are met, for how long, and which conditions the node has for it.
 
-    observations ─► met now, or before and short of their minimum reclaim ─► since when ─► due: met for their grace
-                                                                          └► conditions, each until the transition
-                                                                             period has passed without it
+    observations ─► met now, or acted on before and short of their minimum reclaim ─► since when
+                        ├► acting: met for their grace ─► due: those that were measured anew
+                        └► conditions, each until the transition period has passed without it
 
 ``Pressure`` is what is carried from one look to the next; ``advance`` folds a look into it. Times are in seconds of one
 clock. (upstream: eviction_manager.go, helpers.go)
@@ -34,12 +34,14 @@ class Observed(NamedTuple):
 class Pressure:
     """What is known after a look. ``met_since``: every threshold that is met or not resolved yet, with the time of the
     look that found it first; ``last_seen``: each condition with the time it was last observed; ``conditions``: those
-    that hold, as they did within the transition period; ``due``: the thresholds a pod is to be evicted for now, the
-    most urgent first; ``observed``: the look itself."""
+    that hold, as they did within the transition period; ``acting``: the thresholds met for their grace, which are not
+    resolved before their minimum reclaim; ``due``: those of them a pod is to be evicted for now, the most urgent first;
+    ``observed``: the look itself."""
 
     met_since: Mapping[Threshold, float] = field(default_factory=dict)
     last_seen: Mapping[str, float] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
+    acting: tuple[Threshold, ...] = ()
     due: tuple[Threshold, ...] = ()
     observed: Mapping[str, Observed] = field(default_factory=dict)
 
@@ -52,15 +54,17 @@ def advance(
     transition_seconds: float,
 ) -> Pressure:
     """The pressure after a look at ``now``."""
-    unresolved = met(before.met_since, observed, with_reclaim=True)
+    # Not of a soft one that is still within its grace: nothing was to be reclaimed for it yet.
+    unresolved = met(before.acting, observed, with_reclaim=True)
     found = tuple(dict.fromkeys((*met(thresholds, observed), *unresolved)))
     since = {one: before.met_since.get(one, now) for one in found}
     last_seen = {**before.last_seen, **{one.condition: now for one in found}}
     last_seen = {name: at for name, at in last_seen.items() if now - at < transition_seconds or at == now}
     # A measurement that is no newer than the last one says nothing of what was reclaimed since: nobody ends for it.
     is_new = {signal: one.at_ns > _measured(before, signal) for signal, one in observed.items()}
-    due = [one for one in found if now - since[one] >= one.grace_seconds and (is_new.get(one.signal, False))]
-    return Pressure(since, last_seen, tuple(sorted(last_seen)), tuple(sorted(due, key=_urgency)), observed)
+    acting = tuple(sorted((one for one in found if now - since[one] >= one.grace_seconds), key=_urgency))
+    due = tuple(one for one in acting if is_new.get(one.signal, False))
+    return Pressure(since, last_seen, tuple(sorted(last_seen)), acting, due, observed)
 
 
 def met(
