@@ -107,8 +107,11 @@ class PodWorkers:
         worker = self._workers.get(uid)
         if worker is None:
             return
+        had_finished = isinstance(worker.state, Finished)
         worker.ask(Stop(reason, grace_override))
-        if isinstance(worker.state, Finished):
+        if had_finished:
+            self._leftovers.add(uid)  # its content may go now, which stayed as long as the pod was desired
+        elif isinstance(worker.state, Finished):
             self._tell_finished(worker)
         self._offer_turns(full_name(worker.pod))
 
@@ -198,7 +201,8 @@ class PodWorkers:
         await worker.live()
         assert isinstance(worker.state, Finished)
         self._end_turn(worker)
-        self._tell_finished(worker)
+        if worker.statistics().attempts:  # a pod that never began was finished by ``stop``, which notified
+            self._tell_finished(worker)
 
     async def _make_way(self, worker: PodWorker, leaving: Sequence[PodWorker]) -> None:
         # Admission has counted what these hold as free already. One that hangs must not keep a critical pod from the

@@ -89,6 +89,26 @@ async def test_a_waiting_pod_that_exists_already_is_stopped_without_waiting_for_
     assert ["terminate 30", "clean up"] == [what for _, what, uid in script.calls if uid == "uid-b"]
 
 
+async def test_that_a_pod_has_finished_is_told_once_whatever_is_asked_of_it_then(autojump_clock: MockClock) -> None:
+    script = Script([Outcome.DONE])
+    told: list[str] = []
+    async with workers_of(script) as workers:
+        workers.finished.add(lambda one: told.append(one.metadata.uid))
+        workers.sync(A, create=True)
+        await trio.sleep(1)
+        assert ["uid-a"] == told
+        workers.sync(B, create=True)
+        workers.sync(C, create=True)
+        workers.stop("uid-c", StopReason.REMOVED)  # it waits for its turn, and is over at once
+        assert ["uid-a", "uid-c"] == told
+        for reason in (StopReason.DELETED, StopReason.REMOVED):
+            for uid in ("uid-a", "uid-b", "uid-c"):
+                workers.stop(uid, reason)
+        await trio.sleep(10)
+
+    assert ["uid-a", "uid-c", "uid-b"] == told
+
+
 async def test_a_pod_that_comes_back_while_it_stops_lives_again_once_nothing_is_left(autojump_clock: MockClock) -> None:
     script, runtime = Script(takes_seconds=1), NothingThere()
     async with workers_of(script, runtime) as workers:
