@@ -118,6 +118,7 @@ class Admission:
             self._preempt(victim, pod, admitted.short_of)
 
     def _take(self, pod: k8s.Pod, after: Sequence[str] = ()) -> None:
+        self._allocations.admit(pod)
         self.taken.tell(pod)
         self._workers.sync(pod, create=True, after=after)
 

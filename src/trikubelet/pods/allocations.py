@@ -1,10 +1,11 @@
 """What each pod of this node is allocated, and what its containers were made with: kept, and found again.
 
-    taken as its spec is ──► a resize is granted: allocated again ──► its containers are made, or changed: noted
+    admitted as its spec is ──► a resize is granted: allocated again ──► its containers are made, or changed: noted
 
 It stands in a note of the pod's directory from before the first container is made, so a killed agent's successor knows
 what a pod had and can tell a resize that was asked for meanwhile. A pod without a note (an older agent's, or one of
-which nothing was made) is allocated what its spec says. ``core.resize.allocation`` has the rules.
+which nothing was made) is allocated what its spec says. Nothing is held of a pod before it is admitted: until then it
+is judged by its note or by the spec it has now. ``core.resize.allocation`` has the rules.
 """
 
 from __future__ import annotations
@@ -40,30 +41,55 @@ class Allocations:
         self._notes = notes
         self._held: dict[str, Allocation] = {}
         self._noted: set[str] = set()
-        # By UID: a pod, its allocation, and what came of both, since each admission asks it of all pods of the node.
+        # Of those held: a pod, its allocation, and what came of both, since each admission asks it of all the others.
         self._joined: dict[str, tuple[Pod, Allocation, Pod]] = {}
         self._infos: dict[str, PodInfo] = {}
 
-    def of(self, pod: Pod) -> Allocation:
-        """What the pod is allocated. Never raises: what cannot be read is taken from the spec, and said."""
+    def admit(self, pod: Pod) -> None:
+        """The node admits the pod: it is allocated what an earlier agent noted, otherwise what its spec says now, until
+        it is forgotten. Never raises: what cannot be read is taken from the spec, and logged."""
         uid = pod.metadata.uid
-        held = self._held.get(uid)
-        if held is None:
-            held = self._held[uid] = self._found(pod) or allocation_of(pod)
-        return held
+        if uid in self._held:
+            return
+        try:
+            found = self._found(uid)
+        except (OSError, ValueError) as error:
+            log.warning("Pod %s: what it was allocated cannot be read, its spec counts: %s", object_ref(pod), error)
+            found = None
+        if found is not None:
+            self._noted.add(uid)
+        self._held[uid] = found or allocation_of(pod)
+
+    def of(self, pod: Pod) -> Allocation:
+        """What the pod is allocated, or would be if it were admitted now. Only reads. Never raises."""
+        held = self._held.get(pod.metadata.uid)
+        if held is not None:
+            return held
+        try:
+            return self._found(pod.metadata.uid) or allocation_of(pod)
+        except (OSError, ValueError):
+            return allocation_of(pod)  # ``admit`` logs it: a pod that waits is asked about every two seconds
 
     def as_allocated(self, pod: Pod) -> Pod:
         """The pod with what it is allocated in place of what its spec says; the same one where both say the same."""
-        held, joined = self.of(pod), self._joined.get(pod.metadata.uid)
-        if joined is None or joined[0] is not pod or joined[1] is not held:
-            joined = self._joined[pod.metadata.uid] = (pod, held, as_allocated(pod, held))
-        return joined[2]
+        uid = pod.metadata.uid
+        held, joined = self.of(pod), self._joined.get(uid)
+        if joined is not None and joined[0] is pod and joined[1] is held:
+            return joined[2]
+        allocated = as_allocated(pod, held)
+        if uid in self._held:
+            self._joined[uid] = (pod, held, allocated)
+        return allocated
 
     def info(self, pod: Pod) -> PodInfo:
         """What counts of the pod, as it is allocated, when another is admitted."""
-        allocated, info = self.as_allocated(pod), self._infos.get(pod.metadata.uid)
-        if info is None or info.pod is not allocated:
-            info = self._infos[pod.metadata.uid] = pod_info(allocated)
+        uid = pod.metadata.uid
+        allocated, info = self.as_allocated(pod), self._infos.get(uid)
+        if info is not None and info.pod is allocated:
+            return info
+        info = pod_info(allocated)
+        if uid in self._held:
+            self._infos[uid] = info
         return info
 
     def allocate(self, pod: Pod) -> None:
@@ -117,18 +143,10 @@ class Allocations:
             self._notes.note(uid, Note.RESOURCES, written(allocation))
         self._held[uid] = allocation
 
-    def _found(self, pod: Pod) -> Allocation | None:
-        uid = pod.metadata.uid
-        try:
-            content = self._notes.noted(uid, Note.RESOURCES)
-            if not content:
-                return None
-            found = read(content)
-        except (OSError, ValueError) as error:
-            log.warning("Pod %s: what it was allocated cannot be read, its spec counts: %s", object_ref(pod), error)
-            return None
-        self._noted.add(uid)
-        return found
+    def _found(self, uid: str) -> Allocation | None:
+        """What an earlier agent noted. Raises OSError and ValueError."""
+        content = self._notes.noted(uid, Note.RESOURCES)
+        return read(content) if content else None
 
     def __repr__(self) -> str:
         return f"<Allocations of {len(self._held)} pods>"

@@ -54,7 +54,7 @@ class Desk:
         self.events, self.figures = Said(), PodFigures()
         self.allocations = Allocations(MemoryPodFiles())
         self.notes = ResizeNotes(self.allocations)
-        self.allocations.of(web("1"))
+        self.allocations.admit(web("1"))
         self.decisions = ResizeDecisions(
             admission=self.admission,
             allocations=self.allocations,

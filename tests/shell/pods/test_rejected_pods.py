@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,16 +20,27 @@ from trikubelet.testing.memory_host import VirtualClock
 from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from trio.testing import MockClock
 
+    from trikubelet.app.node import Node
     from trikubelet.model.runtime import RuntimeInfo
+
+
+TWO_CORES = {"cpu": 2000, "memory": 1 << 33, "pods": 110_000}
 
 
 def serving(name: str, port: int = 80, **fields: Any) -> k8s.Pod:
     """A pod on a port of the node."""
     return pod(name, container(ports=(k8s.ContainerPort(container_port=80, host_port=port),)), **fields)
+
+
+def asking(cpu: str, port: int = 0, **fields: Any) -> k8s.Pod:
+    """A pod that asks for so much processor time, and for a port of the node if it is not 0."""
+    ports = (k8s.ContainerPort(container_port=80, host_port=port),) if port else ()
+    resources = k8s.ResourceRequirements(requests={"cpu": cpu})
+    return pod("web", container(resources=resources, ports=ports), **fields)
 
 
 def strict(name: str, port: int = 80) -> k8s.Pod:
@@ -108,6 +120,52 @@ async def test_who_waits_to_be_refused_has_no_worker_and_an_edit_does_not_get_hi
         assert "NodePorts" == (view.pods()[1].status or k8s.PodStatus()).reason
         assert {"NodePorts": 1} == node.admission.refused
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def waiting(bench: Bench, *pods: k8s.Pod, sources: tuple[str, ...] = ("file",)) -> AsyncIterator[Node]:
+    """An agent whose runtime does not say for ten seconds what it can do, three seconds after it began."""
+    late = Late(bench.world, bench.problems)
+    late.status_at = trio.current_time() + 10
+    node = bench.build_node(sources, late)
+    async with trio.open_nursery() as nursery:
+        node.slots[sources[0]].put(Snapshot(pods))
+        await nursery.start(run_node, node)
+        await trio.sleep(3)
+        yield node
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("source", ["file", "api"])
+async def test_a_pod_that_is_resized_while_it_waits_is_judged_by_what_it_asks_for_now(
+    autojump_clock: MockClock, source: str
+) -> None:
+    bench = Bench(allocatable=TWO_CORES)
+    async with waiting(bench, asking("3", source=source), sources=(source,)) as node:
+        assert "uid-web" not in node.workers
+        node.slots[source].put(Snapshot((asking("1", source=source),)))
+        await until(lambda: "Running" == phase(node, "uid-web"))
+
+
+async def test_a_pod_that_asks_for_too_much_while_it_waits_is_rejected_for_that(autojump_clock: MockClock) -> None:
+    bench = Bench(allocatable=TWO_CORES)
+    holder = serving("holder", source="api")
+    async with waiting(bench, holder, asking("1", source="api", port=80), sources=("api",)) as node:
+        assert "uid-web" not in node.workers
+        node.slots["api"].put(Snapshot((asking("100", source="api", port=80),)))
+        await until(lambda: "Failed" == phase(node, "uid-web"))
+        status = node.statuses.get("uid-web")
+        assert status is not None
+        assert "OutOfcpu" == status.reason
+
+
+async def test_pods_that_come_and_go_without_a_worker_are_allocated_nothing(autojump_clock: MockClock) -> None:
+    bench = Bench(allocatable=TWO_CORES)
+    async with waiting(bench, asking("3")) as node:
+        assert "uid-web" not in node.workers
+        node.slots["file"].put(Snapshot(()))
+        await trio.sleep(30)
+        assert "<Allocations of 0 pods>" == repr(node.resizes.allocations)
 
 
 async def test_the_second_pod_on_a_port_fails_and_the_first_runs(autojump_clock: MockClock) -> None:

@@ -1,0 +1,66 @@
+"""What a pod is allocated: noted for an admitted pod alone, and found again by an agent's successor."""
+
+from __future__ import annotations
+
+import pytest
+
+from trikubelet.core.resize.allocation import allocation_of, written
+from trikubelet.model import k8s
+from trikubelet.model.pod_notes import Note
+from trikubelet.pods.allocations import Allocations
+from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_host import MemoryPodFiles
+
+
+def web(cpu: str) -> k8s.Pod:
+    """A pod that asks for so much."""
+    return pod("web", container(resources=k8s.ResourceRequirements(requests={"cpu": cpu})))
+
+
+def noted(content: bytes) -> MemoryPodFiles:
+    """The files of an earlier agent, with that note of the pod's allocation."""
+    files = MemoryPodFiles()
+    files.note("uid-web", Note.RESOURCES, content)
+    return files
+
+
+def test_a_pod_that_is_not_admitted_is_judged_by_the_spec_it_has_now() -> None:
+    allocations, one, three = Allocations(MemoryPodFiles()), web("1"), web("3")
+
+    assert allocation_of(three) == allocations.of(three)
+    assert three is allocations.as_allocated(three)
+    assert three is allocations.info(three).pod
+    assert one is allocations.as_allocated(one)
+    assert one is allocations.info(one).pod
+    assert "<Allocations of 0 pods>" == repr(allocations)
+
+
+def test_an_admitted_pod_keeps_what_it_was_admitted_with() -> None:
+    allocations, one, three = Allocations(MemoryPodFiles()), web("1"), web("3")
+    allocations.admit(one)
+    allocations.admit(three)
+
+    assert allocation_of(one) == allocations.of(three)
+    assert one == allocations.as_allocated(three)
+    assert allocations.as_allocated(three) is allocations.as_allocated(three)
+
+
+def test_what_an_earlier_agent_noted_counts_before_and_after_admission() -> None:
+    allocations, one, three = Allocations(noted(written(allocation_of(web("1"))))), web("1"), web("3")
+
+    assert one == allocations.as_allocated(three)
+    assert "<Allocations of 0 pods>" == repr(allocations)
+    allocations.admit(three)
+    assert one == allocations.as_allocated(three)
+
+
+def test_a_note_that_cannot_be_read_is_reported_once_and_the_spec_counts(caplog: pytest.LogCaptureFixture) -> None:
+    allocations, three = Allocations(noted(b"no JSON")), web("3")
+
+    assert three is allocations.as_allocated(three)
+    assert three is allocations.as_allocated(three)
+    assert [] == caplog.messages
+    allocations.admit(three)
+    assert three is allocations.as_allocated(three)
+    (said,) = caplog.messages
+    assert said.startswith("Pod default/web: what it was allocated cannot be read, its spec counts: ")
