@@ -12,11 +12,12 @@ from core.podkit import container, pod
 from core.statuskit import EARLIER, NOW, condition, status
 from trikubelet.core.admission import Admitted, admit
 from trikubelet.core.admission.pod_info import pod_info
-from trikubelet.core.admission.preemption import preempted, victims
+from trikubelet.core.admission.preemption import CONDITION_MESSAGE, MESSAGE, REASON, victims
 from trikubelet.core.admission.resources import Shortage, requests
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.lifecycle import Finished, StopReason, Syncing, Terminating, patience_seconds
 from trikubelet.core.names import CONFIG_SOURCE
+from trikubelet.core.pod_status.disrupted import disrupted
 from trikubelet.core.pod_status.merged import merge
 from trikubelet.core.qos import GUARANTEED, qos_class
 from trikubelet.model import k8s
@@ -139,7 +140,7 @@ def test_a_critical_pod_is_taken_with_those_that_end_for_it() -> None:
 def test_a_pod_that_is_ended_for_another_has_failed_as_soon_as_nothing_of_it_runs() -> None:
     shown = status("Running", condition("Ready"), condition("PodScheduled"))
     it = pod("c", status=status("Running"), meta={"generation": 4})
-    found = preempted(it, shown, NOW)
+    found = disrupted(it, shown, NOW, reason=REASON, message=MESSAGE, why=CONDITION_MESSAGE)
 
     assert ("Failed", "Preempting", "Preempted in order to admit critical pod") == (
         found.phase, found.reason, found.message,
@@ -149,6 +150,7 @@ def test_a_pod_that_is_ended_for_another_has_failed_as_soon_as_nothing_of_it_run
     ]
     target = found.conditions[-1]
     assert ("TerminationByKubelet", NOW, 4) == (target.reason, target.last_transition_time, target.observed_generation)
+    assert "Pod was preempted by Kubelet to accommodate a critical pod." == target.message
     running = merge(shown, found, could_run=True, now=NOW)
     assert ("Running", "", False) == (
         running.phase, running.reason, any(one.type == "DisruptionTarget" for one in running.conditions),
@@ -160,7 +162,7 @@ def test_a_pod_that_is_ended_for_another_has_failed_as_soon_as_nothing_of_it_run
 
 def test_a_disruption_somebody_else_announced_is_told_once() -> None:
     announced = condition("DisruptionTarget")
-    found = preempted(pod("c"), status("Running", announced), EARLIER)
+    found = disrupted(pod("c"), status("Running", announced), EARLIER, reason=REASON, message=MESSAGE)
 
     assert ["TerminationByKubelet"] == [one.reason for one in found.conditions if one.type == "DisruptionTarget"]
 

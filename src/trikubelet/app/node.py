@@ -36,6 +36,7 @@ from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
 from trikubelet.pods.admission import Admission
 from trikubelet.pods.allocations import Allocations
+from trikubelet.pods.disruptions import Disruptions
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.resize_decisions import ResizeDecisions
 from trikubelet.pods.resize_notes import ResizeNotes
@@ -225,6 +226,7 @@ def build_node(
         events=events,
         clock=ports.clock,
         allocations=allocations,
+        disruptions=Disruptions(workers=workers, statuses=statuses, events=events, clock=ports.clock),
     )
     resizes = Resizes(
         allocations=allocations,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.containers import NodeFacts
     from trikubelet.pods.allocations import Allocations
+    from trikubelet.pods.disruptions import Disruptions
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import Clock, Events, RuntimeHealth, RuntimePods, Statuses
     from trikubelet.sources.desired import DesiredPods
@@ -62,6 +63,7 @@ class Admission:
         events: Events,
         clock: Clock,
         allocations: Allocations,
+        disruptions: Disruptions,
     ) -> None:
         self._workers = workers
         self._desired = desired
@@ -76,6 +78,7 @@ class Admission:
         self._events = events
         self._clock = clock
         self._allocations = allocations
+        self._disruptions = disruptions
         self.taken: Final[Listeners[k8s.Pod]] = Listeners("a pod that the node takes")
         self._bugs = Bugs(log, "%s: a bug in asking whether the node takes it; it waits, and is asked about again")
 
@@ -132,15 +135,16 @@ class Admission:
         return ends or uid in self._workers or self._was_taken(uid)
 
     def _preempt(self, victim: k8s.Pod, pod: k8s.Pod, short_of: str) -> None:
-        uid = victim.metadata.uid
-        if self._workers.is_termination_requested(uid):
-            return  # it ends anyway, for a reason of its own: to wait for it is enough
-        self.preempted[short_of] += 1
-        log.warning("Pod %s is ended: pod %s must run and lacks %s", object_ref(victim), object_ref(pod), short_of)
-        self._events.record(object_ref(victim), "Warning", preemption.REASON, preemption.MESSAGE)
-        shown = self._statuses.get(uid) or victim.status or k8s.PodStatus()
-        self._statuses.publish(uid, victim, preemption.preempted(victim, shown, rfc3339(self._clock.now_ns())))
-        self._workers.stop(uid, StopReason.EVICTED)
+        ended = self._disruptions.end(
+            victim,
+            reason=preemption.REASON,
+            message=preemption.MESSAGE,
+            condition_message=preemption.CONDITION_MESSAGE,
+        )
+        if ended:
+            self.preempted[short_of] += 1
+            message = "Preempting pod %s for critical pod %s: insufficient %s"
+            log.warning(message, object_ref(victim), object_ref(pod), short_of)
 
     def _refuse(self, pod: k8s.Pod, why: Rejection) -> None:
         uid = pod.metadata.uid

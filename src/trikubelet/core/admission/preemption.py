@@ -3,7 +3,7 @@
 Only a critical pod may have that, and only a shortage can be helped so. What was promised the least goes first: pods
 that asked for nothing, then those that asked for something, guaranteed ones last; a class is touched only as far as
 ending all of the lower ones would not do. Within a class the pods that fill the gaps best are taken until none is
-left. Pure: ``pods/admission.py`` ends them.
+left. Pure: ``pods/admission.py`` has them ended.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.admission.resources import PODS, Shortage
 from trikubelet.core.names import is_critical
-from trikubelet.core.pod_status.disrupted import disrupted
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 REASON: Final = "Preempting"
 MESSAGE: Final = "Preempted in order to admit critical pod"
-_CONDITION_MESSAGE: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
+CONDITION_MESSAGE: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
 
 Amounts = dict[str, int]
 """Millicores, bytes or pieces by resource."""
@@ -48,11 +47,6 @@ def victims(pod: k8s.Pod, others: Iterable[PodInfo], short: Sequence[Shortage]) 
     ):
         chosen = [*_few(classes[name], _left(missing, [*chosen, *lower])), *chosen]
     return tuple(candidate for candidate, _ in chosen)
-
-
-def preempted(pod: k8s.Pod, shown: k8s.PodStatus, now: str) -> k8s.PodStatus:
-    """The status of a pod that is ended to make room, made of the one shown last. ``now`` is RFC 3339."""
-    return disrupted(pod, shown, now, reason=REASON, message=MESSAGE, why=_CONDITION_MESSAGE)
 
 
 def _may_preempt(pod: k8s.Pod, other: k8s.Pod) -> bool:

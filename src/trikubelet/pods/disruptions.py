@@ -1,0 +1,57 @@
+"""Ends a pod for the node's sake: event, status, stop, in one step, so that nobody sees one without the others.
+
+    preempted for a critical pod (``pods.admission``), evicted (``node.eviction``) ──► Failed, DisruptionTarget ──► stop
+
+The status says at once that the pod has failed and why; the cluster hears of the end when nothing of it runs any more
+(``core.pod_status.disrupted``). Who is ended, and for what, its callers decide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.lifecycle import StopReason
+from trikubelet.core.names import object_ref
+from trikubelet.core.pod_status.disrupted import disrupted
+from trikubelet.core.timestamps import rfc3339
+from trikubelet.model import k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.pods.workers import PodWorkers
+    from trikubelet.ports import Clock, Events, Statuses
+
+
+class Disruptions:
+    """Ends pods for the node's sake. Owns no state."""
+
+    def __init__(self, *, workers: PodWorkers, statuses: Statuses, events: Events, clock: Clock) -> None:
+        self._workers = workers
+        self._statuses = statuses
+        self._events = events
+        self._clock = clock
+
+    def end(
+        self,
+        pod: k8s.Pod,
+        *,
+        reason: str,
+        message: str,
+        condition_message: str = "",
+        annotations: Mapping[str, str] | None = None,
+        grace_seconds: int | None = None,
+    ) -> bool:
+        """End the pod; False for one that ends already, for a reason of its own: nothing is said of it.
+        ``condition_message``: what the condition DisruptionTarget says, if not the message; ``annotations``: the
+        event's; ``grace_seconds``: None for the pod's own. Never blocks."""
+        uid, about = pod.metadata.uid, object_ref(pod)
+        if self._workers.is_termination_requested(uid):
+            return False
+        self._events.record(about, "Warning", reason, message, annotations)
+        shown = self._statuses.get(uid) or pod.status or k8s.PodStatus()
+        now = rfc3339(self._clock.now_ns())
+        status = disrupted(pod, shown, now, reason=reason, message=message, why=condition_message)
+        self._statuses.publish(uid, pod, status)
+        self._workers.stop(uid, StopReason.EVICTED, grace_seconds)
+        return True
