@@ -118,7 +118,7 @@ class FakeView:
             has_reliable_events=True,
         )
 
-    def refused(self) -> dict[str, int]:
+    def rejected(self) -> dict[str, int]:
         return {"OutOfcpu": 2}
 
     def preempted(self) -> dict[str, int]:

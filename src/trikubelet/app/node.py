@@ -43,6 +43,7 @@ from trikubelet.pods.resize_notes import ResizeNotes
 from trikubelet.pods.resizes import Resizes
 from trikubelet.pods.startups import Startups
 from trikubelet.pods.sync_loop import SyncLoop
+from trikubelet.pods.unsupported_reports import UnsupportedReports
 from trikubelet.pods.user_ids import UserIds
 from trikubelet.pods.wishes import RestartWishes
 from trikubelet.pods.workers import PodWorkers
@@ -227,6 +228,7 @@ def build_node(
         clock=ports.clock,
         allocations=allocations,
         disruptions=Disruptions(workers=workers, statuses=statuses, events=events, clock=ports.clock),
+        unsupported=UnsupportedReports(events, embedded=facts.embedded),
     )
     resizes = Resizes(
         allocations=allocations,
@@ -245,7 +247,8 @@ def build_node(
         bounds=bounds,
         figures=figures,
     )
-    admission.taken.add(resizes.begin)
+    admission.admitted.add(resizes.begin)
+    admission.consider_resize = resizes.consider
     workers.finished.add(resizes.ended)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodUpdate](bounds.changes_waiting_max)
@@ -311,7 +314,7 @@ def build_node(
         statuses=statuses,
         events=events,
         runtime_state=runtime_state,
-        sync_loop=SyncLoop(changes_out, wakes, admission, workers, events, bounds, resizes, embedded=facts.embedded),
+        sync_loop=SyncLoop(changes_out, wakes, admission, workers, events, bounds, resizes),
         resizes=resizes,
         mux=Mux(slots, desired, objects.manifests, changes_in, events),
         remains=remains,

@@ -241,9 +241,9 @@ class View:
         """The PLEG's metrics."""
         return self._node.pleg.figures()
 
-    def refused(self) -> Mapping[str, int]:
+    def rejected(self) -> Mapping[str, int]:
         """How many pods the node rejected, by reason."""
-        return self._node.admission.refused
+        return self._node.admission.rejected
 
     def preempted(self) -> Mapping[str, int]:
         """How many pods were preempted for critical ones, by the resource that was short."""

@@ -6,7 +6,7 @@
                        │                removal,       UID is remembered, and   │
                        │                completion     acted on after the end   │
                        ├─ kill before anything was started ─────────────────────┘
-                       └─ first sight of a pod that the node does not take ─► Terminated
+                       └─ first sight of a pod that the node rejects ─► Terminated
 
 Starting has not asked the runtime for anything. Syncing makes attempts. Terminating stops containers. Terminated has
 no running container and cleans up. Finished is forgotten by its owner. No arrow leads back: a pod that began to stop
@@ -34,7 +34,7 @@ class StopReason(Enum):
     EVICTED = "evicted"
     COMPLETED = "its containers ended for good"
     ORPHANED = "nothing wants it any more"
-    REFUSED = "the node does not take it"
+    REJECTED = "rejected by the node"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,22 @@
-"""Asks, once per pod and before anything of it is started, whether this node takes it.
+"""Admission: whether a desired pod gets a worker on this node, and the one way by which it gets it.
 
-A pod stands beside those that are wanted and have not ended. One that is not wanted any more holds its place no longer,
-though it still ends: an edited manifest's new pod has the host ports of the old one, and waits for it anyway. Nor does
-one that is ended to make room for a critical pod, which begins when that is over; upstream's whole sync loop waits
-then, here only the pod. A pod that the node does not take has failed: it gets its status, an event, and a worker with
-nothing left to do but to clean up.
+    sync loop: ADD, UPDATE ─┐            ┌─ mirror pod ─► nothing    deletionTimestamp ─► a worker that only ends it
+    housekeeping: a desired ├─► begin ───┼─ ended, or admitted by an earlier agent ─────────────────┐
+    pod without a worker  ──┘            └─ evaluate ─┬─ admitted, perhaps others are preempted ────┴─► allocated, begun
+                                                      ├─ rejected ─► Failed, and a worker that only cleans up
+                                                      └─ would be rejected, the runtime is silent ─► waits for the next
 
-A pod of which the runtime holds something was taken by an earlier life of this agent. It is not asked about again: what
-has changed since (a label, the node's allocatable, a device that is late) is no reason to stop what runs.
+A pod is evaluated once, before anything of it is started, beside those that are desired and have not ended. One that is
+not desired any more holds its place no longer, though it still ends: an edited manifest's new pod has the host ports of
+the old one, and waits for it anyway. Nor does one that is preempted for a critical pod, which begins when that is over;
+upstream's whole sync loop waits then, here only the pod.
+
+A pod of which the runtime holds something was admitted by an earlier life of this agent. It is not evaluated again:
+what has changed since (a label, the node's allocatable, a device that is late) is no reason to stop what runs.
 
 A rejection is permanent, so none is founded on what nobody knows yet: until the runtime has said what it can do and
-what it holds, who would be refused has no worker, and housekeeping, which looks for such pods, asks again.
+what it holds, a pod that would be rejected has no worker, and housekeeping, which looks for such pods, asks again. It
+is evaluated by the spec it has then (``pods.allocations``).
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.admission import Admitted, admit, preemption, rejected
 from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
-from trikubelet.core.names import object_ref
+from trikubelet.core.names import is_mirror, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.bugs import Bugs
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers import NodeFacts
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.disruptions import Disruptions
+    from trikubelet.pods.unsupported_reports import UnsupportedReports
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import Clock, Events, RuntimeHealth, RuntimePods, Statuses
     from trikubelet.sources.desired import DesiredPods
@@ -46,10 +53,12 @@ log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Decides which pods get a worker that runs them. Owns how many it ``refused``, by reason, and how many it
-    ``preempted``, by what was short. ``node`` tells this node's object as last heard of, None as long as there is none;
-    whoever hears of it sets it; ``pressures`` the pressure conditions it has, set where its parts are joined.
-    ``taken``: a pod gets a worker which may start it; called before it does."""
+    """Decides which pods get a worker that runs them. Owns how many it ``rejected``, by reason, and how many it
+    ``preempted``, by what was short. ``admitted``: a pod gets a worker which may start it; called before it does.
+
+    Set where the node's parts are joined: ``node`` tells this node's object as last heard of, None as long as there is
+    none; ``pressures`` the pressure conditions it has; ``consider_resize`` is called with a new spec of a pod that has
+    a worker, before the worker gets it."""
 
     def __init__(
         self,
@@ -64,11 +73,12 @@ class Admission:
         clock: Clock,
         allocations: Allocations,
         disruptions: Disruptions,
+        unsupported: UnsupportedReports,
     ) -> None:
         self._workers = workers
         self._desired = desired
         self._runtime_pods = runtime_pods
-        self.refused: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
         self.preempted: Counter[str] = Counter()
         self.node: Callable[[], k8s.Node | None] = lambda: None
         self.pressures: Callable[[], Sequence[str]] = tuple
@@ -79,38 +89,90 @@ class Admission:
         self._clock = clock
         self._allocations = allocations
         self._disruptions = disruptions
-        self.taken: Final[Listeners[k8s.Pod]] = Listeners("a pod that the node takes")
-        self._bugs = Bugs(log, "%s: a bug in asking whether the node takes it; it waits, and is asked about again")
+        self._unsupported = unsupported
+        self.consider_resize: Callable[[k8s.Pod], None] = lambda _: None
+        self.admitted: Final[Listeners[k8s.Pod]] = Listeners("a pod that the node admits")
+        self._bugs = Bugs(log, "%s: a bug in its admission; it waits, and is evaluated again")
+
+    # ---- the one way to a worker ----
 
     def begin(self, pod: k8s.Pod) -> None:
-        """The pod is wanted: begin with it, refuse it, or leave it until it is asked about again, where what the node
-        would refuse it for is not known for sure yet. Never blocks, never fails: a pod that
-        provokes a bug is named, and waits."""
+        """The pod is desired, by a source that brought it or by a comparison that found it without a worker: begin with
+        it, reject it, or leave it until it is found again, where what the node would reject it for is not known for
+        sure yet. Never blocks, never fails: a pod that provokes a bug is named, and waits."""
         ref = object_ref(pod)
         with self._bugs.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             self._begin(pod)
 
+    def update(self, pod: k8s.Pod) -> None:
+        """The configuration of a desired pod changed; one that waits to be admitted is evaluated by the new one. Never
+        blocks. Raises what a bug raises, where the pod has a worker."""
+        if pod.metadata.uid not in self._workers:
+            self.begin(pod)
+        elif pod.metadata.deletion_timestamp:
+            self._delete(pod)
+        else:
+            self._unsupported.report(pod)
+            self.consider_resize(pod)
+            self._workers.sync(pod)
+
     def _begin(self, pod: k8s.Pod) -> None:
-        if self._is_beyond_asking(pod):
-            self._take(pod)
-            return
-        match self.asked(self._allocations.as_allocated(pod)):
+        if is_mirror(pod):
+            return  # sources leave these out; should one not, its static pod runs already
+        if pod.metadata.deletion_timestamp:
+            self._delete(pod)
+        elif pod.metadata.uid in self._workers:
+            self._workers.sync(pod, create=True)
+        elif self._needs_evaluation(pod):
+            self._decide(pod)
+        else:
+            self._admit(pod)
+
+    def _decide(self, pod: k8s.Pod) -> None:
+        match self.evaluate(self._allocations.as_allocated(pod)):
             case Admitted() as admitted:
                 self.make_room(pod, admitted)
-                self._take(pod, after=[victim.metadata.uid for victim in admitted.preempts])
+                self._admit(pod, after=[victim.metadata.uid for victim in admitted.preempts])
             case why if self._has_runtime_spoken():
-                self._refuse(pod, why)
+                self._reject(pod, why)
             case why:
                 log.debug("Pod %s waits for the container runtime to speak: %s", object_ref(pod), why.message)
 
+    def _delete(self, pod: k8s.Pod) -> None:
+        """Its worker stops what an earlier agent may have left of it, and then reports its end; nothing starts."""
+        uid = pod.metadata.uid
+        if uid in self._workers:
+            self._workers.sync(pod)
+        else:
+            self._allocations.admit(pod)
+            self._workers.begin(pod)
+        self._workers.stop(uid, StopReason.DELETED)
+
+    def _admit(self, pod: k8s.Pod, after: Sequence[str] = ()) -> None:
+        # What a server knows to have started was reported by an earlier agent, and is in its events.
+        self._unsupported.report(pod, is_known=pod.status is not None and bool(pod.status.start_time))
+        self._allocations.admit(pod)
+        self.admitted.tell(pod)
+        self._workers.begin(pod, after=after)
+
+    def _reject(self, pod: k8s.Pod, why: Rejection) -> None:
+        uid = pod.metadata.uid
+        self.rejected[why.reason] += 1
+        log.warning("Pod %s was rejected: %s: %s", object_ref(pod), why.reason, why.message)
+        self._events.record(object_ref(pod), "Warning", why.reason, why.message)
+        self._statuses.publish(uid, pod, rejected(pod, why, rfc3339(self._clock.now_ns())))
+        self._workers.reject(pod)
+
+    # ---- what is decided by ----
+
     def waits_because(self, pod: k8s.Pod) -> str:
-        """What a wanted pod would be refused for, had the runtime spoken; "" for one that does not wait for that."""
-        if self._has_runtime_spoken() or self._is_beyond_asking(pod):
+        """What a desired pod would be rejected for, had the runtime spoken; "" for one that does not wait for that."""
+        if self._has_runtime_spoken() or not self._needs_evaluation(pod):
             return ""
-        why = self.asked(self._allocations.as_allocated(pod))
+        why = self.evaluate(self._allocations.as_allocated(pod))
         return "" if isinstance(why, Admitted) else why.message
 
-    def asked(self, pod: k8s.Pod) -> Admitted | Rejection:
+    def evaluate(self, pod: k8s.Pod) -> Admitted | Rejection:
         """Whether the node has what the pod's spec asks for, beside what the other pods are allocated."""
         facts = replace(self._facts, strict_groups=bool(self._health.gives_groups_strictly()))
         return admit(pod, self._others(pod.metadata.uid), self.node(), facts, self.pressures())
@@ -120,19 +182,19 @@ class Admission:
         for victim in admitted.preempts:
             self._preempt(victim, pod, admitted.short_of)
 
-    def _take(self, pod: k8s.Pod, after: Sequence[str] = ()) -> None:
-        self._allocations.admit(pod)
-        self.taken.tell(pod)
-        self._workers.sync(pod, create=True, after=after)
-
     def _has_runtime_spoken(self) -> bool:
         return self._health.gives_groups_strictly() is not None and self._runtime_pods.has_listed
 
-    def _is_beyond_asking(self, pod: k8s.Pod) -> bool:
-        """Whether it ends, or was taken already."""
+    def _needs_evaluation(self, pod: k8s.Pod) -> bool:
+        """Whether it depends on the node if the pod gets a worker: not if it ends, or was admitted already."""
         uid = pod.metadata.uid
-        ends = bool(pod.metadata.deletion_timestamp) or (pod.status is not None and pod.status.phase in TERMINAL)
-        return ends or uid in self._workers or self._was_taken(uid)
+        has_ended = pod.status is not None and pod.status.phase in TERMINAL
+        ends = has_ended or bool(pod.metadata.deletion_timestamp)
+        return not (ends or uid in self._workers or self._was_admitted(uid))
+
+    def _was_admitted(self, uid: str) -> bool:
+        """By an earlier agent."""
+        return self._runtime_pods.has_listed and self._workers.may_run(uid)
 
     def _preempt(self, victim: k8s.Pod, pod: k8s.Pod, short_of: str) -> None:
         ended = self._disruptions.end(
@@ -146,14 +208,6 @@ class Admission:
             message = "Preempting pod %s for critical pod %s: insufficient %s"
             log.warning(message, object_ref(victim), object_ref(pod), short_of)
 
-    def _refuse(self, pod: k8s.Pod, why: Rejection) -> None:
-        uid = pod.metadata.uid
-        self.refused[why.reason] += 1
-        log.warning("Pod %s is not taken: %s: %s", object_ref(pod), why.reason, why.message)
-        self._events.record(object_ref(pod), "Warning", why.reason, why.message)
-        self._statuses.publish(uid, pod, rejected(pod, why, rfc3339(self._clock.now_ns())))
-        self._workers.refuse(pod)
-
     def _others(self, but: str) -> list[PodInfo]:
         """Those that hold a place, as they are allocated, ``but`` the one of that UID."""
         found = []
@@ -164,6 +218,3 @@ class Admission:
                 case _ if worker.pod.metadata.uid != but and self._desired.get(worker.pod.metadata.uid) is not None:
                     found.append(self._allocations.info(worker.pod))
         return found
-
-    def _was_taken(self, uid: str) -> bool:
-        return self._runtime_pods.has_listed and self._workers.may_run(uid)

@@ -62,7 +62,7 @@ class ResizeDecisions:
             self._figures.resizes_infeasible[never.detail] += 1
             self.wait(one, Pending(INFEASIBLE, never.message, generation))
         else:
-            match self._admission.asked(pod):
+            match self._admission.evaluate(pod):
                 case Admitted(preempts=()):
                     return not self._grant(one)
                 case Admitted() as admitted:

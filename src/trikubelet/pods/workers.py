@@ -79,15 +79,19 @@ class PodWorkers:
 
     # ---- requests ----
 
-    def sync(self, pod: Pod, *, create: bool = False, after: Collection[str] = ()) -> None:
-        """The pod is wanted as configured; ``create``: its source just brought it. A worker that begins with it first
+    def begin(self, pod: Pod, *, after: Collection[str] = ()) -> None:
+        """The node has admitted the pod, which has no worker; only ``pods.admission`` calls this. The worker first
         waits for pods that make room for it, those of the UIDs ``after``, as long as their grace gives them time."""
         uid = pod.metadata.uid
-        worker = self._workers.get(uid)
-        if worker is None:
-            leaving = [self._workers[other] for other in after if other in self._workers]
-            self._begin(pod, Syncing() if self.may_run(uid) else Starting(), leaving)
-        else:
+        assert uid not in self._workers
+        leaving = [self._workers[other] for other in after if other in self._workers]
+        self._begin(pod, Syncing() if self.may_run(uid) else Starting(), leaving)
+
+    def sync(self, pod: Pod, *, create: bool = False) -> None:
+        """The pod is desired as configured; ``create``: its source brought it again. One without a worker is left to
+        admission."""
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is not None:
             worker.ask(Sync(create=create), pod)
 
     def note(self, pod: Pod) -> None:
@@ -115,10 +119,10 @@ class PodWorkers:
             self._tell_finished(worker)
         self._offer_turns(full_name(worker.pod))
 
-    def refuse(self, pod: Pod) -> None:
-        """The node does not take this pod, which has no worker: nothing of it is ever started."""
+    def reject(self, pod: Pod) -> None:
+        """The node rejects this pod, which has no worker: nothing of it is ever started."""
         assert pod.metadata.uid not in self._workers
-        self._begin(pod, Terminated(StopReason.REFUSED))
+        self._begin(pod, Terminated(StopReason.REJECTED))
 
     def kill_orphan(self, pod: Pod) -> None:
         """Something of this pod runs and nothing wants it. ``pod`` carries only what the runtime's labels tell."""
@@ -263,7 +267,7 @@ class PodWorkers:
 
     def may_run(self, uid: str) -> bool:
         """Whether the runtime may have something of the pod that is not known to be dead: of one without a worker an
-        earlier agent has started it, so the node had taken it."""
+        earlier agent has started it, so the node had admitted it."""
         return uid not in self._beside_remains and self._runtime_pods.may_have(uid)
 
     def __iter__(self) -> Iterator[PodWorker]:

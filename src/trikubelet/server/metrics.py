@@ -36,7 +36,7 @@ def node_families(
     yield from _of_pleg(view, now_ns)
     yield from _of_runtime(view.calls())
     yield from of_pods(figures)
-    yield counter("kubelet_admission_rejections_total", "Pods that the node did not take.", view.refused(), "reason")
+    yield counter("kubelet_admission_rejections_total", "Pods that the node rejected.", view.rejected(), "reason")
     help_ = "Pods ended to make room for critical ones."
     yield counter("kubelet_preemptions", help_, view.preempted(), "preemption_signal")
     evicted, ages = view.evicted()

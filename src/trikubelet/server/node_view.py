@@ -122,8 +122,8 @@ class NodeView(Protocol):
         """How PLEG stands now."""
         ...
 
-    def refused(self) -> Mapping[str, int]:
-        """How many pods the node did not take, by reason."""
+    def rejected(self) -> Mapping[str, int]:
+        """How many pods the node rejected, by reason."""
         ...
 
     def preempted(self) -> Mapping[str, int]:

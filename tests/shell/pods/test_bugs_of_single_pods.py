@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Bench, until
-from trikubelet.pods import admission, sync_loop
+from trikubelet.pods import admission, unsupported_reports
 from trikubelet.sources import mux
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
@@ -45,7 +45,7 @@ def told_of_bad(node: Node) -> set[str]:
 async def test_a_pod_about_which_nobody_can_say_what_is_unsupported_is_run(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    breaks_for_bad(monkeypatch, sync_loop, "unsupported_fields")
+    breaks_for_bad(monkeypatch, unsupported_reports, "unsupported_fields")
     bench = Bench()
     async with bench.agent(BAD, WEB) as node:
         await until(lambda: bench.running() == ["bad", "web"])
@@ -53,7 +53,7 @@ async def test_a_pod_about_which_nobody_can_say_what_is_unsupported_is_run(
         assert {"a bug in the node's agent: ValueError: oops"} == told_of_bad(node)
 
 
-async def test_a_pod_that_cannot_be_asked_about_waits_and_is_asked_about_again(
+async def test_a_pod_that_cannot_be_evaluated_waits_and_is_evaluated_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     breaks_for_bad(monkeypatch, admission, "admit")
@@ -63,7 +63,7 @@ async def test_a_pod_that_cannot_be_asked_about_waits_and_is_asked_about_again(
         await trio.sleep(60)
         assert ["web"] == bench.running()
         assert {"a bug in the node's agent: ValueError: oops"} == told_of_bad(node)
-        assert 1 == sum("a bug in asking whether the node takes it" in line for line in caplog.messages)
+        assert 1 == sum("a bug in its admission" in line for line in caplog.messages)
 
         monkeypatch.undo()
         await until(lambda: bench.running() == ["bad", "web"])

@@ -34,16 +34,16 @@ async def test_a_pod_is_disrupted_once_and_not_when_it_ends_already(
     disruptions = Disruptions(workers=workers, statuses=statuses, events=events, clock=VirtualClock())
     async with trio.open_nursery() as nursery:
         await nursery.start(workers.run)
-        workers.sync(WEB, create=True)
+        workers.begin(WEB)
         await trio.sleep(0.5)
-        given: dict[str, Any] = {"reason": "Evicted", "message": "no memory", "condition_message": "why", "grace_seconds": grace}
+        given: dict[str, Any] = {"reason": "Evicted", "message": "no memory", "condition_message": "why"}
 
-        assert disruptions.end(WEB, **given)
+        assert disruptions.end(WEB, **given, grace_seconds=grace)
         status = statuses.get("uid-web")
         assert status is not None
         assert ("Failed", "Evicted", "no memory") == (status.phase, status.reason, status.message)
         assert [("DisruptionTarget", "why")] == [(one.type, one.message) for one in status.conditions if one.message]
         assert Terminating(expected, StopReason.EVICTED) == workers.worker("uid-web").state
-        assert not disruptions.end(WEB, **given)
+        assert not disruptions.end(WEB, **given, grace_seconds=grace)
         assert [("Warning", "Evicted", "no memory")] == events.events
         nursery.cancel_scope.cancel()

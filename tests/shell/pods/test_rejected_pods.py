@@ -1,4 +1,4 @@
-"""A pod that the node does not take fails with its reason and nothing of it starts; what runs is not asked again."""
+"""A pod that the node rejects fails with its reason and nothing of it starts; what runs is not evaluated again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import trio
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.app.node import run_node
 from trikubelet.app.view import View
+from trikubelet.core.names import CONFIG_MIRROR
 from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import RuntimeUnavailable
 from trikubelet.sources.snapshot import Snapshot
@@ -70,7 +71,7 @@ class Late(MemoryRuntime):
 
 @pytest.mark.parametrize("sources", [("file",), ("file", "api")], ids=["all spoke", "the API server is away"])
 @pytest.mark.parametrize(("status", "lists"), [(10, 0), (0, 10), (10, 5), (5, 10)])
-async def test_nobody_is_refused_before_the_runtime_has_spoken(
+async def test_nobody_is_rejected_before_the_runtime_has_spoken(
     autojump_clock: MockClock, status: float, lists: float, sources: tuple[str, ...]
 ) -> None:
     bench = Bench()
@@ -89,12 +90,12 @@ async def test_nobody_is_refused_before_the_runtime_has_spoken(
         node.slots["file"].put(Snapshot((strict("old"), msgspec.structs.replace(strict("new", 81), metadata=edited))))
         await until(lambda: "Running" == phase(node, "uid-old") and "Running" == phase(node, "uid-new"))
 
-        assert {} == node.admission.refused
+        assert {} == node.admission.rejected
         assert [] == [one for one in before if one not in bench.world.all_containers()]
         nursery.cancel_scope.cancel()
 
 
-async def test_who_waits_to_be_refused_has_no_worker_and_an_edit_does_not_get_him_one(
+async def test_who_waits_to_be_rejected_has_no_worker_and_an_edit_does_not_get_him_one(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -118,7 +119,7 @@ async def test_who_waits_to_be_refused_has_no_worker_and_an_edit_does_not_get_hi
         assert view.pods()[1] is view.pods()[1]
         await until(lambda: "Failed" == phase(node, "uid-b"))
         assert "NodePorts" == (view.pods()[1].status or k8s.PodStatus()).reason
-        assert {"NodePorts": 1} == node.admission.refused
+        assert {"NodePorts": 1} == node.admission.rejected
         nursery.cancel_scope.cancel()
 
 
@@ -174,10 +175,10 @@ async def test_the_second_pod_on_a_port_fails_and_the_first_runs(autojump_clock:
         await until(lambda: "Running" == phase(node, "uid-a") and node.workers.is_finished("uid-b"))
 
         assert 1 == len(bench.running())
-        refused = node.statuses.get("uid-b")
-        assert refused is not None
-        assert ("Failed", "NodePorts") == (refused.phase, refused.reason)
-        assert refused.message.startswith("Pod was rejected: Predicate NodePorts failed")
+        rejected = node.statuses.get("uid-b")
+        assert rejected is not None
+        assert ("Failed", "NodePorts") == (rejected.phase, rejected.reason)
+        assert rejected.message.startswith("Pod was rejected: Predicate NodePorts failed")
         assert ["NodePorts"] == [event.reason for event in node.events.about("uid-b")]
 
 
@@ -200,17 +201,17 @@ async def test_an_edited_manifest_has_the_port_of_the_pod_it_replaces(autojump_c
         assert 1 == len(bench.running())
 
 
-async def test_what_has_ended_is_not_refused_for_it(autojump_clock: MockClock) -> None:
+async def test_what_has_ended_is_not_rejected_for_it(autojump_clock: MockClock) -> None:
     bench = Bench()
     ended = msgspec.structs.replace(serving("b"), status=k8s.PodStatus(phase="Succeeded"))
     async with bench.agent(serving("a"), ended) as node:
         await until(lambda: "Running" == phase(node, "uid-a") and node.workers.is_finished("uid-b"))
         assert "Succeeded" == phase(node, "uid-b")
         assert () == node.events.about("uid-b")
-        assert {} == node.admission.refused
+        assert {} == node.admission.rejected
 
 
-async def test_housekeeping_which_may_see_a_pod_first_asks_too(autojump_clock: MockClock) -> None:
+async def test_a_pod_that_housekeeping_sees_first_is_evaluated_too(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent() as node:
         await until(lambda: node.desired.all_ready)
@@ -219,7 +220,42 @@ async def test_housekeeping_which_may_see_a_pod_first_asks_too(autojump_clock: M
         assert ["NodePorts"] == [event.reason for event in node.events.about("uid-b")]
 
 
-async def test_a_pod_that_was_refused_is_forgotten_with_its_manifest(autojump_clock: MockClock) -> None:
+async def test_a_pod_that_is_being_deleted_is_not_started_whoever_sees_it_first(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    web = pod("web", source="api")
+    deleting = msgspec.structs.replace(web.metadata, deletion_timestamp="2027-01-15T08:00:00Z")
+    async with bench.agent(sources=("api",)) as node:
+        await until(lambda: node.desired.all_ready)
+        node.desired.replace("api", {"uid-web": msgspec.structs.replace(web, metadata=deleting)})
+        node.housekeeping.compare()
+        await until(lambda: node.workers.is_finished("uid-web"))
+        assert not [line for line in bench.world.trace if " start " in line]
+
+
+async def test_what_a_pod_asks_for_in_vain_is_reported_whoever_sees_it_first(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent() as node:
+        await until(lambda: node.desired.all_ready)
+        web = pod("web", resource_claims=(k8s.PodResourceClaim(name="gpu"),))
+        node.desired.replace("file", {"uid-web": web})
+        node.housekeeping.compare()
+        node.housekeeping.compare()
+        assert [("UnsupportedFields", 1)] == [(event.reason, event.count) for event in node.events.about("uid-web")]
+
+
+async def test_nothing_of_a_mirror_pod_starts_whoever_sees_it_first(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    web = pod("web", source="api")
+    annotations = {**web.metadata.annotations, CONFIG_MIRROR: "uid-static"}
+    mirror = msgspec.structs.replace(web, metadata=msgspec.structs.replace(web.metadata, annotations=annotations))
+    async with bench.agent(sources=("api",)) as node:
+        await until(lambda: node.desired.all_ready)
+        node.desired.replace("api", {"uid-web": mirror})
+        node.housekeeping.compare()
+        assert "uid-web" not in node.workers
+
+
+async def test_a_pod_that_was_rejected_is_forgotten_with_its_manifest(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(serving("a"), serving("b")) as node:
         await until(lambda: "Failed" == phase(node, "uid-b"))
@@ -228,7 +264,7 @@ async def test_a_pod_that_was_refused_is_forgotten_with_its_manifest(autojump_cl
         assert node.statuses.get("uid-b") is None
 
 
-async def test_what_runs_when_the_agent_starts_is_not_asked_again(autojump_clock: MockClock) -> None:
+async def test_what_runs_when_the_agent_starts_is_not_evaluated_again(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(serving("a"), serving("b", 81)) as node:
         await until(lambda: 2 == len(bench.running()))

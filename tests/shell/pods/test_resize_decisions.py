@@ -37,7 +37,7 @@ class Admitting:
         self.says = says
         self.ended: list[str] = []
 
-    def asked(self, _: Pod) -> Admitted | Rejection:
+    def evaluate(self, _: Pod) -> Admitted | Rejection:
         """What a test says."""
         return self.says
 

@@ -58,7 +58,7 @@ async def test_a_lesser_pod_ends_for_a_critical_one_which_begins_when_it_is_over
         assert "DisruptionTarget" in {one.type for one in ended.conditions}
         assert "Preempting" in [event.reason for event in node.events.about("uid-lesser")]
         assert {"cpu": 1} == node.admission.preempted
-        assert {} == node.admission.refused
+        assert {} == node.admission.rejected
         await trio.sleep(300)
         assert ["critical", "spared"] == bench.running()
 
@@ -122,4 +122,4 @@ async def test_a_critical_pod_for_which_there_is_no_room_at_all_has_failed_and_n
         await until(lambda: "Failed" == phase(node, "uid-critical"))
         await trio.sleep(60)
         assert ["lesser"] == bench.running()
-        assert {"UnexpectedAdmissionError": 1} == node.admission.refused
+        assert {"UnexpectedAdmissionError": 1} == node.admission.rejected

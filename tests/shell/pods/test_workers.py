@@ -39,7 +39,7 @@ async def test_static_pods_of_one_name_run_one_after_another_in_the_order_they_c
     script = Script(takes_seconds=1)
     async with workers_of(script) as workers:
         for static in (A, B, C):
-            workers.sync(static, create=True)
+            workers.begin(static)
         await trio.sleep(10)
         assert {"uid-a"} == {uid for _, _, uid in script.calls}
         workers.stop("uid-a", StopReason.REMOVED)
@@ -57,7 +57,7 @@ async def test_pods_of_the_api_do_not_take_turns(autojump_clock: MockClock) -> N
     script = Script()
     async with workers_of(script) as workers:
         for uid in ("uid-a", "uid-b"):
-            workers.sync(pod("web", uid=uid, source="api"), create=True)
+            workers.begin(pod("web", uid=uid, source="api"))
         await trio.sleep(1)
 
     assert {"uid-a", "uid-b"} == {uid for _, _, uid in script.calls}
@@ -67,7 +67,7 @@ async def test_a_waiting_pod_that_is_removed_is_left_out_and_was_never_started(a
     script = Script()
     async with workers_of(script) as workers:
         for static in (A, B, C):
-            workers.sync(static, create=True)
+            workers.begin(static)
         workers.stop("uid-b", StopReason.REMOVED)
         workers.stop("uid-a", StopReason.REMOVED)
         await trio.sleep(10)
@@ -81,8 +81,8 @@ async def test_a_waiting_pod_that_exists_already_is_stopped_without_waiting_for_
 ) -> None:
     script = Script()
     async with workers_of(script, NothingThere("uid-b")) as workers:
-        workers.sync(A, create=True)
-        workers.sync(B, create=True)
+        workers.begin(A)
+        workers.begin(B)
         workers.stop("uid-b", StopReason.REMOVED)
         await trio.sleep(1)
 
@@ -94,11 +94,11 @@ async def test_that_a_pod_has_finished_is_told_once_whatever_is_asked_of_it_then
     told: list[str] = []
     async with workers_of(script) as workers:
         workers.finished.add(lambda one: told.append(one.metadata.uid))
-        workers.sync(A, create=True)
+        workers.begin(A)
         await trio.sleep(1)
         assert ["uid-a"] == told
-        workers.sync(B, create=True)
-        workers.sync(C, create=True)
+        workers.begin(B)
+        workers.begin(C)
         workers.stop("uid-c", StopReason.REMOVED)  # it waits for its turn, and is over at once
         assert ["uid-a", "uid-c"] == told
         for reason in (StopReason.DELETED, StopReason.REMOVED):
@@ -112,7 +112,7 @@ async def test_that_a_pod_has_finished_is_told_once_whatever_is_asked_of_it_then
 async def test_a_pod_that_comes_back_while_it_stops_lives_again_once_nothing_is_left(autojump_clock: MockClock) -> None:
     script, runtime = Script(takes_seconds=1), NothingThere()
     async with workers_of(script, runtime) as workers:
-        workers.sync(A, create=True)
+        workers.begin(A)
         await trio.sleep(0.5)
         runtime.uids.add("uid-a")
         workers.stop("uid-a", StopReason.REMOVED)
@@ -125,20 +125,20 @@ async def test_a_pod_that_comes_back_while_it_stops_lives_again_once_nothing_is_
         runtime.uids.clear()
         workers.compare_with({"uid-a"})
         assert "uid-a" not in workers
-        workers.sync(A, create=True)
+        workers.begin(A)
         await trio.sleep(5)
 
     assert ["sync", "terminate 30", "clean up", "sync"] == script.told[:4]
     assert ["uid-a"] == script.forgotten
 
 
-@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("rejected", [False, True])
 async def test_beside_remains_that_never_go_a_pod_begins_as_any_other_when_it_is_asked_about(
-    autojump_clock: MockClock, *, refused: bool
+    autojump_clock: MockClock, *, rejected: bool
 ) -> None:
     script, runtime, bounds = Script(takes_seconds=1), NothingThere(), Bounds()
     async with workers_of(script, runtime) as workers:
-        workers.sync(A, create=True)
+        workers.begin(A)
         await trio.sleep(0.5)
         runtime.uids.add("uid-a")
         workers.stop("uid-a", StopReason.REMOVED)
@@ -151,19 +151,19 @@ async def test_beside_remains_that_never_go_a_pod_begins_as_any_other_when_it_is
         assert "uid-a" not in workers
         assert not workers.may_run("uid-a")
         assert [] == script.beside_remains
-        begin = workers.refuse if refused else workers.sync
+        begin = workers.reject if rejected else workers.begin
         begin(A)
         await trio.sleep(5)
         assert workers.may_run("uid-a")
 
     assert ["uid-a"] == script.beside_remains
-    assert ["sync", "terminate 30", "clean up", "clean up" if refused else "sync"] == script.told[:4]
+    assert ["sync", "terminate 30", "clean up", "clean up" if rejected else "sync"] == script.told[:4]
 
 
 async def test_remains_of_a_pod_that_nobody_wants_any_more_are_an_orphan_s(autojump_clock: MockClock) -> None:
     script, runtime, bounds = Script(takes_seconds=1), NothingThere(), Bounds()
     async with workers_of(script, runtime) as workers:
-        workers.sync(A, create=True)
+        workers.begin(A)
         await trio.sleep(0.5)
         runtime.uids.add("uid-a")
         workers.stop("uid-a", StopReason.REMOVED)
@@ -183,17 +183,17 @@ async def test_a_pod_that_comes_back_while_it_waits_for_room_has_one_task(autoju
     other = pod("other", uid="uid-other")
     script = Script(takes_seconds=5)
     async with workers_of(script) as workers:
-        workers.sync(other, create=True)
+        workers.begin(other)
         await trio.sleep(6)
         workers.stop("uid-other", StopReason.EVICTED)
-        workers.sync(A, create=True, after=["uid-other"])
+        workers.begin(A, after=["uid-other"])
         await trio.sleep(1)
         workers.stop("uid-a", StopReason.REMOVED)
         workers.sync(A, create=True)
         for _ in range(20):
             workers.compare_with({"uid-a"})
             if "uid-a" not in workers:
-                workers.sync(A, create=True)
+                workers.begin(A)
             await trio.sleep(2)
 
     ended = max(at for at, what, uid in script.calls if uid == "uid-other")
@@ -205,7 +205,7 @@ async def test_a_pod_that_comes_back_while_it_waits_for_room_has_one_task(autoju
 async def test_a_pod_removed_once_more_after_it_came_back_stays_away(autojump_clock: MockClock) -> None:
     script = Script(takes_seconds=1)
     async with workers_of(script) as workers:
-        workers.sync(A, create=True)
+        workers.begin(A)
         await trio.sleep(0.5)
         workers.stop("uid-a", StopReason.REMOVED)
         workers.sync(A, create=True)
@@ -220,7 +220,7 @@ async def test_a_pod_removed_once_more_after_it_came_back_stays_away(autojump_cl
 async def test_a_finished_worker_ignores_every_request_until_it_is_forgotten(autojump_clock: MockClock) -> None:
     script = Script([Outcome.DONE])
     async with workers_of(script) as workers:
-        workers.sync(A, create=True)
+        workers.begin(A)
         await trio.sleep(1)
         workers.sync(A)
         workers.wake(["uid-a"])
@@ -238,7 +238,7 @@ async def test_of_twenty_pods_only_the_two_that_are_wanted_live_on(autojump_cloc
     wanted = {"uid-p3", "uid-p7"}
     async with workers_of(script) as workers:
         for n in range(20):
-            workers.sync(pod(f"p{n}"), create=True)
+            workers.begin(pod(f"p{n}"))
         await trio.sleep(1)
         assert workers.could_have_running_containers("unknown")
         assert not workers.should_content_be_removed("unknown")
@@ -272,7 +272,7 @@ async def test_many_pods_each_get_their_last_request(autojump_clock: MockClock) 
     script = Script(takes_seconds=0.5)
     async with workers_of(script) as workers:
         for n in range(50):
-            workers.sync(pod(f"p{n}"), create=True)
+            workers.begin(pod(f"p{n}"))
         await trio.sleep(0.1)
         for n in range(50):
             for grace in (3, 2, 1):
@@ -286,7 +286,7 @@ async def test_many_pods_each_get_their_last_request(autojump_clock: MockClock) 
 async def test_cancelling_the_pods_asks_nobody_to_stop(autojump_clock: MockClock) -> None:
     script = Script(takes_seconds=5)
     async with workers_of(script) as workers:
-        workers.sync(A, create=True)
+        workers.begin(A)
         await trio.sleep(1)
 
     assert ["sync"] == script.told
@@ -299,7 +299,7 @@ async def test_what_exists_already_is_seen_again_before_anything_is_done_to_it(
 ) -> None:
     script = Script()
     async with workers_of(script, NothingThere(*["uid-a"] if exists else [])) as workers:
-        workers.sync(A, create=True)
+        workers.begin(A)
         await trio.sleep(1)
 
     assert trusts_the_past is (script.sinces[0] == -math.inf)

@@ -1,0 +1,52 @@
+"""Reports what a pod asks for and will not get: in the log, and as an event of the pod.
+
+Called by ``pods.admission`` once for each configuration that a worker gets. Which fields these are, ``core.containers``
+decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from trikubelet.core.containers.embedded import done_without
+from trikubelet.core.containers.unsupported import unsupported_fields
+from trikubelet.core.names import object_ref
+from trikubelet.kit.bugs import Bugs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trikubelet.core.containers.unsupported import Unsupported
+    from trikubelet.model.k8s import Pod
+    from trikubelet.ports import Events
+
+log = logging.getLogger(__name__)
+
+
+class UnsupportedReports:
+    """Reports unsupported fields of pods. Owns no state."""
+
+    def __init__(self, events: Events, *, embedded: bool) -> None:
+        """``embedded``: what the embedded runtime does without is reported as well."""
+        self._events = events
+        self._embedded = embedded
+        self._bugs = Bugs(log, "%s: a bug in finding what it asks for in vain; that is not reported")
+
+    def report(self, pod: Pod, *, is_known: bool = False) -> None:
+        """Report what the pod asks for in vain. Where it ``is_known`` already, in the log alone. Never fails: what
+        cannot be reported is no reason not to run the pod."""
+        ref = object_ref(pod)
+        with self._bugs.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
+            self._say(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)
+            if self._embedded:
+                self._say(done_without(pod), pod, "asks for what the embedded runtime does without", is_known=is_known)
+
+    def _say(self, found: Sequence[Unsupported], pod: Pod, what: str, *, is_known: bool) -> None:
+        if not found:
+            return
+        ref, unsupported = object_ref(pod), "; ".join(f"{field.path}: {field.why}" for field in found)
+        log.warning("Pod %s %s: %s", ref, what, unsupported)
+        if not is_known:
+            self._events.record(ref, "Warning", "UnsupportedFields", f"The pod {what}: {unsupported}")
