@@ -1,4 +1,4 @@
-"""Which pods the node does not take, and in which words."""
+"""Which pods the node rejects, and in which words."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_which_pods_are_not_taken(case: Case) -> None:
+def test_which_pods_are_rejected(case: Case) -> None:
     found = admit(case.pod, list(map(pod_info, case.others)), case.node, FACTS)
     assert case.expected == (None if isinstance(found, Admitted) else (found.reason, found.message))
 
@@ -160,7 +160,7 @@ def test_without_a_node_object_the_machines_own_figures_count() -> None:
 
 
 @pytest.mark.parametrize("static", [False, True])
-def test_a_pod_with_an_amount_that_is_none_is_not_taken(static: bool) -> None:
+def test_a_pod_with_an_amount_that_is_none_is_rejected(static: bool) -> None:
     found = admit(pod(asks(cpu="lots"), meta=STATIC if static else {}), (), node(cpu="1"), FACTS)
     assert isinstance(found, Rejection)
     assert ("UnexpectedAdmissionError", True) == (found.reason, '"lots"' in found.message or "'lots'" in found.message)
@@ -176,7 +176,7 @@ def test_a_node_whose_amounts_are_none_has_what_the_machine_has() -> None:
     assert isinstance(admit(pod(asks(cpu="2")), (), node(cpu="lots"), facts), Rejection)
 
 
-def test_a_pod_that_is_not_taken_has_failed_and_says_why() -> None:
+def test_a_pod_that_is_rejected_has_failed_and_says_why() -> None:
     before = status("Pending", condition("PodScheduled"), condition("Ready"))
     found = rejected(pod("c", status=before, meta={"generation": 3}), Rejection("OutOfcpu", "too little"), NOW)
     assert ("Failed", "OutOfcpu", "Pod was rejected: too little", NOW, 3) == (

@@ -1,13 +1,13 @@
-"""Admission: whether the node takes a pod that was given to it, and the words it refuses with.
+"""Admission: whether the node admits a pod that was given to it, and the words it rejects it with.
 
 A scheduler knows the node from afar and may be wrong, and static pods know no scheduler. So the node looks for itself,
 once, before anything of the pod is started: at its sysctls, its operating system, the resources left, where it wants to
 be, its host ports, the taints that drive pods away, and what its runtime and kernel can do for its security. Reasons
-and messages are upstream's (lifecycle/predicate.go); the first that applies is told. A refused pod has failed for
+and messages are upstream's (lifecycle/predicate.go); the first that applies is told. A rejected pod has failed for
 good, and its controller makes another elsewhere.
 
-A critical pod that only lacks resources is taken if others can be ended for it (``preemption``): without it there may
-be no cluster that could find another place. ``pods/admission.py`` asks, and ends them.
+A critical pod that only lacks resources is admitted if others can be preempted for it (``preemption``): without it
+there may be no cluster that could find another place. ``pods/admission.py`` asks, and has them ended.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OS_LABEL: Final = "kubernetes.io/os"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why the node does not take a pod: a reason in one word and a message for people."""
+    """Why the node rejects a pod: a reason in one word and a message for people."""
 
     reason: str
     message: str
@@ -53,7 +53,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The node takes the pod, once the pods it ``preempts`` have ended; ``short_of``: the resource they are ended for,
+    """The node admits the pod, once the pods it ``preempts`` have ended; ``short_of``: the resource they are ended for,
     the first where there are more."""
 
     preempts: tuple[k8s.Pod, ...] = ()
@@ -67,9 +67,9 @@ def admit(
     facts: NodeFacts,
     pressures: Sequence[str] = (),
 ) -> Admitted | Rejection:
-    """Whether the node takes the pod beside the ``others`` it has. ``node`` is its object, None where there is none:
+    """Whether the node admits the pod beside the ``others`` it has. ``node`` is its object, None where there is none:
     then nothing is asked that needs it, nor what needs a status that it has not. A pod with an amount that is none is
-    not taken. ``pressures``: the pressure conditions that the node has."""
+    rejected. ``pressures``: the pressure conditions that the node has."""
     if is_kept_out(pod, pressures):
         return Rejection(messages.REASON, messages.refused(pressures))
     try:
@@ -86,7 +86,7 @@ def admit(
 
 
 def rejected(pod: k8s.Pod, why: Rejection, now: str) -> k8s.PodStatus:
-    """The status of a pod that the node does not take. ``now`` is RFC 3339."""
+    """The status of a pod that the node rejects. ``now`` is RFC 3339."""
     reported = pod.status or k8s.PodStatus()
     status = replace(
         reported,

@@ -1,4 +1,4 @@
-"""What a pod is allocated: the amounts it was taken with, or those of the last resize that the node granted.
+"""What a pod is allocated: the amounts it was admitted with, or those of the last resize that the node granted.
 
 Everything on the node goes by it (sums, cgroups, new containers, the downward API), whatever the spec says by now. It
 is kept over restarts of the agent, for only so a resize can be noticed that was asked for while none was running.
