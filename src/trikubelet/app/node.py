@@ -279,6 +279,7 @@ def build_node(
     )
     eviction = Eviction(
         workers=workers,
+        allocations=allocations,
         desired=desired,
         runtime_pods=pleg,
         garbage=garbage,

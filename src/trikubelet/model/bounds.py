@@ -102,6 +102,11 @@ class Bounds:
     """How often it is measured what the node is short of (upstream: 10 s)."""
     evicted_gone_seconds_max: float = 30.0
     """So long the next measurement waits for evicted pods to be gone (upstream: 30 s)."""
+    eviction_pause_seconds: float = 1.0
+    """After an eviction nothing is measured for so long: what a pod had is given back some time after its end
+    (upstream: 1 s)."""
+    eviction_reclaim_seconds_max: float = 30.0
+    """So long dead containers and unused images may take to be removed before a pod is evicted for disk."""
     eviction_silence_seconds: float = 600.0
     """What keeps eviction from helping is logged once in so long."""
     pull_records_seconds: float = 300.0

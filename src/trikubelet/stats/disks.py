@@ -88,6 +88,7 @@ class Disks:
         self._root = root
         self._pod_logs = pod_logs
         self._local = ThreadPool("disks", LOCAL_THREADS_MAX)
+        self._statvfs = ThreadPool("file systems", LOCAL_THREADS_MAX)
         self._remote = ThreadPool("disks of servers", REMOTE_THREADS_MAX)
         self._known: dict[str, _Known] = {}
         self._pods: dict[str, k8s.Pod] = {}
@@ -215,7 +216,7 @@ class Disks:
         if disk is None:
             return used
         return FsUsage(
-            used.at_ns,
+            max(used.at_ns, disk.at_ns),
             used.used_bytes,
             used.inodes_used,
             disk.available_bytes,
@@ -228,7 +229,7 @@ class Disks:
     async def _disk(self, path: str) -> FsUsage | None:
         try:
             with trio.fail_after(WAIT_SECONDS_MAX):
-                return await self._local.run(partial(self._gauges.disk, path))
+                return await self._statvfs.run(partial(self._gauges.disk, path))
         except (OSError, trio.TooSlowError) as error:
             log.debug("The disk of %s cannot be measured: %r", path, error)
             return None

@@ -197,3 +197,24 @@ async def test_a_disk_that_cannot_be_read_is_not_told() -> None:
 
     async with measuring(Broken()) as disks:
         assert (None, SMALL) == (await disks.root(), await disks.store([ImageStore("/images", SMALL)]))
+
+
+async def test_large_directories_hide_no_disk() -> None:
+    of, gate = gauges(), threading.Event()
+    of.held = {f"/logs/default_p{n}_u{n}/app": gate for n in range(40)}  # each takes longer than anybody waits
+    async with measuring(of) as disks:
+        try:
+            await disks.measure([pod("app", meta={"uid": f"u{n}", "name": f"p{n}"}) for n in range(40)])
+            assert DISK == await disks.root()
+            images = await disks.store([ImageStore("/images", FsUsage(5, 70, 7))])
+        finally:
+            gate.set()
+    assert images is not None
+    assert DISK.capacity_bytes == images.capacity_bytes
+
+
+async def test_what_is_available_to_images_is_as_new_as_its_measurement() -> None:
+    async with measuring(gauges()) as disks:
+        found = await disks.store([ImageStore("/images", FsUsage(5, 70, 7))])  # the runtime's look is older
+    assert found is not None
+    assert AT_NS == found.at_ns

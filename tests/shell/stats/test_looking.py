@@ -139,7 +139,7 @@ async def test_a_runtime_that_hangs_is_waited_for_once_and_not_for_ever(
     bench = Bench()
     bench.runtime.hangs = True
     async with bench.looking() as looking:
-        looking._disks._local = NoThreads()  # type: ignore[assignment]  # virtual time waits for none
+        looking._disks._local = looking._disks._statvfs = NoThreads()  # type: ignore[assignment]  # virtual time
         begun = trio.current_time()
         look = await looking.look(depth)
 
