@@ -79,7 +79,7 @@ def build_attempts(
         figures=figures,
     )
     attempts = PodAttempts(
-        observations=Observations(cache, pleg),
+        observations=Observations(cache, pleg, ports.files),
         publisher=StatusPublisher(
             statuses=statuses,
             probes=probes,

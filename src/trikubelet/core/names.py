@@ -142,8 +142,8 @@ def log_directory_name(namespace: str, name: str, uid: str) -> str:
 
 
 def uid_of_log_directory(directory: str) -> str:
-    """The UID at the end of a pod log directory's name."""
-    return directory.rsplit("_", 1)[-1]
+    """The UID at the end of a pod log directory's name. Neither namespaces nor names of pods have an underscore."""
+    return directory.split("_", 2)[-1]
 
 
 def log_path(container: str, attempt: int) -> str:

@@ -162,14 +162,9 @@ class PodObservation:
         """Every container of that name, newest first."""
         return tuple(c for c in self.containers if c.name == container_name)
 
-    @property
-    def newest_ns(self) -> int:
-        """When the newest of its containers was made, in nanoseconds since the epoch by the runtime; 0 without one."""
-        return max((c.created_at for c in self.containers), default=0)
-
-    def without_earlier(self, border_ns: int) -> PodObservation:
-        """The same without containers that were made by then. Sandboxes stay: the next one needs the next number."""
-        return replace(self, containers=tuple(c for c in self.containers if c.created_at > border_ns))
+    def without(self, container_ids: frozenset[str]) -> PodObservation:
+        """The same without these containers. Sandboxes stay: the next one needs the next number."""
+        return replace(self, containers=tuple(c for c in self.containers if c.id not in container_ids))
 
     @property
     def running(self) -> tuple[ContainerStatus, ...]:

@@ -99,6 +99,7 @@ class PodAttempts:
         """Of ``pod`` as it is allocated."""
         uid = pod.metadata.uid
         await self._preparation.begin(pod)
+        self._observations.note_earlier(uid)
         resize = self._resizing.under_way(pod, observed)
         volumes = await self._preparation.set_up(pod, beside=resize.before)
         verdicts = replace(self._probes.verdicts(uid), restarts=self._wishes.about(observed))

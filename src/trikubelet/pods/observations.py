@@ -2,30 +2,38 @@
 
 Who acts on a pod asks for an on-demand relist of it, so the next attempt sees the result without waiting for the clock.
 Containers of a life of the pod that is over are left out, where they could not be removed before it started over: its
-worker says so (``pods.workers``).
+worker says so (``pods.workers``). They are known by their ids, for a clock may be set back, and noted in the pod's
+directory, for the agent may be restarted: it would take an exit of the earlier life for one of this.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from trikubelet.kit.instant import instant
+from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from trikubelet.model.runtime import PodObservation
-    from trikubelet.ports import PodCache, Relister
+    from trikubelet.ports import PodCache, PodNotes, Relister
+
+log = logging.getLogger(__name__)
 
 
 class Observations:
-    """Owns when the last container of a pod's earlier life was made, where the pod started over beside what is left of
-    that life."""
+    """Owns which containers of a pod are of an earlier life, where the pod started over beside what is left of it."""
 
-    def __init__(self, cache: PodCache, relister: Relister) -> None:
-        self._earlier: dict[str, int] = {}  # by UID, in nanoseconds since the epoch
+    def __init__(self, cache: PodCache, relister: Relister, notes: PodNotes) -> None:
+        self._earlier: dict[str, frozenset[str]] = {}  # by UID; the containers' ids
+        self._unnoted: set[str] = set()
         self._cache = cache
         self._relister = relister
+        self._notes = notes
 
     async def newer_than(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
         """What the runtime has of the pod, seen after ``since`` (an instant); ``soon``: ask for it, unless it is known,
@@ -40,8 +48,10 @@ class Observations:
 
     def of_this_life(self, observed: PodObservation) -> PodObservation:
         """Without what remains of an earlier life of the pod: all that its status may speak of."""
-        earlier = self._earlier.get(observed.uid)
-        return observed if earlier is None else observed.without_earlier(earlier)
+        uid = observed.uid
+        if uid not in self._earlier:
+            self._earlier[uid] = self._noted(uid)
+        return observed.without(self._earlier[uid]) if self._earlier[uid] else observed
 
     def acting_on(self, uid: str) -> AbstractContextManager[None]:
         """Within it the caller changes the pod; at its end a relist of it is asked for."""
@@ -49,8 +59,34 @@ class Observations:
 
     def begin_beside_remains(self, uid: str) -> None:
         """From now on none of the pod's containers that are there counts: they are of a life that is over."""
-        self._earlier[uid] = self._cache.get(uid).newest_ns
+        self._earlier[uid] = frozenset(one.id for one in self._cache.get(uid).containers)
+        self._unnoted.add(uid)
+
+    def note_earlier(self, uid: str) -> None:
+        """The pod has a directory now: note there, once, which containers are of an earlier life."""
+        if uid not in self._unnoted:
+            return
+        try:
+            self._notes.note(uid, Note.EARLIER, msgspec.json.encode(sorted(self._earlier[uid])))
+        except OSError as error:
+            log.warning("Pod %s: which containers are of its earlier life cannot be written down: %s", uid, error)
+        else:
+            self._unnoted.discard(uid)
 
     def forget(self, uid: str) -> None:
         """This life of the pod is over."""
-        self._earlier.pop(uid, None)
+        self._unnoted.discard(uid)
+        if not self._earlier.pop(uid, None):
+            return
+        try:
+            self._notes.forget_note(uid, Note.EARLIER)
+        except OSError as error:
+            log.warning("Pod %s: which containers were of its earlier life is still noted: %s", uid, error)
+
+    def _noted(self, uid: str) -> frozenset[str]:
+        try:
+            content = self._notes.noted(uid, Note.EARLIER)
+            return frozenset(msgspec.json.decode(content, type=list[str])) if content else frozenset()
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            log.warning("Pod %s: which containers are of its earlier life cannot be read: %s", uid, error)
+            return frozenset()

@@ -12,9 +12,11 @@ from shell.pods.shellkit import Bench, does, phase, until
 from trikubelet.core.hooks import POST_START_ERROR
 from trikubelet.model import k8s
 from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachable
-from trikubelet.model.runtime_errors import RuntimeFailure
+from trikubelet.model.runtime import ExecResult
+from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeLost
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -392,3 +394,26 @@ async def test_a_hook_that_says_nothing_of_what_to_do_has_failed(autojump_clock:
         node.slots["file"].put(Snapshot())
         await until(lambda: [] == bench.running())
         assert ["PreStopHook failed"] == said(node, "FailedPreStopHook")
+
+
+async def test_a_pre_stop_hook_cut_by_the_runtimes_restart_runs_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, begun = Bench(), []
+
+    async def exec_sync(*_: object) -> ExecResult:
+        begun.append(trio.current_time())
+        await trio.sleep(20 if len(begun) == 1 else 60)
+        if len(begun) == 1:
+            raise RuntimeLost("connection reset")
+        return ExecResult(0)
+
+    monkeypatch.setattr(MemoryRuntime, "exec_sync", exec_sync)
+    async with bench.agent(pod("web", hooked(pre_stop=does("drain")), grace=300)) as node:
+        await until(lambda: bench.running() == ["main"])
+        node.slots["file"].put(Snapshot(()))
+        await until(lambda: len(begun) == 2, 60)
+        await trio.sleep(59)
+        assert ["main"] == bench.running()
+        await until(lambda: not bench.running(), 30)
+    assert 2 == len(begun)
