@@ -1,7 +1,7 @@
 """What a pod's attempts see of it, and that they are seen to act: the PLEG's cache, and its side door (``Relister``).
 
 Who acts on a pod asks for an on-demand relist of it, so the next attempt sees the result without waiting for the clock.
-Containers of a life of the pod that is over are left out, where they could not be removed before it started over: its
+Containers of an earlier instance of the pod are left out, where they could not be removed before it started over: its
 worker says so (``pods.workers``).
 """
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Observations:
-    """Owns when the last container of a pod's earlier life was made, where the pod started over beside what is left of
-    that life."""
+    """Owns when the last container of a pod's earlier instance was made, where the pod started over beside what is left
+    of that instance."""
 
     def __init__(self, cache: PodCache, relister: Relister) -> None:
         self._earlier: dict[str, int] = {}  # by UID, in nanoseconds since the epoch
@@ -35,11 +35,11 @@ class Observations:
         return self.of_this_life(await self._cache.newer_than(uid, since))
 
     async def with_remains(self, uid: str) -> PodObservation:
-        """What the runtime has of the pod now, whichever life it is of. Raises as ``newer_than`` does."""
+        """What the runtime has of the pod now, whichever instance it is of. Raises as ``newer_than`` does."""
         return await self._cache.newer_than(uid, instant())
 
     def of_this_life(self, observed: PodObservation) -> PodObservation:
-        """Without what remains of an earlier life of the pod: all that its status may speak of."""
+        """Without what remains of an earlier instance of the pod: all that its status may speak of."""
         earlier = self._earlier.get(observed.uid)
         return observed if earlier is None else observed.without_earlier(earlier)
 
@@ -47,10 +47,10 @@ class Observations:
         """Within it the caller changes the pod; at its end a relist of it is asked for."""
         return self._relister.acting_on(uid)
 
-    def begin_beside_remains(self, uid: str) -> None:
-        """From now on none of the pod's containers that are there counts: they are of a life that is over."""
+    def begin_despite_leftovers(self, uid: str) -> None:
+        """From now on none of the pod's containers that are there counts: they are of an instance that is over."""
         self._earlier[uid] = self._cache.get(uid).newest_ns
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over."""
+        """This instance of the pod is over."""
         self._earlier.pop(uid, None)
