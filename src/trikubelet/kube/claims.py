@@ -56,7 +56,7 @@ class ApiClaims:
     async def secret(self, namespace: str, name: str) -> k8s.Secret:
         return await self._get(SECRETS, k8s.Secret, f"secret {namespace}/{name}", name, namespace)
 
-    async def tell_claim(
+    async def patch_claim_status(
         self, claim: k8s.PersistentVolumeClaim, merge: Mapping[str, object]
     ) -> k8s.PersistentVolumeClaim:
         meta = claim.metadata

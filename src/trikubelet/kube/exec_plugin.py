@@ -156,7 +156,7 @@ class Plugin:
         """What the plugin is told about its task."""
         spec: dict[str, object] = {"interactive": False}
         server = self._server
-        if self._plugin.tells_cluster:
+        if self._plugin.provides_cluster_info:
             cluster = {
                 "server": server.url,
                 "tls-server-name": server.tls_name,

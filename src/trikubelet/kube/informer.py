@@ -38,7 +38,7 @@ from trikubelet.model.api_errors import (
     Expired,
     Invalid,
     Refused,
-    wished_seconds,
+    retry_after_seconds,
 )
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Informer(Generic[T]):
             await self._pause(error)
 
     async def _pause(self, error: ApiError | None) -> None:
-        least = max(PAUSE_FIRST_SECONDS, wished_seconds(error) if error is not None else 0.0)
+        least = max(PAUSE_FIRST_SECONDS, retry_after_seconds(error) if error is not None else 0.0)
         more = self._backoff.next_seconds() - least
         self._pausing = trio.Event()
         await trio.sleep(least)

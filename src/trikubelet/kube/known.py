@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from trikubelet.core.resource_version import is_news
+from trikubelet.core.resource_version import may_be_newer
 from trikubelet.model.api import ChangeKind, Unread
 from trikubelet.model.api_errors import ApiFailure
 
@@ -67,13 +67,13 @@ class Listing(Generic[T]):
         meanwhile in the order of versions, so that nothing older than a deletion is still to be believed after it.
         Raises ApiFailure as ``add`` does."""
         key = (change.item.namespace, change.item.name)
-        if not is_news(change.item.resource_version, self._gone_at):
+        if not may_be_newer(change.item.resource_version, self._gone_at):
             return
         if change.kind is ChangeKind.DELETED:
             self._gone_at = change.item.resource_version
             self.marks.pop(key, None)
             self.objects.pop(key, None)
-        elif key not in self.marks or is_news(change.item.resource_version, self.marks[key].version):
+        elif key not in self.marks or may_be_newer(change.item.resource_version, self.marks[key].version):
             self.add([change.item])
 
 
@@ -106,7 +106,7 @@ class Known(Generic[T]):
     def take(self, change: Change) -> tuple[Key, ...]:
         """Believe a change; whose object is other than before: one or none."""
         item = change.item
-        if not is_news(item.resource_version, self.version):
+        if not may_be_newer(item.resource_version, self.version):
             return ()
         self.version = item.resource_version
         key = (item.namespace, item.name)

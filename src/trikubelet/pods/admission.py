@@ -6,7 +6,7 @@ one that is ended to make room for a critical pod, which begins when that is ove
 then, here only the pod. A pod that the node does not take has failed: it gets its status, an event, and a worker with
 nothing left to do but to clean up.
 
-A pod of which the runtime holds something was taken by an earlier life of this agent. It is not asked about again: what
+A pod of which the runtime holds something was admitted by an earlier agent. It is not asked about again: what
 has changed since (a label, the node's allocatable, a device that is late) is no reason to stop what runs.
 
 A rejection is permanent, so none is founded on what nobody knows yet: until the runtime has said what it can do and
@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 
 class Admission:
     """Decides which pods get a worker that runs them. Owns how many it ``refused``, by reason, and how many it
-    ``preempted``, by what was short. ``node`` tells this node's object as last heard of, None as long as there is none;
-    whoever hears of it sets it; ``pressures`` the pressure conditions it has, set where its parts are joined.
+    ``preempted``, by what was short. ``node`` returns this node's object as last received, None as long as there is
+    none; whoever hears of it sets it; ``pressures`` the pressure conditions it has, set where its parts are joined.
     ``taken``: a pod gets a worker which may start it; called before it does."""
 
     def __init__(

@@ -3,8 +3,8 @@
     taken as its spec is ──► a resize is granted: allocated again ──► its containers are made, or changed: noted
 
 It stands in a note of the pod's directory from before the first container is made, so a killed agent's successor knows
-what a pod had and can tell a resize that was asked for meanwhile. A pod without a note (an older agent's, or one of
-which nothing was made) is allocated what its spec says. ``core.resize.allocation`` has the rules.
+what a pod had and can recognise a resize that was requested meanwhile. A pod without a note (an older agent's, or one
+of which nothing was made) is allocated what its spec says. ``core.resize.allocation`` has the rules.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Allocations:
 
     def learned(self, pod: Pod, observed: PodObservation) -> Allocation:
         """What the pod is allocated, with what its containers seem to have been made with that nobody noted it of (an
-        older agent's): as far as the runtime tells, with what the pod, which is as it is allocated, gives them."""
+        older agent's): as far as the runtime reports, with what the pod, which is as it is allocated, gives them."""
         held = self.of(pod)
         for status, amounts in unnoted(pod, observed, held):
             try:
@@ -101,7 +101,7 @@ class Allocations:
             self._keep(pod.metadata.uid, replace(held, pod_made=pod.spec.resources))
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over, and a new one is allocated again."""
+        """This instance of the pod is over, and a new one is allocated again."""
         self._held.pop(uid, None)
         self._joined.pop(uid, None)
         self._infos.pop(uid, None)

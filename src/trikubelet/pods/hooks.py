@@ -134,7 +134,7 @@ class Hooks:
         return exec_error(action.command, result), result.stdout + result.stderr
 
     async def _get(self, of: Hooked, action: HTTPGetAction) -> str:
-        """Any answer will do, whatever its status (as upstream): a hook tells, it does not ask."""
+        """Any answer will do, whatever its status (as upstream): a hook is a notification, not a question."""
         ips = self._host_ips if of.pod.spec.host_network else of.ips
         if not (action.host or ips):
             return "failed to find networking container: the pod has no address"

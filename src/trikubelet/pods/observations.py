@@ -1,9 +1,9 @@
 """What a pod's attempts see of it, and that they are seen to act: the PLEG's cache, and its side door (``Relister``).
 
 Who acts on a pod asks for an on-demand relist of it, so the next attempt sees the result without waiting for the clock.
-Containers of a life of the pod that is over are left out, where they could not be removed before it started over: its
+Containers of an earlier instance of the pod are left out, where they could not be removed before it started over: its
 worker says so (``pods.workers``). They are known by their ids, for a clock may be set back, and noted in the pod's
-directory, for the agent may be restarted: it would take an exit of the earlier life for one of this.
+directory, for the agent may be restarted: it would take an exit of the earlier instance for one of this one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Observations:
-    """Owns which containers of a pod are of an earlier life, where the pod started over beside what is left of it."""
+    """Owns which containers of a pod are of an earlier instance, where the pod started over beside what is left of it."""
 
     def __init__(self, cache: PodCache, relister: Relister, notes: PodNotes) -> None:
         self._earlier: dict[str, frozenset[str]] = {}  # by UID; the containers' ids
@@ -47,7 +47,7 @@ class Observations:
         return await self._cache.newer_than(uid, instant())
 
     def of_this_life(self, observed: PodObservation) -> PodObservation:
-        """Without what remains of an earlier life of the pod: all that its status may speak of."""
+        """Without what remains of an earlier instance of the pod: all that its status may speak of."""
         uid = observed.uid
         if uid not in self._earlier:
             self._earlier[uid] = self._noted(uid)
@@ -57,36 +57,36 @@ class Observations:
         """Within it the caller changes the pod; at its end a relist of it is asked for."""
         return self._relister.acting_on(uid)
 
-    def begin_beside_remains(self, uid: str) -> None:
-        """From now on none of the pod's containers that are there counts: they are of a life that is over."""
+    def begin_despite_leftovers(self, uid: str) -> None:
+        """From now on none of the pod's containers that are there counts: they are of an instance that is over."""
         self._earlier[uid] = frozenset(one.id for one in self._cache.get(uid).containers)
         self._unnoted.add(uid)
 
     def note_earlier(self, uid: str) -> None:
-        """The pod has a directory now: note there, once, which containers are of an earlier life."""
+        """The pod has a directory now: note there, once, which containers are of an earlier instance."""
         if uid not in self._unnoted:
             return
         try:
             self._notes.note(uid, Note.EARLIER, msgspec.json.encode(sorted(self._earlier[uid])))
         except OSError as error:
-            log.warning("Pod %s: which containers are of its earlier life cannot be written down: %s", uid, error)
+            log.warning("Pod %s: which containers are of its earlier instance cannot be written down: %s", uid, error)
         else:
             self._unnoted.discard(uid)
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over."""
+        """This instance of the pod is over."""
         self._unnoted.discard(uid)
         if not self._earlier.pop(uid, None):
             return
         try:
             self._notes.forget_note(uid, Note.EARLIER)
         except OSError as error:
-            log.warning("Pod %s: which containers were of its earlier life is still noted: %s", uid, error)
+            log.warning("Pod %s: which containers were of its earlier instance is still noted: %s", uid, error)
 
     def _noted(self, uid: str) -> frozenset[str]:
         try:
             content = self._notes.noted(uid, Note.EARLIER)
             return frozenset(msgspec.json.decode(content, type=list[str])) if content else frozenset()
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            log.warning("Pod %s: which containers are of its earlier life cannot be read: %s", uid, error)
+            log.warning("Pod %s: which containers are of its earlier instance cannot be read: %s", uid, error)
             return frozenset()

@@ -1,9 +1,9 @@
 """The sync loop: what happened to a pod's configuration or containers becomes a request to its worker.
 
 Two inputs, neither of which can block the other: changes from the mux, which say what a source wants, and wake-ups from
-PLEG, which only say who to look at. Both end in a synchronous call. Whoever else has news of a pod, as probes, volumes
-and the cluster's objects have, wakes its worker without coming this way. All pods depend on this loop, so a bug that
-one of them provokes in it is logged and stays its own.
+PLEG, which only say who to look at. Both end in a synchronous call. Whoever else has an update of a pod, as probes,
+volumes and the cluster's objects have, wakes its worker without coming this way. All pods depend on this loop, so a bug
+that one of them provokes in it is logged and stays its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PASS_SECONDS_MAX = 30.0
-"""An idle loop passes at least this often, so that a stuck one can be told from an idle one."""
+"""An idle loop passes at least this often, so that a stuck one can be distinguished from an idle one."""
 
 
 class SyncLoop:
@@ -92,7 +92,7 @@ class SyncLoop:
     def _apply(self, change: PodUpdate) -> None:
         if change.op in (Op.ADD, Op.UPDATE):
             with self._barrier(change.pod):  # of its own: what cannot be reported is no reason not to run the pod
-                self._say_unsupported(change.pod, is_known=_was_told(change))
+                self._say_unsupported(change.pod, is_known=_was_reported(change))
         with self._barrier(change.pod):
             self._ask(change)
 
@@ -131,11 +131,11 @@ class SyncLoop:
     def _say_unsupported(self, pod: Pod, *, is_known: bool) -> None:
         """What the pod asks for and will not get; it is reported once per configuration, and never dropped in silence.
         Where it ``is_known`` already, in the log alone."""
-        self._tell(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)
+        self._report(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)
         if self._embedded:
-            self._tell(done_without(pod), pod, "asks for what the embedded runtime does without", is_known=is_known)
+            self._report(done_without(pod), pod, "asks for what the embedded runtime does without", is_known=is_known)
 
-    def _tell(self, found: Sequence[Unsupported], pod: Pod, what: str, *, is_known: bool) -> None:
+    def _report(self, found: Sequence[Unsupported], pod: Pod, what: str, *, is_known: bool) -> None:
         if not found:
             return
         ref, unsupported = object_ref(pod), "; ".join(f"{field.path}: {field.why}" for field in found)
@@ -151,7 +151,7 @@ class SyncLoop:
         return f"sync loop took its last pass {age:.0f}s ago"
 
 
-def _was_told(change: PodUpdate) -> bool:
+def _was_reported(change: PodUpdate) -> bool:
     """What a server knows to have started was reported by an earlier agent, and is in its events."""
     status = change.pod.status
     return change.op is Op.ADD and status is not None and bool(status.start_time)

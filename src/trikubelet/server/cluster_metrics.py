@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from trikubelet.node.figures import RotationFigures
     from trikubelet.server.exposition import Family
     from trikubelet.server.node_figures import NodeFigures
-    from trikubelet.status.figures import Told
+    from trikubelet.status.figures import PublishFigures
 
 
-def of_cluster(figures: NodeFigures, told: Told | None, now_ns: int) -> Iterator[Family]:
+def of_cluster(figures: NodeFigures, told: PublishFigures | None, now_ns: int) -> Iterator[Family]:
     """What there is of a cluster; nothing on a node that has none."""
     if told is not None:
         yield from _of_telling(told)
@@ -31,7 +31,7 @@ def of_cluster(figures: NodeFigures, told: Told | None, now_ns: int) -> Iterator
         yield from _of_certificate(rotation, now_ns)
 
 
-def _of_telling(told: Told) -> Iterator[Family]:
+def _of_telling(told: PublishFigures) -> Iterator[Family]:
     statuses, events = told.statuses, told.events
     help_ = "From the first sign of a change of a pod's status until the API server had it."
     yield histogram("kubelet_pod_status_sync_duration_seconds", help_, statuses.durations)

@@ -45,7 +45,7 @@ def node_families(
     yield histogram("kubelet_eviction_stats_age_seconds", help_, ages, "eviction_signal")
     help_ = "Unused images removed."
     yield counter("kubelet_image_garbage_collected_total", help_, view.images_removed(), "reason")
-    yield from of_cluster(figures, view.telling(), now_ns)
+    yield from of_cluster(figures, view.publishing(), now_ns)
     if http is not None:
         yield from _of_http(http)
     yield from _of_volumes(claimed)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trikubelet.pleg.figures import Figures
     from trikubelet.probes.figures import ProbeFigures
     from trikubelet.server.node_figures import NodeFigures
-    from trikubelet.status.figures import Told
+    from trikubelet.status.figures import PublishFigures
 
 
 SOCKET_NAME = "trikubelet.sock"
@@ -143,7 +143,7 @@ class NodeView(Protocol):
         """What each probe was answered so far."""
         ...
 
-    def telling(self) -> Told | None:
+    def publishing(self) -> PublishFigures | None:
         """How far the API server is told; None on a node that has none."""
         ...
 

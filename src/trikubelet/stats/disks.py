@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from trikubelet.model import k8s
-    from trikubelet.model.csi import Told
+    from trikubelet.model.csi import VolumeStats
     from trikubelet.model.usage import ImageStore
     from trikubelet.ports import Clock, Gauges, Volumes
 
@@ -143,7 +143,7 @@ class Disks:
         [(name, path)] = piece.paths.items()
         with self._bugs.of(f"Volume {piece.key}") as barrier:
             try:
-                told = await self._volumes.tell(piece.key.partition("/")[0], path)
+                told = await self._volumes.volume_stats(piece.key.partition("/")[0], path)
             except DriverFailed as error:
                 log.debug("The driver of %s does not tell how full it is: %s", path, error)
                 self._know(piece, {})
@@ -256,7 +256,7 @@ def _found(gauges: Gauges, paths: Mapping[str, str]) -> Iterator[tuple[str, FsUs
             yield name, gauges.directory(path)
 
 
-def _of_driver(told: Told, at_ns: int) -> FsUsage:
+def _of_driver(told: VolumeStats, at_ns: int) -> FsUsage:
     return FsUsage(
         at_ns,
         told.used_bytes,

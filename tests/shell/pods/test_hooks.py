@@ -118,7 +118,7 @@ async def test_a_pod_whose_first_hook_hangs_can_be_deleted_and_holds_up_no_other
         await until(lambda: "uid-web" not in node.workers)
         assert [] == said(node, "FailedPostStartHook")
 
-    assert [("hang",), ("echo", "bye")] == [one.words for some in bench.world.commands.values() for one in some]
+    assert [("hang",), ("echo", "bye")] == [one.command for some in bench.world.commands.values() for one in some]
 
 
 async def test_a_hook_that_hangs_does_not_hold_off_its_pods_deadline(autojump_clock: MockClock) -> None:
@@ -255,7 +255,7 @@ async def test_an_agent_that_is_stopped_during_a_hook_runs_it_again_before_the_e
     async with bench.agent() as node:
         await until(lambda: [] == bench.running())
 
-    words = [one.words[2] for some in bench.world.commands.values() for one in some]
+    words = [one.command[2] for some in bench.world.commands.values() for one in some]
     assert ["9", "8"] == words[:2]
 
 

@@ -60,7 +60,7 @@ async def test_of_a_pod_that_began_beside_remains_only_what_was_made_since_count
     observations = Observations(cache, Relister(), files)
     assert (OLD,) == (await observations.newer_than("uid-web", 0)).containers
 
-    observations.begin_beside_remains("uid-web")
+    observations.begin_despite_leftovers("uid-web")
     cache.seen = replace(cache.seen, containers=(NEW, OLD))
     assert (NEW,) == (await observations.newer_than("uid-web", 0)).containers
     assert (NEW, OLD) == (await observations.with_remains("uid-web")).containers
