@@ -17,7 +17,7 @@ import trio
 from trikubelet.core.handlers import HOOK_AGENT, http_target
 from trikubelet.core.hooks import POST_START_ERROR, exec_error, failure, without_tls
 from trikubelet.core.names import object_ref
-from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.handlers import HandlerInvalid, NotTls, Unreachable
 from trikubelet.model.runtime_errors import RuntimeCallError
@@ -90,7 +90,7 @@ class Hooks:
         error, output = "", b""
         with Barrier(lambda bug: log.error("Pod %s: a bug in a hook", object_ref(of.pod), exc_info=bug)) as barrier:
             error, output = await self._tried(of, handler)
-        error = error or words(barrier.fault)
+        error = error or message_of(barrier.fault)
         return error and failure(of.pod, of.container, handler, error, output)
 
     async def _tried(self, of: Hooked, handler: LifecycleHandler) -> tuple[str, bytes]:
