@@ -137,7 +137,7 @@ class FakeView:
         durations.add(0.5)
         return [ProbeFigures("default", "web", "u1", "main", "Readiness", {"successful": 4, "failed": 1}, durations)]
 
-    def telling(self) -> Told:
+    def publishing(self) -> Told:
         durations = Distribution((0.1, 1.0))
         durations.add(0.5)
         return Told(WriterFigures(1, 0, 20, 3, 4, 8, durations), EventFigures(30, 2, 5, 6, 7, 9))

@@ -262,7 +262,7 @@ class View:
         """The results of each probe so far."""
         return self._node.probes.figures()
 
-    def telling(self) -> Told | None:
+    def publishing(self) -> Told | None:
         """How far statuses and events are published; None on a node without an API server."""
         return None if self._member is None else self._member.telling()
 
