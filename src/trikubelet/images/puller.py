@@ -246,7 +246,7 @@ class Puller:
         self._failures.pop(wanted.key, None)
         now = trio.current_time()
         self.figures.durations[size_word(found.size_bytes)].add(now - asked)
-        self.pulled.tell(wanted.pod, now - asked)
+        self.pulled.notify(wanted.pod, now - asked)
         took, whole = format_duration(round(now - began, 3)), format_duration(round(now - asked, 3))
         said = f'Successfully pulled image "{image}" in {took} ({whole} including waiting).'
         self._record(wanted, "Normal", "Pulled", f"{said} Image size: {found.size_bytes} bytes.")

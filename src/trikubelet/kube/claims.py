@@ -61,7 +61,7 @@ class ApiClaims:
     ) -> k8s.PersistentVolumeClaim:
         meta = claim.metadata
         patch = partial(self._api.patch, kind=PatchKind.MERGE, subresource="status")
-        what = f"PVC {meta.namespace}/{meta.name} cannot be told its state"
+        what = f"the status of PVC {meta.namespace}/{meta.name} cannot be patched"
         return await self._answer(
             lambda: patch(PERSISTENT_VOLUME_CLAIMS, meta.name, merge, meta.namespace), k8s.PersistentVolumeClaim, what
         )

@@ -189,7 +189,7 @@ class ImageGarbage:
                     log.warning("Image %s cannot be removed, will try again: %r", _name(one), error)
                 continue
             log.info("Removed image %s, unused, of %d bytes", _name(one), one.image.size_bytes)
-            self._complaints.mended(one.image.id)
+            self._complaints.works_again(one.image.id)
             self._seen.pop(one.image.id, None)
             self.removed[why] += 1
             freed += one.image.size_bytes

@@ -102,7 +102,7 @@ class LogRotation:
                 if self._complaints.may_say(_LOOKING):
                     log.warning("Cannot %s, will try again: %s", _LOOKING, error)
             else:
-                self._complaints.mended(_LOOKING)
+                self._complaints.works_again(_LOOKING)
                 return sizes
         return ()
 

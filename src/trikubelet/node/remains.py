@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.kit.chores import Chores
 from trikubelet.kit.complaints import Complaints
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
@@ -78,7 +78,7 @@ class Remains:
             if self._complaints.may_say(_LOOKING):
                 log.warning("Cannot %s, will try again: %s", _LOOKING, error)
             return
-        self._complaints.mended(_LOOKING)
+        self._complaints.works_again(_LOOKING)
         self.removed, self._removed_since = self._removed_since, 0
         gone = {uid for uid in found if self._may_go(uid)}
         self._stuck &= gone
@@ -123,7 +123,7 @@ class Remains:
         self._removed_since += 1
         self._stuck.discard(uid)
         for kind in _KINDS:
-            self._complaints.mended(_what(uid, kind))
+            self._complaints.works_again(_what(uid, kind))
         log.debug("Removed what was left of pod %s", uid)
 
     def _failed(self, uid: str, error: Exception) -> None:
@@ -132,7 +132,7 @@ class Remains:
         if not self._complaints.may_say(_what(uid, kind)):
             return
         late = f"not done within {self._bounds.runtime_call_seconds_max:g} s"
-        why = late if kind is trio.TooSlowError else words(error)
+        why = late if kind is trio.TooSlowError else message_of(error)
         bug = error if kind is Exception else None
         log.warning("Cannot remove what is left of pod %s, will try again: %s", uid, why, exc_info=bug)
 

@@ -16,7 +16,7 @@ import trio
 
 from trikubelet.core import garbage
 from trikubelet.core.relist import DecodeError
-from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.instant import instant
 from trikubelet.model.errors import StillMounted
@@ -107,13 +107,13 @@ class Removals:
         with barrier:
             yield
         if barrier.fault is None:
-            self._complaints.mended(what)
+            self._complaints.works_again(what)
 
     def _failed(self, what: str, error: Exception) -> None:
         if isinstance(error, RuntimeUnavailable):
             log.debug("Cannot %s while the runtime is away: %s", what, error)
         elif self._complaints.may_say(what):
-            why = "no answer in time" if isinstance(error, trio.TooSlowError) else words(error)
+            why = "no answer in time" if isinstance(error, trio.TooSlowError) else message_of(error)
             message = f"Cannot {what}, will try again: {why}"
             log.warning("%s", message, exc_info=None if isinstance(error, _PROBLEMS) else error)
             self._events.record(self._node, "Warning", "ContainerGCFailed", message)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.kit.background import BackgroundTasks
-from trikubelet.kit.barrier import words
+from trikubelet.kit.barrier import message_of
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distribution
 from trikubelet.kit.every import Every
@@ -88,7 +88,7 @@ class Inspections:
             found = await self._found(job)
         if barrier.fault is not None:
             # An error of the runtime's to all who wait: that is what they are ready for.
-            found = RuntimeFailure(f"a bug in inspecting it: {words(barrier.fault)}", "INTERNAL")
+            found = RuntimeFailure(f"a bug in inspecting it: {message_of(barrier.fault)}", "INTERNAL")
         self.seconds.add(trio.current_time() - began)
         self._settle(job, found)
         self.begin()

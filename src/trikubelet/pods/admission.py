@@ -118,7 +118,7 @@ class Admission:
             self._preempt(victim, pod, admitted.short_of)
 
     def _take(self, pod: k8s.Pod, after: Sequence[str] = ()) -> None:
-        self.taken.tell(pod)
+        self.taken.notify(pod)
         self._workers.sync(pod, create=True, after=after)
 
     def _has_runtime_spoken(self) -> bool:

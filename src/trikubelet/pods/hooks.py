@@ -18,7 +18,7 @@ import trio
 from trikubelet.core.handlers import HOOK_AGENT, http_target
 from trikubelet.core.hooks import POST_START_ERROR, exec_error, failure, without_tls
 from trikubelet.core.names import object_ref
-from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.handlers import HandlerInvalid, NotTls, Unreachable
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
@@ -104,7 +104,7 @@ class Hooks:
                 lost = unavailable
         if lost is not None:
             raise lost
-        error = error or words(barrier.fault)
+        error = error or message_of(barrier.fault)
         return error and failure(of.pod, of.container, handler, error, output)
 
     async def _tried(self, of: Hooked, handler: LifecycleHandler) -> tuple[str, bytes]:

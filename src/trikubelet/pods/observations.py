@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Observations:
-    """Owns which containers of a pod are of an earlier instance, where the pod started over beside what is left of it."""
+    """Owns which containers of a pod are of an earlier instance, where it started over despite what is left of that."""
 
     def __init__(self, cache: PodCache, relister: Relister, notes: PodNotes) -> None:
         self._earlier: dict[str, frozenset[str]] = {}  # by UID; the containers' ids

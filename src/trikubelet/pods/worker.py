@@ -22,7 +22,7 @@ from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Graces, Outcome, Starting, Syncing, Terminated, Terminating
 from trikubelet.core.names import object_ref
 from trikubelet.kit.backoff import Backoff
-from trikubelet.kit.barrier import Barrier, InvariantBroken, words
+from trikubelet.kit.barrier import Barrier, InvariantBroken, message_of
 from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.instant import instant
 from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
@@ -263,7 +263,7 @@ class PodWorker:
 
     def _failed(self, error: Exception, wait_seconds: float) -> tuple[None, float]:
         self._failures += 1
-        self._last_error = words(error)
+        self._last_error = message_of(error)
         return None, wait_seconds
 
     def _jittered(self, seconds: float) -> float:

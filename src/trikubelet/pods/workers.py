@@ -189,7 +189,7 @@ class PodWorkers:
         if isinstance(state, Starting | Syncing):
             self._figures.containers.add(len(pod.spec.containers))
         if isinstance(state, Starting):
-            self.began.tell(pod)
+            self.began.notify(pod)
 
     async def _live(self, worker: PodWorker, turn: trio.Event, leaving: Sequence[PodWorker]) -> None:
         # A manifest that was edited brings another UID under the name of the pod that still ends: their mirror pod, log
@@ -213,7 +213,7 @@ class PodWorkers:
 
     def _notify_finished(self, worker: PodWorker) -> None:
         self._leftovers.add(worker.pod.metadata.uid)
-        self.finished.tell(worker.pod)
+        self.finished.notify(worker.pod)
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
         """Best when nothing of its earlier instance is left, for what ended there must not count here. Where that does

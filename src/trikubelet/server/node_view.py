@@ -1,6 +1,6 @@
 """What the servers may see of the node: one narrow, read-only Protocol.
 
-``app/view.py`` implements it over the node's parts; tests give a view of their own. Nothing that is handed out here
+``app/view.py`` implements it over the node's parts; tests give a view of their own. Nothing that is returned here
 can change the node, and nothing blocks. The records are what goes over the wire, in camel case as the API has it.
 """
 
@@ -144,7 +144,7 @@ class NodeView(Protocol):
         ...
 
     def publishing(self) -> PublishFigures | None:
-        """How far the API server is told; None on a node that has none."""
+        """How far statuses and events are written to the API server; None on a node that has none."""
         ...
 
     def calls(self) -> Sequence[CallFigures]:

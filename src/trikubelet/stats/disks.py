@@ -6,7 +6,7 @@ default a minute.
 
 The directories of some pods on the node's disk and in memory are one piece of work; each volume of a server is one by
 itself, since it may hang for ever: then nothing is reported of it, and its thread is the only one it gets. Of a volume
-whose driver tells how full it is the driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23:
+whose driver reports how full it is the driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23:
 every minute, and not all pods at once)
 """
 
@@ -139,22 +139,24 @@ class Disks:
         yield _Piece(meta.uid, local, is_remote=False)
 
     async def _ask(self, piece: _Piece) -> None:
-        """Somebody else's volume: its driver tells, or a thread measures it, as long as that may take."""
+        """Somebody else's volume: its driver reports it, or a thread measures it, as long as that may take."""
         [(name, path)] = piece.paths.items()
         with self._bugs.of(f"Volume {piece.key}") as barrier:
             try:
-                told = await self._volumes.volume_stats(piece.key.partition("/")[0], path)
+                volume_stats = await self._volumes.volume_stats(piece.key.partition("/")[0], path)
             except DriverFailed as error:
-                log.debug("The driver of %s does not tell how full it is: %s", path, error)
+                log.debug("The driver of %s does not report how full it is: %s", path, error)
                 self._know(piece, {})
                 return
         if barrier.fault is not None:
             self._know(piece, {})
             return
-        if told is None:
+        if volume_stats is None:
             await self._measure(self._remote, [piece])
         else:
-            self._know(piece, {name: _of_driver(told, self._clock.now_ns())}, is_abnormal=told.is_abnormal)
+            self._know(
+                piece, {name: _of_driver(volume_stats, self._clock.now_ns())}, is_abnormal=volume_stats.is_abnormal
+            )
 
     async def _measure(self, threads: ThreadPool, pieces: Sequence[_Piece]) -> None:
         sizes = await threads.run(partial(_sizes, self._gauges, [piece.paths for piece in pieces]))
@@ -200,7 +202,7 @@ class Disks:
         return await self._disk(str(self._root))
 
     async def device(self) -> str:
-        """What that is called; empty where nobody tells."""
+        """What that is called; empty where that cannot be found."""
         try:
             with trio.fail_after(WAIT_SECONDS_MAX):
                 return await self._local.run(partial(self._gauges.device, str(self._root)))
@@ -256,15 +258,15 @@ def _found(gauges: Gauges, paths: Mapping[str, str]) -> Iterator[tuple[str, FsUs
             yield name, gauges.directory(path)
 
 
-def _of_driver(told: VolumeStats, at_ns: int) -> FsUsage:
+def _of_driver(volume_stats: VolumeStats, at_ns: int) -> FsUsage:
     return FsUsage(
         at_ns,
-        told.used_bytes,
-        told.inodes_used,
-        told.available_bytes,
-        told.capacity_bytes,
-        told.inodes_free,
-        told.inodes,
+        volume_stats.used_bytes,
+        volume_stats.inodes_used,
+        volume_stats.available_bytes,
+        volume_stats.capacity_bytes,
+        volume_stats.inodes_free,
+        volume_stats.inodes,
     )
 
 

@@ -50,7 +50,7 @@ class PodStatuses:
             self.ended.update(ends(held[1], status))
         self._statuses[uid] = (pod, status)
         version = self._versions[uid] = self._versions.get(uid, 0) + 1
-        self.changed.tell(uid, pod, status, version)
+        self.changed.notify(uid, pod, status, version)
         if held is None or _headline(held[1]) != _headline(status):
             phase, ready = _headline(status)
             log.info("Pod %s is %s%s", object_ref(pod), phase, " and ready" if ready else "")

@@ -75,7 +75,7 @@ class ClusterWitness:
         self._gone.clear()
         self._window = (trio.current_time(), 0)
         node.statuses.changed.add(lambda uid, _, status, version: self._order.computed(uid, status, version))
-        member.pods.tell(lambda keys: self._on_heard(keys, member.pods.objects))
+        member.pods.add_listener(lambda keys: self._on_heard(keys, member.pods.objects))
 
     def end(self) -> None:
         """The agent was stopped or killed: from now on it must not write."""

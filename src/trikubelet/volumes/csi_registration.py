@@ -198,7 +198,7 @@ class RegisteredDrivers:
 
     def _changed(self) -> None:
         self._waiting.unpark_all()
-        self.changed.tell()
+        self.changed.notify()
 
     def __repr__(self) -> str:
         return f"<RegisteredDrivers: {', '.join(sorted(self.drivers)) or 'none'}>"

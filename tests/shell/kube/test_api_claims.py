@@ -56,7 +56,7 @@ async def test_a_claims_status_is_told_while_it_is_as_it_was_read(autojump_clock
 
     assert told.status is not None
     assert ({"storage": "2Mi"}, {}) == (told.status.capacity, told.status.allocated_resource_statuses)
-    with pytest.raises(ObjectUnavailable, match="PVC default/data cannot be told its state: "):
+    with pytest.raises(ObjectUnavailable, match="the status of PVC default/data cannot be patched: "):
         await claims.patch_claim_status(claim, {"metadata": version, "status": grown})
 
 
