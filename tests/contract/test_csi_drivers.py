@@ -15,7 +15,17 @@ import pytest
 import trio
 
 from trikubelet.cri.plugin_sockets import GrpcPlugins
-from trikubelet.model.csi import AccessMode, Capability, DriverFailed, DriverInfo, Expand, Publish, Stage, Told, Use
+from trikubelet.model.csi import (
+    AccessMode,
+    Capability,
+    DriverFailed,
+    DriverInfo,
+    Expand,
+    Publish,
+    Stage,
+    Use,
+    VolumeStats,
+)
 from trikubelet.testing.memory_plugins import MemoryDriver, MemoryPlugins
 
 if TYPE_CHECKING:
@@ -83,8 +93,8 @@ async def test_a_plugin_introduces_itself_and_takes_what_became_of_it(
     socket = f"{short}/{NAME}-reg.sock"
     async with plugins as sockets:
         info = await sockets.info(socket)
-        await sockets.tell(socket, "")
-        await sockets.tell(socket, "no")
+        await sockets.notify(socket, "")
+        await sockets.notify(socket, "no")
     assert ("CSIPlugin", NAME, ("1.0.0",)) == (info.type, info.name, info.versions)
     assert info.endpoint
 
@@ -121,17 +131,17 @@ async def test_a_volume_is_told_where_it_is_published_and_grows_there_and_where_
         endpoint = (await sockets.info(f"{short}/{NAME}-reg.sock")).endpoint
         async with sockets.driver(endpoint) as driver:
             with pytest.raises(DriverFailed) as failed:
-                await driver.tell("v", target)
+                await driver.volume_stats("v", target)
             await driver.stage(Stage("v", staging, USE))
             await driver.expand(Expand("v", staging, MIB, USE, staging))
             await driver.publish(Publish("v", target, USE, staging))
-            before = await driver.tell("v", target)
+            before = await driver.volume_stats("v", target)
             for _ in range(2):
                 await driver.expand(Expand("v", target, 2 * MIB, USE, staging, {"k": "v"}))
-            after = await driver.tell("v", target)
+            after = await driver.volume_stats("v", target)
     assert ("NotFound", True) == (failed.value.code, failed.value.is_infeasible)
-    assert Told(MIB - 4096, MIB, 4096, 99, 100, 1, is_abnormal=False, condition="well") == before
-    assert Told(2 * MIB - 4096, 2 * MIB, 4096, 99, 100, 1, is_abnormal=False, condition="well") == after
+    assert VolumeStats(MIB - 4096, MIB, 4096, 99, 100, 1, is_abnormal=False, condition="well") == before
+    assert VolumeStats(2 * MIB - 4096, 2 * MIB, 4096, 99, 100, 1, is_abnormal=False, condition="well") == after
 
 
 async def test_a_refusal_comes_with_its_code_and_words(

@@ -116,7 +116,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "run": (),
                 "set_up": (WEB,),
                 "resolve": (WEB, container(), ()),
-                "tell": ("uid", "/there"),
+                "volume_stats": ("uid", "/there"),
                 "read_file": ("/there", "file", 1),
                 "tear_down": ("uid",),
             },
@@ -154,11 +154,11 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "unstage": ("v", "/staged"),
                 "publish": (Publish("v", "/there", USE),),
                 "unpublish": ("v", "/there"),
-                "tell": ("v", "/there"),
+                "volume_stats": ("v", "/there"),
                 "expand": (Expand("v", "/there", 1, USE),),
             },
         ),
-        (plugins, {"info": ("socket",), "tell": ("socket", ""), "driver": ("socket",)}),
+        (plugins, {"info": ("socket",), "notify": ("socket", ""), "driver": ("socket",)}),
         (
             MemoryApi(ApiServer(wall_ns)),
             {

@@ -23,13 +23,13 @@ LOGS = FsUsage(AT_NS, 6, 2)
 def found(gauges: PodGauges, **more: object) -> Found:
     """One pod whose containers ``a`` and ``b`` run."""
     disk = Disk({"a": LOGS}, (VolumeUsed("v", DISK),))
-    fields = {"parts": {"pods": usage(7), "gone": None}, "told": {}, "disk": DISK} | more
+    fields = {"parts": {"pods": usage(7), "gone": None}, "runtime_stats": {}, "disk": DISK} | more
     return Found("n1", machine(), [PodFound(POD, observed("a", "b"), "/kubepods/podu1", gauges, disk)], **fields)
 
 
 def test_a_container_is_what_its_cgroup_says_and_what_the_runtime_says_of_its_files() -> None:
     told = {"a-0": ContainerStats("a-0", usage(99), LAYER)}
-    look, _ = assembled(found(PodGauges(usage(3), {"a-0": usage(1), "b-0": usage(2)}, (ETH0,)), told=told), {})
+    look, _ = assembled(found(PodGauges(usage(3), {"a-0": usage(1), "b-0": usage(2)}, (ETH0,)), runtime_stats=told), {})
 
     a = ContainerUsed("a", "a-0", "image:1", STARTED_AT, Used(usage(1)), LAYER, LOGS, 250, 1 << 20, 256)
     b = ContainerUsed("b", "b-0", "image:1", STARTED_AT, Used(usage(2)), cpu_shares=2)
@@ -42,7 +42,7 @@ def test_a_container_is_what_its_cgroup_says_and_what_the_runtime_says_of_its_fi
 
 def test_without_a_cgroup_a_container_is_what_the_runtime_says_and_its_pod_the_sum() -> None:
     told = {"a-0": ContainerStats("a-0", usage(99), LAYER)}
-    look, _ = assembled(found(PodGauges(usage(3), {}), told=told), {})
+    look, _ = assembled(found(PodGauges(usage(3), {}), runtime_stats=told), {})
 
     (it,) = look.pods
     assert (None, [Used(usage(99)), None]) == (it.used, [one.used for one in it.containers])

@@ -96,6 +96,12 @@ def problems(text: str) -> list[str]:
         ("enforceNodeAllocatable: [kube-reserved]", "kubeReservedCgroup: Required value: "),
         ("cgroupsPerQOS: false", "enforceNodeAllocatable: Forbidden: "),
         ("evictionHard: {memory: 5%}", "evictionHard[memory]: Unsupported value: "),
+        ("evictionHard: {memory.available: '0'}", "evictionHard[memory.available]: Invalid value: "),
+        (
+            "evictionSoft: {memory.available: 0Mi}|evictionSoftGracePeriod: {memory.available: 1m}",
+            "evictionSoft[memory.available]: Invalid value: ",
+        ),
+        ("evictionMinimumReclaim: {memory.available: 0%}", "evictionMinimumReclaim[memory.available]: Invalid value: "),
         ("evictionHard: {memory.available: 101%}", "evictionHard[memory.available]: Invalid value: "),
         ("evictionSoft: {memory.available: 5%}", "evictionSoftGracePeriod[memory.available]: Required value: "),
         (

@@ -103,7 +103,7 @@ def test_a_plugin_that_wants_tokens_says_which_and_for_whom(expected: list[str],
 def test_only_the_newest_protocol_has_tokens() -> None:
     text = f"{GOOD}  tokenAttributes: {{{WANTS}}}\n".replace(V1, f"{V1}beta1")
     (fault,) = faults(text)
-    assert f"providers[0].tokenAttributes: Forbidden: only plugins of {V1} are told tokens" in fault
+    assert f"providers[0].tokenAttributes: Forbidden: only plugins of {V1} are given tokens" in fault
 
 
 def test_a_name_is_given_once_over_all_files() -> None:

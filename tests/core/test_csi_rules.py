@@ -155,13 +155,13 @@ def test_a_driver_is_told_who_the_pod_is() -> None:
 
 
 def test_tokens_are_told_by_audience_and_not_at_all_where_there_are_none() -> None:
-    told = csi.tokens_told({"b": ServiceAccountToken("two", "2"), "": ServiceAccountToken("one", "1")})
+    told = csi.token_context({"b": ServiceAccountToken("two", "2"), "": ServiceAccountToken("one", "1")})
     assert ["csi.storage.k8s.io/serviceAccount.tokens"] == list(told)
     assert {
         "": {"token": "one", "expirationTimestamp": "1"},
         "b": {"token": "two", "expirationTimestamp": "2"},
     } == json.loads(told["csi.storage.k8s.io/serviceAccount.tokens"])
-    assert {} == csi.tokens_told({})
+    assert {} == csi.token_context({})
 
 
 @pytest.mark.parametrize(

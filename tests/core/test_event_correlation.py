@@ -146,7 +146,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert bench.correlator.series(first) is not None
     bench.observe(about=NODE)
     assert bench.correlator.series(first) is None
-    bench.correlator.note_told(first)
+    bench.correlator.note_sent(first)
 
 
 def test_the_objects_that_are_sent() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.podkit import container, pod
@@ -363,3 +364,67 @@ def test_who_is_kept_out_is_told_the_conditions() -> None:
     assert "The node had condition: [DiskPressure MemoryPressure]. " == messages.refused(
         ("DiskPressure", "MemoryPressure")
     )
+
+
+# ---- looks that miss something ----
+
+
+def of_disk(available: int, at_ns: int) -> dict[str, Observed]:
+    return {NODEFS: Observed(available, 100, at_ns)}
+
+
+def test_a_look_that_misses_a_signal_keeps_its_grace_running() -> None:
+    soft = Threshold(NODEFS, Amount(10), 30.0)
+    now = advance(Pressure(), [soft], of_disk(1, 1), 0.0, 300)
+    now = advance(now, [soft], {}, 20.0, 300)
+    assert () == now.due
+    assert (soft,) == advance(now, [soft], of_disk(1, 3), 30.0, 300).due
+
+
+def test_a_look_that_misses_a_signal_resolves_nothing() -> None:
+    hard = Threshold(NODEFS, Amount(10), reclaim=Amount(20))
+    now = advance(Pressure(), [hard], of_disk(1, 1), 0.0, 300)
+    now = advance(now, [hard], {}, 10.0, 300)
+    assert (hard,) == advance(now, [hard], of_disk(12, 3), 20.0, 300).due
+
+
+def test_whether_images_have_a_disk_of_their_own_may_be_unknown() -> None:
+    disk = FsUsage(6, 1, 1, 20, 100, 7, 70, file_system=1)
+    assert has_image_disk(machine(disk=disk, images=FsUsage(6, 1, 1))) is None
+    assert has_image_disk(machine(disk=disk, images=None)) is None
+    assert has_image_disk(machine(disk=disk, images=disk)) is False
+
+
+# ---- limits of a pod's own ----
+
+
+def limit(text: str) -> k8s.ResourceRequirements:
+    return k8s.ResourceRequirements(limits={"ephemeral-storage": text})
+
+
+def writing(name: str, layer: int) -> ContainerUsed:
+    return ContainerUsed(name, name, "", 0, None, FsUsage(1, layer, 1), FsUsage(1, 0, 1))
+
+
+def test_an_init_container_may_use_its_limit_beside_the_sidecars_before_it() -> None:
+    sidecar = msgspec.structs.replace(container("side", resources=limit("1000")), restart_policy="Always")
+    spec = pod(container("main", resources=limit("1")), init=[sidecar, container("init", resources=limit("2000"))])
+    used = PodUsed("u", "p", "ns", 0, containers=(writing("side", 900), writing("init", 1900)))
+    assert limits.violation(spec, used, image_disk=False) is None
+
+
+def test_overhead_is_added_to_a_pods_limit() -> None:
+    spec = pod(container("c", resources=limit("100")), overhead={"ephemeral-storage": "50"})
+    assert limits.violation(spec, using(layer=60, volume=60), image_disk=False) is None
+
+
+def test_an_init_container_is_held_to_the_pods_limit_alone() -> None:
+    spec = pod(container("main", resources=limit("1000")), init=[container("c", resources=limit("10"))])
+    assert limits.violation(spec, using(layer=20), image_disk=False) is None
+
+
+def test_the_message_names_what_the_pod_itself_requested() -> None:
+    it = pod(container("c"), meta={"name": "p"}, resources=k8s.ResourceRequirements(requests={"memory": "1Mi"}))
+    said = messages.evicted(Candidate(it, using(5 * MIB)), LOW, Observed(50 * MIB, GIB, 1))
+    assert "Pod p was using 5Mi, request is 1Mi, has larger consumption of memory. " in said.message
+    assert ("p", "5Mi") == (said.annotations.get("offending_pod"), said.annotations.get("offending_pod_usage"))

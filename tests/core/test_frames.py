@@ -27,7 +27,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from drawn_examples import examples
-from trikubelet.core.frames import BACKEND, Away, Block, FrameError, Frames, News
+from trikubelet.core.frames import BACKEND, Away, Block, FrameError, Frames, StreamData
 from trikubelet.core.grpc_messages import Assembler, frame
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_messages_are_taken_out_of_the_incoming_bytes_by_the_reader_alone() -> N
     frames.open(1)
     data = DataFrame(1, data=frame(b"a") + frame(b"") + frame(b"bc")[:6], flags=["END_STREAM"]).serialize()
 
-    assert [News(1, 17, [b"a", b""], True, None, True)] == frames.feed(data)
+    assert [StreamData(1, 17, [b"a", b""], True, None, True)] == frames.feed(data)
 
 
 @BACKENDS
@@ -85,10 +85,10 @@ def test_at_a_server_the_headers_of_a_call_open_its_stream_whatever_their_form(b
 
     assert b"P" * 24 + question == b"".join(map(bytes, frames.feed(b"P" * 24 + question)))  # type: ignore[arg-type]
     begun = HeadersFrame(1, data=ANSWER, flags=["END_HEADERS"]).serialize()
-    assert [Block(1, False, ANSWER), News(1, 7, [b"ab"], False, None, True)] == frames.feed(begun + question)
+    assert [Block(1, False, ANSWER), StreamData(1, 7, [b"ab"], False, None, True)] == frames.feed(begun + question)
     assert [Block(1, True, ANSWER)] == frames.feed(late.serialize())
     other = DataFrame(3, data=frame(b"c")).serialize()
-    assert [long, News(3, 6, [b"c"], False, None)] == frames.feed(long + other)
+    assert [long, StreamData(3, 6, [b"c"], False, None)] == frames.feed(long + other)
 
 
 # ---- the same as h2 alone ----
@@ -162,7 +162,7 @@ def by_frames(pieces: Sequence[bytes], backend: Any) -> Seen:
     try:
         for fed in pieces:
             for piece in frames.feed(fed):
-                if isinstance(piece, News):
+                if isinstance(piece, StreamData):
                     used[0] += piece.flow_bytes
                     used[piece.stream_id] += piece.flow_bytes
                     seen.streams[piece.stream_id] += piece.messages
@@ -258,7 +258,7 @@ def raw_story(pieces: Sequence[bytes], backend: Any) -> tuple[bytes, dict[int, l
     try:
         for fed in pieces:
             for piece in frames.feed(fed):
-                if isinstance(piece, News):
+                if isinstance(piece, StreamData):
                     told[piece.stream_id] += piece.messages
                 elif isinstance(piece, bytes | Block):
                     rest += piece.frame() if isinstance(piece, Block) else piece
@@ -334,12 +334,12 @@ def test_a_stream_closed_in_the_middle_of_a_frame_uses_its_window_to_the_end_of_
     first = frames.feed(data[:30])
     frames.close(1)
     told = [*first, *frames.feed(data[30:] + data)]
-    used = sum(piece.flow_bytes for piece in told if isinstance(piece, News))
+    used = sum(piece.flow_bytes for piece in told if isinstance(piece, StreamData))
     passed = b"".join(piece for piece in told if isinstance(piece, bytes))
 
     # The whole frame is either used or passed on, never half of it.
     assert (55, data) == (used, passed) or (0, data + data) == (used, passed)
-    assert not any(piece.messages for piece in told if isinstance(piece, News))
+    assert not any(piece.messages for piece in told if isinstance(piece, StreamData))
 
 
 # ---- messages ----

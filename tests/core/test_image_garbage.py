@@ -51,8 +51,9 @@ def test_an_image_goes_that_nobody_used_for_too_long() -> None:
     rules = ImageRules(unused_seconds_max=1000)
     found = look(seen_at(0), [APP, OLD], frozenset({APP.id}), 500)
 
-    assert [OLD] == [one.image for one in outdated(found.values(), 1001, rules)]
-    assert () == outdated(found.values(), 10**6, ImageRules())
+    assert [OLD] == [one.image for one in outdated(found.values(), 1001, 0, rules)]
+    assert () == outdated(found.values(), 10**6, 0, ImageRules())
+    assert () == outdated(found.values(), 1001, 1, rules)  # what was used before the collection began nobody knows
 
 
 @pytest.mark.parametrize(("available", "to_free"), [(16, 0), (15, 5), (0, 20), (1000, 0)])  # of 100, with 85 % and 80 %

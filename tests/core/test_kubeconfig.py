@@ -134,7 +134,7 @@ def test_what_a_cluster_says_to_plugins_reaches_the_plugin() -> None:
 
     proof = access_of(cluster, {"exec": plugin}).proof
     assert isinstance(proof, ExecPlugin)
-    assert (True, told) == (proof.tells_cluster, proof.cluster_config)
+    assert (True, told) == (proof.provides_cluster_info, proof.cluster_config)
 
 
 def test_only_the_current_context_is_meant() -> None:

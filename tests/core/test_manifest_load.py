@@ -128,7 +128,7 @@ def test_a_bad_item_takes_no_other_with_it() -> None:
          'f.yaml:3: metadata.uid: Duplicate value: "u": an earlier one in this file has the same UID '
          "(leave it out: each pod is given one)"),
         (OF_UID.format("a", "../../../victim"),
-         'f.yaml:1: metadata.uid: Invalid value: "../../../victim": must be letters, digits, \'-\', \'_\' and \'.\', '
+         'f.yaml:1: metadata.uid: Invalid value: "../../../victim": must be letters, digits, \'-\' and \'.\', '
          "with a letter or digit at both ends"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - name: a\n    imag: a\n"
          "    image: b\n",

@@ -44,7 +44,13 @@ def test_what_no_kubelet_labelled_has_no_uid() -> None:
 def test_log_paths() -> None:
     directory = names.log_directory_name("default", "pod", "12345678")
     assert ("default_pod_12345678", "12345678") == (directory, names.uid_of_log_directory(directory))
+    assert "12_34" == names.uid_of_log_directory("default_pod_12_34")  # never that of a pod "34"
     assert "a/3.log" == names.log_path("a", 3)
+
+
+def test_a_uid_has_no_underscore() -> None:
+    with pytest.raises(ValueError, match=r"must be letters, digits, '-' and '\.'"):
+        names.path_uid("my_pod")
 
 
 def test_the_link_to_a_log_names_pod_namespace_container_and_id() -> None:

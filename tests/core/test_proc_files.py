@@ -15,6 +15,7 @@ TEXTS = {
     "vmstat": b"pgfault 77\npgmajfault 3\n",
     "loadavg": b"0.10 0.20 0.30 2/345 6789\n",
     "sys/kernel/pid_max": b"32768\n",
+    "sys/kernel/threads-max": b"62000\n",
 }
 NET_DEV = b"""Inter-|   Receive                                                |  Transmit (cut)
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop

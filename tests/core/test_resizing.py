@@ -16,10 +16,10 @@ from trikubelet.core.containers.memory import MemoryRules
 from trikubelet.core.containers.resources import quota_us, shares
 from trikubelet.core.pod_status.resizing import IN_PROGRESS, PENDING, ResizeFacts, happened, resize_conditions
 from trikubelet.core.resize.allocation import Made, allocation_of, as_allocated, asks_for_more, read, same, written
-from trikubelet.core.resize.amounts import Amounts, asked_changes, is_held_to, told_amounts, wanted
+from trikubelet.core.resize.amounts import Amounts, asked_changes, is_held_to, reported_amounts, wanted
+from trikubelet.core.resize.messages import event_message
 from trikubelet.core.resize.progress import Resize, as_made, is_under_way, resizes, unnoted
 from trikubelet.core.resize.verdicts import DEFERRED, SWAPS, Never, Pending, Waiting, turn, why_never
-from trikubelet.core.resize.words import told
 from trikubelet.model import k8s
 from trikubelet.model.runtime import HeldResources
 
@@ -229,7 +229,7 @@ def test_by_what_a_runtime_tells_a_container_has_no_less_than_it_was_given(cpu: 
     given = HeldResources(100_000, quota_us(cpu, 100_000), shares(cpu), 1)
 
     assert given == HeldResources(
-        100_000, quota_us((told := told_amounts(given)).cpu_limit, 100_000), shares(told.cpu_request), 1
+        100_000, quota_us((told := reported_amounts(given)).cpu_limit, 100_000), shares(told.cpu_request), 1
     )
 
 
@@ -449,4 +449,4 @@ def test_an_event_has_upstreams_form() -> None:
     assert (
         'Pod resize Deferred: {"initContainers":[{"name":"i","resources":{}}],"containers":[{"name":"a","resources":'
         '{"requests":{"cpu":"100m"}}},{"name":"b","resources":{}}],"generation":0,"error":"no room"}'
-    ) == told("Deferred", it, 0, "no room")
+    ) == event_message("Deferred", it, 0, "no room")

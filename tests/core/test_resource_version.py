@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.resource_version import is_news, is_older
+from trikubelet.core.resource_version import is_older, may_be_newer
 
 LONG = "9" * 5000
 """More digits than Python's int reads."""
@@ -40,4 +40,4 @@ def test_resource_versions_are_compared_as_numbers(expected: bool, version: str,
     ],
 )
 def test_what_is_neither_the_same_nor_older_is_news(expected: bool, version: str, than: str) -> None:
-    assert expected == is_news(version, than)
+    assert expected == may_be_newer(version, than)

@@ -134,7 +134,7 @@ class Knowledge:
     def __init__(self, informer: Informer[dict[str, Any]]) -> None:
         self._informer = informer
         self._stirred = trio.Event()
-        informer.tell(self._stir)
+        informer.add_listener(self._stir)
 
     def _stir(self, _: object) -> None:
         self._stirred.set()

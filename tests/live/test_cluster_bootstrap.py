@@ -52,7 +52,7 @@ def test_nobody_approves_then_somebody_denies_then_somebody_approves(
 
         agent.kill()
         agent.start()
-        wait_said(agent, f"Certificate request {first} was made in an earlier life of this agent")
+        wait_said(agent, f"Certificate request {first} was made by an earlier agent")
         assert {first} == requests(plane)
 
         plane.kubectl("certificate", "deny", first)

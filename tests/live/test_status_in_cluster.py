@@ -68,8 +68,8 @@ class Told:
             self.api, lambda: self.static, self.pods, lambda: node, self.lives, self.statuses, outage, bounds, chance
         )
         self.events = EventWriter(self.api, NODE, EventRate(100, 50), SystemClock(), outage, bounds, chance)
-        self.pods.tell(self.writer.look_at)
-        self.pods.tell(self.mirrors.look_at)
+        self.pods.add_listener(self.writer.look_at)
+        self.pods.add_listener(self.mirrors.look_at)
         self.statuses.changed.add(lambda _uid, pod, *_: self.writer.look_at([namespaced_name(pod)]))
 
     async def kubectl(self, *words: str, manifests: str | dict[str, Any] = "") -> str:

@@ -90,7 +90,7 @@ class Cluster:
             status=self.claimed,
         )
 
-    async def tell_claim(
+    async def patch_claim_status(
         self, claim: k8s.PersistentVolumeClaim, body: dict[str, dict[str, object]]
     ) -> k8s.PersistentVolumeClaim:
         assert {"resourceVersion": "7"} == body["metadata"]

@@ -34,7 +34,7 @@ from trikubelet.server.node_view import (
     RunningContainer,
 )
 from trikubelet.server.streams import Streams
-from trikubelet.status.figures import EventFigures, Told, WriterFigures
+from trikubelet.status.figures import EventFigures, PublishFigures, WriterFigures
 from trikubelet.testing.memory_runtime import MemoryRuntime
 from trikubelet.testing.world import World
 
@@ -137,10 +137,10 @@ class FakeView:
         durations.add(0.5)
         return [ProbeFigures("default", "web", "u1", "main", "Readiness", {"successful": 4, "failed": 1}, durations)]
 
-    def telling(self) -> Told:
+    def publishing(self) -> PublishFigures:
         durations = Distribution((0.1, 1.0))
         durations.add(0.5)
-        return Told(WriterFigures(1, 0, 20, 3, 4, 8, durations), EventFigures(30, 2, 5, 6, 7, 9))
+        return PublishFigures(WriterFigures(1, 0, 20, 3, 4, 8, durations), EventFigures(30, 2, 5, 6, 7, 9))
 
     def calls(self) -> list[CallFigures]:
         return self.called

@@ -47,7 +47,7 @@ async def test_what_was_being_told_with_a_ping_behind_it_is_told_once(autojump_c
 
     async def run() -> None:
         async with CopiedCommand(client, runtime, wanted) as command:
-            await relay(command, command.runtime, 60, command.telling.finishes)
+            await relay(command, command.runtime, 60, command.sender.finishes)
 
     async def take_later() -> None:
         with trio.CancelScope(shield=True):

@@ -63,5 +63,5 @@ async def test_the_log_is_told_once_a_minute(autojump_clock: MockClock, caplog: 
         await trio.sleep(61)
         joins(crowd, stack)
 
-    told = "a server: 1 connections are as many as there may be; strangers that are silent are closed for others"
+    told = "a server: 1 connections are as many as there may be; idle unauthenticated ones are closed for others"
     assert [told, told] == caplog.messages

@@ -218,7 +218,7 @@ async def test_what_another_pod_has_does_not_keep_a_pod_waiting_to_grow(
         assert 0 == expansions(bench)
 
 
-@pytest.mark.parametrize("asked_for", ["volume", "tell_claim"])
+@pytest.mark.parametrize("asked_for", ["volume", "patch_claim_status"])
 async def test_a_look_that_outlives_its_pod_does_not_ask_for_what_was_undone(
     autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch, asked_for: str
 ) -> None:

@@ -33,7 +33,7 @@ async def test_a_driver_that_registers_is_used_and_told_so(autojump_clock: MockC
         path = bench.plug_in(DRIVER, bench.driver)
         await trio.sleep(11)
         assert {DRIVER: DriverInfo("node-7", 5, {"zone": "a"})} == volumes.drivers()
-        assert [""] == bench.plugins.told[path]
+        assert [""] == bench.plugins.notified[path]
         assert before < bench.cluster.changes
 
 
@@ -57,7 +57,7 @@ async def test_a_socket_of_the_same_name_that_is_another_registers_again(
         path = bench.plug_in(DRIVER, MemoryDriver(node=DriverInfo("another")))
         await trio.sleep(11)
         assert {DRIVER: DriverInfo("another")} == volumes.drivers()
-        assert ["", ""] == bench.plugins.told[path]
+        assert ["", ""] == bench.plugins.notified[path]
 
 
 async def test_what_is_no_driver_is_told_why_it_is_not_used(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
@@ -66,7 +66,7 @@ async def test_what_is_no_driver_is_told_why_it_is_not_used(autojump_clock: Mock
         await trio.sleep(0.5)
         assert {} == volumes.drivers()
     why = f"RegisterPlugin error -- no handler registered for plugin type: DevicePlugin at socket {path}"
-    assert [why] == bench.plugins.told[path]
+    assert [why] == bench.plugins.notified[path]
 
 
 async def test_a_plugin_that_does_not_answer_is_asked_again_and_holds_up_no_other(

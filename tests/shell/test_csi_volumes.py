@@ -16,10 +16,10 @@ from trikubelet.core import csi
 from trikubelet.core.containers import NodeFacts
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
-from trikubelet.model.csi import Capability, DriverFailed, Told
+from trikubelet.model.csi import Capability, DriverFailed, VolumeStats
 from trikubelet.model.errors import VolumeFailed
 from trikubelet.testing.memory_plugins import MemoryDriver
-from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, TELLING_MAX
+from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, STATS_REQUESTS_MAX
 from trikubelet.volumes.volumes import DiskVolumes
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ async def test_a_driver_is_told_of_new_tokens_at_every_look_at_the_pod(
         bench.driver.failing = DriverFailed("Internal", "not now")
         assert {"v": path} == await volumes.set_up(claiming()), "what a running pod has it keeps"
         said = 'MountVolume.SetUp failed for volume "pv" : rpc error: code = Internal desc = not now'
-        assert f"ready at {path}, but not brought up to date: FailedMount: {said}" == volumes.told(UID)["v"]
+        assert f"ready at {path}, but not brought up to date: FailedMount: {said}" == volumes.progress(UID)["v"]
 
     assert ["first 600", "second 600"] == told
     assert [("Warning", "FailedMount", said)] == [
@@ -408,17 +408,20 @@ async def test_a_driver_is_asked_how_full_its_volume_is_and_what_is_wrong_with_i
     async with bench.life() as volumes:
         path = (await volumes.set_up(claiming()))["v"]
         assert {"v": path} == volumes.places(UID)
-        assert Told(MIB - 4096, MIB, 4096, 99, 100, 1, is_abnormal=False, condition="well") == await volumes.tell(
-            UID, path
-        )
+        assert VolumeStats(
+            MIB - 4096, MIB, 4096, 99, 100, 1, is_abnormal=False, condition="well"
+        ) == await volumes.volume_stats(UID, path)
         bench.driver.condition = "worn out"
-        await volumes.tell(UID, path)
-        assert (None, None) == (await volumes.tell("other", path), await volumes.tell(UID, "/elsewhere"))
+        await volumes.volume_stats(UID, path)
+        assert (None, None) == (
+            await volumes.volume_stats("other", path),
+            await volumes.volume_stats(UID, "/elsewhere"),
+        )
 
         bench.driver.answering = trio.Event()
         began = trio.current_time()
         with pytest.raises(DriverFailed, match="DeadlineExceeded"):
-            await volumes.tell(UID, path)
+            await volumes.volume_stats(UID, path)
         assert 120 == trio.current_time() - began
 
     (event,) = bench.events.about(UID)
@@ -432,34 +435,34 @@ async def test_a_device_of_a_driver_is_told_of_too_and_a_driver_that_cannot_tell
     bench.driver.can = frozenset({Capability.STAGE_UNSTAGE_VOLUME})
     async with bench.life() as volumes:
         path = (await volumes.set_up(pod(DEVICE, volumes=(CLAIM,))))["v"]
-        assert ({"v": path}, None) == (volumes.places(UID), await volumes.tell(UID, path))
+        assert ({"v": path}, None) == (volumes.places(UID), await volumes.volume_stats(UID, path))
 
 
 async def test_a_driver_is_asked_of_some_volumes_at_a_time(
     autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking, most, tell = 0, 0, bench.driver.tell
+    asking, most, volume_stats = 0, 0, bench.driver.volume_stats
 
-    async def slowly(volume_id: str, path: str) -> Told:
+    async def slowly(volume_id: str, path: str) -> VolumeStats:
         nonlocal asking, most
         asking += 1
         most = max(most, asking)
         await trio.sleep(1)
         asking -= 1
-        return await tell(volume_id, path)
+        return await volume_stats(volume_id, path)
 
-    monkeypatch.setattr(bench.driver, "tell", slowly)
-    told: list[Told | None] = []
+    monkeypatch.setattr(bench.driver, "volume_stats", slowly)
+    told: list[VolumeStats | None] = []
 
     async def ask(volumes: DiskVolumes, uid: str, path: str) -> None:
-        told.append(await volumes.tell(uid, path))
+        told.append(await volumes.volume_stats(uid, path))
 
     async with bench.life() as volumes, trio.open_nursery() as nursery:
-        for number in range(TELLING_MAX + 1):
+        for number in range(STATS_REQUESTS_MAX + 1):
             uid = f"uid-{number}"
             nursery.start_soon(ask, volumes, uid, (await volumes.set_up(claiming(uid)))["v"])
 
-    assert (TELLING_MAX, TELLING_MAX + 1) == (most, len([one for one in told if one is not None]))
+    assert (STATS_REQUESTS_MAX, STATS_REQUESTS_MAX + 1) == (most, len([one for one in told if one is not None]))
 
 
 async def test_a_record_that_cannot_be_read_keeps_its_volume(autojump_clock: MockClock, bench: CsiNodeBench) -> None:

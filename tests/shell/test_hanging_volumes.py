@@ -66,7 +66,7 @@ async def give_up(volumes: DiskVolumes, mounts: HangingMounts) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(volumes.set_up, hanging())
         await trio.to_thread.run_sync(mounts.begun.wait)
-        while not volumes.told(UID).get("scratch", "").startswith("ready at "):
+        while not volumes.progress(UID).get("scratch", "").startswith("ready at "):
             await trio.lowlevel.checkpoint()  # its thread is a real one, and has no event to wait for
         nursery.cancel_scope.cancel()
 
@@ -77,7 +77,7 @@ async def test_what_hangs_is_not_begun_twice_and_is_told(volumes: DiskVolumes, m
     with pytest.raises(VolumeFailed, match=r'volume "v" : .*begun before has not ended'):
         await volumes.set_up(hanging())
 
-    told = volumes.told(UID)
+    told = volumes.progress(UID)
     assert told["scratch"].startswith("ready at ")
     assert "what was begun has not ended yet" == told["v"]
 
@@ -109,14 +109,14 @@ async def test_a_pod_that_comes_back_gets_no_volume_while_its_earlier_ones_are_r
         async with trio.open_nursery() as nursery:
             nursery.start_soon(volumes.tear_down, UID)
             await begun.wait()
-            with pytest.raises(VolumeFailed, match="of an earlier life of the pod are still being removed"):
+            with pytest.raises(VolumeFailed, match="of an earlier instance of the pod are still being removed"):
                 await volumes.set_up(again)
             if is_given_up:
                 nursery.cancel_scope.cancel()
             else:
                 let_go.set()
         if is_given_up:
-            with pytest.raises(VolumeFailed, match="of an earlier life of the pod are still being removed"):
+            with pytest.raises(VolumeFailed, match="of an earlier instance of the pod are still being removed"):
                 await volumes.set_up(again)
     finally:
         let_go.set()
@@ -136,7 +136,7 @@ async def test_many_pods_on_a_dead_server_hold_up_nobody_that_is_made_here_or_go
     async with trio.open_nursery() as nursery:
         for number in range(3):
             nursery.start_soon(volumes.set_up, pod(volumes=four, meta={"uid": f"stuck-{number}"}))
-        while sum(map(len, (volumes.told(f"stuck-{number}") for number in range(3)))) < 12:
+        while sum(map(len, (volumes.progress(f"stuck-{number}") for number in range(3)))) < 12:
             await trio.lowlevel.checkpoint()
 
         with trio.fail_after(60):
@@ -153,10 +153,10 @@ async def test_its_pod_can_go_meanwhile_and_what_comes_late_finds_no_place(
     await volumes.tear_down(UID)
 
     assert [] == list((tmp_path / "pods" / UID / "volumes").iterdir())
-    assert {"v"} == volumes.told(UID).keys()
+    assert {"v"} == volumes.progress(UID).keys()
     mounts.answer.set()
     with trio.fail_after(60):
-        while volumes.told(UID):  # noqa: ASYNC110 - a thread tells nobody
+        while volumes.progress(UID):  # noqa: ASYNC110 - a thread tells nobody
             await trio.sleep(0.001)
     assert {} == mounts.mounted
 
@@ -171,4 +171,4 @@ async def test_once_it_answers_the_next_attempt_finds_it_mounted(volumes: DiskVo
     path = (await volumes.set_up(hanging()))["v"]
 
     assert {path} == mounts.mounted.keys()
-    assert f"ready at {path}" == volumes.told(UID)["v"]
+    assert f"ready at {path}" == volumes.progress(UID)["v"]

@@ -49,7 +49,7 @@ async def test_files_that_hang_when_a_node_joins_hold_up_nobody_else(
             task = member.MemberTask(settings, node, facts, READING, report, found, bench.clock)
             await nursery.start(task.run)
             await looked.wait()
-            assert task.telling() is None
+            assert task.publishing() is None
             nursery.cancel_scope.cancel()
     finally:
         answer.set()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-    from trikubelet.model.csi import Expand, Told
+    from trikubelet.model.csi import Expand, VolumeStats
     from trikubelet.model.runtime import ContainerStatus, Undecoded
 
 T = TypeVar("T")
@@ -299,10 +299,10 @@ async def test_in_seeing_whether_a_volume_has_grown(
 class BuggyPlaces(test_disks.Places):
     """Volumes of which one driver's answer provokes a bug."""
 
-    async def tell(self, uid: str, path: str) -> Told | None:
+    async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         if path == test_disks.PLACES["server"]:
             raise BUG
-        return await super().tell(uid, path)
+        return await super().volume_stats(uid, path)
 
 
 async def test_in_what_a_driver_says_of_a_volume(caplog: pytest.LogCaptureFixture) -> None:

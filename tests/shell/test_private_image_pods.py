@@ -67,7 +67,7 @@ async def test_where_a_pull_stands_is_told_while_it_lasts(autojump_clock: MockCl
     bench = Bench()
     bench.images = MemoryImages([], ["web:2"], Problems(Odds(latency_seconds=5.0)))
     async with bench.agent(pod("slow", container(image="web:2"))) as node:
-        await until(lambda: bool(node.puller.told("uid-slow")))
-        assert {"main"} == node.puller.told("uid-slow").keys()
+        await until(lambda: bool(node.puller.progress("uid-slow")))
+        assert {"main"} == node.puller.progress("uid-slow").keys()
         await until(lambda: bench.running() == ["main"])
-        assert {} == node.puller.told("uid-slow")
+        assert {} == node.puller.progress("uid-slow")

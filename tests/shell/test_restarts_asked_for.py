@@ -12,7 +12,7 @@ from shell.test_node_in_memory import Bench, phase, until
 from shell.test_view import seen
 from trikubelet.app.agent_view import AgentNotes
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
-from trikubelet.pods.wishes import WISHES_MAX, RestartWishes
+from trikubelet.pods.restart_requests import REQUESTS_MAX, RestartRequests
 from trikubelet.server.node_view import NoSuchPod, NotShown
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import VirtualClock
@@ -85,7 +85,7 @@ async def test_of_a_pod_that_has_ended_its_end_is_told(autojump_clock: MockClock
         bench.world.end(job.id, 0)
         await until(lambda: phase(node, "job") == "Succeeded")
 
-        with pytest.raises(NotShown, match='pod "job" has ended for good: it is Succeeded'):
+        with pytest.raises(NotShown, match='pod "job" has ended permanently: it is Succeeded'):
             notes(node, view).restart("default", "job", "")
 
 
@@ -93,12 +93,12 @@ def test_a_wish_is_fulfilled_with_the_end_of_its_run_and_wishes_are_bounded() ->
     def observed(state: ContainerState) -> PodObservation:
         return PodObservation("u", containers=(ContainerStatus("1", "a", 0, state, 1),))
 
-    wishes = RestartWishes()
+    wishes = RestartRequests()
     wishes.add(["1"])
     assert {"1"} == wishes.about(observed(ContainerState.RUNNING))
     assert {"1"} == wishes.about(observed(ContainerState.RUNNING))
     assert frozenset() == wishes.about(observed(ContainerState.EXITED))
     assert frozenset() == wishes.about(observed(ContainerState.RUNNING))
 
-    wishes.add(["1", *(f"other-{number}" for number in range(WISHES_MAX))])
+    wishes.add(["1", *(f"other-{number}" for number in range(REQUESTS_MAX))])
     assert frozenset() == wishes.about(observed(ContainerState.RUNNING))

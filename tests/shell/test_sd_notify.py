@@ -94,4 +94,4 @@ def test_a_manager_that_does_not_listen_is_told_about_once(tmp_path: Path, caplo
     notifier.ready("x")
     notifier.alive()
 
-    assert ["Cannot tell systemd (READY=1): [Errno 2] No such file or directory"] == caplog.messages
+    assert ["Cannot notify systemd (READY=1): [Errno 2] No such file or directory"] == caplog.messages

@@ -68,7 +68,7 @@ async def serving(serve: Callable[[Session], Awaitable[None]]) -> AsyncIterator[
         async with far, trio.open_nursery() as both:
             both.start_soon(session.run)
             await serve(session)
-            await session.goodbye()
+            await session.finish()
             both.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:

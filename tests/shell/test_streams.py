@@ -593,7 +593,7 @@ async def copied(
     async def copy() -> None:
         with scope:
             async with ours, CopiedCommand(far, reading, SPEAKS) as client:
-                if await relay(client, client.runtime, idle, client.telling.finishes):
+                if await relay(client, client.runtime, idle, client.sender.finishes):
                     await client.has_ended()
                 else:
                     client.ends_by_silence(idle)

@@ -21,7 +21,7 @@ from shell.nodeapikit import Bench as NodeApiBench
 from shell.nodeapikit import rules
 from shell.pods.shellkit import Bench, phase, until
 from trikubelet.app.node import run_node
-from trikubelet.app.tracing import ToldExporter, open_tracing
+from trikubelet.app.tracing import LoggedExporter, open_tracing
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.httpd.messages import Request, Response, json
 from trikubelet.kube.figures import FAILED
@@ -191,7 +191,7 @@ def test_an_agent_that_is_asked_for_traces_and_cannot_says_what_to_install(monke
 def test_a_collector_is_told_of_when_it_goes_and_when_it_comes_back(caplog: pytest.LogCaptureFixture) -> None:
     answers = iter(["SUCCESS", "FAILURE", "FAILURE", "SUCCESS", "SUCCESS", "FAILURE"])
     exporter = SimpleNamespace(export=lambda _: SimpleNamespace(name=next(answers)))
-    told = ToldExporter(exporter, "c:4318")
+    told = LoggedExporter(exporter, "c:4318")
     with caplog.at_level("INFO"):
         for _ in range(6):
             told.export(())

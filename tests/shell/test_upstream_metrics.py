@@ -69,7 +69,7 @@ async def test_a_node_of_a_cluster_shows_every_metric_that_needs_nothing_special
         bench.schedule("web", volumes=(k8s.Volume(name="v", empty_dir=k8s.EmptyDirVolumeSource()),))
         await until(lambda: bench.is_ready("web") and node.startups.total_seconds.count == 1)
         cluster: Any = SimpleNamespace(
-            telling=lambda: SimpleNamespace(statuses=member.writer.figures(), events=member.events.figures()),
+            publishing=lambda: SimpleNamespace(statuses=member.writer.figures(), events=member.events.figures()),
             asked=lambda: bench.lines.figures,
             rotations=lambda: (),
         )

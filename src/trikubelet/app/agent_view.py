@@ -61,8 +61,8 @@ class AgentNotes:
         self._view = view
         self._images = images
         self._clock = clock
-        self._told: k8s.Node | None = None
-        self._told_ns = 0
+        self._published: k8s.Node | None = None
+        self._published_ns = 0
         self._kubeconfig = b""
 
     async def node(self) -> k8s.Node:
@@ -71,13 +71,13 @@ class AgentNotes:
         if known is not None and known.status is not None:
             return known
         now_ns = self._clock.now_ns()
-        before = (self._told.status if self._told is not None else None) or k8s.NodeStatus()
+        before = (self._published.status if self._published is not None else None) or k8s.NodeStatus()
         status = build(await self._report(), before, rfc3339(now_ns))
         # As a node of a cluster: the heartbeat time alone is published only after the report period.
-        late = now_ns - self._told_ns >= self._settings.configuration.node_status_report_frequency * SECOND_NS
-        if self._told is None or late or differs(before, status):
-            self._told, self._told_ns = new_node(self._identity, status), now_ns
-        return self._told
+        late = now_ns - self._published_ns >= self._settings.configuration.node_status_report_frequency * SECOND_NS
+        if self._published is None or late or differs(before, status):
+            self._published, self._published_ns = new_node(self._identity, status), now_ns
+        return self._published
 
     async def images(self) -> Sequence[ImageNote]:
         """The images the runtime has, by their first names. Raises RuntimeCallError."""
@@ -119,9 +119,9 @@ class AgentNotes:
         if not found:
             phase = pod.status.phase if pod.status is not None else ""
             if phase in (SUCCEEDED, FAILED):
-                raise NotShown(f'pod "{name}" has ended for good: it is {phase}')
+                raise NotShown(f'pod "{name}" has ended permanently: it is {phase}')
             raise NotShown(f'nothing of pod "{name}" runs that could be restarted; it is tried again by itself')
-        self._node.wishes.add(found.values())
+        self._node.restart_requests.add(found.values())
         self._node.workers.wake({pod.metadata.uid})
         return list(found)
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.resize_notes import ResizeNotes
+    from trikubelet.pods.restart_requests import RestartRequests
     from trikubelet.pods.user_ids import UserIds
     from trikubelet.pods.waiting_reasons import WaitingReasons
-    from trikubelet.pods.wishes import RestartWishes
     from trikubelet.pods.worker import Attempts
     from trikubelet.ports import Events, ImagePuller, PodObjects, RuntimeHealth
     from trikubelet.probes.node import NodeProbes
@@ -58,7 +58,7 @@ def build_attempts(
     resize_notes: ResizeNotes,
     probes: NodeProbes,
     images: ImagePuller,
-    wishes: RestartWishes,
+    restart_requests: RestartRequests,
     events: Events,
     figures: PodFigures,
     spans: Spans | None,
@@ -79,7 +79,7 @@ def build_attempts(
         figures=figures,
     )
     attempts = PodAttempts(
-        observations=Observations(cache, pleg),
+        observations=Observations(cache, pleg, ports.files),
         publisher=StatusPublisher(
             statuses=statuses,
             probes=probes,
@@ -91,7 +91,7 @@ def build_attempts(
         ),
         preparation=preparation,
         probes=probes,
-        wishes=wishes,
+        restart_requests=restart_requests,
         resizing=Resizing(
             runtime=ports.runtime,
             allocations=allocations,

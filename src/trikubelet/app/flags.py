@@ -1,6 +1,6 @@
 """The agent's flags: read and checked for their form, not for their meaning.
 
-    argv ─► words (--name=value, --name value, --bool, -v N) ─► texts by flag ─► values ─► AgentFlags
+    argv ─► arguments (--name=value, --name value, --bool, -v N) ─► texts by flag ─► values ─► AgentFlags
 
 Go's rules, which units and scripts rely on: ``--register-node=false`` but never ``--register-node false``, a value may
 begin with a dash, underscores are dashes, a repeated list grows. argparse knows other rules and stops at the first
@@ -101,23 +101,23 @@ def _written(value: object) -> str:
 def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
     """Each flag's texts, in the order they were given."""
     texts: dict[str, list[str]] = {}
-    words = iter(argv)
-    for word in words:
-        if word == "--" or not word.startswith("-") or word == "-":
-            stray = [word] if word != "--" else list(words)
-            faults += [Fault(one, None, "", "unknown argument", "the agent takes only flags") for one in stray]
+    arguments = iter(argv)
+    for argument in arguments:
+        if argument == "--" or not argument.startswith("-") or argument == "-":
+            unexpected = [argument] if argument != "--" else list(arguments)
+            faults += [Fault(one, None, "", "unknown argument", "the agent takes only flags") for one in unexpected]
             continue
-        name, equals, text = _name_of(word).partition("=")
+        name, equals, text = _name_of(argument).partition("=")
         flag = FLAGS.get(name)
         if flag is None:
-            shown = word.partition("=")[0]
+            shown = argument.partition("=")[0]
             remedy = nearest(name.lstrip("-"), FLAGS, "--") or "`trikubelet help agent` lists them"
             faults.append(Fault(shown, None, "", "unknown flag", remedy))
             continue
         if not equals:
             if flag.form is Form.BOOL:
                 text = "true"
-            elif (following := next(words, None)) is None:
+            elif (following := next(arguments, None)) is None:
                 faults.append(Fault(f"--{name}", None, "", "needs a value", f"write --{name}={flag.form.value}"))
                 continue
             else:
@@ -126,14 +126,14 @@ def _texts(argv: Sequence[str], faults: list[Fault]) -> dict[str, list[str]]:
     return texts
 
 
-def _name_of(word: str) -> str:
-    """A word's flag, with its value if there is one: ``name=value``."""
+def _name_of(argument: str) -> str:
+    """An argument's flag, with its value if there is one: ``name=value``."""
     for short, name in _SHORT.items():
-        rest = word.removeprefix(short)
-        if rest != word and (not rest or rest[0] == "=" or rest.isdigit()):
+        rest = argument.removeprefix(short)
+        if rest != argument and (not rest or rest[0] == "=" or rest.isdigit()):
             return f"{name}={rest.removeprefix('=')}" if rest else name
-    name, equals, text = word.lstrip("-").partition("=")
-    if not word.startswith("--"):
+    name, equals, text = argument.lstrip("-").partition("=")
+    if not argument.startswith("--"):
         return f"-{name}{equals}{text}"  # no flag has such a name
     return f"{name.replace('_', '-')}{equals}{text}"
 

@@ -31,7 +31,7 @@ from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER, Subject
 from trikubelet.node.certificate_rotation import CertificateRotation
 from trikubelet.node.publisher import Pace
 from trikubelet.status.event_writer import EventRate
-from trikubelet.status.figures import Told
+from trikubelet.status.figures import PublishFigures
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -113,9 +113,13 @@ class MemberTask:
                 await nursery.start(rotation.run)
             await run_member(member)
 
-    def telling(self) -> Told | None:
+    def publishing(self) -> PublishFigures | None:
         """How far this node's pod statuses and events are published; None until it has joined the cluster."""
-        return None if self._member is None else Told(self._member.writer.figures(), self._member.events.figures())
+        return (
+            None
+            if self._member is None
+            else PublishFigures(self._member.writer.figures(), self._member.events.figures())
+        )
 
     def asked(self) -> ApiFigures | None:
         """Metrics of the requests to the API server; None until it can be asked."""

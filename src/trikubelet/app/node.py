@@ -41,11 +41,11 @@ from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.resize_decisions import ResizeDecisions
 from trikubelet.pods.resize_notes import ResizeNotes
 from trikubelet.pods.resizes import Resizes
+from trikubelet.pods.restart_requests import RestartRequests
 from trikubelet.pods.startups import Startups
 from trikubelet.pods.sync_loop import SyncLoop
 from trikubelet.pods.unsupported_reports import UnsupportedReports
 from trikubelet.pods.user_ids import UserIds
-from trikubelet.pods.wishes import RestartWishes
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes.node import NodeProbes
 from trikubelet.sources.desired import DesiredPods
@@ -121,7 +121,7 @@ class Node:
     admission: Admission
     workers: PodWorkers
     probes: NodeProbes
-    wishes: RestartWishes
+    restart_requests: RestartRequests
     user_ids: UserIds
     resize_notes: ResizeNotes
     puller: Puller
@@ -188,7 +188,7 @@ def build_node(
         bounds,
         rules.pulls,
     )
-    wishes = RestartWishes()
+    restart_requests = RestartRequests()
     attempts = build_attempts(
         ports,
         facts,
@@ -203,7 +203,7 @@ def build_node(
         resize_notes=resize_notes,
         probes=probes,
         images=puller,
-        wishes=wishes,
+        restart_requests=restart_requests,
         events=events,
         figures=figures,
         spans=spans,
@@ -284,6 +284,7 @@ def build_node(
     )
     eviction = Eviction(
         workers=workers,
+        allocations=allocations,
         desired=desired,
         runtime_pods=pleg,
         garbage=garbage,
@@ -305,7 +306,7 @@ def build_node(
         admission=admission,
         workers=workers,
         probes=probes,
-        wishes=wishes,
+        restart_requests=restart_requests,
         user_ids=user_ids,
         resize_notes=resize_notes,
         puller=puller,
@@ -346,7 +347,7 @@ async def run_node(node: Node, *, task_status: trio.TaskStatus[None] = trio.TASK
 
     Started: pods are taken, and the runtime was asked and listed once, if it answers soon.
     """
-    node.user_ids.tell()
+    node.user_ids.log_problems()
     async with trio.open_nursery() as nursery:
         await nursery.start(node.runtime_state.run)
         await nursery.start(node.volumes.run)

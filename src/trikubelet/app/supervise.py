@@ -135,8 +135,8 @@ class Supervisor(Generic[T]):
             logged: dict[str, str] | None = None
             while found := problems(checks):
                 if logged is None or found.keys() != logged.keys():
-                    words = "; ".join(f"{name}: {wrong}" for name, wrong in found.items())
-                    log.error("No sign of life to systemd, which will kill the agent if this lasts: %s", words)
+                    text = "; ".join(f"{name}: {wrong}" for name, wrong in found.items())
+                    log.error("No sign of life to systemd, which will kill the agent if this lasts: %s", text)
                 logged = found
                 await trio.sleep(_ILL_RETRY_SECONDS)
             self._notifier.alive()
@@ -155,12 +155,12 @@ def run(
 
     ``notifier`` notifies systemd, by default as the environment sets it. See ``Supervisor`` for the others.
     """
-    telling = Notifier.take_from(os.environ) if notifier is None else notifier
+    systemd = Notifier.take_from(os.environ) if notifier is None else notifier
 
     async def supervised() -> None:
         with trio.open_signal_receiver(*SIGNALS) as signals:
             supervisor = Supervisor(
-                telling,
+                systemd,
                 checks=checks,
                 status=status,
                 stop_seconds_max=stop_seconds_max,
@@ -173,7 +173,7 @@ def run(
         try:
             trio.run(supervised)
         except BaseException as error:
-            telling.stopping(f"failed: {reason_of(error)}")
+            systemd.stopping(f"failed: {reason_of(error)}")
             return last_words(error, sys.stderr if stderr is None else stderr)
     log.info("Ended")
     return EXIT_GOOD

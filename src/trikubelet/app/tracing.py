@@ -132,7 +132,7 @@ def open_tracing(tracing: Tracing, node_name: str) -> OpenTelemetry:
         shutdown_on_exit=False,  # an agent's shutdown is not to wait for a collector
     )
     processor = BatchSpanProcessor(
-        ToldExporter(_exporter(tracing.endpoint), tracing.endpoint),
+        LoggedExporter(_exporter(tracing.endpoint), tracing.endpoint),
         max_queue_size=QUEUE_MAX,
         max_export_batch_size=BATCH_MAX,
         schedule_delay_millis=EVERY_SECONDS * 1000,
@@ -154,7 +154,7 @@ def _exporter(endpoint: str) -> Any:
     return OTLPSpanExporter(endpoint=url, timeout=EXPORT_SECONDS_MAX, session=session)
 
 
-class ToldExporter:
+class LoggedExporter:
     """Exports as ``exporter`` does (OpenTelemetry's SpanExporter), logging when the collector goes and comes back, in
     place of a line for each batch. Owns which of the two was last. Called in the exporting thread only."""
 

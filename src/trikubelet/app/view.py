@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.worker import PodWorker
     from trikubelet.ports import Clock
     from trikubelet.probes.figures import ProbeFigures
-    from trikubelet.status.figures import Told
+    from trikubelet.status.figures import PublishFigures
     from trikubelet.status.recorder import Event
 
 COMPONENT = "trikubelet"
@@ -221,8 +221,8 @@ class View:
             statistics.failures,
             statistics.last_error,
             busy,
-            volumes=dict(self._node.volumes.told(uid)),
-            pulls=dict(self._node.puller.told(uid)),
+            volumes=dict(self._node.volumes.progress(uid)),
+            pulls=dict(self._node.puller.progress(uid)),
         )
         if unseen is None:
             return work
@@ -262,9 +262,9 @@ class View:
         """The results of each probe so far."""
         return self._node.probes.figures()
 
-    def telling(self) -> Told | None:
+    def publishing(self) -> PublishFigures | None:
         """How far statuses and events are published; None on a node without an API server."""
-        return None if self._member is None else self._member.telling()
+        return None if self._member is None else self._member.publishing()
 
     def calls(self) -> Sequence[CallFigures]:
         """Metrics of the calls to the runtime, by path, for each connection."""

@@ -118,9 +118,9 @@ def _stall(result: CellResult) -> Finding | None:
     if not stalls:
         return None
     longest, quietest = milliseconds(max(stalls)), milliseconds(min(stalls))
-    told = f"{longest} ms, {quietest} ms in the quietest of {len(stalls)} rounds"
+    detail = f"{longest} ms, {quietest} ms in the quietest of {len(stalls)} rounds"
     busy = [one.stall_cpu_ns for one in ours.counted if one.stall_cpu_ns is not None] if ours else []
-    return Finding(max(stalls) / 1e6, "-", told + (f"; CPU {milliseconds(max(busy))} ms" if busy else ""))
+    return Finding(max(stalls) / 1e6, "-", detail + (f"; CPU {milliseconds(max(busy))} ms" if busy else ""))
 
 
 def _growth(small: CellResult, large: CellResult) -> Finding | None:
@@ -131,8 +131,8 @@ def _growth(small: CellResult, large: CellResult) -> Finding | None:
     }
     if OURS not in each:
         return None
-    words = {peer: f"{one:,.0f} → {many:,.0f} ns" for peer, (one, many) in each.items()}
-    return Finding(each[OURS][1] / each[OURS][0], words.get(UPSTREAM, "-"), words[OURS])
+    details = {peer: f"{one:,.0f} → {many:,.0f} ns" for peer, (one, many) in each.items()}
+    return Finding(each[OURS][1] / each[OURS][0], details.get(UPSTREAM, "-"), details[OURS])
 
 
 def _cell(pods: int, mode: Mode, churn: float, latency: float = 0.0, *, unknown: bool = False) -> tuple[Cell]:

@@ -1,4 +1,4 @@
-"""What is measured: cells of a grid, each a number of pods, of containers, of changes, and a way to be told of them.
+"""What is measured: cells of a grid, each a number of pods, of containers, of changes, and a way to get the lists.
 
 Cells with the same pods and the same way are measured one after another on the same pods, a *crowd*; the first cell of
 a crowd is the relist of peers that know nothing yet. ``goals`` names the cells that the project's promises are about.
@@ -35,7 +35,7 @@ class Mode(StrEnum):
 
 
 class Crowd(msgspec.Struct, frozen=True):
-    """Pods, and how one is told of them."""
+    """Pods, and how they are listed."""
 
     pods: int
     containers_per_pod: int

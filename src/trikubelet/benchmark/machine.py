@@ -45,7 +45,7 @@ def this_machine(proc: Path = _PROC) -> Machine:
 
 
 def calibrate() -> int:
-    """Nanoseconds a fixed loop takes. It is the same everywhere, so that two of them tell two moments apart."""
+    """Nanoseconds a fixed loop takes. It is the same everywhere, so that two of them show how two moments differ."""
     began = time.perf_counter_ns()
     total = 0
     for number in range(_LOOP):
@@ -60,7 +60,7 @@ def is_settled(load: float, processors: int) -> bool:
 
 
 def wait_settled(load: Callable[[], float], processors: int, pause: Callable[[float], None] = time.sleep) -> bool:
-    """Wait until the load has settled, for ``SETTLING_SECONDS_MAX`` at most; whether it has. ``load`` tells it,
+    """Wait until the load has settled, for ``SETTLING_SECONDS_MAX`` at most; whether it has. ``load`` returns it,
     ``pause`` waits so many seconds."""
     for _ in range(SETTLING_SECONDS_MAX // _LOOK_SECONDS):
         if is_settled(load(), processors):
@@ -79,8 +79,8 @@ class Usage(NamedTuple):
 
 def usage(pids: Iterable[int], proc: Path = _PROC) -> Usage:
     """Now; ``pids`` are our own processes. Time that a hypervisor gave to others counts as busy."""
-    words = (proc / "stat").read_text().partition("\n")[0].split()[1:9]
-    ticks = [int(word) for word in words]
+    fields = (proc / "stat").read_text().partition("\n")[0].split()[1:9]
+    ticks = [int(word) for word in fields]
     idle = ticks[3] + ticks[4]  # and waiting for disks
     return Usage(sum(ticks), sum(ticks) - idle, sum(_ticks(pid, proc) for pid in pids))
 

@@ -54,7 +54,7 @@ class Rules:
 
 
 class ProgressListener(Protocol):
-    """Is told how far the measuring is."""
+    """Receives how far the measuring is."""
 
     def now(self, cell: Cell, doing: str) -> None:
         """This is being done."""
@@ -64,7 +64,7 @@ class ProgressListener(Protocol):
 
 
 async def measure(cells: Iterable[Cell], peers: Sequence[Peer], rules: Rules, watcher: ProgressListener) -> None:
-    """Measure the cells one after another and tell the results to ``watcher``. Cells of one crowd follow each other.
+    """Measure the cells one after another and pass the results to ``watcher``. Cells of one crowd follow each other.
     Raises ProgramEnded when the fake runtime does."""
     for number, (crowd, mine) in enumerate(groupby(cells, key=lambda cell: cell.crowd)):
         async with AsyncExitStack() as stack:
@@ -96,7 +96,7 @@ class _Match:
         if peer.left_out:
             self._out[peer.name] = peer.left_out
             return
-        command = [*peer.command, *self._stage.peer_words]
+        command = [*peer.command, *self._stage.peer_flags]
         program = open_program(command, directory / f"{peer.name}.log")
         self._programs[peer.name] = await stack.enter_async_context(program)
 
@@ -112,7 +112,7 @@ class _Match:
             for name in self._programs:
                 if name not in self._out:
                     self._watcher.now(cell, f"{name} catches up")
-                    await self._tell(name, {})
+                    await self._relist(name, {})
         await self._stage.set_latency(cell.status_latency_seconds)
         calibration, before, runtime_ns = calibrate(), self._usage(), await self._stage.cpu_ns()
         await self._rounds(cell, able, showings)
@@ -145,10 +145,10 @@ class _Match:
             first = (self._first + number) % len(playing)
             for name in playing[first:] + playing[:first]:
                 self._watcher.now(cell, f"{name}, round {number + 1}")
-                told = await self._tell(name, {})
-                if told is not None:
-                    showings[name].rounds.append(told)
-                    left_ns[name] -= told.wall_ns
+                round_ = await self._relist(name, {})
+                if round_ is not None:
+                    showings[name].rounds.append(round_)
+                    left_ns[name] -= round_.wall_ns
 
     async def _count(self, cell: Cell, able: Sequence[str], showings: dict[str, Showing]) -> None:
         """Rounds in which the peers count their memory (from files) or ours watches its event loop (over a socket)."""
@@ -160,23 +160,23 @@ class _Match:
             for name in able if from_files else {OURS} & set(able):
                 if name not in self._out:
                     self._watcher.now(cell, f"{name}, counted")
-                    told = await self._tell(name, {"count": True} if from_files else {"stall": True})
-                    if told is not None:
-                        showings[name].counted.append(told)
+                    round_ = await self._relist(name, {"count": True} if from_files else {"stall": True})
+                    if round_ is not None:
+                        showings[name].counted.append(round_)
 
-    async def _tell(self, name: str, more: dict[str, object]) -> Round | None:
+    async def _relist(self, name: str, more: dict[str, object]) -> Round | None:
         """Let a peer relist; None when it did not answer, and is out."""
         program = self._programs[name]
         waited = waited_ns(program.pid)
         answer = await self._ask(name, self._stage.question() | more)
         if answer is None:
             return None
-        told = msgspec.convert(answer, Round)
-        return msgspec.structs.replace(told, waited_ns=max(waited_ns(program.pid) - waited, 0))
+        round_ = msgspec.convert(answer, Round)
+        return msgspec.structs.replace(round_, waited_ns=max(waited_ns(program.pid) - waited, 0))
 
     async def _memory(self, name: str) -> Memory | None:
         """What is in use once the peer has forgotten its events, which are ours to remember and not its. They are not
-        asked for: to tell them takes memory, and the peak is that of all cells of the crowd so far."""
+        asked for: to send them takes memory, and the peak is that of all cells of the crowd so far."""
         if name in self._out or await self._ask(name, {"do": "forget"}) is None:
             return None
         answer = await self._ask(name, {"do": "memory"})

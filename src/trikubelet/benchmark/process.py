@@ -41,7 +41,7 @@ class Program:
         try:
             await self._process.stdin.send_all(msgspec.json.encode(question) + b"\n")
         except trio.BrokenResourceError:
-            raise ProgramEnded(self.last_words()) from None
+            raise ProgramEnded(self.final_output()) from None
         return msgspec.json.decode(await self.line())
 
     async def line(self) -> bytes:
@@ -50,7 +50,7 @@ class Program:
         while (end := self._heard.find(b"\n")) < 0:
             part = await self._process.stdout.receive_some(_RECEIVE_BYTES)
             if not part or len(self._heard) > ANSWER_BYTES_MAX:
-                raise ProgramEnded(self.last_words())
+                raise ProgramEnded(self.final_output())
             self._heard += part
         line = bytes(self._heard[:end])
         del self._heard[: end + 1]
@@ -60,7 +60,7 @@ class Program:
         """End it at once; whoever opened it waits for that."""
         self._process.kill()
 
-    def last_words(self) -> str:
+    def final_output(self) -> str:
         """The end of what it has written to standard error."""
         said = self._log.read_bytes()[-_LAST_WORDS:].decode(errors="replace").strip()
         return said.rpartition("\n")[2] or "it ended without a word"
@@ -70,9 +70,9 @@ class Program:
 async def open_program(command: Sequence[str], log: Path) -> AsyncGenerator[Program, None]:
     """Run it while the block lasts; its standard error is kept in ``log``. It is killed in the end, and
     waited for ``ENDING_SECONDS_MAX`` at most. Raises OSError where it cannot be started."""
-    with log.open("wb") as words:
+    with log.open("wb") as log_file:
         process = await trio.lowlevel.open_process(
-            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env=environment()
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log_file, env=environment()
         )
     try:
         yield Program(process, log)

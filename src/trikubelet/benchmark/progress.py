@@ -57,8 +57,8 @@ class Progress:
         share = self._done / self._weight
         full = int(share * WIDTH)
         left = (self._seconds() - self._began) * (1 / share - 1) if share else None
-        words = "" if left is None else f", {left / 60:.0f} min left" if left >= 60 else f", {left:.0f} s left"
-        return f"[{'#' * full}{'·' * (WIDTH - full)}] {len(self.results)}/{self._count}{words}"
+        remaining = "" if left is None else f", {left / 60:.0f} min left" if left >= 60 else f", {left:.0f} s left"
+        return f"[{'#' * full}{'·' * (WIDTH - full)}] {len(self.results)}/{self._count}{remaining}"
 
     def _write(self, line: str) -> None:
         self._to.write(f"\r\x1b[K{line[: self._columns()]}")

@@ -41,7 +41,7 @@ wall time. A first relist is measured once: trust its processor time.
 
 What is counted: *memory kept* is what is in use after a relist (Python's and the C library's, the compiled module's
 among it; Go's heap after a collection) less what was before the first. *Memory blocks* are Python's alone, and none of
-the compiled module's, whose memory is in the line before; Go tells only how often it has ever allocated, so it has
+the compiled module's, whose memory is in the line before; Go reports only how often it has ever allocated, so it has
 none there. The *peak RSS* is that of the whole process, its program and libraries among it, after a first relist, then
 rounds without churn, then with. The *event loop* was kept as long as the longest step of any task, in the worst of the
 rounds in which that was watched: by the clock, which runs on while others have the processor, and in processor time.
@@ -79,7 +79,7 @@ def page(run: Run) -> str:
             _goals(run),
             "## Who is measured\n",
             _PEERS,
-            "## Whether they tell the same\n",
+            "## Whether they report the same\n",
             _agreement(run),
             "## Where others are quicker\n",
             _losses(run),
@@ -99,17 +99,17 @@ def page(run: Run) -> str:
 
 def _earlier(run: Run) -> str:
     """What a reader of figures by earlier rules must know first."""
-    told = [rules for format_, rules in sorted(EARLIER_RULES.items()) if format_ >= run.format]
-    if not told:
+    texts = [texts for format_, texts in sorted(EARLIER_RULES.items()) if format_ >= run.format]
+    if not texts:
         return ""
     return (
         f"**These figures are of {run.began}, by earlier rules.** What is said below of the rules\nis how it "
-        f"is measured today. What was otherwise then:\n\n{''.join(told)}"
+        f"is measured today. What was otherwise then:\n\n{''.join(texts)}"
     )
 
 
 def _extent(run: Run) -> str:
-    """Of how many cells the page tells."""
+    """Of how many cells the page is."""
     whole = {*full_grid(), *goal_cells()}
     measured = len({result.cell for result in run.results} & whole)
     if measured == len(whole):
@@ -139,25 +139,25 @@ def _goals(run: Run) -> str:
     rows = goal_rows(run)
     reached = sum(row[-1] == "yes" for row in rows)
     measured = sum(row[-1] != "not measured" for row in rows)
-    told = (
+    summary = (
         f"{reached} of {len(GOALS)} are reached, {measured - reached} are not, {len(GOALS) - measured} not measured.\n"
     )
-    return f"{as_markdown((*GOAL_HEADINGS[:-1], 'reached?'), rows)}\n{told}{_FLOORS}"
+    return f"{as_markdown((*GOAL_HEADINGS[:-1], 'reached?'), rows)}\n{summary}{_FLOORS}"
 
 
 def _agreement(run: Run) -> str:
-    """Compares how many events each peer told in each round that they had in common."""
+    """Compares how many events each peer reported in each round that they had in common."""
     same, different = 0, list[str]()
     for result in run.results:
-        told = [showing.rounds for name in result.peers if (showing := result.took_part(name))]
-        if len(told) < 2:
+        rounds = [showing.rounds for name in result.peers if (showing := result.took_part(name))]
+        if len(rounds) < 2:
             continue
-        agree = [len({one.events for one in together}) == 1 for together in zip(*told, strict=False)]
+        agree = [len({one.events for one in together}) == 1 for together in zip(*rounds, strict=False)]
         same += sum(agree)
         if not all(agree):
             different.append(f"{agree.count(False)} of {len(agree)} rounds of {result.cell}")
     but = f", and another in {'; '.join(different)}" if different else ", and never another"
-    return f"In {same:,} rounds all peers told the same number of events{but}.\n"
+    return f"In {same:,} rounds all peers reported the same number of events{but}.\n"
 
 
 def _losses(run: Run) -> str:

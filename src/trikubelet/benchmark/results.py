@@ -2,7 +2,7 @@
 
 The least time is what to compare: whatever else the machine does can only make a round longer. But who plays more
 rounds draws a smaller least, so two peers are compared over the rounds that both have played. Medians and the ninth
-decile tell how noisy it was.
+decile show how noisy it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 2
 """Of the file, and of the rules by which it was measured: to be raised whenever those or the peers change, so that
-figures of different rules are not taken for the same. What was otherwise is told in ``report.EARLIER_RULES``."""
+figures of different rules are not taken for the same. What was otherwise stands in ``report.EARLIER_RULES``."""
 OURS: Final = "ours"
 UPSTREAM: Final = "upstream"
 PORT: Final = "port"
@@ -29,7 +29,7 @@ PURE: Final = "pure"
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a peer answered when it was told to relist, see ``peers.protocol``. ``waited_ns``: how long its threads
+    """What a peer answered when it was asked to relist, see ``peers.protocol``. ``waited_ns``: how long its threads
     were ready to run and had no processor. ``allocs`` is not the same in all languages, see there, and so is not to be
     compared."""
 

@@ -28,7 +28,7 @@ class Stage(Protocol):
     """What a measurement asks of either."""
 
     @property
-    def peer_words(self) -> Sequence[str]:
+    def peer_flags(self) -> Sequence[str]:
         """Flags of the peers."""
 
     @property
@@ -46,7 +46,7 @@ class Stage(Protocol):
         """Status calls take that long from now on."""
 
     def question(self) -> dict[str, object]:
-        """What tells a peer to relist."""
+        """The request to relist."""
 
     async def cpu_ns(self) -> int | None:
         """Processor time of the runtime's process so far; None where there is no runtime."""
@@ -55,7 +55,7 @@ class Stage(Protocol):
 class Files:
     """Owns the pods, and the files of their lists in ``directory``."""
 
-    peer_words = ("--bytes",)
+    peer_flags = ("--bytes",)
 
     def __init__(self, crowd: Crowd, directory: Path, seed: int) -> None:
         self.pid = os.getpid()
@@ -92,7 +92,7 @@ class Runtime:
 
     def __init__(self, pid: int, socket: Path, page: tuple[str, int], *, streaming: bool) -> None:
         self.pid = pid
-        self.peer_words = ("--socket", str(socket), *(("--streaming",) if streaming else ()))
+        self.peer_flags = ("--socket", str(socket), *(("--streaming",) if streaming else ()))
         self._page = page
 
     async def tick(self, fraction: float) -> None:

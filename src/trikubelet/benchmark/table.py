@@ -44,8 +44,8 @@ def _more(peer: str, showing: Showing) -> Iterable[str]:
     for one in showing.counted[:1]:
         if one.allocs is not None and one.alloc_bytes is not None:
             # Go counts what was ever allocated, Python what is held afterwards and was at most.
-            words = ("allocations, {} in all" if peer == UPSTREAM else "blocks held more, {} at most").format
-            yield f"{one.allocs:,} {words(mega(one.alloc_bytes))}"
+            template = ("allocations, {} in all" if peer == UPSTREAM else "blocks held more, {} at most").format
+            yield f"{one.allocs:,} {template(mega(one.alloc_bytes))}"
     if stalls := [one.stall_ns for one in showing.counted if one.stall_ns is not None]:
         yield f"stall {milliseconds(min(stalls))} to {milliseconds(max(stalls))} ms"
     if stalls := [one.stall_cpu_ns for one in showing.counted if one.stall_cpu_ns is not None]:

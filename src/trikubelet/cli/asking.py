@@ -108,7 +108,7 @@ def add_namespace_option(parser: argparse.ArgumentParser) -> None:
 
 
 def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
-    """A verb's own words, and the agent's flags behind ``--``; None where there is none."""
+    """A verb's own arguments, and the agent's flags behind ``--``; None where there is none."""
     if "--" not in words:
         return words, None
     at = words.index("--")
@@ -248,7 +248,7 @@ def not_found(name: str, namespace: str, known: Iterable[Pod]) -> CommandFailed:
 
 def default_container(pod: Pod) -> str:
     """The container that is meant when nobody says: the one the pod's annotation names, else the first, and then that
-    is told. Raises CommandFailed."""
+    is said on standard error. Raises CommandFailed."""
     names = [container.name for container in pod.spec.containers]
     wanted = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
     if not names:
@@ -263,12 +263,12 @@ def default_container(pod: Pod) -> str:
 def bare_name(word: str) -> str:
     """A pod's name out of ``NAME`` or ``pod/NAME``."""
     kind, slash, name = word.partition("/")
-    return name if slash and kind in POD_WORDS else word
+    return name if slash and kind in POD_KIND_NAMES else word
 
 
 def pod_names(words: Sequence[str]) -> list[str]:
     """The names of pods out of ``NAME…``, ``pod NAME…`` or ``pod/NAME…``."""
-    return [bare_name(word) for word in (words[1:] if words and words[0] in POD_WORDS else words)]
+    return [bare_name(word) for word in (words[1:] if words and words[0] in POD_KIND_NAMES else words)]
 
 
-POD_WORDS = ("pods", "pod", "po")
+POD_KIND_NAMES = ("pods", "pod", "po")

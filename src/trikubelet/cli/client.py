@@ -39,7 +39,7 @@ class NotAllowed(CommandFailed):
 
 
 class AgentObjects(CommandFailed):
-    """The agent answered with an error, in its own words. ``status`` is HTTP's."""
+    """The agent answered with an error; the message is its own. ``status`` is HTTP's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -101,8 +101,8 @@ class AgentClient:
                     agreed = await change_protocol(stream, h11.Request(method="POST", target=target, headers=headers))
                 except Declined as declined:
                     said = declined.response.body
-                    told = said.decode(errors="replace").strip() if isinstance(said, bytes) else ""
-                    raise AgentObjects(declined.response.status, told) from declined
+                    message = said.decode(errors="replace").strip() if isinstance(said, bytes) else ""
+                    raise AgentObjects(declined.response.status, message) from declined
                 except (h11.RemoteProtocolError, trio.BrokenResourceError) as error:
                     raise NoAgent(f"what answers at {self.socket_path} is no trikubelet: {error}") from error
             yield agreed.stream

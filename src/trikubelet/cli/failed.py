@@ -1,4 +1,5 @@
-"""How a verb says that it cannot do what was asked. Apart, so that telling needs nothing that asking needs."""
+"""How a verb says that it cannot do what was asked. A module of its own, so that reporting imports nothing that asking
+needs."""
 
 from __future__ import annotations
 
@@ -10,6 +11,6 @@ class CommandFailed(Exception):
 
 
 class Misunderstood(CommandFailed):
-    """A verb's words say nothing that can be done."""
+    """A verb's arguments say nothing that can be done."""
 
     exit_code = 2

@@ -4,7 +4,7 @@
 
 Nothing in them is made for this: a hollow node is the agent on the endpoint ``fake:``, with a name and a directory of
 its own. What they share is the process, the machine's reading and the log, whose lines say which node they are about.
-One that breaks ends them all, as it would end an agent of its own: a cluster that is tested with it is to be told.
+One that breaks ends them all, as it would end an agent of its own: whoever tests a cluster with it must see it.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Hollow:
     reading: NodeReading
 
 
-def settings_of(name: str, root_dir: Path, words: Sequence[str], uid: int, environment: Mapping[str, str]) -> Settings:
-    """The settings of one node: ``words`` are an agent's flags, for all nodes the same. What it keeps is below
+def settings_of(name: str, root_dir: Path, flags: Sequence[str], uid: int, environment: Mapping[str, str]) -> Settings:
+    """The settings of one node: ``flags`` are an agent's flags, for all nodes the same. What it keeps is below
     ``root_dir``, its kubeconfig too when it is to make one itself. Raises StartFailed, one line per fault."""
     root = root_dir / name
     own = [
@@ -60,9 +60,9 @@ def settings_of(name: str, root_dir: Path, words: Sequence[str], uid: int, envir
         "--healthz-port=0",
         "--enable-server=false",
     ]
-    if any(word.startswith("--bootstrap-kubeconfig") for word in words):
+    if any(word.startswith("--bootstrap-kubeconfig") for word in flags):
         own.append(f"--kubeconfig={root / 'kubeconfig'}")
-    return load_settings(parse_agent_flags([*words, *own]), Surroundings(uid, environment, socket.gethostname()))
+    return load_settings(parse_agent_flags([*flags, *own]), Surroundings(uid, environment, socket.gethostname()))
 
 
 async def run_hollow(

@@ -1,4 +1,4 @@
-"""What ``get`` and ``describe`` can show: for each kind its words, its columns, and how the answer becomes rows.
+"""What ``get`` and ``describe`` can show: for each kind its names, its columns, and how the answer becomes rows.
 
 A listed thing is reduced to what it is chosen and printed by: name, namespace, labels, cells, and the object itself.
 ``get`` knows no kind by itself but pods, for which the agent has a watch; a new kind is an entry in ``KINDS``, and one
@@ -46,11 +46,11 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of things. ``name`` is the one ``-o name`` prints, ``words`` are all it goes by; ``wide``: columns that
-    only ``-o wide`` shows; ``namespaced``: whether such a thing belongs to a namespace."""
+    """One kind of things. ``name`` is the one ``-o name`` prints, ``names`` are all that users may call it; ``wide``:
+    columns that only ``-o wide`` shows; ``namespaced``: whether such a thing belongs to a namespace."""
 
     name: str
-    words: tuple[str, ...]
+    names: tuple[str, ...]
     columns: tuple[str, ...]
     ask: Callable[[AgentClient], Awaitable[Sequence[Listed]]]
     wide: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Kind:
     def bare_name(self, word: str) -> str:
         """A name out of ``NAME`` or ``KIND/NAME``."""
         before, slash, name = word.partition("/")
-        return name if slash and before in self.words else word
+        return name if slash and before in self.names else word
 
 
 def listed_pod(pod: Pod) -> Listed:
@@ -108,16 +108,16 @@ async def _volumes(agent: AgentClient) -> Sequence[Listed]:
     ]
 
 
-def _listed_volume(pod: Pod, volume: Volume, told: Mapping[str, str]) -> Listed:
+def _listed_volume(pod: Pod, volume: Volume, states: Mapping[str, str]) -> Listed:
     spec = msgspec.to_builtins(volume)
     kind = next((member for member in spec if member != "name"), "emptyDir")  # the API's default
-    meta, state = pod.metadata, told.get(volume.name, "")
+    meta, state = pod.metadata, states.get(volume.name, "")
     whole = {"kind": "Volume", "pod": meta.name, "namespace": meta.namespace, "state": state, "spec": spec}
     cells = (meta.name, volume.name, kind, state)
     return Listed(f"{meta.name}/{volume.name}", cells, whole, meta.namespace, meta.labels)
 
 
-PODS: Final = Kind("pod", asking.POD_WORDS, pod_row.COLUMNS, _pods, pod_row.WIDE_COLUMNS, namespaced=True)
+PODS: Final = Kind("pod", asking.POD_KIND_NAMES, pod_row.COLUMNS, _pods, pod_row.WIDE_COLUMNS, namespaced=True)
 KINDS: Final = (
     PODS,
     Kind("node", ("nodes", "node", "no"), node_row.COLUMNS, _nodes, node_row.WIDE_COLUMNS),
@@ -129,11 +129,11 @@ KINDS: Final = (
 
 def kind_of(word: str) -> Kind | None:
     """The kind of that name."""
-    return next((kind for kind in KINDS if word in kind.words), None)
+    return next((kind for kind in KINDS if word in kind.names), None)
 
 
-class _Words(tuple[str, ...]):
-    """Every word for a kind, as it is offered and completed. ``read_kind`` is who refuses others."""
+class _KindNames(tuple[str, ...]):
+    """Every name of a kind, as it is offered and completed. ``read_kind`` is who refuses others."""
 
     __slots__ = ()
 
@@ -142,17 +142,17 @@ class _Words(tuple[str, ...]):
 
 
 def add_kind_argument(parser: argparse.ArgumentParser, kinds: Iterable[str], help_: str) -> None:
-    """The first word of a verb that is about a thing, and the names after it. ``kinds``: what to call the kinds."""
-    words = _Words(word for kind in KINDS for word in kind.words)
-    parser.add_argument("kind", type=_read_kind, choices=words, metavar="|".join(kinds), help=help_)
+    """The first argument of a verb that is about a thing, and the names after it. ``kinds``: what to call the kinds."""
+    names = _KindNames(name for kind in KINDS for name in kind.names)
+    parser.add_argument("kind", type=_read_kind, choices=names, metavar="|".join(kinds), help=help_)
 
 
 def _read_kind(said: str) -> tuple[Kind, str]:
     """A kind out of ``KIND`` or ``KIND/NAME``, and the name. Raises Misunderstood."""
     word, _, name = said.partition("/")
     if (kind := kind_of(word)) is None:
-        known = [word for kind in KINDS for word in kind.words]
-        remedy = nearest(word, known) or f"there are {', '.join(kind.words[0] for kind in KINDS)}"
+        known = [word for kind in KINDS for word in kind.names]
+        remedy = nearest(word, known) or f"there are {', '.join(kind.names[0] for kind in KINDS)}"
         raise Misunderstood(f'"{word}" is no kind of thing ({remedy})')
     return kind, name
 

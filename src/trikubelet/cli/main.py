@@ -1,7 +1,7 @@
 """The command line: ``trikubelet [flags]`` is the agent, ``trikubelet VERB …`` asks about one.
 
-Started as a kubelet is, by a service manager with nothing but flags, it is one. A first word that is no flag is a verb.
-The verbs are those of ``cli.verbs``.
+Started as a kubelet is, by a service manager with nothing but flags, it is one. A first argument that is no flag is a
+verb. The verbs are those of ``cli.verbs``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ EXIT_FAILED, EXIT_MISUNDERSTOOD, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the words say (the process's own, without its name, by default); the exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    """Do what the arguments say (the process's own, without its name, by default); the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
     give_standard_files()
     try:
-        return _dispatch(words)
+        return _dispatch(arguments)
     except SystemExit as ended:  # argparse has said why
         return _code_of(ended)
 
@@ -35,8 +35,8 @@ def _code_of(ended: SystemExit) -> int:
     return ended.code if isinstance(ended.code, int) else EXIT_FAILED
 
 
-def _dispatch(words: list[str]) -> int:
-    match words:
+def _dispatch(arguments: list[str]) -> int:
+    match arguments:
         case ["--version", *_]:
             return _said(partial(_verb, "version", []))
         case ["help", "agent", *_]:
@@ -54,7 +54,7 @@ def _dispatch(words: list[str]) -> int:
         case [word, *_] if not word.startswith("-"):
             return _unknown(word)
         case _:
-            return _agent(words)
+            return _agent(arguments)
 
 
 def give_standard_files() -> None:
@@ -85,10 +85,10 @@ def overview() -> str:
     )
 
 
-def _agent(words: list[str]) -> int:
+def _agent(arguments: list[str]) -> int:
     from trikubelet.app.agent import run_agent  # noqa: PLC0415 - the verbs do not need what the agent needs
 
-    return run_agent(words)
+    return run_agent(arguments)
 
 
 def _overview(*, and_flags: bool = False) -> int:
@@ -99,32 +99,32 @@ def _overview(*, and_flags: bool = False) -> int:
     return 0
 
 
-def _verb(verb: str, words: list[str]) -> int:
-    return runner(verb)(words)
+def _verb(verb: str, arguments: list[str]) -> int:
+    return runner(verb)(arguments)
 
 
 def _said(say: Callable[[], int]) -> int:
-    """Have an answer given. What goes wrong is told in one line, and a reader who left (``| head``) is no error of
+    """Have an answer given. What goes wrong is printed in one line, and a reader who left (``| head``) is no error of
     ours."""
     try:
         try:
             code = say()
-        except SystemExit as ended:  # whose words may not be written yet
+        except SystemExit as ended:  # whose message may not be written yet
             code = _code_of(ended)
         sys.stdout.flush()
         return code
     except BaseExceptionGroup as group:  # of what went wrong side by side the first is enough
-        return _told(_first(group))
+        return _reported(_first(group))
     except (CommandFailed, KeyboardInterrupt, OSError) as error:
-        return _told(error)
+        return _reported(error)
 
 
 def _first(error: BaseException) -> BaseException:
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _told(error: BaseException) -> int:
-    """Tell what went wrong; the exit code. Raises what is a bug of ours."""
+def _reported(error: BaseException) -> int:
+    """Print what went wrong; the exit code. Raises what is a bug of ours."""
     match error:
         case CommandFailed():
             print(f"error: {error}", file=sys.stderr)

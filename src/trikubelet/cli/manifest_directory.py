@@ -47,12 +47,12 @@ class Given:
 @dataclass(frozen=True, slots=True)
 class Change:
     """One step: ``text`` is put at ``path``, or the file is removed where it is None. ``names`` are the pods and
-    objects it is about, ``word`` what becomes of them."""
+    objects it is about, ``outcome`` what becomes of them."""
 
     path: Path
     text: bytes | None
     names: Sequence[str]
-    word: str
+    outcome: str
 
 
 def names_in(loaded: Loaded) -> dict[str, str]:
@@ -133,8 +133,8 @@ class ManifestDirectory:
             return Change(target, given.text, list(names.values()), "created")
         if immutable := fold_file(source, self._states[target], state_of(given.loaded)).faults:
             return immutable  # the agent would go on with what it has
-        word = "unchanged" if target.read_bytes() == given.text else "configured"
-        return Change(target, given.text, list(names.values()), word)
+        outcome = "unchanged" if target.read_bytes() == given.text else "configured"
+        return Change(target, given.text, list(names.values()), outcome)
 
     def _in_the_way(self, source: str, target: Path, names: dict[str, str]) -> Sequence[Fault]:
         """Why a file cannot be put there."""
@@ -192,7 +192,7 @@ def carry_out(changes: Iterable[Change]) -> None:
     """Do every step; what is there then is on the disk. New files are for their owner alone: there may be Secrets in
     them. Whatever takes long, and may want room, is done before the first is moved into place. Raises OSError, and then
     every file is as it was."""
-    due = [change for change in changes if change.word != "unchanged"]
+    due = [change for change in changes if change.outcome != "unchanged"]
     before = {change.path: change.path.read_bytes() if change.path.exists() else None for change in due}
     laid: dict[Path, Path] = {}
     moved: list[Path] = []

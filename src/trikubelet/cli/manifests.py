@@ -78,10 +78,11 @@ def given(paths: Sequence[str], node: str) -> list[Given]:
 
 
 def do(changes: Sequence[Change], faults: Sequence[Fault]) -> None:
-    """Carry everything out and tell it; or nothing, where something is in the way. Raises CommandFailed and OSError."""
+    """Carry everything out and print it; or nothing, where something is in the way. Raises CommandFailed and
+    OSError."""
     if faults:
         raise CommandFailed("\n".join(map(str, faults)))
     carry_out(changes)
     for change in changes:
         for name in change.names:
-            print(f"{name} {change.word}", flush=True)
+            print(f"{name} {change.outcome}", flush=True)

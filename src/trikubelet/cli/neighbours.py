@@ -1,6 +1,6 @@
 """Who else on this machine looks after the pods of a container runtime: agents and kubelets.
 
-Each of them takes for a leftover what no manifest of its own wants. So ``reset`` and ``run`` look here before they
+Each of them takes for an orphan what no manifest of its own desires. So ``reset`` and ``run`` look here before they
 touch a runtime. A runtime is known by its socket, which has two names where /var/run is a link to /run, and is another
 one in another mount namespace.
 """
@@ -16,7 +16,7 @@ from trikubelet.host.examination import holders_of, processes_named
 
 def agents_on(endpoint: str) -> list[int]:
     """The other agents' processes. Each holds the lock of its root directory, in which its runtime stands; how it is
-    called tells nothing, being a script of Python's. Raises OSError."""
+    called says nothing, being a script of Python's. Raises OSError."""
     return [
         process
         for process, lock in sorted(holders_of(LOCK_NAME).items())
@@ -30,7 +30,7 @@ def kubelets_on(endpoint: str) -> list[int]:
 
 
 def _socket(endpoint: str, process: int | None = None) -> tuple[int, int] | str:
-    """Which file a process has at that place, or, where that cannot be told, the place; by default this process."""
+    """Which file a process has at that place, or, where that cannot be read, the place; by default this process."""
     path = os.path.realpath(endpoint.removeprefix("unix://"))
     try:
         found = os.stat(path if process is None else f"/proc/{process}/root{path}")

@@ -1,7 +1,7 @@
 """A container runtime of which nothing is seen but one pod (``ports.Runtime``).
 
-For ``trikubelet run``, which lives for one pod beside whatever else the runtime has. An agent takes what no manifest
-wants for a leftover and removes it; this one cannot, since it never learns of it.
+For ``trikubelet run``, which lives for one pod, whatever else the runtime has. An agent takes what no manifest desires
+for an orphan and removes it; this one cannot, since it never learns of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OnePodRuntime(CriRuntime):
 
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncIterator[ContainerEvent], None]:
-        """They would tell of others' pods: there are none, and the lists tell enough."""
+        """They would be about others' pods: there are none, and the lists show enough."""
         yield _NoEvents()
 
 

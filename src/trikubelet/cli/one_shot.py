@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 LOOK_SECONDS: Final = 0.2
 SILENCE_SECONDS: Final = 5.0
-"""Then somebody who waits is told what for."""
+"""After so long it is printed what is waited for."""
 REMOVAL_SECONDS_MAX: Final = 30.0
 """After the pod's own grace: for the runtime to remove it, and the volumes to go."""
 EXIT_TIMEOUT: Final = 124
@@ -66,11 +66,11 @@ class Shot:
 def settings_of(root: Path, endpoint: str) -> Settings:
     """Those of the agent inside: everything below ``root``, nothing served. ``endpoint``: the runtime's, empty for the
     first that is found. Raises CommandFailed."""
-    words = ["--standalone", f"--root-dir={root}", f"--pod-manifest-path={root}/manifests", "--healthz-port=0"]
-    words += ["--enable-server=false", "--cgroups-per-qos=false", "--enforce-node-allocatable="]
-    words += [f"--container-runtime-endpoint={endpoint}"] if endpoint else []
+    flags = ["--standalone", f"--root-dir={root}", f"--pod-manifest-path={root}/manifests", "--healthz-port=0"]
+    flags += ["--enable-server=false", "--cgroups-per-qos=false", "--enforce-node-allocatable="]
+    flags += [f"--container-runtime-endpoint={endpoint}"] if endpoint else []
     try:
-        found = load_settings(parse_agent_flags(words), Surroundings(os.geteuid(), os.environ, os.uname().nodename))
+        found = load_settings(parse_agent_flags(flags), Surroundings(os.geteuid(), os.environ, os.uname().nodename))
     except StartFailed as error:
         raise CommandFailed(str(error)) from error
     return replace(
@@ -92,7 +92,7 @@ async def run_shot(shot: Shot) -> int:
                 begun = await _first(start, partial(_interrupted, signals, "interrupted"), silence)
             if isinstance(begun, int):
                 code = begun
-                _tell(f"{shot.settings.runtime.endpoint} has not answered: nothing was begun")
+                _report(f"{shot.settings.runtime.endpoint} has not answered: nothing was begun")
             else:
                 code = await _OneShot(shot, begun, signals, ends_at).run()
             nursery.cancel_scope.cancel()
@@ -131,7 +131,7 @@ class _OneShot:
                 said = "interrupted: the pod is stopped, with its grace"
                 code = await _first(partial(self._to_its_end, showing), partial(_interrupted, self._signals, said))
             if running.cancelled_caught:
-                _tell(f"the pod has not ended within {self._shot.seconds_max:g} s: it is stopped")
+                _report(f"the pod has not ended within {self._shot.seconds_max:g} s: it is stopped")
             await self._end()
             showing.cancel_scope.cancel()
         return code
@@ -143,7 +143,7 @@ class _OneShot:
             said = "interrupted again: parts of the pod may still run"
             await _first(self._removed, partial(_interrupted, self._signals, said))
         if removing.cancelled_caught:
-            _tell("the pod did not end in time: parts of it may still run")
+            _report("the pod did not end in time: parts of it may still run")
 
     async def _to_its_end(self, showing: trio.Nursery) -> int:
         """Show what the pod does until it has ended and all it wrote is shown; its exit code."""
@@ -174,7 +174,7 @@ class _OneShot:
         for container in containers:
             run = observed.latest(container.name)
             if run is None or run.state not in (ContainerState.RUNNING, ContainerState.EXITED):
-                continue  # its log may be there already, and nobody could tell whether it is over
+                continue  # its log may be there already, and nothing would show whether it is over
             try:
                 place = await self._agent.view.log(
                     pod.metadata.namespace, pod.metadata.name, container.name, previous=False
@@ -192,10 +192,10 @@ class _OneShot:
             said = f"{event.reason}: {event.message}"
             if event.type == "Warning" and said not in self._warned:
                 self._warned.add(said)
-                _tell(said)
+                _report(said)
 
     async def _removed(self) -> int:
-        """The pod, which nothing wants any more, ends; then what the runtime keeps of it is removed."""
+        """The pod, which is not desired any more, ends; then what the runtime keeps of it is removed."""
         async for _ in Every(LOOK_SECONDS):
             if self._pod() is None:
                 break
@@ -203,7 +203,7 @@ class _OneShot:
             try:
                 await self._agent.runtime.remove_sandbox(sandbox.id)
             except RuntimeCallError as error:
-                _tell(f"the runtime keeps the pod's sandbox: {error}")
+                _report(f"the runtime keeps the pod's sandbox: {error}")
         pods = self._shot.settings.root_dir / "pods"
         async for _ in Every(LOOK_SECONDS):
             if not pods.is_dir() or not os.listdir(pods):  # housekeeping takes the volumes down
@@ -212,8 +212,8 @@ class _OneShot:
 
 
 def exit_code_of(pod: Pod) -> int:
-    """0 for a pod that succeeded; else that of the first container that failed, or 1 where none did: then the reason is
-    told."""
+    """0 for a pod that succeeded; else that of the first container that failed, or 1 where none did: then the reason
+    is printed."""
     assert pod.status is not None
     if pod.status.phase == "Succeeded":
         return 0
@@ -221,7 +221,7 @@ def exit_code_of(pod: Pod) -> int:
         ended = one.state.terminated if one.state else None
         if ended is not None and ended.exit_code:
             return ended.exit_code
-    _tell(f"the pod failed: {pod.status.reason} {pod.status.message}".rstrip())
+    _report(f"the pod failed: {pod.status.reason} {pod.status.message}".rstrip())
     return 1
 
 
@@ -241,14 +241,14 @@ async def _first(*ways: Callable[[], Awaitable[T]]) -> T:
 
 async def _interrupted(signals: AsyncIterator[int], said: str) -> int:
     await anext(signals)
-    _tell(said)
+    _report(said)
     return EXIT_INTERRUPTED
 
 
 async def _say_who_is_silent(settings: Settings) -> int:
     if not settings.runtime.inside:
         await trio.sleep(SILENCE_SECONDS)
-        _tell(f"waiting for {settings.runtime.endpoint} to answer")
+        _report(f"waiting for {settings.runtime.endpoint} to answer")
     await trio.sleep_forever()
     raise AssertionError
 
@@ -272,6 +272,6 @@ def _write(said: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _tell(said: str) -> None:
+def _report(said: str) -> None:
     with suppress(OSError):  # nobody is left to hear it, and there is still a pod to be ended
         print(f"trikubelet: {said}", file=sys.stderr, flush=True)

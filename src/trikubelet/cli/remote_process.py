@@ -117,7 +117,7 @@ class RemoteProcess:
         await self._send(spdy.data(self._ids[StreamChannel.STDIN], b"", ends=True))
 
     async def _sizes(self) -> None:
-        """Tell the window's size, and each other one it gets."""
+        """Send the window's size, and each other one it gets."""
         with trio.open_signal_receiver(signal.SIGWINCH) as changes:
             while True:
                 width, height = os.get_terminal_size(sys.stdout.fileno())

@@ -74,7 +74,7 @@ async def show(agent: AgentClient) -> None:
         named = os.environ.get("TERM", "")
         raise CommandFailed(f"this terminal cannot be used: TERM={named} cannot move its cursor; try TERM=xterm")
     look = partial(gather, agent)
-    page = await look()  # an agent that is not there is told in a line
+    page = await look()  # an agent that is not there is reported in a line
     window = curses.initscr()
     try:
         curses.noecho()

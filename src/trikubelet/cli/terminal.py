@@ -34,7 +34,7 @@ def in_a_cell(text: str) -> str:
 
 
 class Colour(StrEnum):
-    """What a terminal is told (ECMA-48, SGR)."""
+    """Control sequences for a terminal (ECMA-48, SGR)."""
 
     GREEN = "32"
     YELLOW = "33"

@@ -1,6 +1,6 @@
 """``trikubelet validate``: what an agent would say about manifests, before it has to.
 
-The same ``load_manifest`` as the agent's sources, so there is one opinion. Beyond what one file can tell: pods and
+The same ``load_manifest`` as the agent's sources, so there is one opinion. Beyond what one file can show: pods and
 objects of one name, or pods of one UID, in several of the files, files and directories with nothing in them, and
 fields that are accepted and not honoured yet. The verb in ``cli/commands`` prints what comes from here.
 """
@@ -80,8 +80,8 @@ def report(texts: Iterable[Loaded | Fault]) -> tuple[list[str], int]:
                 remedy = "leave it out: each pod is given one"
                 faults.append(_twice(origin, same_uid, "metadata.uid", pod.metadata.uid, remedy))
             used = [field for field in unsupported_fields(pod) if origin.says(field.path)]
-            told = [origin.fault(field.path, f"warning: {field.why}") for field in used]
-            warnings += sorted(told, key=lambda warning: warning.line or 0)
+            found = [origin.fault(field.path, f"warning: {field.why}") for field in used]
+            warnings += sorted(found, key=lambda warning: warning.line or 0)
     return [*map(str, faults), *map(str, warnings)], EXIT_FAULTY if faults else 0
 
 
@@ -134,7 +134,7 @@ def read(path: str) -> bytes | Fault:
             return _too_large(source, bytes_max)
         if _is_lost(path):
             kind = EntryKind.CIRCLE if error.errno == errno.ELOOP else EntryKind.LOST
-            return Fault(source, None, "", f"a {kind.value}", "mend or remove the link")
+            return Fault(source, None, "", f"a {kind.value}", "correct or remove the link")
         return Fault(source, None, "", f"cannot be read: {error.strerror}")
     if len(octets) > bytes_max:
         return _too_large(source, bytes_max)

@@ -1,4 +1,4 @@
-"""The one table of verbs: what can be said, in the order the help has it, and where each verb's words and work are.
+"""The one table of verbs: what can be said, in the order the help has it, and where each verb's arguments and work are.
 
 ``main`` speaks by it; ``help``, ``completion`` and ``man`` are made of it and of the verbs' parsers, so that none of
 them can be forgotten. A new verb is a line in ``VERBS`` and a module of ``cli/commands`` with ``parser()`` and
@@ -81,7 +81,7 @@ def runner(verb: str) -> Callable[[Sequence[str]], int]:
 
 
 def parser_of(verb: str) -> argparse.ArgumentParser:
-    """The words of a verb."""
+    """The parser of a verb's arguments."""
     made: argparse.ArgumentParser = _module(verb).parser()
     return made
 

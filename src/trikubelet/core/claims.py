@@ -20,7 +20,7 @@ BLOCK: Final = "Block"
 ONE_POD: Final = "ReadWriteOncePod"
 GROUP_ANNOTATION: Final = "pv.beta.kubernetes.io/gid"
 GROUP_MAX: Final = 2**31 - 1
-"""As for the groups a pod names itself; a runtime is told nothing longer than an int64."""
+"""As for the groups a pod names itself; a runtime is given nothing longer than an int64."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ INTERFACE = 5  # as in rust/relist/src/python.rs; count both up when what is exp
 
 BACKEND: Literal["rust", "python"]
 PROBLEM = ""
-"""Why nothing compiled is in use; the doctor tells it, also when the agent starts."""
+"""Why nothing compiled is in use; the doctor reports it, also when the agent starts."""
 try:
     from trikubelet import _relist
 except ImportError as error:  # pragma: no cover - where no binary exists for the platform

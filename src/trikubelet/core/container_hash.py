@@ -1,4 +1,4 @@
-"""The hash that tells whether a running container still is what the spec asks for.
+"""The hash that shows whether a running container still is what the spec asks for.
 
 Written into the container's annotations when it is created and compared at every sync. Only the fields that a pod's
 author may change on a live pod count (upstream: pickFieldsToHash), so that an upgrade of the agent, which may add

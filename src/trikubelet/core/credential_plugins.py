@@ -1,8 +1,8 @@
-"""Credential plugins: what is wrong with their configuration, what they are told, what their answers mean.
+"""Credential plugins: what is wrong with their configuration, what they are sent, what their answers mean.
 
 The protocol is ``credentialprovider.kubelet.k8s.io``: a CredentialProviderRequest with the image's name on standard
 input, a CredentialProviderResponse on standard output (upstream: pkg/credentialprovider/plugin). A plugin that wants to
-know for whom it is asked has ``tokenAttributes``, and is told a token of the pod's service account (KEP-4412).
+know for whom it is asked has ``tokenAttributes``, and is given a token of the pod's service account (KEP-4412).
 """
 
 from __future__ import annotations
@@ -101,12 +101,12 @@ def annotations_for(wanted: TokenAttributes, annotations: Mapping[str, str]) -> 
 
 
 def request(plugin: CredentialPlugin, repository: str, bearer: Bearer | None = None) -> bytes:
-    """What a plugin is told: whose logins are wanted, by the image's name without tag and digest, and for whom."""
-    told = {"kind": "CredentialProviderRequest", "apiVersion": plugin.api_version, "image": repository}
+    """What a plugin is sent: whose logins are wanted, by the image's name without tag and digest, and for whom."""
+    sent = {"kind": "CredentialProviderRequest", "apiVersion": plugin.api_version, "image": repository}
     if bearer is None:
-        return msgspec.json.encode(told)
+        return msgspec.json.encode(sent)
     whose = {"serviceAccountToken": bearer.token, "serviceAccountAnnotations": bearer.annotations}
-    return msgspec.json.encode({**told, **whose})
+    return msgspec.json.encode({**sent, **whose})
 
 
 def kept_for(plugin: CredentialPlugin, bearer: Bearer | None) -> Hashable:
@@ -177,7 +177,7 @@ def _plugin_problems(path: str, plugin: CredentialPlugin) -> Problems:
         yield invalid(f"{path}.defaultCacheDuration", plugin.default_cache_duration, "must not be negative")
     if plugin.token_attributes is not None:
         if plugin.api_version != PLUGIN_API_VERSIONS[0]:
-            yield forbidden(f"{path}.tokenAttributes", f"only plugins of {PLUGIN_API_VERSIONS[0]} are told tokens")
+            yield forbidden(f"{path}.tokenAttributes", f"only plugins of {PLUGIN_API_VERSIONS[0]} are given tokens")
         yield from _token_problems(f"{path}.tokenAttributes", plugin.token_attributes)
 
 

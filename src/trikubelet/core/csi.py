@@ -1,4 +1,4 @@
-"""Volumes of CSI drivers: what a spec says of one, what a driver is told of it, and what it is called where.
+"""Volumes of CSI drivers: what a spec says of one, what a driver is sent of it, and what it is called where.
 
 A volume comes from a PersistentVolume behind a claim, or from the pod's own spec (inline, it lives as long as the
 pod). ``volumes.csi`` carries out; names, keys, texts and rules are upstream's, so that drivers and controllers written
@@ -73,7 +73,7 @@ class Volume:
 
 
 class VolumeData(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What is kept beside a volume's mount (``vol_data.json``), for whoever takes it down in a later life."""
+    """What is kept beside a volume's mount (``vol_data.json``), for whoever takes it down after a restart."""
 
     volume_handle: str
     driver_name: str
@@ -151,8 +151,8 @@ def lifecycle_problem(volume: Volume, driver: k8s.CSIDriver | None) -> str:
     modes = driver.spec.volume_lifecycle_modes or (PERSISTENT,)
     if volume.lifecycle in modes:
         return ""
-    told = " ".join(f'"{mode}"' for mode in modes)
-    return f"{wanted} (only supports [{told}])"
+    supported = " ".join(f'"{mode}"' for mode in modes)
+    return f"{wanted} (only supports [{supported}])"
 
 
 def plugin_problem(plugin: PluginInfo, socket: str) -> str:
@@ -160,8 +160,8 @@ def plugin_problem(plugin: PluginInfo, socket: str) -> str:
     if plugin.type != CSI_PLUGIN:
         return f"RegisterPlugin error -- no handler registered for plugin type: {plugin.type} at socket {socket}"
     if not any(version.removeprefix("v").partition(".")[0] == "1" for version in plugin.versions):
-        told = ", ".join(plugin.versions) or "none"
-        return f"CSI driver {plugin.name} speaks versions that this node does not: {told}; 1.x is needed"
+        versions = ", ".join(plugin.versions) or "none"
+        return f"CSI driver {plugin.name} speaks versions that this node does not: {versions}; 1.x is needed"
     return ""
 
 
@@ -171,29 +171,29 @@ def is_attached_first(volume: Volume, driver: k8s.CSIDriver | None) -> bool:
 
 
 def use_of(volume: Volume, capabilities: AbstractSet[Capability], group: int | None) -> Use:
-    """How the driver is to make the volume ready; ``group`` is the pod's fsGroup, told to drivers that see to it."""
-    tells_group = group is not None and Capability.VOLUME_MOUNT_GROUP in capabilities and not volume.is_block
+    """How the driver is to make the volume ready; ``group`` is the pod's fsGroup, passed to drivers that see to it."""
+    passes_group = group is not None and Capability.VOLUME_MOUNT_GROUP in capabilities and not volume.is_block
     return Use(
         access_mode=_access_mode(volume.access_modes, capabilities),
         is_block=volume.is_block,
         fs_type="" if volume.is_block else volume.fs_type,
         mount_flags=() if volume.is_block else volume.mount_options,
-        group=str(group) if tells_group else "",
+        group=str(group) if passes_group else "",
     )
 
 
 def _access_mode(modes: tuple[str, ...], capabilities: AbstractSet[Capability]) -> AccessMode:
     """Of several the first counts."""
-    tells_pods = Capability.SINGLE_NODE_MULTI_WRITER in capabilities
+    distinguishes_pods = Capability.SINGLE_NODE_MULTI_WRITER in capabilities
     match modes[0] if modes else "ReadWriteOnce":
         case "ReadOnlyMany":
             return AccessMode.MULTI_NODE_READER_ONLY
         case "ReadWriteMany":
             return AccessMode.MULTI_NODE_MULTI_WRITER
-        case "ReadWriteOncePod" if tells_pods:
+        case "ReadWriteOncePod" if distinguishes_pods:
             return AccessMode.SINGLE_NODE_SINGLE_WRITER
         case _:
-            return AccessMode.SINGLE_NODE_MULTI_WRITER if tells_pods else AccessMode.SINGLE_NODE_WRITER
+            return AccessMode.SINGLE_NODE_MULTI_WRITER if distinguishes_pods else AccessMode.SINGLE_NODE_WRITER
 
 
 def gives_to_group(volume: Volume, driver: k8s.CSIDriver | None, capabilities: AbstractSet[Capability]) -> bool:
@@ -207,24 +207,24 @@ def gives_to_group(volume: Volume, driver: k8s.CSIDriver | None, capabilities: A
 
 
 def pod_info(pod: k8s.Pod, volume: Volume) -> dict[str, str]:
-    """What a driver with podInfoOnMount is told of the pod."""
-    told = {
+    """What a driver with podInfoOnMount is sent of the pod."""
+    info = {
         "pod.name": pod.metadata.name,
         "pod.namespace": pod.metadata.namespace,
         "pod.uid": pod.metadata.uid,
         "serviceAccount.name": pod.spec.service_account_name,
         "ephemeral": "true" if volume.lifecycle == EPHEMERAL else "false",
     }
-    return {INFO_PREFIX + name: value for name, value in told.items()}
+    return {INFO_PREFIX + name: value for name, value in info.items()}
 
 
-def tokens_told(tokens: Mapping[str, ServiceAccountToken]) -> dict[str, str]:
-    """The pod's tokens by audience, as a driver with tokenRequests is told them; nothing for no tokens."""
-    told = {
+def token_context(tokens: Mapping[str, ServiceAccountToken]) -> dict[str, str]:
+    """The pod's tokens by audience, as a driver with tokenRequests is sent them; nothing for no tokens."""
+    by_audience = {
         audience: {"token": token.text, "expirationTimestamp": token.expires}
         for audience, token in sorted(tokens.items())
     }
-    return {TOKENS: json.dumps(told, separators=(",", ":"))} if told else {}
+    return {TOKENS: json.dumps(by_audience, separators=(",", ":"))} if by_audience else {}
 
 
 def attachment_name(volume: Volume, node: str) -> str:

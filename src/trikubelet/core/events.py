@@ -1,12 +1,12 @@
-"""What of the node's events the API server is told: which are one event with a count, and which are too many.
+"""Which of the node's events are sent to the API server: which are one event with a count, and which are too many.
 
 Three rules, upstream's (client-go's event correlator). The same event again is the same object with a higher count. Ten
-events about one object that differ in their message alone, none more than ten minutes after the one before, are told
-from then on as one, "(combined from similar events)". And one object may be told of 25 times at once and every five
-minutes in the long run; the rest is not told, but counted in what is told later.
+events about one object that differ in their message alone, none more than ten minutes after the one before, are sent
+from then on as one, "(combined from similar events)". And one object may have 25 events at once and every five
+minutes in the long run; the rest is not sent, but counted in what is sent later.
 
 ``Correlator`` remembers what it takes for that, the least recently used first forgotten. ``new_event`` and
-``recurrence`` are the bodies of the two requests that tell. The task that sends them is ``status/event_writer.py``.
+``recurrence`` are the bodies of the two requests that send. The task that sends them is ``status/event_writer.py``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Key = tuple["ObjectRef", str, str, str | None]
 
 @dataclass(slots=True)
 class Series:
-    """One event of the API server's. ``about``: the object; times in nanoseconds since the epoch; ``is_told``: the
-    server was told of it."""
+    """One event of the API server's. ``about``: the object; times in nanoseconds since the epoch; ``is_sent``: the
+    server has it."""
 
     about: ObjectRef
     type: str
@@ -51,7 +51,7 @@ class Series:
     first_ns: int
     last_ns: int
     count: int = 1
-    is_told: bool = False
+    is_sent: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -86,7 +86,7 @@ class _Remembered(Generic[K, V]):
 
 
 class Correlator:
-    """Owns what was told of late, as far as the rules ask for it."""
+    """Owns what was sent lately, as far as the rules ask for it."""
 
     def __init__(self) -> None:
         self._series: _Remembered[Key, Series] = _Remembered()
@@ -103,7 +103,7 @@ class Correlator:
         now_ns: int,
         annotations: Mapping[str, str] | None = None,
     ) -> Key | None:
-        """Something happened. The key of the series to tell of, or None when it is not to be told now. The
+        """Something happened. The key of the series to send, or None when it is not to be sent now. The
         ``annotations`` are the series' own: those of its first event."""
         whole = _without_path(about)
         key: Key = (about, type_, reason, message)
@@ -118,11 +118,11 @@ class Correlator:
         """The series of that key as it is now; None when it is forgotten."""
         return self._series.get(key)
 
-    def note_told(self, key: Key) -> None:
+    def note_sent(self, key: Key) -> None:
         """The server has the series."""
         held = self._series.get(key)
         if held is not None:
-            held.is_told = True
+            held.is_sent = True
 
     def _is_one_of_many(self, key: Key, message: str, now_ns: int) -> bool:
         similar = self._similar.used(key, _Similar)

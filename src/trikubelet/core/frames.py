@@ -2,16 +2,16 @@
 
 Lists of thousands of containers come in thousands of DATA frames, and h2 spends some 30 µs on each. So DATA of the
 streams that are opened here is taken out of the incoming bytes and put together in the compiled ``trikubelet._relist``;
-this module gives that a typed face. h2 still has all the rest: headers, settings and states. It must be told where such
-DATA has ended a stream, and knows nothing of what it used of the windows, so that must be given back by frames it knows
-nothing of either.
+this module gives that a typed face. h2 still has all the rest: headers, settings and states. It must be notified of
+where such DATA has ended a stream, and knows nothing of what it used of the windows, so that must be given back by
+frames it knows nothing of either.
 
-Headers of these streams that fit in a frame with nothing else are told by themselves, so that whoever knows what such a
-block says need not ask h2; it must tell h2 of them if it does not.
+Headers of these streams that fit in a frame with nothing else are returned by themselves, so that whoever knows what
+such a block says need not ask h2; it must pass them to h2 if it does not.
 
 GOAWAY is taken out, too. It means "no new calls; those up to this number will be answered", but h2 takes it for the end
-and refuses the answers that are still on their way. And a frame that is too long is told by its header; h2 would wait
-for all of it first, which with rubbish on the line means up to 16 MiB and for ever.
+and refuses the answers that are still on their way. And a frame that is too long is recognised by its header; h2 would
+wait for all of it first, which with rubbish on the line means up to 16 MiB and for ever.
 
 Where no binary can be loaded for this platform the plain-Python twin does the same, slower; both are held to the same
 tests.
@@ -36,7 +36,7 @@ class FrameError(ValueError):
     """Bytes that are no HTTP/2 as agreed on."""
 
 
-class News(NamedTuple):
+class StreamData(NamedTuple):
     """What DATA has brought on one stream: the messages it completed. ``flow_bytes`` is what it used of the windows of
     the stream and the connection; ``midway`` says that the stream would cut a message if it ended here; after a
     ``refusal`` nothing more can be read from it. ``ends``: it was the last of the stream."""
@@ -97,7 +97,7 @@ class Frames:
         """Nobody wants this stream's messages any more: from the next frame on h2 gets all there is of it."""
         self._inner.close(stream_id)
 
-    def feed(self, data: bytes) -> list[bytes | News | Block | Away]:
+    def feed(self, data: bytes) -> list[bytes | StreamData | Block | Away]:
         """What the next bytes of the connection bring, in order, cut wherever they may be; ``bytes`` are for h2, and so
         is the frame of a Block whose meaning is not known. Raises FrameError for a frame that is too long or wrongly
         padded; nothing can be read after it. Releases the GIL for what takes long."""
@@ -105,13 +105,13 @@ class Frames:
             pieces = self._inner.feed(data)
         except ValueError as error:
             raise FrameError(str(error)) from error
-        return [piece if isinstance(piece, bytes) else _told(piece) for piece in pieces]
+        return [piece if isinstance(piece, bytes) else _typed(piece) for piece in pieces]
 
 
-def _told(raw: frames_twin.RawNews | frames_twin.RawBlock | frames_twin.RawAway) -> News | Block | Away:
+def _typed(raw: frames_twin.RawStreamData | frames_twin.RawBlock | frames_twin.RawAway) -> StreamData | Block | Away:
     if len(raw) == 3:
         return Block(*raw)
     if len(raw) == 1:
         return Away(raw[0])
     stream_id, flow_bytes, messages, midway, refusal, ends = raw
-    return News(stream_id, flow_bytes, messages, midway, None if refusal is None else Refusal(*refusal), ends)
+    return StreamData(stream_id, flow_bytes, messages, midway, None if refusal is None else Refusal(*refusal), ends)

@@ -1,7 +1,7 @@
 """The receive path below HTTP/2 in plain Python: what ``trikubelet._relist`` does with frames, slower.
 
 The oracle of the tests, and the fallback where the binary cannot be loaded. It works on whole frames, which are held
-until they are complete; the caller cannot tell, since h2 does the same with what it is given.
+until they are complete; the caller sees no difference, since h2 does the same with what it is given.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from trikubelet.core.grpc_messages import Assembler
 
-RawNews = tuple[int, int, list[bytes], bool, tuple[str, bool] | None, bool]
+RawStreamData = tuple[int, int, list[bytes], bool, tuple[str, bool] | None, bool]
 RawBlock = tuple[int, bool, bytes]
 RawAway = tuple[bytes]
 
@@ -32,9 +32,9 @@ class Frames:
         self._serving = serving
         self._skip = _PREFACE_BYTES if serving else 0
         self._held = bytearray()
-        self._in_headers = False  # the next frame must go on with a header block, and telling is h2's affair
+        self._in_headers = False  # the next frame must go on with a header block, and reporting is h2's affair
         self._open: dict[int, Assembler] = {}
-        self._out: list[bytes | RawNews | RawBlock | RawAway] = []
+        self._out: list[bytes | RawStreamData | RawBlock | RawAway] = []
 
     def open(self, stream_id: int) -> None:
         """From the next frame on, DATA and short headers of this stream are ours, until it ends or is closed."""
@@ -44,7 +44,7 @@ class Frames:
         """From the next frame on, all there is of this stream is for h2."""
         self._open.pop(stream_id, None)
 
-    def feed(self, data: bytes) -> list[bytes | RawNews | RawBlock | RawAway]:
+    def feed(self, data: bytes) -> list[bytes | RawStreamData | RawBlock | RawAway]:
         """What the next bytes bring, in order. Raises ValueError for bytes that are no HTTP/2 as agreed on."""
         skipped, held = data[: self._skip], self._held
         self._skip -= len(skipped)

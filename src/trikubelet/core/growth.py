@@ -1,4 +1,4 @@
-"""Whether a volume that became larger is to become larger on this node, too, and what its claim is told of that.
+"""Whether a volume that became larger is to become larger on this node, too, and what is written to its claim.
 
     claim enlarged ─► a controller makes the disk larger, notes that in the PersistentVolume, and marks the claim
         ─► the node's driver lets the file system follow ─► the claim has its new size and no marks
@@ -35,7 +35,7 @@ _MARKS: Final = frozenset({"Resizing", WAITS_FOR_NODE, "ControllerResizeError", 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How large a volume is to become. ``is_claims``: its claim is to be told, which another node may have done."""
+    """How large a volume is to become. ``is_claims``: its claim is to be updated, which another node may have done."""
 
     size: str
     size_bytes: int
@@ -81,21 +81,21 @@ def _state(held: k8s.PersistentVolumeClaim) -> str:
 
 
 def begun(held: k8s.PersistentVolumeClaim) -> Mapping[str, Any] | None:
-    """What the claim is told before the driver is asked: None where it need not be told."""
+    """What is written to the claim's status before the driver is asked: None where nothing need be."""
     if _state(held) in ("", IN_PROGRESS):
         return None
     return _merge(held, allocatedResourceStatuses={STORAGE: IN_PROGRESS})
 
 
 def ended(held: k8s.PersistentVolumeClaim, growth: Growth) -> Mapping[str, Any]:
-    """What the claim is told when the volume has its size: that, and no marks any more."""
+    """What is written to the claim's status when the volume has its size: that, and no marks any more."""
     status = {"capacity": {STORAGE: growth.size}, "conditions": _conditions_but(held, _MARKS)}
     return _merge(held, **status, **({"allocatedResourceStatuses": {STORAGE: None}} if _state(held) else {}))
 
 
 def failed(held: k8s.PersistentVolumeClaim, growth: Growth, error: DriverFailed) -> Mapping[str, Any]:
-    """What the claim is told when the driver said no: why, and whether another size must be, or was, asked for. Raises
-    ValueError."""
+    """What is written to the claim's status when the driver said no: why, and whether another size must be, or was,
+    asked for. Raises ValueError."""
     why = {"type": FAILED, "status": "True", "message": f"failed to expand pvc with {error}"}
     is_over = error.is_infeasible or _is_taken_back(held, growth)
     state = {"allocatedResourceStatuses": {STORAGE: INFEASIBLE}} if _state(held) and is_over else {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 POST_START_ERROR: Final = "PostStartHookError"
 OUTPUT_BYTES_MAX: Final = 10 * 1024
-"""Of each of a failed command's streams, in what is told of it: as much as of a probe's."""
+"""Of each of a failed command's streams, in the event's message: as much as of a probe's."""
 
 
 def exec_error(command: Sequence[str], result: ExecResult) -> str:
@@ -32,7 +32,7 @@ def exec_error(command: Sequence[str], result: ExecResult) -> str:
 
 
 def failure(pod: Pod, container: Container, handler: LifecycleHandler, error: str, output: bytes = b"") -> str:
-    """A hook's failure as upstream tells it. ``output``: what its command wrote."""
+    """A hook's failure in upstream's message. ``output``: what its command wrote."""
     meta = pod.metadata
     about = (
         f'for Container "{container.name}" in Pod "{meta.name}_{meta.namespace}({meta.uid})" failed - error: {error}'

@@ -63,9 +63,14 @@ def look(
     found = {}
     for image in images:
         held = before.get(image.id, Seen(image, now - known_for))
-        in_use = not references.isdisjoint((image.id, *image.repo_tags, *image.repo_digests))
+        in_use = is_used(image, references)
         found[image.id] = Seen(image, held.since, now if in_use else held.used, in_use)
     return found
+
+
+def is_used(image: ImageInfo, references: frozenset[str]) -> bool:
+    """Whether one of these names and ids is the image's."""
+    return not references.isdisjoint((image.id, *image.repo_tags, *image.repo_digests))
 
 
 def removable(seen: Iterable[Seen], now: float, age_seconds_min: float) -> Sequence[Seen]:
@@ -74,9 +79,10 @@ def removable(seen: Iterable[Seen], now: float, age_seconds_min: float) -> Seque
     return sorted(unused, key=lambda one: (one.idle_since, one.since, one.image.id))
 
 
-def outdated(seen: Iterable[Seen], now: float, rules: ImageRules) -> Sequence[Seen]:
-    """Of those the images that were not used for too long."""
-    if rules.unused_seconds_max <= 0:
+def outdated(seen: Iterable[Seen], now: float, began: float, rules: ImageRules) -> Sequence[Seen]:
+    """Of those the images that were not used for too long. None before the collection, which ``began`` then, has lasted
+    so long: of the time before it nobody knows what was used."""
+    if rules.unused_seconds_max <= 0 or now - began <= rules.unused_seconds_max:
         return ()
     may_go = removable(seen, now, rules.age_seconds_min)
     return [one for one in may_go if now - one.idle_since > rules.unused_seconds_max]

@@ -1,8 +1,8 @@
 """How a node's kernel should be set, and what ``protectKernelDefaults`` says where it is not.
 
-The values are upstream's (upstream-behaviour.md, "Kernel tunables"). It sets them itself unless it is told to protect
-what it finds. Here they are never set: they are the whole machine's, and an operator's to choose. So the doctor tells
-of those that differ, and where they are protected the node does not start on another kernel than was meant.
+The values are upstream's (upstream-behaviour.md, "Kernel tunables"). It sets them itself unless it is to protect what
+it finds. Here they are never set: they are the whole machine's, and an operator's to choose. So the doctor
+reports those that differ, and where they are protected the node does not start on another kernel than was meant.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class _Meaning:
             remedy = "write username and password of the user instead"
             self._fault(Problem(at_server, "Forbidden: a user or password in the URL (it is not shown)", remedy))
         if cluster.server.startswith("http:"):
-            problem = "whoever is on the way reads what this node shows and is told, and no client certificate is shown"
+            problem = "whoever is on the way reads what is sent and received, and no client certificate is shown"
             self._warn(at_server, problem, "write https://")
         if cluster.proxy_url:
             self._url(member_path(path, "proxy-url"), cluster.proxy_url, ("http", "https"))

@@ -32,8 +32,8 @@ class StopReason(Enum):
     DELETED = "deletion was asked for"
     KILLED = "killed by the node"
     EVICTED = "evicted"
-    COMPLETED = "its containers ended for good"
-    ORPHANED = "nothing wants it any more"
+    COMPLETED = "its containers ended permanently"
+    ORPHANED = "no source wants it any more"
     REJECTED = "rejected by the node"
 
 
@@ -148,7 +148,7 @@ def _on_sync(state: State, *, create: bool) -> Step:
             return Step(state, wake=True)
         case Terminating() | Terminated() | Finished():
             if create and state.deleted:
-                # Came back under the same UID: this life ends first, then its owner starts a new worker.
+                # Came back under the same UID: this instance ends first, then its owner starts a new worker.
                 return Step(replace(state, restart=True))
             return Step(state)
 

@@ -1,6 +1,6 @@
 """Whether a container has a log to show, judged by its pod's status, and if not, why: the texts kubectl's users know.
 
-The API server hands on what the node says, so these sentences are what ``kubectl logs`` prints. They are upstream's.
+The API server passes on what the node says, so these sentences are what ``kubectl logs`` prints. They are upstream's.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def why_no_log(pod: k8s.Pod, container: str, *, previous: bool) -> str | None:
 def _status(pod: k8s.Pod, container: str) -> k8s.ContainerStatus | None:
     if pod.status is None:
         return None
-    told = (
+    statuses = (
         *pod.status.container_statuses,
         *pod.status.init_container_statuses,
         *pod.status.ephemeral_container_statuses,
     )
-    return next((status for status in told if status.name == container), None)
+    return next((status for status in statuses if status.name == container), None)

@@ -1,7 +1,7 @@
 """From whole snapshots of a source to changes of pods: the config mux's decision.
 
 A source (files, a URL, the API server) always says everything it has. This module compares that with what the same
-source said before and names the differences, pod by pod. The shell (``sources/mux.py``) keeps the result and hands the
+source said before and names the differences, pod by pod. The shell (``sources/mux.py``) keeps the result and passes the
 changes to the sync loop in the order given here: what goes comes first, so that a replacement never waits behind it.
 """
 
@@ -32,7 +32,7 @@ class Op(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PodUpdate:
-    """One pod's change, as one source told it. For REMOVE ``pod`` is the last configuration known."""
+    """One pod's change, as one source reported it. For REMOVE ``pod`` is the last configuration known."""
 
     op: Op
     pod: Pod

@@ -46,8 +46,8 @@ def mirror_due(
     object the API server has; ``may_live``: whether anything of the static pod of that hash may still run, in which
     case its mirror is kept to show its end; ``phase_of``: the phase it was last found in, "" before that.
 
-    A manifest that was taken away and brought back has a second life under the same hash, and a mirror that has shown
-    the end of the first can show nothing else: it is replaced."""
+    A manifest that was taken away and brought back has a second instance under the same hash, and a mirror that has
+    shown the end of the first can show nothing else: it is replaced."""
     if seen is None:
         return Create(mirror_of(static, node)) if static is not None else None
     if not is_mirror(seen):

@@ -142,8 +142,8 @@ def log_directory_name(namespace: str, name: str, uid: str) -> str:
 
 
 def uid_of_log_directory(directory: str) -> str:
-    """The UID at the end of a pod log directory's name."""
-    return directory.rsplit("_", 1)[-1]
+    """The UID at the end of a pod log directory's name. Neither namespaces nor names of pods have an underscore."""
+    return directory.split("_", 2)[-1]
 
 
 def log_path(container: str, attempt: int) -> str:
@@ -159,7 +159,7 @@ def log_link_name(pod: k8s.Pod, container: str, container_id: str) -> str:
 
 
 def orphan_pod(uid: str, name: str, namespace: str) -> k8s.Pod:
-    """A pod made from what a runtime's labels tell, so that something unwanted can be stopped like any other pod."""
+    """A pod made from what a runtime's labels say, so that something unwanted can be stopped like any other pod."""
     annotations = {CONFIG_SOURCE: "runtime"}
     meta = k8s.ObjectMeta(name=name, namespace=namespace, uid=uid, annotations=annotations)
     return k8s.Pod(metadata=meta, spec=k8s.PodSpec(containers=()))

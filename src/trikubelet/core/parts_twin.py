@@ -23,7 +23,7 @@ class Joiner:
         self._here = set()
 
     def add(self, chunk: bytes, number: int) -> bytes:
-        """The chunk without what stands in later parts. Raises TwinDecodeError, told with ``number``."""
+        """The chunk without what stands in later parts. Raises TwinDecodeError, which names ``number``."""
         kept, begin, at = b"", 0, 0
         try:
             for entry in fields(chunk, 0, len(chunk)):

@@ -10,7 +10,7 @@ They meet where an older answer could have the last word:
 - An on-demand relist that a newer full list overtook is thrown away, and so is one whose pod came under inspection
   meanwhile (the pod is asked for again).
 - A full list that a newer on-demand relist overtook (``overtook``) or that finds the pod under inspection does not
-  speak for the pod: ``is_apart``. It can only tell that the inspection began from another picture, ``is_outdated``.
+  speak for the pod: ``is_apart``. It only shows that the inspection began from another picture, ``is_outdated``.
 - What was known at an instant may be wrong (``doubted_at``): after a failed or outdated inspection, or because somebody
   said so. Only an inspection of a newer list ends the doubt.
 
@@ -115,7 +115,7 @@ class ListEnd(Enum):
     TAKEN = auto()
     """It is the newest word on the pod."""
     OVERTAKEN = auto()
-    """A newer full list has told already: it is thrown away."""
+    """A newer full list has reported already: it is thrown away."""
     AGAIN = auto()
     """The pod came under inspection meanwhile: it is thrown away, and the pod asked for again."""
 

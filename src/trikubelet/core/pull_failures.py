@@ -1,4 +1,4 @@
-"""What a failed pull means: the reason and words a user reads, and when the next may be tried.
+"""What a failed pull means: the reason and message a user reads, and when the next may be tried.
 
 The reasons are upstream's (pkg/kubelet/images), because scripts match them. A runtime that knows more than "it failed"
 begins its message with one of two words, as the CRI has it.

@@ -66,7 +66,7 @@ def allowlist_problem(pattern: str) -> str:
 
 
 def proof_of(record: PulledRecord | None, image: str, credentials: Iterable[Credential]) -> PullProofs | None:
-    """What shows the right of a pod with these credentials to an image of that record, with what is news in it; None
+    """What shows the right of a pod with these credentials to an image of that record, with what is new in it; None
     where nothing does."""
     known = record.credential_mapping.get(untagged(image)) if record is not None else None
     if known is None:

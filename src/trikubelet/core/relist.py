@@ -113,7 +113,7 @@ class Relist:
 
     def due(self) -> list[str]:
         """The UIDs of the pods that differ from their records, sorted by their UTF-8 bytes. There may be thousands, so
-        what happened to each is told when it is asked for."""
+        what happened to each is returned when it is asked for."""
         return self._inner.due()
 
     def change(self, uid: str) -> PodChange:
@@ -181,8 +181,8 @@ class Relist:
 
 def _change(raw: relist_twin.RawChange) -> PodChange:
     uid, name, namespace, events, sandboxes, containers = raw
-    told = tuple(PodEvent(EventKind(kind), id_, is_sandbox) for kind, id_, is_sandbox in events)
-    return PodChange(uid, name, namespace, told, tuple(sandboxes), tuple(containers))
+    pod_events = tuple(PodEvent(EventKind(kind), id_, is_sandbox) for kind, id_, is_sandbox in events)
+    return PodChange(uid, name, namespace, pod_events, tuple(sandboxes), tuple(containers))
 
 
 def _record(raw: relist_twin.RawRecord) -> PodRecord:

@@ -25,7 +25,7 @@ RUNNING, EXITED, UNKNOWN, ABSENT = "running", "exited", "unknown", "absent"
 # ---- reading ----
 
 
-ID_CHARS_MAX = 64  # of an id that is told of
+ID_CHARS_MAX = 64  # of an id that is reported
 ITEMS_MAX = 1 << 18  # in each of the two lists: more is a broken runtime's invention
 
 
@@ -268,7 +268,7 @@ class Relist:
         containers = [_kept(view) for view in views if not view.is_sandbox]
         pod = _Pod(old.name, old.namespace, _newest_first(sandboxes), _newest_first(containers))
         for view in fresh:
-            if not pod.name and view.pod_name:  # a UID never changes its name: the first that was told stays
+            if not pod.name and view.pod_name:  # a UID never changes its name: the first that was reported stays
                 pod.name, pod.namespace = view.pod_name, view.pod_namespace
         self._now[uid] = pod
         before = self._before.pop(uid, old)
@@ -313,8 +313,8 @@ def _refuse_repeated(views: Iterable[View]) -> None:
     for view in views:
         identity = (view.is_sandbox, view.uid, view.id)
         if view.uid and identity in seen:
-            told = view.id if len(view.id) <= ID_CHARS_MAX else f"{view.id[:ID_CHARS_MAX]}…"
-            fault = Fault(view.offset, f"id {told} stands twice in the list")
+            shown = view.id if len(view.id) <= ID_CHARS_MAX else f"{view.id[:ID_CHARS_MAX]}…"
+            fault = Fault(view.offset, f"id {shown} stands twice in the list")
             raise fault.located(place(view.is_sandbox, view.chunk))
         seen.add(identity)
 

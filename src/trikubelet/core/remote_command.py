@@ -2,7 +2,7 @@
 
 Over WebSocket each message begins with the number of its channel; over SPDY each stream says in a header what it is.
 Version 5 is version 4 with a way to end stdin while the rest goes on, which SPDY had from the beginning. The error
-stream tells, last, how the process ended: a ``Status`` as JSON. (upstream-behaviour.md §1.21; the names are those of
+stream says, last, how the process ended: a ``Status`` as JSON. (upstream-behaviour.md §1.21; the names are those of
 k8s.io/apimachinery's remotecommand and portforward.)
 """
 

@@ -1,4 +1,4 @@
-"""What a pod asks for as a whole, resource by resource: what admission counts, and what its status tells."""
+"""What a pod asks for as a whole, resource by resource: what admission counts, and what its status reports."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 
 def is_older(version: str, than: str) -> bool:
-    """Whether ``version`` was there before the other. Of two that are not both numbers nobody can tell: False."""
+    """Whether ``version`` was there before the other. Of two that are not both numbers it is unknown: False."""
     return version.isdecimal() and than.isdecimal() and _rank(version) < _rank(than)
 
 
-def is_news(version: str, than: str) -> bool:
+def may_be_newer(version: str, than: str) -> bool:
     """Whether what has ``version`` may say more than what has the other: it is another, and not an older one."""
     return version != than and not is_older(version, than)
 

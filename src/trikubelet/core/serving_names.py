@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def serving_subject(node_name: str, node: k8s.Node | None, host_ips: Sequence[str]) -> Subject:
-    """The subject of the serving certificate: the addresses the cluster has of the node, whoever told them, or before
-    it has any the node's own. What is neither a name nor an address is left out. (upstream-behaviour.md §1.18)"""
-    told = [] if node is None or node.status is None else [one.address for one in node.status.addresses]
-    addresses = tuple(dict.fromkeys(one for one in told if not ip_problem(one))) or tuple(host_ips)
-    names = [one for one in told if ip_problem(one) and not subdomain_problem(one)]
+    """The subject of the serving certificate: the addresses the cluster has of the node, whoever reported them, or
+    before it has any the node's own. What is neither a name nor an address is left out. (upstream-behaviour.md
+    §1.18)"""
+    reported = [] if node is None or node.status is None else [one.address for one in node.status.addresses]
+    addresses = tuple(dict.fromkeys(one for one in reported if not ip_problem(one))) or tuple(host_ips)
+    names = [one for one in reported if ip_problem(one) and not subdomain_problem(one)]
     return node_subject(node_name, tuple(dict.fromkeys(names)) or (node_name,), addresses)

@@ -140,7 +140,7 @@ class FrameReader:
     _unpacker: zlib._Decompress = field(default_factory=lambda: zlib.decompressobj(zdict=DICTIONARY))
 
     def feed(self, data: bytes | bytearray) -> list[Frame]:
-        """What the next bytes bring, in order; DATA is handed on as it comes. Raises NotSpdy; nothing can be read after
+        """What the next bytes bring, in order; DATA is forwarded as it comes. Raises NotSpdy; nothing can be read after
         that."""
         self._held += data
         frames: list[Frame] = []
@@ -229,8 +229,8 @@ class Passed(NamedTuple):
 
 @dataclass(slots=True)
 class WholeFrames:
-    """Owns where in its frames the other end is, of bytes that are handed on unread, in whole frames: of a DATA frame
-    that has come in part, that part is one. So whoever hands them on can say something of his own after each."""
+    """Owns where in its frames the other end is, of bytes that are forwarded unread, in whole frames: of a DATA frame
+    that has come in part, that part is one. So whoever forwards them can say something of his own after each."""
 
     watched: int = 0
     """A stream, and whether it has said anything yet is ``is_heard``. No stream is 0."""

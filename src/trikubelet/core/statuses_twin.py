@@ -16,8 +16,8 @@ from trikubelet.core.wire_twin import Fault, Field, fields, inside, signed, text
 ENTRIES_MAX = 1 << 17
 READY, NODE, UNKNOWN = 0, 2, 3
 
-Told: TypeAlias = dict[str, Any]
-Read: TypeAlias = Callable[[bytes, Field, Told], None]
+Values: TypeAlias = dict[str, Any]
+Read: TypeAlias = Callable[[bytes, Field, Values], None]
 Layout: TypeAlias = dict[int, Union[Read, "Layout"]]
 """What a message has under which number: something to read, or a message inside it."""
 
@@ -36,49 +36,49 @@ class StatusDigester:
         """See ``core.statuses.StatusDigester.container``."""
         return self._digest("ContainerStatus", _read(reply, "ContainerStatus", _CONTAINER, _container))
 
-    def _digest(self, *told: object) -> bytes:
-        return blake2b(repr(told).encode(), digest_size=16, key=self._key).digest()
+    def _digest(self, *values: object) -> bytes:
+        return blake2b(repr(values).encode(), digest_size=16, key=self._key).digest()
 
 
-def _read(reply: bytes, method: str, layout: Layout, form: Callable[[Told], object]) -> object:
-    told: Told = {}
+def _read(reply: bytes, method: str, layout: Layout, form: Callable[[Values], object]) -> object:
+    values: Values = {}
     try:
-        _walk(reply, fields(reply, 0, len(reply)), {1: layout}, told)
+        _walk(reply, fields(reply, 0, len(reply)), {1: layout}, values)
     except Fault as fault:
         raise fault.located(f"{method} reply") from None
-    return form(told)
+    return form(values)
 
 
-def _walk(data: bytes, message: Iterable[Field], layout: Layout, told: Told) -> None:
+def _walk(data: bytes, message: Iterable[Field], layout: Layout, values: Values) -> None:
     """A message that stands twice is merged, since all of it goes to the same place; the last of a value wins."""
     for entry in message:
         what = layout.get(entry.number)
         if isinstance(what, dict):
-            _walk(data, inside(data, entry), what, told)
+            _walk(data, inside(data, entry), what, values)
         elif what is not None:
-            what(data, entry, told)
+            what(data, entry, values)
 
 
 # ---- what can stand in a message ----
 
 
 def _text(name: str) -> Read:
-    def read(data: bytes, entry: Field, told: Told) -> None:
-        told[name] = text(data, entry)
+    def read(data: bytes, entry: Field, values: Values) -> None:
+        values[name] = text(data, entry)
 
     return read
 
 
 def _number(name: str) -> Read:
-    def read(data: bytes, entry: Field, told: Told) -> None:
-        told[name] = unsigned(entry)
+    def read(data: bytes, entry: Field, values: Values) -> None:
+        values[name] = unsigned(entry)
 
     return read
 
 
 def _signed(name: str) -> Read:
-    def read(data: bytes, entry: Field, told: Told) -> None:
-        told[name] = signed(entry)
+    def read(data: bytes, entry: Field, values: Values) -> None:
+        values[name] = signed(entry)
 
     return read
 
@@ -87,7 +87,7 @@ def _one_of(names: Mapping[str, str]) -> Read:
     """An entry of a map, if it has one of these keys. One with anything but a key and a value is none to the protobuf
     library of the adapter."""
 
-    def read(data: bytes, entry: Field, told: Told) -> None:
+    def read(data: bytes, entry: Field, values: Values) -> None:
         numbers: set[int] = set()
         pair = ["", ""]
         for part in inside(data, entry):
@@ -95,15 +95,15 @@ def _one_of(names: Mapping[str, str]) -> Read:
             if part.number in (1, 2):
                 pair[part.number - 1] = text(data, part)
         if numbers <= {1, 2} and pair[0] in names:
-            told[names[pair[0]]] = pair[1]
+            values[names[pair[0]]] = pair[1]
 
     return read
 
 
-def _more_ips(data: bytes, entry: Field, told: Told) -> None:
-    one: Told = {}
+def _more_ips(data: bytes, entry: Field, values: Values) -> None:
+    one: Values = {}
     _walk(data, inside(data, entry), {1: _text("ip")}, one)
-    ips = told.setdefault("more_ips", [])
+    ips = values.setdefault("more_ips", [])
     if len(ips) == ENTRIES_MAX:
         raise Fault(entry.end, f"a list has more than {ENTRIES_MAX} entries")
     ips.append(one.get("ip", ""))
@@ -123,16 +123,16 @@ _SANDBOX: Layout = {
 }
 
 
-def _sandbox(told: Told) -> object:
-    ips = [told.get("ip", ""), *told.get("more_ips", ())]
+def _sandbox(values: Values) -> object:
+    ips = [values.get("ip", ""), *values.get("more_ips", ())]
     return (
-        [told.get(name, "") for name in ("id", "name", "namespace", "runtime_handler")],
-        told.get("uid") or told.get("label_uid", ""),
-        told.get("attempt", 0),
-        told.get("state", READY) == READY,
-        told.get("created_at", 0),
+        [values.get(name, "") for name in ("id", "name", "namespace", "runtime_handler")],
+        values.get("uid") or values.get("label_uid", ""),
+        values.get("attempt", 0),
+        values.get("state", READY) == READY,
+        values.get("created_at", 0),
         [ip for ip in ips if ip],
-        told.get("network") == NODE,
+        values.get("network") == NODE,
     )
 
 
@@ -157,13 +157,13 @@ _CONTAINER: Layout = {
 }
 
 
-def _container(told: Told) -> object:
+def _container(values: Values) -> object:
     return (
-        [told.get(name, "") for name in ("id", "name", "image_ref", "reason", "message", "log_path")],
-        [told.get(name, "") for name in ("hash", "termination_path")],
-        told.get("user_specified_image") or told.get("image", ""),
-        told.get("image_id") or told.get("image_ref", ""),
-        [told.get(name, 0) for name in ("attempt", "created_at", "started_at", "finished_at", "exit_code")],
-        min(told.get("state", 0), UNKNOWN),
-        [told.get(name, 0) for name in ("cpu_period", "cpu_quota", "cpu_shares", "memory_limit")],
+        [values.get(name, "") for name in ("id", "name", "image_ref", "reason", "message", "log_path")],
+        [values.get(name, "") for name in ("hash", "termination_path")],
+        values.get("user_specified_image") or values.get("image", ""),
+        values.get("image_id") or values.get("image_ref", ""),
+        [values.get(name, 0) for name in ("attempt", "created_at", "started_at", "finished_at", "exit_code")],
+        min(values.get("state", 0), UNKNOWN),
+        [values.get(name, 0) for name in ("cpu_period", "cpu_quota", "cpu_shares", "memory_limit")],
     )

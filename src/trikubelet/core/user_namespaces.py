@@ -4,7 +4,7 @@
     the files ``userns`` of all pods on this node ────────────────────┴─► ids_of ─► IdRange ─► written ─► the pod's file
 
 The files are all there is to know, so whoever reads them knows as much as who wrote them. ``pods.user_ids`` reads and
-writes them. They are upstream's (pkg/kubelet/userns), and so are the words of what is wrong with a pool.
+writes them. They are upstream's (pkg/kubelet/userns), and so are the messages of what is wrong with a pool.
 """
 
 from __future__ import annotations

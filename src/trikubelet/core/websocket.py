@@ -3,7 +3,7 @@
     bytes ─► FrameReader.feed ─► Piece… (of a message, as it comes) · Ping · Close
     what to say ─► frame() ─► bytes
 
-A message is not put together: its pieces are handed on as they come, however long it is, so nothing grows here. Of
+A message is not put together: its pieces are forwarded as they come, however long it is, so nothing grows here. Of
 extensions none is agreed on. Who drives it owns the connection and answers pings and the farewell.
 """
 

@@ -1,5 +1,5 @@
-"""Walking protobuf bytes in plain Python, as ``rust/relist/src/wire.rs`` does: every length checked, every fault told
-with its place. The twins of the compiled code (``relist_twin``, ``statuses_twin``) read replies with it.
+"""Walking protobuf bytes in plain Python, as ``rust/relist/src/wire.rs`` does: every length checked, every fault
+reported with its place. The twins of the compiled code (``relist_twin``, ``statuses_twin``) read replies with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Fault(Exception):
         self.problem = problem
 
     def located(self, where: str) -> TwinDecodeError:
-        """The same fault, told with the reply it is in."""
+        """The same fault, with the reply it is in."""
         return TwinDecodeError(f"{where}, at byte {self.offset}: {self.problem}", self.offset)
 
 

@@ -106,7 +106,7 @@ def _alternatives(value: bytes) -> Iterator[str]:
 
 
 def _time_ns(tag: int, text: bytes) -> int:
-    told = text.decode("ascii")
+    digits = text.decode("ascii")
     if tag == _UTC_TIME:  # two digits of a year between 1950 and 2049
-        told = ("20" if told < "50" else "19") + told
-    return int(datetime.strptime(told, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()) * SECOND_NS
+        digits = ("20" if digits < "50" else "19") + digits
+    return int(datetime.strptime(digits, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()) * SECOND_NS

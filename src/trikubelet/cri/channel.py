@@ -1,7 +1,7 @@
 """The client's end of gRPC: a channel to one runtime, kept up by a task of its own and waited for by its callers.
 
     closed ──open_channel──► connecting ──greeted──► connected
-                               ▲      └─nobody there──┐   │ lost, or told to go away (then the old one drains)
+                               ▲      └─nobody there──┐   │ lost, or got GOAWAY (then the old one drains)
                                └──100 ms … 3 s─── waiting ◄┘
 
 A call made while the channel is not connected waits, until its caller's cancel scope ends; ``statistics`` says what it
@@ -100,7 +100,7 @@ class Channel:
         self._connects = 0
         self._last_error = ""
         self._quiet = quiet
-        self._told: set[str] = set()  # the kinds of problems, since it was last connected
+        self._logged: set[str] = set()  # the kinds of problems, since it was last connected
         self._line: dict[trio.lowlevel.ParkingLot, None] = {}  # of those who wait for room, the longest first
         self._replaced = trio.lowlevel.ParkingLot()
         self.figures: Final = CallFigures(CALL_SECONDS)
@@ -151,13 +151,13 @@ class Channel:
     async def wait_connected(self) -> None:
         """Return once the channel is connected, at once if it is. Raises RuntimeUnavailable when it is closed."""
         await trio.lowlevel.checkpoint()
-        news = trio.lowlevel.ParkingLot()
+        waiters = trio.lowlevel.ParkingLot()
         try:
             while self._usable() is None:
-                self._line[news] = None
-                await news.park()
+                self._line[waiters] = None
+                await waiters.park()
         finally:
-            self.leave(news)
+            self.leave(waiters)
 
     def statistics(self) -> Statistics:
         """What the channel is doing, in words and numbers."""
@@ -188,8 +188,8 @@ class Channel:
                     await self._keep_one(nursery)
         finally:
             self._state = State.CLOSED
-            for news in self._line:
-                news.unpark_all()
+            for waiters in self._line:
+                waiters.unpark_all()
 
     async def _keep_one(self, nursery: trio.Nursery) -> None:
         """Make a connection, hold it until new calls need another, and wait as long as is decent."""
@@ -216,6 +216,7 @@ class Channel:
                     on_change=self._on_change,
                     calls_max=self._calls_per_connection_max,
                 )
+                # In the channel's nursery, for a connection that is replaced lives on until its calls are answered.
                 await nursery.start(self._hold, connection)
             except OSError as error:
                 kind = reason = connect_failure(self._path, error)
@@ -237,25 +238,25 @@ class Channel:
     async def _connect_socket(self) -> trio.abc.Stream:
         return await trio.open_unix_socket(self._path)
 
-    def begin(self, path: str, news: trio.lowlevel.ParkingLot) -> Exchange | None:
-        """Begin a call now, whose answers wake those in ``news``. None where there is no connection, no room on it, or
-        others have waited for longer: then those in ``news`` stand in the line, are woken when it is their turn, and
+    def begin(self, path: str, waiters: trio.lowlevel.ParkingLot) -> Exchange | None:
+        """Begin a call now, whose answers wake those in ``waiters``. None where there is no connection, no room on it,
+        or others have waited longer: then those in ``waiters`` stand in line, are woken when it is their turn, and
         stay the first until they have begun a call or left. Raises RuntimeUnavailable when the channel is closed."""
         connection = self._usable()
-        if connection is None or next(iter(self._line), news) is not news:
-            self._line[news] = None
+        if connection is None or next(iter(self._line), waiters) is not waiters:
+            self._line[waiters] = None
             return None
-        exchange = connection.ask(path, news, None if self.spans is None else self.spans.call(path))
-        self.leave(news)
+        exchange = connection.ask(path, waiters, None if self.spans is None else self.spans.call(path))
+        self.leave(waiters)
         return exchange
 
     def note(self, path: str, seconds: float, *, failed: bool) -> None:
         """A unary call is over. Streams are not counted: they take as long as somebody listens."""
         self.figures.note(path, seconds, failed=failed)
 
-    def leave(self, news: trio.lowlevel.ParkingLot) -> None:
+    def leave(self, waiters: trio.lowlevel.ParkingLot) -> None:
         """Wait for room no longer, if they did; who stands behind them is woken if there is room."""
-        self._line.pop(news, None)
+        self._line.pop(waiters, None)
         self._call_first()
 
     def _call_first(self) -> None:
@@ -264,12 +265,12 @@ class Channel:
             next(iter(self._line)).unpark_all()
 
     async def _open_exchange(self, path: str) -> Exchange:
-        news = trio.lowlevel.ParkingLot()
+        waiters = trio.lowlevel.ParkingLot()
         try:
-            while (exchange := self.begin(path, news)) is None:
-                await news.park()
+            while (exchange := self.begin(path, waiters)) is None:
+                await waiters.park()
         finally:
-            self.leave(news)
+            self.leave(waiters)
         return exchange
 
     def _usable(self) -> Connection | None:
@@ -290,7 +291,7 @@ class Channel:
     def _note_connected(self) -> None:
         self._state = State.CONNECTED
         self._connects += 1
-        self._told.clear()
+        self._logged.clear()
         if not self._quiet:
             log.info("connected to the %s at %s", self._peer, self._endpoint)
 
@@ -298,9 +299,9 @@ class Channel:
         """Say what went wrong, unless the like was said since the channel was last connected: what rubbish says of
         itself is never the same twice."""
         self._last_error = reason
-        if kind not in self._told and not self._quiet:
+        if kind not in self._logged and not self._quiet:
             log.warning("%s at %s: %s; trying until it is there", self._peer, self._endpoint, reason)
-        self._told.add(kind)
+        self._logged.add(kind)
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from h2.events import (
 )
 from h2.settings import SettingCodes
 
-from trikubelet.core.frames import Block, News
+from trikubelet.core.frames import Block, StreamData
 from trikubelet.cri.errors import error_for_reset
 from trikubelet.cri.exchange import Exchange, NotProcessed
 from trikubelet.cri.goaway import GoAway
@@ -81,7 +81,7 @@ class Connection:
         self._wire.greet({SettingCodes.ENABLE_PUSH: 0})
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._tell_when_greeted, task_status)
+                nursery.start_soon(self._start_when_greeted, task_status)
                 await self._wire.run()
                 nursery.cancel_scope.cancel()
         finally:
@@ -89,19 +89,19 @@ class Connection:
         if not self._greeted.is_set():
             raise RuntimeUnavailable(self.reason)
 
-    def ask(self, path: str, news: trio.lowlevel.ParkingLot, span: Asking | None = None) -> Exchange:
-        """Begin a call, now; there must be room. The caller's cancel scope becomes its deadline, and who waits in
-        ``news`` is woken by what comes of it. ``span`` is told of and ends with it."""
+    def ask(self, path: str, waiters: trio.lowlevel.ParkingLot, span: Asking | None = None) -> Exchange:
+        """Begin a call, now; there must be room. The caller's cancel scope becomes its deadline, and those in
+        ``waiters`` are woken by what comes of it. ``span`` covers it and ends with it."""
         assert self.has_room
         block = self._header_block(path)
         deadline = trio.current_effective_deadline()
-        if deadline != math.inf:
+        if deadline != math.inf:  # a literal, as it differs with each call: the table is for what comes again
             block += literal_field("grpc-timeout", encode_timeout(deadline - trio.current_time()))
         if span is not None:
             block += b"".join(literal_field(name, value) for name, value in span.headers.items())
         stream_id = self._wire.open_stream(block)
         self._wire.frames.open(stream_id)
-        exchange = Exchange(self._wire, stream_id, self._forget, news, span)
+        exchange = Exchange(self._wire, stream_id, self._forget, waiters, span)
         self.exchanges[stream_id] = exchange
         self._calls_left -= 1
         if self._calls_left == 0:
@@ -127,10 +127,10 @@ class Connection:
 
     # ---- what arrives, synchronous ----
 
-    def _on_event(self, event: Event | News | Block | GoAway) -> None:
-        if isinstance(event, News):
+    def _on_event(self, event: Event | StreamData | Block | GoAway) -> None:
+        if isinstance(event, StreamData):
             if exchange := self._find(event):
-                exchange.on_news(event)
+                exchange.on_data(event)
         elif isinstance(event, Block):
             self._on_block(event)
         elif isinstance(event, ResponseReceived | TrailersReceived):
@@ -160,12 +160,15 @@ class Connection:
             if isinstance(event, ResponseReceived | TrailersReceived):
                 self._meanings.remember(key, to_dict(event.headers))
 
-    def _find(self, event: News | ResponseReceived | TrailersReceived | StreamEnded | StreamReset) -> Exchange | None:
+    def _find(
+        self, event: StreamData | ResponseReceived | TrailersReceived | StreamEnded | StreamReset
+    ) -> Exchange | None:
         assert event.stream_id is not None
         return self.exchanges.get(event.stream_id)
 
     def _on_goaway(self, event: GoAway) -> None:
         self._drain(str(event))
+        # The server has not begun these (RFC 9113, 6.8), so whoever asked may safely ask again.
         for exchange in [e for e in self.exchanges.values() if e.stream_id > event.last_stream_id]:
             exchange.fail(NotProcessed(str(event)))
 
@@ -190,7 +193,7 @@ class Connection:
             )
         self._on_change()
 
-    async def _tell_when_greeted(self, task_status: trio.TaskStatus[None]) -> None:
+    async def _start_when_greeted(self, task_status: trio.TaskStatus[None]) -> None:
         await self._greeted.wait()
         task_status.started()
 

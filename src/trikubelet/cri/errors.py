@@ -62,7 +62,7 @@ def error_for(code: int, message: str) -> RuntimeCallError:
     except ValueError:
         return RuntimeFailure(message or f"the runtime answered with status {code} and no word", str(code))
     message = message or f"the runtime answered {status.name} and no word"
-    # Go's gRPC library tells an oversized message only by its text; the decision it calls for is another one.
+    # Go's gRPC library marks an oversized message only by its text; the decision it calls for is another one.
     if status is Status.RESOURCE_EXHAUSTED and "message" in message and "larger than max" in message:
         return MessageTooLarge(message)
     found = _CLASSES.get(status)

@@ -1,4 +1,4 @@
-"""Who listens to a runtime's events, and what they are told. The runtimes of our own have one each.
+"""Who listens to a runtime's events, and what they receive. The runtimes of our own have one each.
 
 An event is a hint to look. A listener that does not keep up loses the oldest ones, never the newest.
 """
@@ -38,18 +38,18 @@ class Listener:
 
     def __init__(self) -> None:
         self._waiting: deque[pb.ContainerEventResponse] = deque(maxlen=EVENTS_WAITING_MAX)
-        self._news = trio.lowlevel.ParkingLot()
+        self._waiters = trio.lowlevel.ParkingLot()
 
     def put(self, event: pb.ContainerEventResponse) -> None:
         """Add one."""
         self._waiting.append(event)
-        self._news.unpark()
+        self._waiters.unpark()
 
     async def take(self) -> pb.ContainerEventResponse:
         """Wait for the oldest."""
         await trio.lowlevel.checkpoint()
         while not self._waiting:
-            await self._news.park()
+            await self._waiters.park()
         return self._waiting.popleft()
 
 
@@ -69,7 +69,7 @@ class EventBoard:
         finally:
             self._listeners.discard(listener)
 
-    def tell(
+    def publish(
         self,
         id_: str,
         kind: pb.ContainerEventType,

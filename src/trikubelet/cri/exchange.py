@@ -3,7 +3,7 @@
     asking ──headers──► answering ──message──► answering ──trailers OK──► done
        │                    │
        └────────────────────┴── trailers not OK · reset · connection lost · message refused ──► failed(error)
-                                abandon() by the caller ──► gone, the runtime is told with RST_STREAM
+                                abandon() by the caller ──► gone, the runtime gets RST_STREAM
 
 ``Connection`` makes one per call and feeds it what arrives, synchronously; the caller's task takes messages out. One
 exchange has one taker. What is taken out opens the stream's window again; what nobody takes stays bounded by it.
@@ -28,7 +28,7 @@ from trikubelet.model.runtime_errors import MessageTooLarge, RuntimeFailure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trikubelet.core.frames import News
+    from trikubelet.core.frames import StreamData
     from trikubelet.kit.spans import Asking
 
 # Complete messages that nobody has taken yet, before we stop opening the window.
@@ -49,10 +49,10 @@ class Exchange:
         wire: Wire,
         stream_id: int,
         forget: Callable[[int], None],
-        news: trio.lowlevel.ParkingLot,
+        waiters: trio.lowlevel.ParkingLot,
         span: Asking | None = None,
     ) -> None:
-        """Whoever waits in ``news`` is woken by messages and by the end; it may be shared with other exchanges.
+        """Whoever waits in ``waiters`` is woken by messages and by the end; it may be shared with other exchanges.
         ``span`` ends with the call."""
         self.stream_id = stream_id
         self._wire = wire
@@ -65,7 +65,7 @@ class Exchange:
         self._answering = False
         self._ended = False
         self._error: Exception | None = None
-        self._news = news
+        self._waiters = waiters
         self._span = span
 
     # ---- the caller's side ----
@@ -87,7 +87,7 @@ class Exchange:
                 if self._error is not None:
                     raise self._error
                 return None
-            await self._news.park()
+            await self._waiters.park()
         message = self._messages.popleft()
         self._untaken_bytes -= len(message) + MESSAGE_EXTRA_BYTES
         self._open_window()
@@ -135,26 +135,26 @@ class Exchange:
         else:
             self._answering = True
 
-    def on_news(self, news: News) -> None:
+    def on_data(self, data: StreamData) -> None:
         """DATA: messages, or pieces of one. Raises h2's FlowControlError when there is more than the window allows."""
         if self._ended:
             return
         if not self._answering:
             self.fail(RuntimeFailure("the runtime sent a message before its headers", "INTERNAL"))
             return
-        self._owed += news.flow_bytes
+        self._owed += data.flow_bytes
         if self._owed > STREAM_WINDOW_BYTES:
             raise FlowControlError(f"{self._owed} bytes in a window of {STREAM_WINDOW_BYTES}")
-        self._midway = news.midway
-        if news.messages:
-            self._messages.extend(news.messages)
-            self._untaken_bytes += sum(map(len, news.messages)) + MESSAGE_EXTRA_BYTES * len(news.messages)
-            if self._news:
-                self._news.unpark_all()
-        if news.refusal is not None:
-            text, too_large = news.refusal
+        self._midway = data.midway
+        if data.messages:
+            self._messages.extend(data.messages)
+            self._untaken_bytes += sum(map(len, data.messages)) + MESSAGE_EXTRA_BYTES * len(data.messages)
+            if self._waiters:
+                self._waiters.unpark_all()
+        if data.refusal is not None:
+            text, too_large = data.refusal
             self.fail(MessageTooLarge(text) if too_large else RuntimeFailure(text, "INTERNAL"))
-        if news.ends:
+        if data.ends:
             self.on_end()
         self._open_window()
 
@@ -163,7 +163,7 @@ class Exchange:
         self.fail(RuntimeFailure("the runtime ended the call without saying how it went", "INTERNAL"))
 
     def fail(self, error: Exception, *, reset: bool = True) -> None:
-        """End the call with ``error``, once; unless ``reset`` is False (the stream is gone), tell the runtime."""
+        """End the call with ``error``, once; unless ``reset`` is False (the stream is gone), reset the stream."""
         if self._ended:
             return
         if reset:
@@ -190,7 +190,7 @@ class Exchange:
         self._ended, self._error = True, error
         if self._span is not None:
             self._span.end(failed=failed or error is not None)
-        for waiting in (self._news, self._wire.room):
+        for waiting in (self._waiters, self._wire.room):
             if waiting:
                 waiting.unpark_all()
         self._forget(self.stream_id)

@@ -3,7 +3,7 @@
 The runtime and image adapters call it on the way in; ``to_wire`` is the way out. A runtime newer than this agent may
 send states it does not know, and each has a meaning that does no harm: not ready, unknown.
 
-Statuses are kept for as long as what they tell of exists, so texts that many of them have in common are interned, and
+Statuses are kept for as long as what they describe exists, so texts that many of them have in common are interned, and
 maps of labels and annotations, which would be most of their size, are left behind but for the entries that are read.
 """
 
@@ -43,8 +43,8 @@ _CONTAINER_STATES: Final = {
     pb.CONTAINER_EXITED: ContainerState.EXITED,
 }
 _NO_PROGRAM: Final = "failed to get task pid"
-"""What containerd says of a start that it gave up before it asked for the program to run. After that, which it tells in
-other words, the program may run."""
+"""What containerd says of a start that it gave up before it asked for the program to run. After that, which it reports
+with another message, the program may run."""
 _GIVEN_UP: Final = re.compile(r"context (canceled|deadline exceeded)|failed to start shim: .*signal: killed")
 """How Go, and the processes that containerd starts for it, say that their caller has gone (seen of 1.6 and 2.2)."""
 
@@ -136,8 +136,8 @@ def _held(*amounts: int) -> HeldResources | None:
     return HeldResources(*amounts) if any(amounts) else None
 
 
-def _resources(told: pb.LinuxContainerResources) -> HeldResources | None:
-    return _held(told.cpu_period, told.cpu_quota, told.cpu_shares, told.memory_limit_in_bytes)
+def _resources(reported: pb.LinuxContainerResources) -> HeldResources | None:
+    return _held(reported.cpu_period, reported.cpu_quota, reported.cpu_shares, reported.memory_limit_in_bytes)
 
 
 def _state_and_reason(status: pb.ContainerStatus) -> tuple[ContainerState, str]:
@@ -198,13 +198,13 @@ def container_stats(stats: pb.ContainerStats) -> ContainerStats:
     cpu, memory = stats.cpu, stats.memory
     usage = Usage(
         at_ns=cpu.timestamp or memory.timestamp,
-        cpu_ns=_told(cpu, "usage_core_nano_seconds"),
-        memory_bytes=_told(memory, "usage_bytes"),
-        working_set_bytes=_told(memory, "working_set_bytes"),
-        rss_bytes=_told(memory, "rss_bytes"),
-        faults=_told(memory, "page_faults"),
-        major_faults=_told(memory, "major_page_faults"),
-        swap_bytes=_told(stats.swap, "swap_usage_bytes"),
+        cpu_ns=_optional(cpu, "usage_core_nano_seconds"),
+        memory_bytes=_optional(memory, "usage_bytes"),
+        working_set_bytes=_optional(memory, "working_set_bytes"),
+        rss_bytes=_optional(memory, "rss_bytes"),
+        faults=_optional(memory, "page_faults"),
+        major_faults=_optional(memory, "major_page_faults"),
+        swap_bytes=_optional(stats.swap, "swap_usage_bytes"),
     )
     layer = _fs_usage(stats.writable_layer) if stats.HasField("writable_layer") else None
     return ContainerStats(stats.attributes.id, usage, layer)
@@ -220,10 +220,10 @@ def image_stores(reply: pb.ImageFsInfoResponse) -> ImageStores:
 
 
 def _fs_usage(usage: pb.FilesystemUsage) -> FsUsage:
-    return FsUsage(usage.timestamp, _told(usage, "used_bytes"), _told(usage, "inodes_used"))
+    return FsUsage(usage.timestamp, _optional(usage, "used_bytes"), _optional(usage, "inodes_used"))
 
 
-def _told(message: Any, name: str) -> int | None:
+def _optional(message: Any, name: str) -> int | None:
     """A number that may be left out; only then it is another thing than zero."""
     return int(getattr(message, name).value) if message.HasField(name) else None
 

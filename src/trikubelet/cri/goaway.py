@@ -31,7 +31,7 @@ class GoAway:
 
     def __str__(self) -> str:
         name = ErrorCodes(self.error_code).name if self.error_code in set(ErrorCodes) else str(self.error_code)
-        return f"told to go away ({name}{': ' if self.text else ''}{self.text})"
+        return f"received GOAWAY ({name}{': ' if self.text else ''}{self.text})"
 
 
 def goaway_bytes(last_stream_id: int) -> bytes:

@@ -1,4 +1,4 @@
-"""HTTP/2's state of one connection: h2, which is also told of the frames that go past it.
+"""HTTP/2's state of one connection: h2, which is also notified of the frames that go past it.
 
 Frames in which nothing is to be decided are written (``short``, ``bulk``) and read (``core.frames``) without h2, whose
 tens of microseconds for each would be most of what a call costs. It keeps count of them all the same: which streams

@@ -165,7 +165,7 @@ class _List:
             return await self._get_by_state(part)
         if part.uid is None and self._kind is CONTAINERS:
             return await self._get_side_by_side(await self._narrower(part))
-        if part.uid is None:  # nothing would tell that it has shrunk: all is asked for again after a while
+        if part.uid is None:  # nothing would show that it has shrunk: all is asked for again after a while
             self._outgrown.clear()
             self._refused, self._refused_until = part, trio.current_time() + REFUSED_SECONDS
         raise self._no_way(part)

@@ -2,7 +2,7 @@
 
 A plugin's registration is asked for over a connection of its own and only for a moment; a driver's channel is kept as
 long as the driver is registered, and makes its connections again when the driver is started again. Who asks a driver
-that is away is told so after a while instead of waiting for it.
+that is away gets an error after a while instead of waiting for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trikubelet.cri.errors import status_for
 from trikubelet.cri.plugin_v1 import csi_pb2, registration_pb2
 from trikubelet.cri.plugin_v1.csi_grpc import NodeStub
 from trikubelet.cri.plugin_v1.registration_grpc import RegistrationStub
-from trikubelet.model.csi import Capability, DriverFailed, DriverInfo, PluginInfo, Told
+from trikubelet.model.csi import Capability, DriverFailed, DriverInfo, PluginInfo, VolumeStats
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeLost
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ class GrpcPlugins:
             reply = await _answer(channel, lambda: ask(registration_pb2.InfoRequest()))
         return PluginInfo(reply.type, reply.name, reply.endpoint or socket, tuple(reply.supported_versions))
 
-    async def tell(self, socket: str, error: str) -> None:
+    async def notify(self, socket: str, error: str) -> None:
         said = registration_pb2.RegistrationStatus(plugin_registered=not error, error=error)
         async with open_channel(socket, peer="plugin") as channel:
-            tell = RegistrationStub(channel).NotifyRegistrationStatus
-            await _answer(channel, lambda: tell(said))
+            notify = RegistrationStub(channel).NotifyRegistrationStatus
+            await _answer(channel, lambda: notify(said))
 
     @asynccontextmanager
     async def driver(self, endpoint: str) -> AsyncGenerator[CsiDriver, None]:
@@ -106,9 +106,9 @@ class GrpcDriver:
         message = csi_pb2.NodeUnpublishVolumeRequest(volume_id=volume_id, target_path=target_path)
         await self._ask(lambda: self._node.NodeUnpublishVolume(message))
 
-    async def tell(self, volume_id: str, path: str) -> Told:
+    async def volume_stats(self, volume_id: str, path: str) -> VolumeStats:
         message = csi_pb2.NodeGetVolumeStatsRequest(volume_id=volume_id, volume_path=path)
-        return _told(await self._ask(lambda: self._node.NodeGetVolumeStats(message)))
+        return _volume_stats(await self._ask(lambda: self._node.NodeGetVolumeStats(message)))
 
     async def expand(self, request: Expand) -> None:
         message = csi_pb2.NodeExpandVolumeRequest(
@@ -138,11 +138,11 @@ def _capability(use: Use) -> csi_pb2.VolumeCapability:
     return csi_pb2.VolumeCapability(mount=mount, access_mode=mode)
 
 
-def _told(reply: csi_pb2.NodeGetVolumeStatsResponse) -> Told:
+def _volume_stats(reply: csi_pb2.NodeGetVolumeStatsResponse) -> VolumeStats:
     of = {one.unit: one for one in reply.usage}
     space, inodes = of.get(csi_pb2.VolumeUsage.BYTES), of.get(csi_pb2.VolumeUsage.INODES)
     condition = reply.volume_condition if reply.HasField("volume_condition") else None
-    return Told(
+    return VolumeStats(
         available_bytes=space.available if space else None,
         capacity_bytes=space.total if space else None,
         used_bytes=space.used if space else None,

@@ -38,17 +38,17 @@ class Question(NamedTuple):
 
 
 class Desk(Protocol):
-    """Where questions are handed in; ``cri.channel.Channel`` is the one there is."""
+    """Where calls begin; ``cri.channel.Channel`` is the one there is."""
 
-    def begin(self, path: str, news: trio.lowlevel.ParkingLot) -> Exchange | None:
-        """A call that begins now and wakes whoever waits for its ``news``; None where it is not its turn, of which
+    def begin(self, path: str, waiters: trio.lowlevel.ParkingLot) -> Exchange | None:
+        """A call that begins now and wakes those in ``waiters``; None where it is not its turn, of which
         they are woken as well."""
 
     def note(self, path: str, seconds: float, *, failed: bool) -> None:
         """A call is over; so long it took."""
 
-    def leave(self, news: trio.lowlevel.ParkingLot) -> None:
-        """Those who wait for this ``news`` wait for no turn any more."""
+    def leave(self, waiters: trio.lowlevel.ParkingLot) -> None:
+        """Those in ``waiters`` wait for no turn any more."""
 
 
 class Round:
@@ -62,7 +62,7 @@ class Round:
         self._asked_times = [0] * len(questions)
         self._begun = [0.0] * len(questions)
         self._answers: list[bytes | NotFound] = [b""] * len(questions)
-        self._news = trio.lowlevel.ParkingLot()
+        self._waiters = trio.lowlevel.ParkingLot()
 
     async def answers(self) -> list[bytes | NotFound]:
         """The undecoded answers in the order of the questions; to be called once. Raises the first error that is not
@@ -72,10 +72,10 @@ class Round:
                 await self._ask()
                 # Saying all of a question may have taken its time, and answers may have come meanwhile.
                 if not self._collect():
-                    await self._news.park()
+                    await self._waiters.park()
                     self._collect()
         finally:
-            self._desk.leave(self._news)
+            self._desk.leave(self._waiters)
             for number, exchange in self._under_way.items():
                 exchange.abandon()
                 self._note(number, failed=True)
@@ -85,7 +85,7 @@ class Round:
         """Begin what may begin."""
         while self._waiting and len(self._under_way) < UNDER_WAY_MAX:
             number = self._waiting[0]
-            exchange = self._desk.begin(self._questions[number].path, self._news)
+            exchange = self._desk.begin(self._questions[number].path, self._waiters)
             if exchange is None:
                 return
             self._waiting.popleft()

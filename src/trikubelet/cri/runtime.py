@@ -1,6 +1,6 @@
 """The container runtime behind a CRI socket, as the rest of the agent knows it (``ports.Runtime``, ``ports.Images``).
 
-The seam: protobuf on one side, frozen records on the other. Nothing is decided here. Lists are handed over undecoded,
+The seam: protobuf on one side, frozen records on the other. Nothing is decided here. Lists are passed on undecoded,
 because the relist reads them outside Python; how they come past the message limit is the affair of ``cri.lists``.
 """
 

@@ -82,15 +82,15 @@ async def serve(
         finally:
             if unix is not None:
                 unix.remove()
-            # First, so that whatever goes wrong with a goodbye keeps nobody here for ever.
+            # First, so that whatever goes wrong with a drain keeps nobody here for ever.
             outliving.scope.deadline = trio.current_time() + farewell_seconds_max
             outliving.no_more.set()
             for connection in connections:
-                connection.goodbye()
+                connection.drain()
 
 
 class _Outliving:
-    """The connections' nursery, shielded: cancelling the server first says goodbye. Its scope gets a deadline then."""
+    """The connections' nursery, shielded: cancelling the server drains them first. Its scope gets a deadline then."""
 
     def __init__(self, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
         self.nursery = nursery
@@ -107,7 +107,7 @@ async def _outliving(*, task_status: trio.TaskStatus[_Outliving]) -> None:
 
 
 class _Started:
-    """Tells that the server is ready without handing its listeners out."""
+    """Reports that the server is ready without returning its listeners."""
 
     def __init__(self, task_status: trio.TaskStatus[None]) -> None:
         self._task_status = task_status

@@ -28,7 +28,7 @@ from trikubelet.cri.wire import STREAM_WINDOW_BYTES
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from trikubelet.core.frames import News
+    from trikubelet.core.frames import StreamData
     from trikubelet.core.grpc_messages import Refusal
     from trikubelet.cri.wire import Wire
 
@@ -60,7 +60,7 @@ class Stream(Generic[Request, Reply]):
         self.is_asked = False  # the client has closed its end
         self._answering = False
         self.ended = False
-        self._news = trio.lowlevel.ParkingLot()
+        self._waiters = trio.lowlevel.ParkingLot()
 
     # ---- for the handler ----
 
@@ -73,7 +73,7 @@ class Stream(Generic[Request, Reply]):
             if self.is_asked:
                 await trio.lowlevel.checkpoint()
                 return None
-            await self._news.park()
+            await self._waiters.park()
         try:
             request: Request = self._request_type.FromString(self._requests.popleft())
         except DecodeError as error:
@@ -109,11 +109,11 @@ class Stream(Generic[Request, Reply]):
             raise GRPCError(Status.CANCELLED, "the client has left") from gone
 
     async def written(self) -> None:
-        """Wait until everything sent so far has been handed to the system, or the client has gone."""
+        """Wait until everything sent so far has been written to the socket, or the client has gone."""
         await self._wire.emptied()
 
     async def send_initial_metadata(self) -> None:
-        """Tell the client that the call is being worked on, before the first reply of a long stream."""
+        """Let the client know that the call is being worked on, before the first reply of a long stream."""
         await trio.lowlevel.checkpoint()
         self._begin()
 
@@ -143,21 +143,21 @@ class Stream(Generic[Request, Reply]):
             return False
         return self.ended
 
-    def on_news(self, news: News) -> None:
+    def on_data(self, data: StreamData) -> None:
         """DATA from the client."""
-        self._owed += news.flow_bytes
+        self._owed += data.flow_bytes
         if self._owed >= STREAM_WINDOW_BYTES // 2:
             self._wire.give_back_unseen(self.stream_id, self._owed)
             self._owed = 0
-        self._requests.extend(news.messages)
-        self._refusal = news.refusal
-        self.is_asked = news.ends
-        self._news.unpark_all()
+        self._requests.extend(data.messages)
+        self._refusal = data.refusal
+        self.is_asked = data.ends
+        self._waiters.unpark_all()
 
     def on_end(self) -> None:
         """END_STREAM from the client with its headers or trailers."""
         self.is_asked = True
-        self._news.unpark_all()
+        self._waiters.unpark_all()
 
     def on_gone(self) -> None:
         """RST_STREAM from the client, or the connection's end: nobody waits for the answer."""

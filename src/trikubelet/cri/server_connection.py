@@ -1,6 +1,6 @@
 """One client's connection at the server: which calls are being handled on it.
 
-    greeting ──► open ──goodbye()──► leaving ──last call ended──► ended
+    greeting ──► open ──drain()──► leaving ──last call ended──► ended
                    └──────── closed, broken, not HTTP/2 ───────────┘
 
 Each call is one task in the connection's nursery, so no handler outlives its client; but what a ``Prompt`` can answer
@@ -23,7 +23,7 @@ from h2.errors import ErrorCodes
 from h2.events import RequestReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
 
-from trikubelet.core.frames import Block, News
+from trikubelet.core.frames import Block, StreamData
 from trikubelet.cri.errors import status_for
 from trikubelet.cri.goaway import goaway_bytes
 from trikubelet.cri.header_blocks import HeaderBlocks
@@ -79,12 +79,12 @@ class ServerConnection:
             try:
                 await self._wire.run()
             finally:
-                self._nursery = None  # a goodbye that comes now has nobody to be said to
+                self._nursery = None  # a drain that comes now has nobody to be sent to
             for call in self.calls.values():
                 call.on_gone()
             nursery.cancel_scope.cancel()
 
-    def goodbye(self) -> None:
+    def drain(self) -> None:
         """Take no new calls; end once the present ones have ended."""
         if not self._leaving:
             self._leaving = True
@@ -101,10 +101,10 @@ class ServerConnection:
 
     # ---- what arrives, synchronous ----
 
-    def _on_event(self, event: Event | News | Block | GoAway) -> None:
-        if isinstance(event, News):
+    def _on_event(self, event: Event | StreamData | Block | GoAway) -> None:
+        if isinstance(event, StreamData):
             if call := self.calls.get(event.stream_id):
-                call.on_news(event)
+                call.on_data(event)
                 self._go_on(event.stream_id, call)
         elif isinstance(event, Block):
             self._on_block(event)

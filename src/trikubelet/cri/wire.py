@@ -20,7 +20,7 @@ from h2.exceptions import H2Error, ProtocolError
 from h2.settings import SettingCodes
 from hyperframe.frame import WindowUpdateFrame
 
-from trikubelet.core.frames import Away, Block, FrameError, Frames, News
+from trikubelet.core.frames import Away, Block, FrameError, Frames, StreamData
 from trikubelet.cri.bulk import FRAME_BYTES
 from trikubelet.cri.goaway import GoAway
 from trikubelet.cri.http2 import Http2, StreamGone
@@ -52,7 +52,7 @@ class Wire:
     def __init__(
         self,
         stream: trio.abc.Stream,
-        handle: Callable[[Event | News | Block | GoAway], None],
+        handle: Callable[[Event | StreamData | Block | GoAway], None],
         *,
         client: bool,
         message_bytes_max: int = 0,
@@ -107,7 +107,7 @@ class Wire:
             await trio.aclose_forcefully(self._stream)
 
     async def emptied(self) -> None:
-        """Wait until everything handed to the writer is written, or the connection has ended."""
+        """Wait until everything given to the writer is written, or the connection has ended."""
         await trio.lowlevel.checkpoint()
         while self._outbox_bytes and self.ended is None:
             await self.room.park()
@@ -223,13 +223,13 @@ class Wire:
                 self._take(bytes(data))
             except (H2Error, FrameError) as error:
                 broken = str(error) if isinstance(error, FrameError) else f"{type(error).__name__} {error}"
-                await self._last_words(f"not HTTP/2 as we know it: {_shown(data) or broken}")
+                await self._say_goaway(f"not HTTP/2 as we know it: {_shown(data) or broken}")
                 return
 
     def _take(self, data: bytes) -> None:
         for piece in self.frames.feed(data):
-            if isinstance(piece, News):
-                self._count_news(piece.flow_bytes)
+            if isinstance(piece, StreamData):
+                self._count_data(piece.flow_bytes)
                 if piece.ends:
                     self.h2.heard_end(piece.stream_id)
                 self._handle(piece)
@@ -241,14 +241,14 @@ class Wire:
                 self.read(piece)
         self.flush()
 
-    def _count_news(self, flow_bytes: int) -> None:
+    def _count_data(self, flow_bytes: int) -> None:
         # The streams' own windows are their readers' affair: a call whose answers nobody fetches holds up no other.
         self._connection_owed += flow_bytes
         if self._connection_owed >= CONNECTION_WINDOW_BYTES // 2:
             self.give_back_unseen(0, self._connection_owed)
             self._connection_owed = 0
 
-    async def _last_words(self, reason: str) -> None:
+    async def _say_goaway(self, reason: str) -> None:
         """Send the GOAWAY that h2 has prepared, if the other side will have it."""
         self.flush()
         farewell, self._outbox = b"".join(self._outbox), []

@@ -48,13 +48,13 @@ class Listener:
     """Owns the container output that one attached client has not received yet."""
 
     def __init__(self) -> None:
-        self._telling, self.told = trio.open_memory_channel[tuple[str, bytes]](PIECES_WAITING_MAX)
+        self._sending, self.output = trio.open_memory_channel[tuple[str, bytes]](PIECES_WAITING_MAX)
         self.is_late = False
 
-    def tell(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes) -> None:
         """The container wrote something. Never waits: a client with a full queue gets no more."""
         try:
-            self._telling.send_nowait((name, data))
+            self._sending.send_nowait((name, data))
         except trio.WouldBlock:
             self.is_late = True
             self.end()
@@ -63,7 +63,7 @@ class Listener:
 
     def end(self) -> None:
         """The container has ended its output."""
-        self._telling.close()
+        self._sending.close()
 
 
 class Commands:
@@ -133,7 +133,7 @@ class Commands:
             async with trio.open_nursery() as nursery:
                 if talk.stdin is not None and container.stdin is not None:
                     nursery.start_soon(_feed, talk.stdin, container.stdin, container.config.stdin_once)
-                async for name, data in listener.told:
+                async for name, data in listener.output:
                     sink = talk.stdout if name == "stdout" else talk.stderr
                     if sink is not None:
                         await sink.send_all(data)

@@ -102,8 +102,8 @@ class KeeperLink:
             self.isolation = Isolation(hello["isolation"], hello["reason"])
             task_status.started()
             while True:
-                news = await self._hear()
-                self._spawned.pop(news["ended"]).on_ended(news["code"])
+                message = await self._hear()
+                self._spawned.pop(message["ended"]).on_ended(message["code"])
         finally:
             self._control.close()
             # Without its agent the keeper ends, after everything in it; the kernel, by a kill, does not wait for that.
@@ -123,8 +123,8 @@ class KeeperLink:
         packet = await self._control.recv(_PACKET_BYTES_MAX)
         if not packet:
             raise KeeperDied("the process that keeps the embedded runtime's containers has died")
-        news: dict[str, Any] = json.loads(packet)
-        return news
+        message: dict[str, Any] = json.loads(packet)
+        return message
 
     async def spawn(
         self,
@@ -208,7 +208,7 @@ def start_keeper(staging: Path) -> KeeperLink:
     the kernel ends the keeper with the thread that started it. Raises OSError."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own words
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own arguments
             [
                 *(sys.executable, "-I", "-S", "-c", _BOOT),
                 *(str(its.fileno()), str(os.getpid()), str(staging), str(Path(__file__).parents[2])),

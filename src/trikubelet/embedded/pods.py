@@ -93,8 +93,8 @@ class Pods:
         ips = () if host_network else self._addresses
         sandbox = Sandbox(new_id(), config, self._clock.now_ns(), handler, ips)
         self.sandboxes[sandbox.id] = sandbox
-        self._tell(sandbox, sandbox.id, pb.CONTAINER_CREATED_EVENT)
-        self._tell(sandbox, sandbox.id, pb.CONTAINER_STARTED_EVENT)
+        self._publish(sandbox, sandbox.id, pb.CONTAINER_CREATED_EVENT)
+        self._publish(sandbox, sandbox.id, pb.CONTAINER_STARTED_EVENT)
         return sandbox
 
     def sandbox(self, id_: str) -> Sandbox:
@@ -108,7 +108,7 @@ class Pods:
         for container in self.of_sandbox(id_):
             await self._kill(container)
         if was_ready:
-            self._tell(sandbox, sandbox.id, pb.CONTAINER_STOPPED_EVENT)
+            self._publish(sandbox, sandbox.id, pb.CONTAINER_STOPPED_EVENT)
 
     async def remove_sandbox(self, id_: str) -> None:
         """Remove a sandbox with its containers. Does nothing when there is none. Raises RuntimeTimeout."""
@@ -120,7 +120,7 @@ class Pods:
         for container in self.of_sandbox(sandbox.id):
             self._forget(container)
         if self.sandboxes.pop(sandbox.id, None):
-            self._tell(sandbox, sandbox.id, pb.CONTAINER_DELETED_EVENT)
+            self._publish(sandbox, sandbox.id, pb.CONTAINER_DELETED_EVENT)
 
     def of_sandbox(self, id_: str) -> list[Container]:
         """The containers of one sandbox."""
@@ -149,7 +149,7 @@ class Pods:
             created_at=self._clock.now_ns(),
         )
         self.containers[container.id] = container
-        self._tell(sandbox, container.id, pb.CONTAINER_CREATED_EVENT)
+        self._publish(sandbox, container.id, pb.CONTAINER_CREATED_EVENT)
         return container
 
     def container(self, id_: str) -> Container:
@@ -192,7 +192,7 @@ class Pods:
         container.command = command
         container.settled.set()
         container.state, container.started_at = pb.CONTAINER_RUNNING, self._clock.now_ns()
-        self._tell(container.sandbox, container.id, pb.CONTAINER_STARTED_EVENT)
+        self._publish(container.sandbox, container.id, pb.CONTAINER_STARTED_EVENT)
         self._nursery.start_soon(self._attend, container, command, streams)
 
     def _failed(self, container: Container, message: str) -> None:
@@ -226,7 +226,7 @@ class Pods:
         for listener in container.listeners:
             listener.end()
         container.ended.set()
-        self._tell(container.sandbox, container.id, pb.CONTAINER_STOPPED_EVENT)
+        self._publish(container.sandbox, container.id, pb.CONTAINER_STOPPED_EVENT)
 
     async def stop_container(self, id_: str, grace_seconds: int) -> None:
         """The stop signal, then SIGKILL after the grace period. Does nothing to one that does not run. Raises NotFound,
@@ -260,7 +260,7 @@ class Pods:
 
     def _forget(self, container: Container) -> None:
         if self.containers.pop(container.id, None):
-            self._tell(container.sandbox, container.id, pb.CONTAINER_DELETED_EVENT)
+            self._publish(container.sandbox, container.id, pb.CONTAINER_DELETED_EVENT)
 
     def reopen_log(self, id_: str) -> None:
         """Go on in a new file at the log's path. Raises NotFound and RuntimeFailure."""
@@ -291,8 +291,8 @@ class Pods:
         """The isolation of containers here."""
         return self._machine.isolation
 
-    def _tell(self, sandbox: Sandbox, id_: str, kind: pb.ContainerEventType) -> None:
-        self._events.tell(id_, kind, sandbox, self.of_sandbox(sandbox.id), self._clock.now_ns())
+    def _publish(self, sandbox: Sandbox, id_: str, kind: pb.ContainerEventType) -> None:
+        self._events.publish(id_, kind, sandbox, self.of_sandbox(sandbox.id), self._clock.now_ns())
 
 
 def _find(found: dict[str, T], id_: str, kind: str) -> T:
@@ -311,6 +311,6 @@ async def _pump(container: Container, log: ContainerLog, name: str, stream: trio
             while data := await stream.receive_some(READ_BYTES):
                 log.feed(name, data)
                 for listener in container.listeners:
-                    listener.tell(name, bytes(data))
+                    listener.put(name, bytes(data))
     finally:
         log.finish(name)

@@ -72,7 +72,7 @@ async def run_fake(
     events = EventBoard()
 
     def tell(id_: str, kind: Any, sandbox: Sandbox, now_ns: int) -> None:
-        events.tell(id_, kind, sandbox, sandbox.containers.values(), now_ns)
+        events.publish(id_, kind, sandbox, sandbox.containers.values(), now_ns)
 
     clock = SystemClock()
     population = Population(plan.pods, plan.containers_per_pod, plan.seed, now_ns=clock.now_ns, tell=tell)

@@ -38,7 +38,7 @@ async def dial(host: str, port: int) -> socket.socket:
             await trio.lowlevel.wait_writable(connection)
             code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            why = words(OSError(code, os.strerror(code)))
+            why = message_of(OSError(code, os.strerror(code)))
             raise Unreachable(f"dial tcp {authority(host, port)}: connect: {why}")
     except BaseException:
         connection.close()
@@ -68,7 +68,7 @@ async def _dial_by_name(host: str, port: int) -> socket.socket:
     try:
         stream = await trio.open_tcp_stream(host, port)
     except (OSError, UnicodeError) as error:  # the latter for what can be no name
-        raise Unreachable(f"dial tcp {authority(host, port)}: {words(error)}") from error
+        raise Unreachable(f"dial tcp {authority(host, port)}: {message_of(error)}") from error
     # Trio's wrapper gives its socket up, so that there is one kind of connection from here on.
     connection = socket.socket(fileno=stream.socket.detach())
     connection.setblocking(False)
@@ -99,13 +99,13 @@ def stream_of(connection: socket.socket) -> trio.SocketStream:
     return trio.SocketStream(trio.socket.from_stdlib_socket(connection))
 
 
-def words(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """What the system says of an error, as it is read in the middle of a sentence."""
     error = first_cause(error)
     if isinstance(error, BaseExceptionGroup):  # of a name with several addresses: the first says enough
-        return words(error.exceptions[0])
+        return message_of(error.exceptions[0])
     if isinstance(error, OSError) and error.strerror:
-        # Where Trio adds words of its own, the system's are in the number. What a name's lookup says has none, and of
+        # Where Trio adds a text of its own, the system's are in the number. What a name's lookup says has none, and of
         # TLS it is a number of OpenSSL's.
         number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
         said = os.strerror(number) if number > 0 else error.strerror

@@ -16,7 +16,7 @@ import trio
 from h2.exceptions import ProtocolError
 
 from trikubelet.core.grpc_messages import Assembler, frame
-from trikubelet.handlers.dial import RECEIVE_BYTES, dial, stream_of, words
+from trikubelet.handlers.dial import RECEIVE_BYTES, dial, message_of, stream_of
 from trikubelet.model.handlers import Health, Unreachable, authority
 
 REPLY_BYTES_MAX: Final = 10 * 1024
@@ -39,7 +39,7 @@ async def grpc_health(host: str, port: int, service: str, agent: str) -> Health:
         with connection:
             return await _Question(stream_of(connection), where, agent).check(service)
     except _BROKEN as error:
-        raise Unreachable(f"error: health rpc probe failed: {words(error)}") from error
+        raise Unreachable(f"error: health rpc probe failed: {message_of(error)}") from error
     except ProtocolError as error:
         raise Unreachable(f"error: health rpc probe failed: no HTTP/2: {error}") from error
 

@@ -1,6 +1,6 @@
 """GET, as probes and hooks need it: one connection for one answer, of which the beginning is kept.
 
-    dial ─► [TLS with anybody] ─► request ─► head ─► body, 10 KiB of it ─► close ─► a redirect to follow? ─► again
+    dial ─► [TLS, unverified] ─► request ─► head ─► body, 10 KiB of it ─► close ─► a redirect to follow? ─► again
 
 No proxies, no HTTP/2, no cookies, no compression (upstream: pkg/probe/http).
 """
@@ -16,7 +16,7 @@ import h11
 import trio
 
 from trikubelet.core.handlers.redirect import REDIRECTS_MAX, redirected
-from trikubelet.handlers.dial import RECEIVE_BYTES, dial, receive, send, stream_of, words
+from trikubelet.handlers.dial import RECEIVE_BYTES, dial, message_of, receive, send, stream_of
 from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachable
 
 BODY_BYTES_MAX: Final = 10 * 1024
@@ -46,7 +46,7 @@ async def _get(target: HttpTarget) -> tuple[HttpAnswer, str]:
     """One answer, and where it sends us."""
     try:
         connection = await dial(target.host, target.port)
-        # Closed without a farewell: HTTP has said already where its messages end.
+        # Closed without TLS's close_notify: HTTP has said already where its messages end.
         with connection:
             if target.scheme == "https":
                 stream = await _secured(stream_of(connection), target.host)
@@ -58,7 +58,7 @@ async def _get(target: HttpTarget) -> tuple[HttpAnswer, str]:
     except Unreachable as error:
         raise type(error)(f'Get "{target.url}": {error}') from error
     except _BROKEN as error:
-        raise Unreachable(f'Get "{target.url}": {words(error)}') from error
+        raise Unreachable(f'Get "{target.url}": {message_of(error)}') from error
     except h11.ProtocolError as error:
         why = _AS_PYTHON.sub(r"\1", str(error))
         raise Unreachable(f'Get "{target.url}": net/http: HTTP/1.x transport connection broken: {why}') from error
@@ -121,13 +121,14 @@ async def _secured(connection: trio.SocketStream, host: str) -> trio.abc.Stream:
     except trio.BrokenResourceError as error:
         if first.received.startswith(b"HTTP/"):
             raise NotTls("http: server gave HTTP response to HTTPS client") from error
-        raise Unreachable(f"tls: {words(error)}") from error
+        raise Unreachable(f"tls: {message_of(error)}") from error
     return stream
 
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """A node cannot know who a container says it is, so any certificate will do. Made once: that is the dear part."""
+    """A node cannot know who a container says it is, so any certificate will do. Made once: that is the expensive
+    part."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -135,7 +136,7 @@ def _tls() -> ssl.SSLContext:
 
 
 class _FirstBytes(trio.abc.Stream):
-    """A stream that remembers how the answer began; TLS libraries do not tell in a way that lasts."""
+    """A stream that remembers how the answer began; TLS libraries do not say it in a way that lasts."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream

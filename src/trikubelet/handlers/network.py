@@ -32,7 +32,7 @@ class NetworkHandlers:
 
 
 class PretendedHandlers:
-    """Asks nobody, and answers what one hopes for (``ports.Handlers``). Owns nothing."""
+    """Asks nobody, and answers that all is well (``ports.Handlers``). Owns nothing."""
 
     async def http_get(self, _target: HttpTarget) -> HttpAnswer:
         """200, with nothing in it."""

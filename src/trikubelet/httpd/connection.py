@@ -61,7 +61,7 @@ class HttpConnection:
         place: Place | None = None,
     ) -> None:
         """``certificate``: the client's; ``goes_on``: whether the connection is still good, see ``httpd.server``;
-        ``store``: what is shared with the server's other connections, where there are any; ``place``: among them."""
+        ``store``: what is shared with the server's other connections, where there are any; ``place``: in the crowd."""
         self._place = place or Place()
         self._stream = stream
         self._handler = handler
@@ -78,7 +78,7 @@ class HttpConnection:
             while await self._one():
                 self._h11.start_next_cycle()
         except (*_GONE, trio.TooSlowError):
-            pass  # the client has gone, or does not read; there is nobody to tell
+            pass  # the client has gone, or does not read; there is nobody to answer
         except (h11.LocalProtocolError, UnicodeEncodeError):
             log.exception("a handler's response cannot be sent")
         finally:
@@ -109,7 +109,7 @@ class HttpConnection:
 
     def _silent_seconds_max(self) -> float:
         idle = self._limits.idle_seconds_max
-        return min(idle, self._limits.stranger_seconds_max) if self._place.is_stranger else idle
+        return min(idle, self._limits.unauthenticated_seconds_max) if self._place.is_unauthenticated else idle
 
     async def _request(self) -> Request | None:
         """The next request with its body, or None when the client has no more. Raises NotServed and h11's error."""
@@ -269,7 +269,7 @@ class HttpConnection:
 
 
 async def refuse(stream: trio.abc.Stream, why: str, limits: HttpLimits) -> None:
-    """Tell a client, whatever it wants, that it cannot be served now, and close."""
+    """Answer a client, whatever it wants, that it cannot be served now, and close."""
     body = f"{why}\n"
     answer = f"HTTP/1.1 503 Service Unavailable\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
     try:
@@ -302,7 +302,7 @@ async def _close(body: AsyncIterator[bytes]) -> None:
 
 
 def _fields(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """As they are sent: h11 takes text for ASCII, and a runtime whose words are handed on may say anything."""
+    """As they are sent: h11 takes text for ASCII, and a runtime whose answer is passed on may say anything."""
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 

@@ -1,11 +1,11 @@
 """Who is connected to a server, and who makes room when it is full.
 
     comes ─► waits ─► asks ─► waits ─► …
-              ▲  └ full, another comes, and this stranger has been silent for longest: it goes
-              └ no room, for nobody is a silent stranger: turned away
+              ▲  └ full, another comes, and this one is idle and unauthenticated for longest: it goes
+              └ no room, for none is idle and unauthenticated: turned away
 
-A *stranger* is a connection that got nothing yet but refusals. Whoever reaches a port can make a thousand of
-those, at no cost; that must not keep out who may ask. One that asks something at once is never the longest silent one.
+A connection is *unauthenticated* while it got nothing but refusals. Whoever reaches a port can make a thousand of
+those, at no cost; that must not keep out who may ask. One that asks something at once is never the longest idle one.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ log = logging.getLogger(__name__)
 
 
 class Place:
-    """Owns whether one connection is a stranger's, and whether it is silent now."""
+    """Owns whether one connection is unauthenticated, and whether it is idle now."""
 
-    def __init__(self, silent: dict[Place, None] | None = None) -> None:
-        """``silent``: the strangers that are, longest first."""
-        self._silent = {} if silent is None else silent
-        self.is_stranger = True
+    def __init__(self, idle: dict[Place, None] | None = None) -> None:
+        """``idle``: the unauthenticated connections that are, longest first."""
+        self._idle = {} if idle is None else idle
+        self.is_unauthenticated = True
         self.scope = trio.CancelScope()
         """Cancelled where the connection has to make room."""
         self.waits()
 
     def waits(self) -> None:
         """It has nothing to wait for from us; it is to ask something."""
-        if self.is_stranger:
-            self._silent[self] = None
+        if self.is_unauthenticated:
+            self._idle[self] = None
 
     def asks(self) -> None:
         """A whole request of it has come, or it has left."""
-        self._silent.pop(self, None)
+        self._idle.pop(self, None)
 
     def was_answered(self, status: int) -> None:
-        """Who was given anything is known."""
-        self.is_stranger &= status >= HTTPStatus.BAD_REQUEST
+        """Who was given anything is authenticated."""
+        self.is_unauthenticated &= status >= HTTPStatus.BAD_REQUEST
 
 
 class Crowd:
-    """Owns who is connected. ``made_room``: how many strangers had to go; ``turned_away``: how many found no room."""
+    """Owns who is connected. ``made_room``: how many idle ones had to go; ``turned_away``: how many found no room."""
 
     def __init__(self, what: str, connections_max: int) -> None:
         """``what``: is being served, for the log."""
         self._what = what
         self._connections_max = connections_max
         self._held: set[Place] = set()
-        self._silent: dict[Place, None] = {}
-        self._told = Seldom()
+        self._idle: dict[Place, None] = {}
+        self._full_warning = Seldom()
         self.made_room = 0
         self.turned_away = 0
 
@@ -80,20 +80,20 @@ class Crowd:
 
     def _place(self) -> Place | None:
         if len(self._held) >= self._connections_max:
-            if self._told.may_say():
-                why = "%s: %d connections are as many as there may be; strangers that are silent are closed for others"
+            if self._full_warning.may_say():
+                why = "%s: %d connections are as many as there may be; idle unauthenticated ones are closed for others"
                 log.warning(why, self._what, self._connections_max)
-            leaves = next(iter(self._silent), None)
+            leaves = next(iter(self._idle), None)
             if leaves is None:
                 self.turned_away += 1
                 return None
             self.made_room += 1
-            leaves.asks()
+            leaves.asks()  # so that it is idle no more and is not chosen twice
             leaves.scope.cancel()
             self._held.remove(leaves)
-        place = Place(self._silent)
+        place = Place(self._idle)
         self._held.add(place)
         return place
 
     def __repr__(self) -> str:
-        return f"<Crowd of {self._what}: {len(self)} connected, {len(self._silent)} silent strangers>"
+        return f"<Crowd of {self._what}: {len(self)} connected, {len(self._idle)} idle and unauthenticated>"

@@ -70,7 +70,7 @@ class HttpLimits:
 
     connections_max: int = 64
     """Where nobody makes room (``httpd.crowd``), further ones get 503 and are closed; over TLS, and beyond twice as
-    many, they are closed without a word."""
+    many, they are closed without an answer."""
     header_bytes_max: int = 64 * 1024
     """Request line and headers together (431 when exceeded)."""
     body_bytes_max: int = 1024 * 1024
@@ -83,7 +83,7 @@ class HttpLimits:
     """From a connection's beginning to the end of its TLS handshake."""
     idle_seconds_max: float = 90.0
     """From the end of a response (or the connection's beginning) to the whole of the next request."""
-    stranger_seconds_max: float = 10.0
+    unauthenticated_seconds_max: float = 10.0
     """The same, if less, on a connection that got nothing yet but refusals (``httpd.crowd``)."""
     send_seconds_max: float = 30.0
     """One write to a client that does not read."""
@@ -99,7 +99,7 @@ def text(body: str, status: int = HTTPStatus.OK, headers: Mapping[str, str] | No
 
 
 def bare(body: str, status: int) -> Response:
-    """Plain text as it is, for whoever hands it on."""
+    """Plain text as it is, for whoever passes it on."""
     return Response(
         status, {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}, body.encode()
     )

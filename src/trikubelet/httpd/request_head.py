@@ -4,7 +4,7 @@
                       └─► NotServed: a status, and why
 
 ``h11`` has checked the grammar. What it lets pass although two readers may take it for two things is refused here: two
-ways to tell where the body ends, a target that names no path of ours, a protocol that is no HTTP/1. The path is taken
+ways to say where the body ends, a target that names no path of ours, a protocol that is no HTTP/1. The path is taken
 apart by hand, because ``urlsplit`` finds a host in ``//pods`` and a fragment in ``/pods#x``, and Go neither.
 (RFC 9112, sections 3.2 and 6.1)
 """
@@ -28,7 +28,7 @@ PATH_BYTES_MAX: Final = 8 * 1024
 QUERY_BYTES_MAX: Final = 256 * 1024
 """To decode them costs as much time for a byte as to read headers does: a megabyte would be most of a second."""
 QUERY_FIELDS_MAX: Final = 8000
-"""Every word of a command to execute is one. So many cost no more time than so many bytes may."""
+"""Every argument of a command to execute is one. So many cost no more time than so many bytes may."""
 
 FIELD_BYTES: Final = 512
 """Two strings, and their places in two dictionaries and a tuple."""

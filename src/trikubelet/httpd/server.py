@@ -7,7 +7,7 @@ TCP and Unix sockets alike, and over TLS when the listener brings it (``httpd.tl
 handler sees it; a response may be streamed from an async iterator, which is closed when the client has gone; and a
 handler may go on with the connection in another protocol (``messages.Upgrade``).
 
-Everything a stranger can make large or slow has a bound, see ``HttpLimits``. A handler that fails costs its own
+Everything a client can make large or slow has a bound, see ``HttpLimits``. A handler that fails costs its own
 response (500, and a line in the log), never the server; a broken invariant ends the process, as everywhere.
 """
 
@@ -68,7 +68,7 @@ async def serve_http(
                         await refuse(stream, "too many connections", bounds)
                     finally:
                         refused -= 1
-                # Others are closed without a word.
+                # Others are closed without an answer.
         finally:
             if isinstance(stream, trio.SSLStream):
                 await let_go(stream)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ALERT_SECONDS_MAX: Final = 1.0
 _HANDSHAKE: Final = "_handshook"
 _OUTGOING: Final = "_outgoing"
-"""Trio's own names for what it keeps of a connection. They are nobody's promise: a Trio that has others costs memory
+"""Trio's own names for what it keeps of a connection. They are no public API: a Trio that has others costs memory
 and an alert, never the server; its version has an upper bound, and the tests fail where the names are gone."""
 
 

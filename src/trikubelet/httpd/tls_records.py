@@ -21,7 +21,7 @@ whoever sends records of a byte has ten thousand in as much."""
 
 
 class AllRecords(ssl.SSLObject):
-    """Owns why nothing can be read any more, found behind data that had to be handed out first."""
+    """Owns why nothing can be read any more, found behind data that had to be returned first."""
 
     _broken: ssl.SSLError | None = None
 

@@ -63,15 +63,15 @@ class Plugin:
             log.debug("The credential plugin %s is not asked for pod %s: %s", self._plugin.name, object_ref(pod), error)
             return {}
         except ObjectUnavailable as error:
-            return self._told(pod, f"for pod {object_ref(pod)}: {error}")
+            return self._unavailable(pod, f"for pod {object_ref(pod)}: {error}")
         try:
             logins = await self._logins(repository, bearer)
         except (LoginUnavailable, ValueError) as error:
-            return self._told(pod, f"asked for {repository}, {error}")
+            return self._unavailable(pod, f"asked for {repository}, {error}")
         owner = None if bearer is None else bearer.account
         return {place: Credential(login, owner) for place, login in logins.items()}
 
-    def _told(self, pod: Pod, problem: str) -> Mapping[str, Credential]:
+    def _unavailable(self, pod: Pod, problem: str) -> Mapping[str, Credential]:
         """There is no login. The pod's author learns which plugin fails; what it said of that is the operator's."""
         log.warning("The credential plugin %s, %s", self._plugin.name, problem)
         message = f"Unable to get credentials from the credential plugin {self._plugin.name}, as the node's log says; "

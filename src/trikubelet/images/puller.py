@@ -89,7 +89,7 @@ class _UnderWay:
     """Where a pod's pull stands, and since when (Trio's clock)."""
 
     container: str
-    words: str
+    doing: str
     since: float
 
 
@@ -162,7 +162,7 @@ class Puller:
         policy = container.image_pull_policy or "IfNotPresent"
         present = await self._look(wanted)
         if present is not None and not should_pull(policy, present=True) and await self._may_have(wanted, present):
-            self._tell(
+            self._record(
                 wanted,
                 "Normal",
                 "Pulled",
@@ -182,12 +182,12 @@ class Puller:
     def _count(self, policy: str, present: ImageInfo | None, *, pulled: str) -> None:
         self.figures.ensured[Ensured("false" if present is None else "true", policy.lower(), pulled)] += 1
 
-    def told(self, uid: str) -> Mapping[str, str]:
+    def progress(self, uid: str) -> Mapping[str, str]:
         """Where the pod's pull stands, in words for operators, by the container's name; nothing without one."""
         found = self._under_way.get(uid)
         if found is None:
             return {}
-        return {found.container: f"{found.words}, for {trio.current_time() - found.since:.0f}s"}
+        return {found.container: f"{found.doing}, for {trio.current_time() - found.since:.0f}s"}
 
     async def _look(self, wanted: _Wanted) -> ImageInfo | None:
         try:
@@ -219,12 +219,12 @@ class Puller:
         if failure is None or trio.current_time() >= failure.at:
             return
         said = f'Back-off pulling image "{wanted.image}"'
-        self._tell(wanted, "Normal", "BackOff", said)
+        self._record(wanted, "Normal", "BackOff", said)
         raise RetryAt("ImagePullBackOff", f"{said}: {failure.message}", failure.at, wanted.container.name)
 
     async def _pull(self, wanted: _Wanted) -> ImageInfo:
         asked, image = trio.current_time(), wanted.image
-        self._tell(wanted, "Normal", "Pulling", f'Pulling image "{image}"')
+        self._record(wanted, "Normal", "Pulling", f'Pulling image "{image}"')
         try:
             with self._shown(wanted) as shown:
                 credentials = await self._find(wanted)
@@ -246,10 +246,10 @@ class Puller:
         self._failures.pop(wanted.key, None)
         now = trio.current_time()
         self.figures.durations[size_word(found.size_bytes)].add(now - asked)
-        self.pulled.tell(wanted.pod, now - asked)
+        self.pulled.notify(wanted.pod, now - asked)
         took, whole = format_duration(round(now - began, 3)), format_duration(round(now - asked, 3))
         said = f'Successfully pulled image "{image}" in {took} ({whole} including waiting).'
-        self._tell(wanted, "Normal", "Pulled", f"{said} Image size: {found.size_bytes} bytes.")
+        self._record(wanted, "Normal", "Pulled", f"{said} Image size: {found.size_bytes} bytes.")
         return found
 
     async def _shared(self, wanted: _Wanted, credentials: Sequence[Credential]) -> ImageInfo | None:
@@ -268,11 +268,11 @@ class Puller:
         line = self._turns.statistics()
         if line.borrowed_tokens >= line.total_tokens:
             before = line.borrowed_tokens + line.tasks_waiting
-            shown.words = f"{wanted.image} waits for its turn to be pulled, {before} before it"
+            shown.doing = f"{wanted.image} waits for its turn to be pulled, {before} before it"
         async with self._turns:
             if self._tokens is not None:
                 await trio.sleep(self._tokens.take_in_advance(trio.current_time()))
-            shown.words, shown.since = f"{wanted.image} is being pulled", trio.current_time()
+            shown.doing, shown.since = f"{wanted.image} is being pulled", trio.current_time()
             return await self._with_each(wanted, credentials), shown.since
 
     async def _with_each(self, wanted: _Wanted, credentials: Sequence[Credential]) -> ImageInfo:
@@ -310,7 +310,7 @@ class Puller:
         lock = pulling.lock
         is_first = not lock.locked()
         if not is_first:
-            shown.words = f"{image} is being pulled for another pod"
+            shown.doing = f"{image} is being pulled for another pod"
         try:
             async with lock:
                 yield pulling, is_first
@@ -322,8 +322,8 @@ class Puller:
     def _shown(self, wanted: _Wanted) -> Iterator[_UnderWay]:
         """The pull can be looked at while it is under way. A pod has one at a time."""
         uid = wanted.pod.metadata.uid
-        words = f"credentials for {wanted.image} are asked for"
-        shown = self._under_way[uid] = _UnderWay(wanted.container.name, words, trio.current_time())
+        doing = f"credentials for {wanted.image} are asked for"
+        shown = self._under_way[uid] = _UnderWay(wanted.container.name, doing, trio.current_time())
         try:
             yield shown
         finally:
@@ -335,8 +335,8 @@ class Puller:
         self._failures[wanted.key] = failed(before, f"{reason}: {message}", trio.current_time())
         while len(self._failures) > FAILURES_KEPT_MAX:
             del self._failures[next(iter(self._failures))]
-        self._tell(wanted, "Warning", "Failed", f'Failed to pull image "{wanted.image}": {why}')
-        self._tell(wanted, "Warning", "Failed", f"Error: {reason}")
+        self._record(wanted, "Warning", "Failed", f'Failed to pull image "{wanted.image}": {why}')
+        self._record(wanted, "Warning", "Failed", f"Error: {reason}")
         return ImageUnavailable(reason, message, wanted.container.name)
 
     def _refused(
@@ -345,5 +345,5 @@ class Puller:
         self._events.record(object_ref(pod, container.name), "Warning", event, message)
         return ImageUnavailable(reason, message, container.name)
 
-    def _tell(self, wanted: _Wanted, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def _record(self, wanted: _Wanted, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self._events.record(object_ref(wanted.pod, wanted.container.name), type_, reason, message)

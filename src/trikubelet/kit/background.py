@@ -2,7 +2,7 @@
 
 When an agent ends, everything in it is cancelled at once. A task that had been woken just before still makes one step,
 and may want to begin something in a nursery that is closed already. Trio's ``start_soon`` raises then, and the agent
-would end with a traceback instead of its last words. Here nothing is begun: it would have been cancelled.
+would end with a traceback instead of its last message. Here nothing is begun: it would have been cancelled.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BackgroundTasks:
             try:
                 yield
             finally:
-                # In the very step in which the block ends: the nursery may be closed after the next.
+                # In the same step in which the block ends: the nursery may be closed after the next.
                 self._nursery, self._is_over = None, True
 
     def start_soon(self, task: Callable[[*Ts], Awaitable[object]], *arguments: *Ts) -> None:

@@ -1,7 +1,7 @@
 """The fault barrier: an error in one pod, probe, volume or connection is logged, and stays its own.
 
     error raised in the block ─┬─ a broken invariant, alone or among others ─► goes on, with all that came with it
-                               ├─ beside a cancellation ─► said; the cancellation alone goes on
+                               ├─ with a cancellation ──► said; the cancellation alone goes on
                                └─ any other ─► said, kept in ``fault``; the block is over
 
 A nursery that is cancelled while one of its tasks fails raises both together, which ``except Exception`` does not
@@ -58,7 +58,7 @@ class Barrier:
         return True
 
 
-def words(fault: Exception | None) -> str:
+def message_of(fault: Exception | None) -> str:
     """What to say of it in one line: its message, or its kind where it has none. Empty where there was nothing."""
     return "" if fault is None else str(fault) or type(fault).__name__
 

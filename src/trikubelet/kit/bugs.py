@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.kit.complaints import Complaints
 
 if TYPE_CHECKING:
@@ -32,17 +32,17 @@ class Bugs:
         self._complaints = Complaints(SILENCE_SECONDS, REMEMBERED_MAX)
         self.count = 0
 
-    def of(self, who: str, tell: Callable[[str], object] | None = None) -> Barrier:
-        """A barrier round what is done about one object. ``tell`` is called as well, with one line, when it is
+    def of(self, who: str, notify: Callable[[str], object] | None = None) -> Barrier:
+        """A barrier round what is done about one object. ``notify`` is called as well, with one line, when it is
         logged."""
-        return Barrier(partial(self._met, who, tell))
+        return Barrier(partial(self._met, who, notify))
 
-    def _met(self, who: str, tell: Callable[[str], object] | None, fault: Exception) -> None:
+    def _met(self, who: str, notify: Callable[[str], object] | None, fault: Exception) -> None:
         self.count += 1
         if self._complaints.may_say(f"{who}: {type(fault).__name__}"):
             self._log.error(self._said, who, exc_info=fault)
-            if tell is not None:
-                tell(f"a bug in the node's agent: {type(fault).__name__}: {words(fault)}")
+            if notify is not None:
+                notify(f"a bug in the node's agent: {type(fault).__name__}: {message_of(fault)}")
 
     def __repr__(self) -> str:
         return f"<Bugs: {self.count} met>"

@@ -1,4 +1,4 @@
-"""What is at the bottom of an error: libraries wrap the system's word in words of their own."""
+"""The innermost error: libraries wrap the system's message in messages of their own."""
 
 from __future__ import annotations
 

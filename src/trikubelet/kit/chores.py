@@ -1,7 +1,7 @@
 """Chores: the same small work for many, some side by side, and one that hangs in nobody's way.
 
     begin ─► waiting ─► under way ─► done: its place goes to the next
-                            └──────► hangs: its place goes to the next at once, it goes on beside them
+                            └──────► hangs: its place goes to the next at once, it goes on in parallel
 
 Each chore has the name of whoever it is for, and there are never two of one name under way: what is begun for a name
 meanwhile waits until that is over. So there are no more at a time than there are names, however many hang. A chore of

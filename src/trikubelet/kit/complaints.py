@@ -1,6 +1,7 @@
-"""Complaints: what fails again and again for many is said once for each, and once an hour while it goes on.
+"""Complaints, rate-limited warnings: what fails again and again for many is said once for each, and once an hour while
+it goes on.
 
-Whoever has something to complain of asks first, by the name of what he tries to do and not by the words of the error:
+Whoever has something to complain of asks first, by the name of what he tries to do and not by the error's message:
 these carry numbers and times that are others at each try. What works again is noted here too, so that its next failure
 is said at once. What nobody meets any more is forgotten when its hour is over. And nothing is forgotten before: of
 more than are remembered it is said once that there are others. Whoever looks at all of them in turn would otherwise
@@ -48,7 +49,7 @@ class Complaints:
         self._silent_until[what] = now + self._silence_seconds
         return True
 
-    def mended(self, what: str) -> None:
+    def works_again(self, what: str) -> None:
         """It works."""
         self._silent_until.pop(what, None)
 

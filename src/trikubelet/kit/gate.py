@@ -1,9 +1,9 @@
-"""A gate before a server: when it may be asked again after it failed, and by how many.
+"""A gate before a server (a circuit breaker): when it may be asked again after it failed, and by how many.
 
 Many things are asked of one server, each with a life of its own. When it fails, each of them backing off by itself is a
-herd that comes back at the same time, and none of them knows what the others have learnt. So whoever owns such a stream
-of questions puts one Gate before it: the first failure shuts it for all of them, after a growing pause one may try, and
-its success opens it again. Synchronous; the caller waits.
+thundering herd that comes back at the same time, and none of them knows what the others have learnt. So whoever owns
+such a stream of questions puts one Gate before it: the first failure shuts it for all of them, after a growing pause
+one may try, and its success opens it again. Synchronous; the caller waits.
 """
 
 from __future__ import annotations

@@ -105,7 +105,8 @@ class TextFormat(logging.Formatter):
 
 class JsonFormat(logging.Formatter):
     """component-base's JSON: ``ts`` in milliseconds since the epoch; ``v`` for what is no error; ``err`` and ``stack``
-    where there is an exception. Warnings, which upstream cannot tell from the rest, have ``"severity":"warning"``."""
+    where there is an exception. Warnings, which upstream cannot distinguish from the rest, have
+    ``"severity":"warning"``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one JSON object."""

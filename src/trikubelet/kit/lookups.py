@@ -1,4 +1,4 @@
-"""Lookups: names into addresses, in threads of their own.
+"""DNS lookups: names into addresses, in threads of their own.
 
 A name server that does not answer holds a thread for many seconds. Trio looks names up in threads that everything else
 shares; ``use`` gives lookups their own for the whole run, so that a dead name server stops lookups and nothing else.

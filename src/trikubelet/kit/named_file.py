@@ -1,7 +1,7 @@
 """A file that somebody names by hand, and that may therefore be anything: a pipe, a device, another file's size.
 
 What a shell makes of ``<(command)`` is a pipe and read to its end, as any program would. One that nobody writes to
-would be waited for without a word, and a device without end be read until no memory is left: both are errors here.
+would be waited for silently, and a device without end be read until no memory is left: both are errors here.
 """
 
 from __future__ import annotations

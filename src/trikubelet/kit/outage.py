@@ -1,6 +1,6 @@
 """Says in the log that something is away, and that it is back, without filling the log meanwhile.
 
-Several parts may notice the same outage; they share one of these and tell it every failure and every success. The
+Several parts may notice the same outage; they share one of these and report every failure and every success to it. The
 first failure is said at once, then one a minute, and the first success after it with how long it took. What comes back
 and goes away again within the minute is said when the minute is over: one part may succeed where another fails. Who is
 waiting before it tries again can be woken when another has succeeded.
@@ -29,13 +29,13 @@ class Outage:
     def __init__(self, what: str) -> None:
         self._what = what
         self._since: float | None = None
-        self._told, self._told_own = Seldom(), Seldom()
+        self._outage_warning, self._local_warning = Seldom(), Seldom()
         self._said = False
         self._failures = 0
         self._listeners: dict[object, Callable[[], None]] = {}
 
     @contextmanager
-    def telling(self, listener: Callable[[], None]) -> Iterator[None]:
+    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
         """For the length of the block, call a listener, which must not block, whenever something worked after something
         failed."""
         self._listeners[mine := object()] = listener
@@ -48,14 +48,14 @@ class Outage:
         """It did not answer, or not well, when it was asked for something; or, with LocalFailure, could not be asked,
         which is said as that and is no outage."""
         if isinstance(error, LocalFailure):
-            if self._told_own.may_say():
+            if self._local_warning.may_say():
                 log.warning("%s cannot be asked, which is not its fault: %s: %s", self._what, doing, error)
             return
         now = trio.current_time()
         self._failures += 1
         if self._since is None:
             self._since = now
-        if not self._told.may_say():
+        if not self._outage_warning.may_say():
             return
         self._said = True
         why = "no answer in time" if isinstance(error, trio.TooSlowError) else error  # which says nothing of itself

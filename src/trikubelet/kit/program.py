@@ -32,9 +32,9 @@ class NotStarted(ProgramFailed):
 
 
 async def run_program(
-    command: Sequence[str], environment: Mapping[str, str], told: bytes = b"", *, run_seconds_max: float
+    command: Sequence[str], environment: Mapping[str, str], stdin_bytes: bytes = b"", *, run_seconds_max: float
 ) -> bytes:
-    """What it prints, with ``told`` as its standard input. Raises ProgramFailed, also where it does not
+    """What it prints, with ``stdin_bytes`` as its standard input. Raises ProgramFailed, also where it does not
     end with 0, and NotStarted."""
     said, complained = bytearray(), bytearray()
     process = await _begun(command, environment)
@@ -43,7 +43,7 @@ async def run_program(
     assert process.stderr is not None
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_tell, process.stdin, told)
+            nursery.start_soon(_write, process.stdin, stdin_bytes)
             nursery.start_soon(_read, process.stdout, said)
             nursery.start_soon(_read, process.stderr, complained)
             with trio.move_on_after(run_seconds_max) as run:
@@ -61,11 +61,13 @@ async def run_program(
             await process.stdout.aclose()
             await process.stderr.aclose()
     lines = complained.decode("utf-8", "replace")[-_SAID_CHARS_MAX:].split("\n")
-    words = " | ".join(filter(None, map(str.strip, lines)))
+    complaint = " | ".join(filter(None, map(str.strip, lines)))
     if run.cancelled_caught:
-        raise ProgramFailed(f"has not ended within {run_seconds_max:g} s{f', and says: {words}' if words else ''}")
+        raise ProgramFailed(
+            f"has not ended within {run_seconds_max:g} s{f', and says: {complaint}' if complaint else ''}"
+        )
     if process.returncode != 0:
-        raise ProgramFailed(f"ended with {process.returncode}: {words or 'it says nothing on stderr'}")
+        raise ProgramFailed(f"ended with {process.returncode}: {complaint or 'it says nothing on stderr'}")
     return bytes(said)
 
 
@@ -84,11 +86,11 @@ async def _begun(command: Sequence[str], environment: Mapping[str, str]) -> trio
         raise NotStarted(f"cannot be started: {why}") from error
 
 
-async def _tell(stream: trio.abc.SendStream, told: bytes) -> None:
+async def _write(stream: trio.abc.SendStream, stdin_bytes: bytes) -> None:
     """All of it, if the program cares to read it."""
     try:
         async with stream:
-            await stream.send_all(told)
+            await stream.send_all(stdin_bytes)
     except trio.BrokenResourceError:
         return
 

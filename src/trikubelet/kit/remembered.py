@@ -1,10 +1,10 @@
-"""Answers that are believed for a while, and one question at a time about each thing.
+"""A cache with expiry: answers that are believed for a while, and one question at a time about each key.
 
     get(key) ─► known and young: the answer
              └► not known: ask; whoever asks for the same meanwhile waits, and finds the answer
                 └ it fails ─► that caller gets the error, and the next who waits asks
 
-For questions whose answers are dear and asked for by many at once: who a token belongs to, what a user may do.
+For questions whose answers are expensive and asked for by many at once: who a token belongs to, what a user may do.
 """
 
 from __future__ import annotations

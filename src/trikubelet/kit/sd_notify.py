@@ -1,4 +1,4 @@
-"""Telling systemd how it is: readiness, a status line, the end, and that the watchdog need not bite.
+"""Notifies systemd of the agent's state: readiness, a status line, the end, and that the watchdog need not bite.
 
 The protocol is a datagram of ``KEY=VALUE`` lines to the socket named by NOTIFY_SOCKET. Without systemd there is no such
 variable, and everything here does nothing. Nothing here raises, waits or is async: an agent must not fail because its
@@ -66,7 +66,7 @@ class Notifier:
                 way.sendto("\n".join(lines).encode(), self._address)
         except OSError as error:
             if not self._failed:
-                log.warning("Cannot tell systemd (%s): %s", lines[0], error)
+                log.warning("Cannot notify systemd (%s): %s", lines[0], error)
             self._failed = True
         else:
             self._failed = False

@@ -1,4 +1,4 @@
-"""Keeps what goes on for hours from filling the log: said at once, and then so often and no more.
+"""A rate limit that keeps what goes on for hours from filling the log: said at once, and then so often and no more.
 
 Whoever has something to say asks first, and says it if it may; nothing is kept for later, since what goes on comes
 again. Each message that is not to hide another has one of its own.

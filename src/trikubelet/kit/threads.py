@@ -1,4 +1,4 @@
-"""Threads, for what can hang: mounts, foreign file systems, slow name lookups.
+"""Threads, for what can hang: mounts, remote file systems, slow DNS lookups.
 
 Never Trio's default limiter, which everything else shares: each kind of work has a named limiter of its own, so hung
 mounts exhaust only the mounts' threads. A thread takes values and returns a value. When its caller is cancelled the

@@ -132,7 +132,7 @@ def certificate_of(pair: KeyPair) -> Certificate:
 
 
 def keep_self_signed(directory: Path, subject: Subject, clock: Clock) -> tuple[Path, Path]:
-    """Where the certificate lies that vouches for itself, and where its key. Made when there is none, or none that is
+    """Where the self-signed certificate lies, and where its key. Made when there is none, or none that is
     good; names that changed are no reason, for nobody trusts it by its names. Raises OSError."""
     certificate, key = (directory / name for name in SELF_SIGNED_NAMES)
     try:
@@ -148,12 +148,12 @@ def keep_self_signed(directory: Path, subject: Subject, clock: Clock) -> tuple[P
 
 
 def _made_apart(subject: Subject, clock: Clock) -> tuple[bytes, bytes]:
-    """A certificate that vouches for itself and its key, made by a process of its own. Raises OSError."""
+    """A self-signed certificate and its key, made by a process of its own. Raises OSError."""
     asked = msgspec.json.encode((subject, SELF_SIGNED_SECONDS, clock.now_ns()))
     where = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", "trikubelet.kube.new_certificates"]
     try:
-        done = subprocess.run(  # noqa: S603 - our own interpreter and our own words
+        done = subprocess.run(  # noqa: S603 - our own interpreter and our own arguments
             command, input=asked, env=where, capture_output=True, timeout=MAKING_SECONDS_MAX, check=True
         )
     except subprocess.SubprocessError as error:

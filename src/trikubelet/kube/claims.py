@@ -56,12 +56,12 @@ class ApiClaims:
     async def secret(self, namespace: str, name: str) -> k8s.Secret:
         return await self._get(SECRETS, k8s.Secret, f"secret {namespace}/{name}", name, namespace)
 
-    async def tell_claim(
+    async def patch_claim_status(
         self, claim: k8s.PersistentVolumeClaim, merge: Mapping[str, object]
     ) -> k8s.PersistentVolumeClaim:
         meta = claim.metadata
         patch = partial(self._api.patch, kind=PatchKind.MERGE, subresource="status")
-        what = f"PVC {meta.namespace}/{meta.name} cannot be told its state"
+        what = f"the status of PVC {meta.namespace}/{meta.name} cannot be patched"
         return await self._answer(
             lambda: patch(PERSISTENT_VOLUME_CLAIMS, meta.name, merge, meta.namespace), k8s.PersistentVolumeClaim, what
         )

@@ -27,7 +27,7 @@ from trikubelet.kube.figures import FAILED, ApiFigures
 from trikubelet.kube.items import item_of, page_of
 from trikubelet.kube.transport import Transport
 from trikubelet.kube.watch import Watch
-from trikubelet.model.api_errors import WISH_SECONDS_MAX, ApiBusy, ApiLost, Unauthorized
+from trikubelet.model.api_errors import RETRY_AFTER_SECONDS_MAX, ApiBusy, ApiLost, Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
@@ -259,7 +259,7 @@ class ApiClient:
             try:
                 return await once()
             except ApiBusy as busy:
-                if busy.after is None or busy.after > WISH_SECONDS_MAX:
+                if busy.after is None or busy.after > RETRY_AFTER_SECONDS_MAX:
                     raise  # to be left alone for longer is the caller's problem
                 after = busy.after
                 self.figures.retries[str(busy.code), method, self._host] += 1

@@ -5,11 +5,11 @@
 
 Files are looked at again before a request, at most once a second, in a thread: one that hangs leaves in force what was
 read before, and is taken when it comes. Whoever asks waits for the look that is under way, but not long. When a
-certificate or the authority has become another one, there is a new TLS context and every client is told to give up its
-connections, which show the old. A pair that does not fit together, as while one of two files is replaced already,
+certificate or the authority has become another one, there is a new TLS context and every client is notified to give up
+its connections, which show the old. A pair that does not fit together, as while one of two files is replaced already,
 changes nothing; the next look will. What a plugin made waits for no file, and is in force before a request goes out.
 
-That the server does not know us by what is shown is told by ``Standing``.
+That the server does not know us by what is shown is logged by ``Standing``.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Credentials:
         standing: Standing | None = None,
     ) -> None:
         """``is_read_again``: whoever makes these makes others of what the kubeconfig says later, so that a change in it
-        needs no restart. ``is_trial``: he tells himself whether the server knows them. ``standing`` is
+        needs no restart. ``is_trial``: the caller says itself whether the server knows them. ``standing`` is
         shared by those that are made one after another, so that what holds for all is said once."""
         self.access = access
         self.server: Server = access.server
@@ -108,9 +108,9 @@ class Credentials:
         """For the next connection."""
         return self._tls.context
 
-    def on_change(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` whenever connections made before show what does not count any more."""
-        self._on_change.append(tell)
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever connections made before show what does not count any more."""
+        self._on_change.append(listener)
 
     def refresh(self) -> None:
         """The files have just been renewed: look at them before the next request, however young the last look is."""
@@ -167,7 +167,7 @@ class Credentials:
             if self._looking is None and self._has_files and trio.current_time() >= self._looked_at + LOOK_SECONDS:
                 self._looked_at = self._began_at = trio.current_time()
                 self._looking = trio.Event()
-                # A look is nobody's who asks: it is waited for by all, and taken though it come late.
+                # A look belongs to none of its callers: it is waited for by all, and taken though it come late.
                 trio.lowlevel.spawn_system_task(self._look_apart, self._looking)
             if (looking := self._looking) is None:
                 return
@@ -219,7 +219,7 @@ class Credentials:
             raise StartFailed(str(error)) from error
 
     def _take(self, seen: _Seen) -> None:
-        """Have in force what was seen, and tell whom it concerns."""
+        """Have in force what was seen, and notify the listeners."""
         self._token_problem = seen.token_problem
         if seen.token is not None:
             self._token = seen.token
@@ -250,40 +250,40 @@ class Credentials:
         self._tls = tls
         if not is_first:  # what a plugin has made for the first time takes no other's place
             log.info("The API client's certificates have changed: new connections show the new ones")
-        for tell in self._on_change:
-            tell()
+        for listener in self._on_change:
+            listener()
 
     def _say(self, problem: str) -> None:
         if problem != self._problem:
             log.warning("What the API server is shown cannot be renewed, what was there stays in use: %s", problem)
         self._problem = problem
 
-    # ---- in words ----
+    # ---- messages ----
 
     def _described(self) -> str:
         """What is shown, where it is, and what to do."""
         source, user = self.access.origin.source, self.access.origin.user
-        told, lies_apart = [], True
+        proofs, lies_apart = [], True
         if (held := self._tls.certificate) is not None and self._materials.certificate.is_given:
             place, validity = self._materials.certificate.place, _validity(held, self._clock.now_ns())
-            told.append(f"the client certificate of {held.common_name} ({place}), {validity}")
+            proofs.append(f"the client certificate of {held.common_name} ({place}), {validity}")
             lies_apart = self._materials.certificate.is_file
         match self.access.proof:
             case Token():
-                told.append(f"the token of {user}.token in {source}")
+                proofs.append(f"the token of {user}.token in {source}")
                 lies_apart = False
             case TokenFile(path):
                 problem = f", which cannot be read any more: {self._token_problem}" if self._token_problem else ""
-                told.append(f"the token in {path}, of {user}.tokenFile in {source}{problem}")
+                proofs.append(f"the token in {path}, of {user}.tokenFile in {source}{problem}")
             case Password(name):
-                told.append(f"the password of {name}, of {user}.password in {source}")
+                proofs.append(f"the password of {name}, of {user}.password in {source}")
                 lies_apart = False
             case ExecPlugin():
                 return f"It was shown what {self._plugin} makes. Look into where that takes it from"
         again = "" if lies_apart or self._is_read_again else " and start the agent again"
-        if not told:
+        if not proofs:
             return f"It was shown nothing: name a user with credentials in {source} and start the agent again"
-        return f"It was shown {' and '.join(told)}. Put another one there{again}"
+        return f"It was shown {' and '.join(proofs)}. Put another one there{again}"
 
     def _token_fault(self, why: str) -> str:
         assert isinstance(self.access.proof, TokenFile)
@@ -295,8 +295,8 @@ class Credentials:
 def _validity(certificate: Certificate, now_ns: int) -> str:
     if now_ns < certificate.not_before_ns:
         return f"valid only from {rfc3339(certificate.not_before_ns)} (is this machine's clock right?)"
-    word = "valid" if now_ns < certificate.not_after_ns else "which was valid"
-    return f"{word} until {rfc3339(certificate.not_after_ns)}"
+    state = "valid" if now_ns < certificate.not_after_ns else "which was valid"
+    return f"{state} until {rfc3339(certificate.not_after_ns)}"
 
 
 def _bearer(token: bytes) -> Headers:

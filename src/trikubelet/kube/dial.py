@@ -86,7 +86,7 @@ class Dialer:
         return stream
 
     def close_all(self) -> None:
-        """Close every connection at once; whoever reads or writes one is told so. Never blocks."""
+        """Close every connection at once; whoever reads or writes one gets an error. Never blocks."""
         for stream in tuple(self._open):
             stream.close()
 
@@ -210,7 +210,7 @@ def _lacks_files(error: BaseException | None) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """The words of the error at the bottom of it all."""
+    """The message of the innermost error."""
     if isinstance(error, trio.ClosedResourceError):
         return "the connection was closed on this side"
     error = first_cause(error)

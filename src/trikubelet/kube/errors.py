@@ -1,8 +1,8 @@
 """From what a server answers, or what kept it from answering, to the errors of ``model.api_errors``.
 
-What an error means for its caller is the server's own word only when it comes as a Status object. A load balancer that
-answers 404 for want of a server must not look like a pod that was deleted: such an answer is an ``ApiFailure``. The two
-codes that mean the same from anybody are 429 and 401.
+What an error means for its caller is the server's own statement only when it comes as a Status object. A load balancer
+that answers 404 for want of a server must not look like a pod that was deleted: such an answer is an ``ApiFailure``.
+The two codes that mean the same from anybody are 429 and 401.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Details(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The API's own word for an outcome."""
+    """The API's own reason for an outcome."""
 
     kind: str = ""
     code: int = 0
@@ -105,7 +105,8 @@ def error_of_status(status: Status, after: float | None = None) -> ApiError:
         case 410:
             return Expired(message, reason)
         case 422 if any(cause.field == _UID for cause in _causes(status)):
-            # A patch for an object of another UID is told that UIDs are immutable; a replacement, that it conflicts.
+            # A patch for an object of another UID is answered that UIDs are immutable; a replacement, that it
+            # conflicts.
             return Conflict(message, reason)
         case 422:
             return Invalid(message, reason, tuple(cause.field for cause in _causes(status) if cause.field))
@@ -169,5 +170,5 @@ def _phrase(code: int) -> str:
 
 def _short(body: bytes | bytearray) -> str:
     """What a person can read of an answer that is no JSON: its text without its markup, in one line."""
-    words = " ".join(_TAG.sub(" ", body[: 16 * _CHARS_MAX].decode("utf-8", "replace")).split())
-    return words if len(words) <= _CHARS_MAX else f"{words[:_CHARS_MAX]}…"
+    text = " ".join(_TAG.sub(" ", body[: 16 * _CHARS_MAX].decode("utf-8", "replace")).split())
+    return text if len(text) <= _CHARS_MAX else f"{text[:_CHARS_MAX]}…"

@@ -69,7 +69,7 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Plugin:
-    """Owns what a credential plugin last said. ``ca`` gives the authority's PEM of this moment, to be told to it.
+    """Owns what a credential plugin last said. ``ca`` gives the authority's PEM of this moment, to be passed to it.
     Raises StartFailed when there is no such program."""
 
     def __init__(
@@ -108,7 +108,8 @@ class Plugin:
         ended = self._running
         if ended is None and trio.current_time() >= self._ran_at + PAUSE_SECONDS:
             ended = self._running = trio.Event()
-            # A run is nobody's who asks: the next goes on waiting for it. Its bound is its own, and the agent's end.
+            # A run belongs to none of its callers: the next goes on waiting for it. Its bound is its own, and the
+            # agent's end.
             trio.lowlevel.spawn_system_task(self._run, ended)
         if ended is not None:
             with trio.move_on_after(WAIT_SECONDS_MAX):
@@ -145,18 +146,18 @@ class Plugin:
     async def _output(self) -> bytes:
         """What a run prints. Raises ProgramFailed."""
         command = [self._plugin.command, *self._plugin.arguments]
-        environment = {**self._environment, "KUBERNETES_EXEC_INFO": self._told()}
+        environment = {**self._environment, "KUBERNETES_EXEC_INFO": self._exec_info()}
         try:
             return await run_program(command, environment, run_seconds_max=RUN_SECONDS_MAX)
         except NotStarted as error:
             hint = f". {self._plugin.install_hint}" if self._plugin.install_hint else ""
             raise NotStarted(f"{error}{hint}") from error
 
-    def _told(self) -> str:
-        """What the plugin is told about its task."""
+    def _exec_info(self) -> str:
+        """The ExecCredential that the plugin receives."""
         spec: dict[str, object] = {"interactive": False}
         server = self._server
-        if self._plugin.tells_cluster:
+        if self._plugin.provides_cluster_info:
             cluster = {
                 "server": server.url,
                 "tls-server-name": server.tls_name,
@@ -167,8 +168,8 @@ class Plugin:
                 "config": self._plugin.cluster_config,
             }
             spec["cluster"] = {name: value for name, value in cluster.items() if value}
-        told = {"apiVersion": self._plugin.version, "kind": "ExecCredential", "spec": spec}
-        return msgspec.json.encode(told).decode()
+        exec_info = {"apiVersion": self._plugin.version, "kind": "ExecCredential", "spec": spec}
+        return msgspec.json.encode(exec_info).decode()
 
     def _understood(self, output: bytes) -> Credential:
         try:
@@ -188,5 +189,5 @@ class Plugin:
         try:
             ends_ns = parse_rfc3339(made.expiration_timestamp) if made.expiration_timestamp else None
         except ValueError as error:
-            raise ProgramFailed(f"says when it ends, but not in time's own words: {error}") from error
+            raise ProgramFailed(f"says when it ends, but not as a timestamp: {error}") from error
         return Credential(made.token or "", f"{certificate}\n{key}".encode() if certificate else b"", ends_ns)

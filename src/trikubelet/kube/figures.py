@@ -24,7 +24,7 @@ REQUESTS: Final = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 50.
 VERBS: Final = ("GET", "PATCH", "DELETE")
 """What is asked of a pod that has a name."""
 FAILED: Final = "<error>"
-"""Upstream's word in place of a code where there was no answer."""
+"""Upstream's label in place of a code where there was no answer."""
 
 _POD: Final = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/?]+)")
 
@@ -44,7 +44,8 @@ class ApiFigures:
         self._living: dict[tuple[str, str], Counter[str]] = {}
 
     def asked(self, method: str, path: str) -> None:
-        """A request begins. It is counted now: the answer to a pod's last one may come after word of its end."""
+        """A request begins. It is counted now: the answer to a pod's last one may come after the watch reported its
+        end."""
         if (pod := _POD.search(path)) is not None and (counts := self._living.get((pod[1], pod[2]))) is not None:
             counts[method] += 1
 

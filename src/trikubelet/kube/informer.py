@@ -15,8 +15,8 @@ it has, in one piece.
 The first list asks for the newest: a cached one could be older than what this node itself did before it restarted.
 
 A dead connection may look like a server with nothing to say. So a watch that says nothing for ``QUIET_SECONDS_MAX`` is
-closed and taken up again; bookmarks keep a live one from that. Who waits for objects is told which have changed and
-reads them here; that is all the telling there is.
+closed and taken up again; bookmarks keep a live one from that. A listener receives the keys that have changed
+and reads the objects here; that is all it receives.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from trikubelet.model.api_errors import (
     Expired,
     Invalid,
     Refused,
-    wished_seconds,
+    retry_after_seconds,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ PAGES_MAX = 200
 LISTING_SECONDS_MAX = 300.0
 """Of one list, by pages and as a stream. Whoever needs more is a server, or a proxy, that goes round in circles."""
 QUIET_SECONDS_MAX = 90.0
-"""A watch without a word, from opening it on. A server tells a bookmark about once a minute, but none where nothing of
+"""A silent watch, from opening it on. A server sends a bookmark about once a minute, but none where nothing of
 the kind was written."""
 QUIET_WATCHES_MAX = 2
 """So many quiet watches in a row are not believed, and a list is asked for: a server that was set back to an older
@@ -121,7 +121,7 @@ class Informer(Generic[T]):
         """Wait until the set was whole once."""
         await self._synced.wait()
 
-    def tell(self, listener: Callable[[Collection[Key]], None]) -> None:
+    def add_listener(self, listener: Callable[[Collection[Key]], None]) -> None:
         """Call a listener, which must not block, each time with the keys of what has changed or gone; once without any
         when the first list turns out to be empty. What it is for is in ``objects`` by then."""
         self._listeners.append(listener)
@@ -139,7 +139,7 @@ class Informer(Generic[T]):
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the server until cancelled. Started at once: it may be away for long."""
         task_status.started()
-        with self._outage.telling(self.hurry):
+        with self._outage.listening(self.hurry):
             while True:
                 await self._follow_once()
 
@@ -158,7 +158,7 @@ class Informer(Generic[T]):
             await self._pause(error)
 
     async def _pause(self, error: ApiError | None) -> None:
-        least = max(PAUSE_FIRST_SECONDS, wished_seconds(error) if error is not None else 0.0)
+        least = max(PAUSE_FIRST_SECONDS, retry_after_seconds(error) if error is not None else 0.0)
         more = self._backoff.next_seconds() - least
         self._pausing = trio.Event()
         await trio.sleep(least)
@@ -173,7 +173,7 @@ class Informer(Generic[T]):
             if self._known.version and self._quiet < QUIET_WATCHES_MAX:
                 await self._watch()
                 return
-        except (Expired, Invalid, Refused):  # whatever it has against the version, a list will tell
+        except (Expired, Invalid, Refused):  # whatever it has against the version, a list will show
             pass
         try:
             await self._learn(self._known.version, PAGE_ITEMS_MAX)
@@ -186,7 +186,7 @@ class Informer(Generic[T]):
             try:
                 await self._watch(Listing(self._known), version)
                 return
-            except (Invalid, Refused):
+            except (Invalid, Refused):  # the server refuses sendInitialEvents: pages from now on
                 self._streams = False
         await self._list(version, page_items_max)
         await self._watch()
@@ -247,7 +247,7 @@ class Informer(Generic[T]):
         if not is_open:
             raise ApiLost(f"no answer to a watch within {QUIET_SECONDS_MAX:g} s")
         self._quiet += 1
-        if listing is not None:
+        if listing is not None:  # the initial objects never came to their end: pages from now on
             self._streams = False
 
     # ---- changes of state, none of which waits ----

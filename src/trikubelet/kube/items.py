@@ -1,4 +1,4 @@
-"""Cuts what an API server sends into items without decoding them: objects, pages of lists, words of a watch.
+"""Cuts what an API server sends into items without decoding them: objects, pages of lists, events of a watch.
 
 Whatever it sends, nothing but an ``ApiError`` comes of it: msgspec's errors are ValueErrors, as is Python's for bytes
 that are no UTF-8, and nesting without end is a RecursionError.
@@ -78,7 +78,7 @@ def page_of(text: bytes | bytearray) -> Page:
 
 
 def change_of(line: bytes) -> Change:
-    """One word of a watch. Raises what the server says instead of a change, as Expired, and ApiFailure for what is
+    """One event of a watch. Raises what the server says instead of a change, as Expired, and ApiFailure for what is
     none."""
     try:
         event = _EVENTS.decode(line)

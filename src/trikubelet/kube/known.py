@@ -2,9 +2,9 @@
 
 A list is gathered in a ``Listing`` and adopted when it is whole; a change is taken at once. Both say which objects are
 other than before. Nothing is decoded that is known in the same version, so after a list that says nothing new nothing
-has been decoded and nobody is told.
+has been decoded and no listener is notified.
 
-A change no newer than the version up to which everything is known is old news: a repeated one, or one that came late.
+A change no newer than the version up to which everything is known is stale: a repeated one, or one that came late.
 Versions of one server can be compared as numbers (the API promises it since 1.35, and etcd always did).
 """
 
@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from trikubelet.core.resource_version import is_news
+from trikubelet.core.resource_version import may_be_newer
 from trikubelet.model.api import ChangeKind, Unread
 from trikubelet.model.api_errors import ApiFailure
 
@@ -44,7 +44,7 @@ class _Mark:
 
 
 class Listing(Generic[T]):
-    """Owns a list under way: what the server has told of it. Objects that are known already are the known ones."""
+    """Owns a list under way: what the server has sent of it. Objects that are known already are the known ones."""
 
     def __init__(self, known: Known[T]) -> None:
         self.marks: dict[Key, _Mark] = {}
@@ -64,22 +64,22 @@ class Listing(Generic[T]):
 
     def take(self, change: Change) -> None:
         """A change from a watch that began with all objects. They come first and in no order; then what happened
-        meanwhile in the order of versions, so that nothing older than a deletion is still to be believed after it.
+        meanwhile in the order of versions, so that nothing older than a deletion is still applied after it.
         Raises ApiFailure as ``add`` does."""
         key = (change.item.namespace, change.item.name)
-        if not is_news(change.item.resource_version, self._gone_at):
+        if not may_be_newer(change.item.resource_version, self._gone_at):
             return
         if change.kind is ChangeKind.DELETED:
             self._gone_at = change.item.resource_version
             self.marks.pop(key, None)
             self.objects.pop(key, None)
-        elif key not in self.marks or is_news(change.item.resource_version, self.marks[key].version):
+        elif key not in self.marks or may_be_newer(change.item.resource_version, self.marks[key].version):
             self.add([change.item])
 
 
 class Known(Generic[T]):
-    """Owns which objects a server has, as far as it told, and the version up to which that is everything ("" before the
-    first list). Its only writer is its informer."""
+    """Owns which objects a server has, as far as it has sent them, and the version up to which that is everything (""
+    before the first list). Its only writer is its informer."""
 
     def __init__(self, what: str, decode: Callable[[bytes], T]) -> None:
         self.version = ""
@@ -98,15 +98,15 @@ class Known(Generic[T]):
         return {key: mark.fault for key, mark in self._marks.items() if mark.fault is not None}
 
     def adopt(self, listing: Listing[T], version: str) -> tuple[Key, ...]:
-        """Believe a list that is whole, as of a version; whose objects are other than before."""
+        """Take over a list that is whole, as of a version; whose objects are other than before."""
         before, self._marks, self._objects = self._marks, listing.marks, listing.objects
         self.version = version
         return tuple(key for key in before | self._marks if before.get(key) != self._marks.get(key))
 
     def take(self, change: Change) -> tuple[Key, ...]:
-        """Believe a change; whose object is other than before: one or none."""
+        """Apply a change; whose object is other than before: one or none."""
         item = change.item
-        if not is_news(item.resource_version, self.version):
+        if not may_be_newer(item.resource_version, self.version):
             return ()
         self.version = item.resource_version
         key = (item.namespace, item.name)

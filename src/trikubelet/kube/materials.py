@@ -5,7 +5,7 @@
 
 ``kube.credentials`` has them read in a thread, as files may lie on a disk that hangs; what TLS is made of them needs no
 disk, so that what a plugin made can be shown while they do. What cannot be used is named by its field in the
-kubeconfig, for an operator who is told nothing else.
+kubeconfig, for an operator who is shown nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes keys, requests for certificates and certificates that vouch for themselves.
+"""Makes keys, requests for certificates and self-signed certificates.
 
 It alone loads the library for that, 11 MB, so it is loaded by who needs it when he needs it, and for the certificate
 that every node makes at its first start in a process of its own:
@@ -66,7 +66,7 @@ def signing_request(key_pem: bytes, subject: Subject) -> tuple[bytes, bytes]:
 
 
 def self_signed(subject: Subject, seconds: int, now_ns: int) -> tuple[bytes, bytes]:
-    """A certificate that vouches for itself, and its key, both in PEM: for a server whose cluster signs none."""
+    """A self-signed certificate, and its key, both in PEM: for a server whose cluster signs none."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.fromtimestamp(now_ns // SECOND_NS, UTC)
     name = _name_of(subject)

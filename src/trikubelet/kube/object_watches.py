@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=k8s.ConfigMap | k8s.Secret | k8s.RuntimeClass)
 
 ANSWER_SECONDS_MAX: Final = 10.0
-"""A pod waits this long for a server's first word on an object; then its user is told, and it asks again later."""
+"""A pod waits this long for the server's first answer about an object; then its user is notified, and it asks again
+later."""
 
 
 class _Watch(Generic[T]):
-    """Owns which pods need one object, and which of them wait for the first word on it: those it need not wake."""
+    """Owns which pods need one object, and which of them wait for the first answer about it: those it need not wake."""
 
     def __init__(self, informer: Informer[T]) -> None:
         self.informer = informer
@@ -51,7 +52,7 @@ class _Watch(Generic[T]):
 
 
 class ObjectWatches(Generic[T]):
-    """Owns which objects of one kind are watched, and for which pods. ``wake`` is told the UIDs of the pods whose
+    """Owns which objects of one kind are watched, and for which pods. ``wake`` is given the UIDs of the pods whose
     object changed."""
 
     def __init__(
@@ -114,7 +115,7 @@ class ObjectWatches(Generic[T]):
                 watch.scope.cancel()
             self._wake(watch.uids - watch.waiting)
 
-        watch.informer.tell(changed)
+        watch.informer.add_listener(changed)
         self._watches[key] = watch
         self._tasks.start_soon(watch.run)
         return watch

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS_MAX: Final = 10.0
-"""For one request to the server, and for a signer, by who asked it: after that the pod's user is told, and an answer
-wakes the pod."""
+"""For one request to the server, and for a signer, by who asked it: after that the pod's user is notified, and an
+answer wakes the pod."""
 REQUESTS_MAX: Final = 8
 """Begun at once."""
 AGAIN_SECONDS: Final = 30.0
@@ -56,7 +56,7 @@ JITTER_SECONDS_MAX: Final = 300.0
 UNSEEN_SECONDS_MAX: Final = 600.0
 """A request that the watch has not shown after so long has gone."""
 OVERDUE_SECONDS: Final = 600.0
-"""A refresh that is still not done so long after it was due is told of (all three as upstream has it)."""
+"""A refresh that is still not done so long after it was due is reported (all three as upstream has it)."""
 
 
 class _Key(NamedTuple):
@@ -82,7 +82,7 @@ class _Held:
     ``overdue_at`` and ``ends_at``. Times are Trio's."""
 
     lock: trio.Lock = field(default_factory=trio.Lock)
-    news: trio.Event = field(default_factory=trio.Event)
+    changed: trio.Event = field(default_factory=trio.Event)
     certificate: PodCertificate | None = None
     refresh_at: float = -math.inf
     under_way: _UnderWay | None = None
@@ -95,7 +95,8 @@ class _Held:
 class PodCertificates:
     """Owns the keys and certificates of this node's pods, and which are asked for. ``watches`` is the API server for
     the watch, ``requests`` for what is asked once; ``new_key`` makes a key of a type, in PEM, and a request (PKCS #10,
-    DER) signed with it; ``wake`` is told the UIDs of pods whose certificate came; ``events`` what is wrong with one."""
+    DER) signed with it; ``wake`` is given the UIDs of pods whose certificate came; ``events`` what is wrong with
+    one."""
 
     def __init__(
         self,
@@ -138,7 +139,7 @@ class PodCertificates:
                 await self._begin(pod, source, held)
                 if held.certificate is None:
                     with trio.move_on_after(ANSWER_SECONDS_MAX):
-                        await held.news.wait()
+                        await held.changed.wait()
         self._say(pod, held)
         if held.refused:
             raise ObjectUnavailable(held.refused.why)
@@ -172,7 +173,7 @@ class PodCertificates:
 
     async def _begin(self, pod: Pod, source: PodCertificateProjection, held: _Held) -> None:
         self._follow()
-        held.news = trio.Event()
+        held.changed = trio.Event()
         try:
             async with self._turns:
                 asked = held.under_way = await self._ask(pod, source)
@@ -214,7 +215,7 @@ class PodCertificates:
             return
         mine = Selection(fields=f"spec.nodeName={node.metadata.name}")
         made = Informer(self._watches, POD_CERTIFICATE_REQUESTS, mine, _decode, self._outage, self._chance)
-        made.tell(self._changed)
+        made.add_listener(self._changed)
         self._informer, self._scope = made, trio.CancelScope()
         self._tasks.start_soon(_until_cancelled, made, self._scope)
 
@@ -252,7 +253,7 @@ class PodCertificates:
             case None:
                 return
         held.under_way = None
-        held.news.set()
+        held.changed.set()
 
     def _has_gone(self, asked: _UnderWay) -> bool:
         is_there = self._informer is not None and asked.place in self._informer.objects
@@ -288,8 +289,13 @@ def _account(pod: Pod) -> str:
 
 
 def _wanted(source: PodCertificateProjection) -> bytes:
-    told = (source.signer_name, source.key_type, source.max_expiration_seconds, sorted(source.user_annotations.items()))
-    return msgspec.json.encode(told)
+    signed_for = (
+        source.signer_name,
+        source.key_type,
+        source.max_expiration_seconds,
+        sorted(source.user_annotations.items()),
+    )
+    return msgspec.json.encode(signed_for)
 
 
 def _body(pod: Pod, source: PodCertificateProjection, account_uid: str, node: Node, request: bytes) -> object:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 class ApiPodObjects:
     """Joins those who ask for each. ``api`` is for watches, of which each keeps a connection, ``tokens`` for what is
-    asked once; ``wake`` is told the UIDs of pods to look at again, ``events`` what is wrong with a certificate;
+    asked once; ``wake`` is given the UIDs of pods to look at again, ``events`` what is wrong with a certificate;
     ``node``: this one, as the API server has it."""
 
     def __init__(

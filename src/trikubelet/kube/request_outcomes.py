@@ -1,7 +1,7 @@
 """What to make of an API server that did not do what it was asked: one rule for everybody who asks.
 
-it was away, or failed ────────► the outage that all share (``kit.outage``), which tells local failures apart
-it answered with a no ─────────► no outage: somebody has to mend a right or a rule. Said once a minute
+it was away, or failed ────────► the outage that all share (``kit.outage``), which keeps local failures apart
+it answered with a no ─────────► no outage: somebody has to correct a right or a rule. Said once a minute
 somebody else was faster ──────► no outage, and not said the first time in a row: the next try reads what is there now
 it does not know who asks ─────► no outage, and not said here: whoever holds the credentials does, once for all who
                                  ask (``kube.standing``)
@@ -30,7 +30,7 @@ class RequestOutcomes:
     def __init__(self, doing: str, outage: Outage) -> None:
         self._doing = doing
         self._outage = outage
-        self._told = Seldom()
+        self._refusal_warning = Seldom()
         self._overtaken = 0
 
     def worked(self) -> None:
@@ -39,7 +39,7 @@ class RequestOutcomes:
         self._outage.worked()
 
     def failed(self, error: ApiError | trio.TooSlowError) -> bool:
-        """It was asked, and this came of it. Whether only time mends that; what else there is somebody has to mend."""
+        """It was asked, and this came of it. Whether that may pass by itself; anything else somebody has to correct."""
         self._overtaken = self._overtaken + 1 if isinstance(error, OVERTAKEN) else 0
         if isinstance(error, (*PASSING, NothingToShow, trio.TooSlowError)):
             self._outage.failed(self._doing, error)
@@ -47,6 +47,6 @@ class RequestOutcomes:
         self._outage.worked()  # it is there
         if self._overtaken == 1 or isinstance(error, Unauthorized):
             return False
-        if self._told.may_say():
+        if self._refusal_warning.may_say():
             log.warning("The API server refuses %s: %s; asking again until it does not", self._doing, error)
         return False

@@ -1,4 +1,4 @@
-"""The cluster's services, as far as containers are told of them: one watch of all, and of each what variables need.
+"""The cluster's services, as far as containers' variables need them: one watch of all, and of each only those fields.
 
 A pod of the API server is not started before the services were known once: without the address of the API server
 itself, which comes as a variable too, many a program in it could do nothing. A static pod waits for no server
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from trikubelet.ports import Api
 
 SYNC_SECONDS_MAX: Final = 10.0
-"""A pod waits this long for the first list; then its user is told, and it is looked at again when there is one."""
+"""A pod waits this long for the first list; then its user is notified, and it is looked at again when there is one."""
 
 
 class Services:
-    """Owns which pods wait for the first list. ``wake`` is told their UIDs when it is there."""
+    """Owns which pods wait for the first list. ``wake`` is given their UIDs when it is there."""
 
     def __init__(
         self, api: Api, wake: Callable[[Collection[str]], None], outage: Outage, chance: random.Random
     ) -> None:
         self._informer = Informer(api, SERVICES, Selection(), _decode, outage, chance)
-        self._informer.tell(self._changed)
+        self._informer.add_listener(self._changed)
         self._wake = wake
         self._waiting: set[str] = set()
 

@@ -26,18 +26,18 @@ class Standing:
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self._told = Seldom()
+        self._unauthorized_warning = Seldom()
         self._said = False
         self._count = 0
 
-    def lost(self, error: Unauthorized, words: str) -> None:
-        """It did not know us. ``words`` say what it was shown and what to do."""
+    def lost(self, error: Unauthorized, message: str) -> None:
+        """It did not know us. ``message`` says what it was shown and what to do."""
         self._count += 1
         if self._since is None:
             self._since = trio.current_time()
-        if self._told.may_say():
+        if self._unauthorized_warning.may_say():
             self._said = True
-            log.warning("The API server answers, but does not know this node (%s). %s", error, words)
+            log.warning("The API server answers, but does not know this node (%s). %s", error, message)
 
     def known(self) -> None:
         """The server has answered this node, knowing who it is."""

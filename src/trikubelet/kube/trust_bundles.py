@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from trikubelet.ports import Api
 
 ANSWER_SECONDS_MAX: Final = 10.0
-"""A pod waits this long for the first list; then its user is told, and it is looked at again when there is one."""
+"""A pod waits this long for the first list; then its user is notified, and it is looked at again when there is one."""
 
 
 class TrustBundles:
-    """Owns which pods need trust anchors. ``wake`` is told their UIDs when bundles change."""
+    """Owns which pods need trust anchors. ``wake`` is given their UIDs when bundles change."""
 
     def __init__(
         self, api: Api, wake: Callable[[Collection[str]], None], outage: Outage, chance: random.Random
@@ -75,7 +75,7 @@ class TrustBundles:
 
     def _begin(self) -> Informer[k8s.ClusterTrustBundle]:
         made = Informer(self._api, CLUSTER_TRUST_BUNDLES, Selection(), _decode, self._outage, self._chance)
-        made.tell(self._changed)
+        made.add_listener(self._changed)
         self._informer, self._scope = made, trio.CancelScope()
         self._tasks.start_soon(self._follow, made, self._scope)
         return made

@@ -82,7 +82,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One object as the server told it: who it is, which version of it, and its JSON text."""
+    """One object as the server has it: who it is, which version of it, and its JSON text."""
 
     namespace: str
     name: str

@@ -3,7 +3,7 @@
 The adapter maps HTTP answers and their Status objects to these at the seam and nowhere else; the memory API server
 raises them directly. Ask again later: ApiUnreachable, ApiLost, ApiBusy, ApiFailure. Ask who is right: Conflict,
 ObjectExists. It is gone: ObjectMissing. List again: Expired. Tell the user: Forbidden, Invalid, Refused. Wait: whoever
-holds the credentials tells of Unauthorized, once for all who ask, and NothingToShow is this node's own problem.
+holds the credentials logs Unauthorized, once for all who ask, and NothingToShow is this node's own problem.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from trikubelet.kit.local_failure import LocalFailure
 
-WISH_SECONDS_MAX: Final = 30.0
+RETRY_AFTER_SECONDS_MAX: Final = 30.0
 """A server, or a proxy before it, may name hours (``Retry-After: 3600`` on a maintenance page). Who waits them out says
 nothing for an hour after the server is back, so a longer wish counts as this."""
 
@@ -48,11 +48,11 @@ class ApiBusy(ApiError):
         self.code = code
 
 
-def wished_seconds(error: BaseException) -> float:
-    """The pause that the server asked for with this error, in seconds, at most ``WISH_SECONDS_MAX``; 0 where it asked
-    for none."""
+def retry_after_seconds(error: BaseException) -> float:
+    """The pause that the server asked for with this error (Retry-After), at most ``RETRY_AFTER_SECONDS_MAX``; 0 where
+    it asked for none."""
     after = error.after if isinstance(error, ApiBusy) else None
-    return min(after or 0.0, WISH_SECONDS_MAX)
+    return min(after or 0.0, RETRY_AFTER_SECONDS_MAX)
 
 
 class ApiFailure(ApiError):

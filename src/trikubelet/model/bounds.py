@@ -1,6 +1,6 @@
 """Every bound and period of the agent's own tasks in one place, with the reason for the number.
 
-Frozen; built once by the composition root from the effective configuration and handed to the parts. Tests build their
+Frozen; built once by the composition root from the effective configuration and passed to the parts. Tests build their
 own. Names carry their unit last. Rules that belong to a pod (grace, backoff) are in ``core``, not here.
 """
 
@@ -21,7 +21,8 @@ class Bounds:
     """The longest pause after a slow list, else as long as the list was. With a call's 2 minutes it is less than the
     3 after which PLEG is unhealthy, so one list that hung is no reason."""
     first_list_seconds_max: float = 1.0
-    """How long the start of the agent waits for its first list. It is told as started without one that takes longer."""
+    """How long the start of the agent waits for its first list. It is reported as started without one that takes
+    longer."""
     relist_quiet_period_seconds: float = 5.0
     """How often it does on a quiet node whose runtime has shown that it sends events: so late is a lost event found."""
     relist_quiet_after_seconds: float = 10.0
@@ -102,6 +103,11 @@ class Bounds:
     """How often it is measured what the node is short of (upstream: 10 s)."""
     evicted_gone_seconds_max: float = 30.0
     """So long the next measurement waits for evicted pods to be gone (upstream: 30 s)."""
+    eviction_pause_seconds: float = 1.0
+    """After an eviction nothing is measured for so long: what a pod had is given back some time after its end
+    (upstream: 1 s)."""
+    eviction_reclaim_seconds_max: float = 30.0
+    """So long dead containers and unused images may take to be removed before a pod is evicted for disk."""
     eviction_silence_seconds: float = 600.0
     """What keeps eviction from helping is logged once in so long."""
     pull_records_seconds: float = 300.0
@@ -116,9 +122,9 @@ class Bounds:
     mirror_writes_max: int = 4
     """Mirror pods made or removed at the same time; a node has few, and nothing waits for them."""
     event_writes_max: int = 4
-    """Events told to the API server at the same time."""
+    """Events written to the API server at the same time."""
     events_waiting_max: int = 1000
-    """Events that wait to be told to the API server (upstream: 1000); what comes after that is lost and counted."""
+    """Events that wait to be written to the API server (upstream: 1000); what comes after that is lost and counted."""
     status_reconcile_seconds: float = 10.0
     """How often what the API server has is compared with what we computed even if nothing happened (upstream: 10 s)."""
     api_call_seconds_max: float = 30.0
@@ -136,7 +142,7 @@ class Bounds:
 
     def __post_init__(self) -> None:
         # The clock of going down starts first: a call that is never answered is waited for, then come the farewells.
-        # Were there no time for both, every stop while a runtime hangs would be told as a failure.
+        # Were there no time for both, every stop while a runtime hangs would be reported as a failure.
         if self.settle_seconds_max + self.farewell_seconds_max >= self.stop_seconds_max:
             raise ValueError(
                 f"settle_seconds_max={self.settle_seconds_max:g} and farewell_seconds_max="

@@ -15,7 +15,7 @@ from trikubelet.model.kubelet_configuration import Seconds
 KIND: Final = "CredentialProviderConfig"
 API_VERSIONS: Final = tuple(f"kubelet.config.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 PLUGIN_API_VERSIONS: Final = tuple(f"credentialprovider.kubelet.k8s.io/{one}" for one in ("v1", "v1beta1", "v1alpha1"))
-"""Of what a plugin is told and answers."""
+"""Of what a plugin is sent and answers."""
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

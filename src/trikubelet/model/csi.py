@@ -113,7 +113,7 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class VolumeStats:
     """What a driver says of a volume, None where it says nothing. ``is_abnormal``: something is wrong with it;
     ``condition``: how it is, in the driver's words."""
 

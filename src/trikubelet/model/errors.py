@@ -1,7 +1,7 @@
 """The agent's own errors, one class per decision its caller takes.
 
-A runtime's errors are in ``model.runtime_errors``. These are what the packages of layer 5 tell each other across the
-ports; each carries what a user will read in a pod's status, so no caller has to compose it again.
+A runtime's errors are in ``model.runtime_errors``. These are what the packages of layer 5 raise to each other across
+the ports; each carries what a user will read in a pod's status, so no caller has to compose it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ImageUnavailable(PodSyncError):
 
 class VolumeFailed(PodSyncError):
     """Volumes cannot be set up or taken down now (event reason FailedMount). ``messages`` has one for each of them, to
-    be told by itself."""
+    be reported by itself."""
 
     def __init__(self, reason: str, *messages: str) -> None:
         super().__init__(reason, "; ".join(messages))

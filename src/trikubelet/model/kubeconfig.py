@@ -180,14 +180,14 @@ class Password:
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
     """A program that makes credentials. ``cluster_config`` is the cluster's extension for plugins, as JSON would have
-    it; it and the server are told to the plugin when ``tells_cluster``."""
+    it; it and the server are passed to the plugin when ``provides_cluster_info``."""
 
     version: str
     command: str
     arguments: tuple[str, ...] = field(default=(), repr=False)
     environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     install_hint: str = ""
-    tells_cluster: bool = False
+    provides_cluster_info: bool = False
     cluster_config: Any = None
 
 

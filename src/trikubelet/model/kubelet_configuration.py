@@ -342,7 +342,7 @@ ZERO_IS_A_VALUE: Final = frozenset(
     }
 )  # fmt: skip
 """Scalars whose zero (0, "", 0s, false) is what it says. Everywhere else a zero means "the default", as upstream, whose
-Go structs cannot tell a zero from an absent field unless the field is a pointer. These are its pointers."""
+Go structs cannot distinguish a zero from an absent field unless the field is a pointer. These are its pointers."""
 
 
 def fields_of(type_: Any) -> dict[str, Any]:

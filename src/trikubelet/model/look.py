@@ -71,8 +71,8 @@ class PodUsed:
 @dataclass(frozen=True, slots=True)
 class NodeUsed:
     """The node. ``disk`` is that of the root directory, ``images`` and ``layers`` the runtime's stores, None where it
-    does not tell. ``parts``: by upstream's names, ``pods`` and ``kubelet`` and more, what has a cgroup of its own;
-    ``groups``: by their paths, the cgroups of all pods and of those of a class, with Depth.METRICS;
+    does not report them. ``parts``: by upstream's names, ``pods`` and ``kubelet`` and more, what has a cgroup of its
+    own; ``groups``: by their paths, the cgroups of all pods and of those of a class, with Depth.METRICS;
     ``device``: what the disk is called, likewise."""
 
     name: str

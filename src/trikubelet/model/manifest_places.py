@@ -47,7 +47,7 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class ManifestAnswer:
     """One answer. ``has_length``: the server said how much it sends, or that it is done, so that a body that was cut on
-    its way is known for one; without, nobody can tell it from a whole one."""
+    its way is known for one; without, it cannot be distinguished from a whole one."""
 
     status: int
     body: bytes

@@ -85,11 +85,12 @@ def label_value_problem(value: str) -> str:
 
 def uid_problem(uid: str) -> str:
     """A UID. API servers make UUIDs, static pods have hashes; one that a person made up becomes part of paths and
-    labels as well, so it must not be a way out of a directory."""
+    labels as well, so it must not be a way out of a directory. No underscore: systemd's slices have one for each
+    hyphen, and names of log directories one between their parts, so that one pod would be taken for another."""
     if len(uid) > LABEL_CHARS_MAX:
         return _too_long(LABEL_CHARS_MAX)
-    if _QUALIFIED.fullmatch(uid) is None:
-        return "must be letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+    if "_" in uid or _QUALIFIED.fullmatch(uid) is None:
+        return "must be letters, digits, '-' and '.', with a letter or digit at both ends"
     return ""
 
 

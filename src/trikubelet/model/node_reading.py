@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class NodeReading:
     """One reading of the machine. ``architecture`` is Go's name for it, as Kubernetes writes it; ``huge_pages`` maps a
     page size in bytes to the number of pages reserved; ``disk_bytes`` is the size of the file system the root directory
-    lies on; ``apparmor``: the kernel enforces it; ``throttle_paths``: what tells of each processor's heat."""
+    lies on; ``apparmor``: the kernel enforces it; ``throttle_paths``: what shows each processor's heat."""
 
     hostname: str
     memory_bytes: int

@@ -23,6 +23,8 @@ class Note(Enum):
     """What the pod is allocated, and what its containers were made with (``core.resize.allocation``)."""
     PROBES = "probes"
     """Which containers of a static pod are ready and have started (``probes.notes``)."""
+    EARLIER = "earlier"
+    """Which containers are of an earlier life of the pod (``pods.observations``)."""
 
 
 def check_size(note: Note, content: bytes) -> None:

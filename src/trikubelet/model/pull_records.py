@@ -1,7 +1,7 @@
 """What is written down of images that were pulled, so that a private one is given to nobody without the right to it.
 
-The forms are upstream's (``kubelet.config.k8s.io/v1alpha1``), and so are their places, so that a node can change hands:
-an ImagePullIntent while a pull is under way, an ImagePulledRecord once there is an image.
+The forms are upstream's (``kubelet.config.k8s.io/v1alpha1``), and so are their places, so that a node can change its
+kubelet: an ImagePullIntent while a pull is under way, an ImagePulledRecord once there is an image.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PulledRecord(_Record, frozen=True, kw_only=True):
 
 
 class PullIntent(_Record, frozen=True, kw_only=True):
-    """An image that is being pulled, or was when an earlier life of the agent ended."""
+    """An image that is being pulled, or was when an earlier agent ended."""
 
     KIND: ClassVar = "ImagePullIntent"
 

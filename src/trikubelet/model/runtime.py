@@ -1,4 +1,4 @@
-"""What a container runtime told us: the records every layer above ``cri/`` reasons with.
+"""What a container runtime reported: the records every layer above ``cri/`` reasons with.
 
 Adapters parse the wire into these at the edge; nothing here knows protobuf. All are frozen: a reader may keep one as
 long as it likes. Of a status they have what somebody reads and no more, because PodCache has one for everything there
@@ -95,7 +95,7 @@ class User(NamedTuple):
 
 
 class HeldResources(NamedTuple):
-    """What a container is held to, as the runtime tells it: 0 for what it does not tell, or what is not limited."""
+    """What a container is held to, as the runtime reports it: 0 for what it does not report, or what is not limited."""
 
     cpu_period_us: int = 0
     cpu_quota_us: int = 0
@@ -110,8 +110,8 @@ class ContainerStatus:
     ``attempt`` is the CRI metadata's, which equals the restart count the container was created with. ``hash`` is the
     spec hash and ``termination_path`` where it may leave a last message, both from annotations it was created with and
     empty when absent. ``image`` is the name that was asked for, ``image_ref`` what the runtime resolved it to.
-    ``sandbox_id`` is told by lists only, so PLEG fills it in. ``user`` is None where the runtime does not say; a
-    container's never becomes another, so it is no news. ``resources`` is None where the runtime tells nothing of them.
+    ``sandbox_id`` is reported by lists only, so PLEG fills it in. ``user`` is None where the runtime does not say; a
+    container's never becomes another, so it is no change. ``resources`` is None where the runtime reports none.
     """
 
     id: str
@@ -162,14 +162,9 @@ class PodObservation:
         """Every container of that name, newest first."""
         return tuple(c for c in self.containers if c.name == container_name)
 
-    @property
-    def newest_ns(self) -> int:
-        """When the newest of its containers was made, in nanoseconds since the epoch by the runtime; 0 without one."""
-        return max((c.created_at for c in self.containers), default=0)
-
-    def without_earlier(self, border_ns: int) -> PodObservation:
-        """The same without containers that were made by then. Sandboxes stay: the next one needs the next number."""
-        return replace(self, containers=tuple(c for c in self.containers if c.created_at > border_ns))
+    def without(self, container_ids: frozenset[str]) -> PodObservation:
+        """The same without these containers. Sandboxes stay: the next one needs the next number."""
+        return replace(self, containers=tuple(c for c in self.containers if c.id not in container_ids))
 
     @property
     def running(self) -> tuple[ContainerStatus, ...]:

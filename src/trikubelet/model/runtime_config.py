@@ -109,7 +109,7 @@ class PortMapping:
 class Mount:
     """One host path, or one image, in one container. ``image`` is what the pull or the presence check returned,
     ``user_specified_image`` what the pod calls it, and ``host_path`` "" then. ``sub_path``: only that part is meant; of
-    a host path a runtime cannot be told so, and ``ports.Volumes.resolve`` makes another host path of both before."""
+    a host path CRI cannot express that, and ``ports.Volumes.resolve`` makes another host path of both before."""
 
     container_path: str
     host_path: str

@@ -2,7 +2,7 @@
 container runtime) and whoever shows it (``core.stats``, the metrics endpoints).
 
 Amounts are bytes unless they say otherwise, times of processors nanoseconds, moments nanoseconds since the Unix epoch.
-None is "not told", which is not zero: of two runtimes one tells page faults and the other does not.
+None is "not reported", which is not zero: of two runtimes one reports page faults and the other does not.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Usage:
     swapping: usage less the files nobody has looked at lately. From ``user_ns`` on only with Depth.METRICS:
     ``kernel_bytes`` of the usage are the kernel's for it, ``limit_hits`` counts how often it wanted more than its limit
     of memory, ``oom_kills`` the processes that were killed for it, and memory and swap (v2: swap) have one limit more;
-    ``pressure`` (by ``cpu``, ``memory``, ``io``) is not told with Depth.LOAD, nor by machines with cgroups v1."""
+    ``pressure`` (by ``cpu``, ``memory``, ``io``) is not reported with Depth.LOAD, nor by machines with cgroups v1."""
 
     at_ns: int
     cpu_ns: int | None = None
@@ -102,7 +102,8 @@ class Interface(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class FsUsage:
     """A file system, or a directory on one: then ``used_bytes`` and ``inodes_used`` are the directory's, and the rest
-    its file system's. ``file_system``: the number by which the kernel tells it from others, where that was asked."""
+    its file system's. ``file_system``: the number by which the kernel distinguishes it from others, where that was
+    asked."""
 
     at_ns: int
     used_bytes: int | None = None
@@ -116,7 +117,7 @@ class FsUsage:
 
 @dataclass(frozen=True, slots=True)
 class ContainerStats:
-    """What a runtime tells of a container it runs. ``layer``: the files it wrote outside of its volumes."""
+    """What a runtime reports of a container it runs. ``layer``: the files it wrote outside of its volumes."""
 
     id: str
     usage: Usage
@@ -157,7 +158,7 @@ class PodGauges(NamedTuple):
 
 class NodeGauges(NamedTuple):
     """The machine. ``booted_ns``: when it started; ``processes_max``: of the kernel; swap: what there is in all;
-    ``kernel``: its release; ``cores`` in ``sockets`` run the processors, 0 where nobody tells."""
+    ``kernel``: its release; ``cores`` in ``sockets`` run the processors, 0 where unknown."""
 
     usage: Usage
     memory_total_bytes: int

@@ -18,7 +18,7 @@ from trikubelet.kit.slot import Slot
 from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import CSI_NODES, NODES, PatchKind
-from trikubelet.model.api_errors import ApiError, ObjectMissing, wished_seconds
+from trikubelet.model.api_errors import ApiError, ObjectMissing, retry_after_seconds
 from trikubelet.model.decoding import read_item
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from trikubelet.model.csi import DriverInfo
     from trikubelet.ports import Api
 
-DOING: Final = "telling the node's CSI drivers"
+DOING: Final = "publishing the node's CSI drivers"
 REQUEST_SECONDS_MAX: Final = 10.0
 LOOK_SECONDS: Final = 300.0
 """After so long what was published is checked for still being there."""
 
 
 class CsiNode:
-    """Owns which drivers were registered in this life of the agent, and so which are gone, and what was published."""
+    """Owns which drivers were registered with this agent process, and so which are gone, and what was published."""
 
     def __init__(
         self,
@@ -54,21 +54,21 @@ class CsiNode:
         self._chance = chance
         self._seen: set[str] = set()
         self._uid = ""
-        self._told: Mapping[str, DriverInfo] = {}
-        self._wishes: Slot[None] = Slot()
+        self._published: Mapping[str, DriverInfo] = {}
+        self._wakeups: Slot[None] = Slot()
 
     def wake(self) -> None:
         """A driver may have come or gone. Never blocks."""
         drivers = self._drivers()
         self._seen |= drivers.keys()
-        if drivers != self._told:
-            self._wishes.put(None)
+        if drivers != self._published:
+            self._wakeups.put(None)
 
     def node_changed(self) -> None:
         """The node was registered, again, or changed. Never blocks."""
         node = self._node()
         if node is not None and node.metadata.uid != self._uid:
-            self._wishes.put(None)
+            self._wakeups.put(None)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep it published until cancelled."""
@@ -77,19 +77,19 @@ class CsiNode:
         while True:
             try:
                 with trio.fail_after(REQUEST_SECONDS_MAX):
-                    was_asked = await self._tell()
+                    was_asked = await self._publish()
             except (ApiError, trio.TooSlowError) as error:
                 self._outcomes.failed(error)
-                await trio.sleep(max(backoff.next_seconds(), wished_seconds(error)))
+                await trio.sleep(max(backoff.next_seconds(), retry_after_seconds(error)))
                 continue  # a wake-up meanwhile is not to cut a pause that the server needs
             backoff.reset()
             if was_asked:  # else nobody knows how the server is
                 self._outcomes.worked()
             with trio.move_on_after(LOOK_SECONDS):
-                await self._wishes.take()
+                await self._wakeups.take()
 
-    async def _tell(self) -> bool:
-        """Tell what is new; whether the server was asked for anything. Raises ApiError."""
+    async def _publish(self) -> bool:
+        """Publish what is new; whether the server was asked for anything. Raises ApiError."""
         node = self._node()
         if node is None:
             return False  # it is published when it is registered
@@ -105,7 +105,7 @@ class CsiNode:
             there = read_item(item, k8s.CSINode)
         if (patch := node_patch(node, drivers, gone)) is not None:
             await self._api.patch(NODES, node.metadata.name, patch, kind=PatchKind.MERGE)
-        self._uid, self._told = node.metadata.uid, drivers
+        self._uid, self._published = node.metadata.uid, drivers
         return True
 
     async def _find(self, name: str) -> k8s.CSINode | None:

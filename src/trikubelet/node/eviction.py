@@ -5,9 +5,10 @@
                                                           enough? ◄──────────┘ └─ not enough ─► rank ─► one pod ends
     pods with limits on local storage ─► measured ─► those beyond them end
 
-At most one pod ends for a threshold at a time; then the node is looked at again when it is over, or half a minute
-later. The look at the node alone is cheap. What pods use is measured only when one must end, or where one has a limit
-of its own to be held to. Critical pods (static, mirror, of system-critical priority) are never evicted.
+At most one pod ends for a threshold at a time; then the node is looked at again when it is over, not before a second
+has passed, or half a minute later. The look at the node alone is cheap. What pods use is measured only when one must
+end, or where one has a limit of its own to be held to; when that fails nobody is evicted. Critical pods (static,
+mirror, of system-critical priority) never are.
 (upstream: eviction_manager.go; upstream-behaviour.md §1.15)
 """
 
@@ -24,9 +25,9 @@ from trikubelet.core.eviction.observations import has_image_disk, observe
 from trikubelet.core.eviction.pressure import Pressure, advance, met
 from trikubelet.core.eviction.ranking import Candidate, rank
 from trikubelet.core.eviction.thresholds import DISK_SIGNALS, IMAGE_SIGNALS, RESOURCES
-from trikubelet.core.lifecycle import GRACE_SECONDS_MIN, Finished, StopReason
+from trikubelet.core.lifecycle import GRACE_SECONDS_MIN, Finished, StopReason, Terminated, Terminating
 from trikubelet.core.names import is_critical, object_ref
-from trikubelet.core.pod_status.disrupted import disrupted
+from trikubelet.core.pod_status.disrupted import disrupted, failed_by_node
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distributions
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from trikubelet.model.objects import ObjectRef
     from trikubelet.node.garbage import GarbageCollection
     from trikubelet.node.image_garbage import ImageGarbage
+    from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import Clock, Events, NodeUsage, RuntimePods, Statuses
     from trikubelet.sources.desired import DesiredPods
@@ -60,6 +62,7 @@ class Eviction:
         *,
         workers: PodWorkers,
         desired: DesiredPods,
+        allocations: Allocations,
         runtime_pods: RuntimePods,
         garbage: GarbageCollection,
         images: ImageGarbage,
@@ -72,6 +75,7 @@ class Eviction:
     ) -> None:
         self._workers = workers
         self._desired = desired
+        self._allocations = allocations
         self._runtime_pods = runtime_pods
         self._garbage = garbage
         self._images = images
@@ -82,9 +86,13 @@ class Eviction:
         self._rules = rules
         self._bounds = bounds
         self._bugs = Bugs(log, "%s: a bug in looking whether it is short of anything; no pod is evicted")
-        self._silence = Seldom(bounds.eviction_silence_seconds)
+        # One for each message, or one would keep another from being logged.
+        self._node_unmeasured, self._pods_unmeasured, self._only_critical, self._reclaim_late = (
+            Seldom(bounds.eviction_silence_seconds) for _ in range(4)
+        )
         self._finished = trio.lowlevel.ParkingLot()
         workers.finished.add(lambda _: self._finished.unpark_all())
+        self._image_disk: bool | None = None
         self.pressure = Pressure()
         self.evicted: Counter[str] = Counter()
         self.stats_ages: Distributions[str] = Distributions()
@@ -98,9 +106,8 @@ class Eviction:
         task_status.started()
         while True:
             ended: Sequence[str] = ()
-            if self._desired.all_ready and self._runtime_pods.has_listed:
-                with self._bugs.of("The node"):
-                    ended = await self._look(usage)
+            with self._bugs.of("The node"):
+                ended = await self._look(usage)
             if ended:
                 await self._are_over(ended)
             else:
@@ -111,20 +118,27 @@ class Eviction:
         try:
             node = await usage.node()
         except OSError as error:
-            if self._silence.may_say():
+            if self._node_unmeasured.may_say():
                 log.warning("The node cannot be measured, no pod is evicted: %s", error)
             return ()
         self._note(node)
-        image_disk = has_image_disk(node)
-        if self._rules.local_limits and (ended := await self._evict_beyond_limits(usage, image_disk=image_disk)):
+        if not (self._desired.all_ready and self._runtime_pods.has_listed):
+            return ()
+        if (found := has_image_disk(node)) is not None:
+            self._image_disk = found  # a runtime that does not answer once has not moved its images
+        if self._rules.local_limits and (ended := await self._evict_beyond_limits(usage)):
             return ended
         if not self.pressure.due:
             return ()
         threshold = self.pressure.due[0]
         resource = RESOURCES[threshold.signal]
         self._events.record(self._node, "Warning", messages.THRESHOLD_MET, f"Attempting to reclaim {resource}")
-        if await self._reclaim(usage, threshold.signal, image_disk=image_disk):
-            return ()
+        image_disk = bool(self._image_disk)
+        with trio.move_on_after(self._bounds.eviction_reclaim_seconds_max) as scope:
+            if await self._reclaim(usage, threshold.signal, image_disk=image_disk):
+                return ()
+        if scope.cancelled_caught and self._reclaim_late.may_say():
+            log.warning("Removing dead containers and unused images takes too long, a pod is evicted meanwhile")
         return await self._evict_one(usage, threshold, image_disk=image_disk)
 
     def _note(self, node: NodeUsed) -> None:
@@ -166,8 +180,10 @@ class Eviction:
 
     async def _evict_one(self, usage: NodeUsage, threshold: Threshold, *, image_disk: bool) -> Sequence[str]:
         """The first of the ranking that may be ended."""
-        used = await self._measure(usage)
-        candidates = [Candidate(pod, used.get(pod.metadata.uid)) for pod in self._active()]
+        used = await self._measure(usage, with_layers=threshold.signal in DISK_SIGNALS)
+        if used is None:
+            return ()
+        candidates = [Candidate(pod, used.get(pod.metadata.uid)) for pod in self._evictable()]
         for one in rank(candidates, threshold.signal, image_disk=image_disk):
             if is_critical(one.pod):
                 continue
@@ -177,34 +193,50 @@ class Eviction:
             grace = GRACE_SECONDS_MIN if threshold.is_hard else self._soft_grace(one.pod)
             self._evict(one.pod, threshold.signal, said, grace)
             return [one.pod.metadata.uid]
-        if self._silence.may_say():
+        if self._only_critical.may_say():
             log.warning("No pod can be evicted although %s is short: critical pods never are", threshold.signal)
         return ()
 
-    async def _evict_beyond_limits(self, usage: NodeUsage, *, image_disk: bool) -> Sequence[str]:
-        limited = [pod for pod in self._active() if not is_critical(pod) and limits.has_limits(pod)]
-        used = await self._measure(usage) if limited else {}
+    async def _evict_beyond_limits(self, usage: NodeUsage) -> Sequence[str]:
+        limited = [pod for pod in self._evictable() if not is_critical(pod) and limits.has_limits(pod)]
+        used = (await self._measure(usage) if limited else None) or {}
+        # Until it is known where layers are they count against nobody's limit.
+        image_disk = self._image_disk is not False
         ended = []
         for pod in limited:
+            await trio.lowlevel.checkpoint()  # limits are parsed from their texts, for what may be 500 pods
             uid = pod.metadata.uid
             found = limits.violation(pod, used[uid], image_disk=image_disk) if uid in used else None
             if found is not None:
-                said = messages.Said(found.message, {messages.STARVED: limits.STORAGE})
-                self._evict(pod, found.signal, said, GRACE_SECONDS_MIN)
+                # No disruption: the pod is itself to blame, and a Job must not ignore the failure as one of the node's.
+                self._evict(pod, found.signal, messages.Said(found.message, {}), GRACE_SECONDS_MIN, disruption=False)
                 ended.append(uid)
         return ended
 
-    async def _measure(self, usage: NodeUsage) -> Mapping[str, PodUsed]:
-        """What each pod uses, by its UID; nothing where that cannot be measured."""
+    async def _measure(self, usage: NodeUsage, *, with_layers: bool = False) -> Mapping[str, PodUsed] | None:
+        """What each pod uses, by its UID; None where that cannot be measured. ``with_layers``: and where the runtime,
+        which alone knows how large layers are, does not answer: who wrote the most would count as using nothing."""
         try:
-            return {one.uid: one for one in (await usage.look(Depth.SUMMARY)).pods}
+            look = await usage.look(Depth.SUMMARY)
         except OSError as error:
-            log.warning("What pods use cannot be measured: %s", error)
-            return {}
+            problem = str(error)
+        else:
+            if not (with_layers and look.problem):
+                return {one.uid: one for one in look.pods}
+            problem = look.problem
+        if self._pods_unmeasured.may_say():
+            log.warning("What pods use cannot be measured, none is evicted for it: %s", problem)
+        return None
 
-    def _active(self) -> list[k8s.Pod]:
-        """The pods that run or are to run."""
-        return [one.pod for one in self._workers if not self._workers.is_termination_requested(one.pod.metadata.uid)]
+    def _evictable(self) -> list[k8s.Pod]:
+        """The pods that run, are to run, or end with more grace than an evicted pod is given, with what they are
+        allocated: what a resize asks for and did not get protects nobody."""
+        return [
+            self._allocations.as_allocated(one.pod)
+            for one in self._workers
+            if not isinstance(one.state, Terminated | Finished)
+            and not (isinstance(one.state, Terminating) and _ends_soon(one.state))
+        ]
 
     def _soft_grace(self, pod: k8s.Pod) -> int:
         """Seconds: the configured maximum, or the pod's own if that is less."""
@@ -212,24 +244,34 @@ class Eviction:
         longest = self._rules.grace_seconds_max
         return longest if own is None else min(longest, own)
 
-    def _evict(self, pod: k8s.Pod, signal: str, said: messages.Said, grace_seconds: int) -> None:
+    def _evict(
+        self, pod: k8s.Pod, signal: str, said: messages.Said, grace_seconds: int, *, disruption: bool = True
+    ) -> None:
         uid, about = pod.metadata.uid, object_ref(pod)
-        if self._workers.is_termination_requested(uid):
-            return  # it began to end while it was measured
         self.evicted[signal] += 1
         log.warning("Pod %s is evicted: %s", about, said.message.strip())
         self._events.record(about, "Warning", messages.REASON, said.message, said.annotations)
         shown = self._statuses.get(uid) or pod.status or k8s.PodStatus()
         now = rfc3339(self._clock.now_ns())
-        self._statuses.publish(uid, pod, disrupted(pod, shown, now, reason=messages.REASON, message=said.message))
+        if disruption:
+            status = disrupted(pod, shown, now, reason=messages.REASON, message=said.message)
+        else:
+            status = failed_by_node(shown, now, reason=messages.REASON, message=said.message)
+        self._statuses.publish(uid, pod, status)
         self._workers.stop(uid, StopReason.EVICTED, grace_seconds)
 
     async def _are_over(self, uids: Sequence[str]) -> None:
         """Wait until nothing of these pods is left, for a while: what they had counts as used until then."""
         with trio.move_on_after(self._bounds.evicted_gone_seconds_max):
+            await trio.sleep(self._bounds.eviction_pause_seconds)
             while not all(self._is_over(uid) for uid in uids):
                 await self._finished.park()
 
     def _is_over(self, uid: str) -> bool:
         worker = self._workers.worker(uid)
         return worker is None or isinstance(worker.state, Finished)
+
+
+def _ends_soon(state: Terminating) -> bool:
+    """Whether eviction would end it no sooner."""
+    return state.reason is StopReason.EVICTED or state.grace_seconds <= GRACE_SECONDS_MIN

@@ -88,7 +88,7 @@ class GarbageCollection:
     def collect(self) -> None:
         """One pass over everything. Containers and logs go after it, as there are places."""
         self._collect_of(self._runtime_pods.uids_with_dead())
-        with self._removals.told_once("look through the pods' logs"):
+        with self._removals.logged_once("look through the pods' logs"):
             for directory in sorted(self._files.log_directories()):
                 if self._may_go(directory):
                     self._chores.begin(f"logs {directory}", partial(self._collect_log_directory, directory))
@@ -136,7 +136,7 @@ class GarbageCollection:
             if self._runtime_pods.failing_since is None:
                 return
             found: PodRecord | None = None
-            with self._removals.one_list(), self._removals.told_once(f"list pod {uid}"):
+            with self._removals.one_list(), self._removals.logged_once(f"list pod {uid}"):
                 alone = Relist()
                 sandboxes = await self._runtime.list_sandboxes(uid)
                 alone.observe_pod(uid, sandboxes, await self._runtime.list_containers(uid))
@@ -145,12 +145,12 @@ class GarbageCollection:
                 self._chores.begin(uid, partial(self._collect_from, found))
 
     async def _uids(self) -> list[str]:
-        """Pods that may have left something in the runtime: those it has sandboxes of, if it can tell, those that were
-        listed when it last could, and those that have logs."""
+        """Pods that may have left something in the runtime: those it has sandboxes of, if it can list them, those that
+        were listed when it last could, and those that have logs."""
         uids = set(self._runtime_pods.uids())
-        with self._removals.told_once("look through the pods' logs"):
+        with self._removals.logged_once("look through the pods' logs"):
             uids |= {uid_of_log_directory(directory) for directory in self._files.log_directories()}
-        with self._removals.one_list(), self._removals.told_once("list the sandboxes"):
+        with self._removals.one_list(), self._removals.logged_once("list the sandboxes"):
             for chunk in await self._runtime.list_sandboxes():
                 uids.update(*pods_of(chunk).values())
                 await trio.lowlevel.checkpoint()

@@ -4,7 +4,7 @@ Nothing here relies on notifications; everything is compared. Desired pods again
 runtime's pods and the disk's pod directories against both. So whatever was missed, by us or by an earlier process that
 was killed at any moment, is found again. Until every source has spoken and the runtime was listed once, nothing is
 touched. Nor are orphans, while there is a manifest that was faulty when the agent started: they may be that manifest's.
-A pod of the API server that nobody can read has a UID all the same, so nothing but what is left of itself is spared.
+A pod of the API server that nobody can read has a UID all the same, so nothing but what is left of itself is kept.
 
 A wanted pod without a worker is begun with as soon as the runtime was listed, whoever has not spoken: the source that
 is late may be the API server, and the pod what it runs in.
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Owns which manifest it spares what runs for, so that it is said once."""
+    """Owns the faulty manifests for which orphans are left alone, so that each is logged once."""
 
     def __init__(
         self,

@@ -3,8 +3,9 @@
     every five minutes ─► look (core.image_garbage) ─► outdated ones ─► disk above the high threshold? ─► oldest first
     disk pressure ──► look ─► every unused one
 
-Which images are used is read from the pod cache, which has every container there is, running or not. Where a pod could
-not be inspected yet nothing is removed: one of its containers may use any image. (upstream: image_gc_manager.go)
+Which images are used is read from the pod cache, which has every container there is, running or not, and read again
+before each removal, which may take long: a pod may have begun with the next one meanwhile. Where a pod could not be
+inspected yet nothing is removed: one of its containers may use any image. (upstream: image_gc_manager.go)
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from trikubelet.core.image_names import normalized, repository
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.every import Every
+from trikubelet.kit.seldom import Seldom
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from trikubelet.core.image_garbage import ImageRules, Seen
     from trikubelet.model.bounds import Bounds
@@ -62,8 +64,9 @@ class ImageGarbage:
         self._node = node
         self._rules = rules
         self._bounds = bounds
-        self._seen: Mapping[str, Seen] = {}
-        self._has_looked = False
+        self._seen: dict[str, Seen] = {}
+        self._began: float | None = None
+        self._uninspected = Seldom(bounds.eviction_silence_seconds)
         self._turn = trio.Lock()
         self._complaints = Complaints()
         self._failures = 0
@@ -89,34 +92,39 @@ class ImageGarbage:
     async def _collect(self, usage: NodeUsage) -> None:
         async with self._turn:
             try:
-                if not await self._look() or not self._rules.collects:
+                if not await self._look() or self._began is None or not self._rules.collects:
                     return
-                await self._remove(image_garbage.outdated(self._seen.values(), trio.current_time(), self._rules), AGE)
-                await self._free(usage)
+                old = image_garbage.outdated(self._seen.values(), trio.current_time(), self._began, self._rules)
+                await self._remove(old, AGE)
+                if short := await self._free(usage):
+                    self._events.record(self._node, "Warning", "FreeDiskSpaceFailed", short)
+                    self._failed(short)
+                    return
             except (RuntimeCallError, trio.TooSlowError, OSError) as error:
                 self._failed(f"{error!r}")
             except ValueError as error:
                 self._events.record(self._node, "Warning", "InvalidDiskCapacity", str(error))
+                self._failed(str(error))
             else:
                 self._failures = 0
 
-    async def _free(self, usage: NodeUsage) -> None:
-        """Remove images until their disk is below the low threshold, if it is above the high one. Raises OSError, and
-        ValueError where the disk's size is unknown."""
+    async def _free(self, usage: NodeUsage) -> str:
+        """Remove images until their disk is below the low threshold, if it is above the high one; a message where that
+        was not enough. Raises OSError, and ValueError where the disk's size is unknown."""
         disk = (await usage.node()).images
         if disk is None:
-            return  # the runtime does not report where they are
+            return ""  # the runtime does not report where they are
         wanted = image_garbage.bytes_to_free(disk, self._rules)
-        if not wanted or all(one.image.pinned for one in self._seen.values()):
-            return  # the embedded runtime has none that could be removed, whatever fills the disk
+        if not wanted or (self._seen and all(one.image.pinned for one in self._seen.values())):
+            return ""  # the embedded runtime has none that could be removed, whatever fills the disk
         log.info("Images' disk is above %d %%: removing unused images of %d bytes", self._rules.high_percent, wanted)
         freed = await self._remove(image_garbage.removable(self._seen.values(), *self._now_and_age()), SPACE, wanted)
-        if freed < wanted:
-            message = (
-                f"Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, but only "
-                f"found {freed} bytes eligible to free."
-            )
-            self._events.record(self._node, "Warning", "FreeDiskSpaceFailed", message)
+        if freed >= wanted:
+            return ""
+        return (
+            f"Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, but only "
+            f"found {freed} bytes eligible to free."
+        )
 
     def _now_and_age(self) -> tuple[float, float]:
         return trio.current_time(), self._rules.age_seconds_min
@@ -128,9 +136,9 @@ class ImageGarbage:
         references = self._references()
         if references is None:
             return False
-        known_for = 0.0 if self._has_looked else self._rules.age_seconds_min
+        known_for = 0.0 if self._began is not None else self._rules.age_seconds_min
         self._seen = image_garbage.look(self._seen, images, references, trio.current_time(), known_for)
-        self._has_looked = True
+        self._began = trio.current_time() if self._began is None else self._began
         return True
 
     def _references(self) -> frozenset[str] | None:
@@ -141,7 +149,8 @@ class ImageGarbage:
         for uid in self._runtime_pods.uids():
             record, seen = self._runtime_pods.pod(uid), self._cache.get(uid)
             if record is not None and {one.id for one in record.containers} - {one.id for one in seen.containers}:
-                log.debug("No image is removed: pod %s has not been inspected yet", uid)
+                if self._uninspected.may_say():
+                    log.warning("No image is removed while pod %s cannot be inspected: it may use any of them", uid)
                 return None
             for container in seen.containers:
                 found |= {container.image, container.image_ref, container.image_id} - {""}
@@ -163,16 +172,25 @@ class ImageGarbage:
                 break
             if _is_sandbox_image(one):
                 continue
+            references = self._references()
+            if references is None:
+                break
+            if image_garbage.is_used(one.image, references):
+                continue
             try:
                 with trio.fail_after(self._bounds.runtime_call_seconds_max):
                     await self._images.remove_image(one.image.id)
-            except (RuntimeCallError, trio.TooSlowError) as error:
+            except trio.TooSlowError:
+                if self._complaints.may_say(one.image.id):
+                    log.warning("Image %s cannot be removed, will try again: the runtime does not answer", _name(one))
+                break  # each of the others would wait as long
+            except RuntimeCallError as error:
                 if self._complaints.may_say(one.image.id):
                     log.warning("Image %s cannot be removed, will try again: %r", _name(one), error)
                 continue
             log.info("Removed image %s, unused, of %d bytes", _name(one), one.image.size_bytes)
-            self._complaints.mended(one.image.id)
-            self._seen = {id_: seen for id_, seen in self._seen.items() if id_ != one.image.id}
+            self._complaints.works_again(one.image.id)
+            self._seen.pop(one.image.id, None)
             self.removed[why] += 1
             freed += one.image.size_bytes
         return freed
@@ -188,9 +206,9 @@ class ImageGarbage:
 def _is_sandbox_image(one: Seen) -> bool:
     """Whether it may be what sandboxes are made of. Runtimes pin that, but for containerd before 1.7; a node that
     cannot reach its registry would start no pod without it."""
-    for tag in one.image.repo_tags:
+    for name in (*one.image.repo_tags, *one.image.repo_digests):
         with suppress(ValueError):
-            if repository(tag).rpartition("/")[2] == _SANDBOX_IMAGE:
+            if repository(name).rpartition("/")[2] == _SANDBOX_IMAGE:
                 return True
     return False
 

@@ -7,8 +7,8 @@ conflict, and the newest is read and renewed at once. It has an API of its own, 
 delays it.
 
 A renewal is nobody else's business: a time that is not one of this agent's own after a conflict was written by another
-agent that uses the node's name, which is said as such. It is no outage, and both go on, since only a person can tell
-which of the two should end.
+agent that uses the node's name, which is said as such. It is no outage, and both go on, since only a person can
+decide which of the two should end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trikubelet.kit.seldom import Seldom
 from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import LEASES
-from trikubelet.model.api_errors import OVERTAKEN, ApiError, ObjectMissing, wished_seconds
+from trikubelet.model.api_errors import OVERTAKEN, ApiError, ObjectMissing, retry_after_seconds
 from trikubelet.model.decoding import read_item
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ NAMESPACE: Final = "kube-node-lease"
 RENEWALS_PER_LEASE: Final = 4
 JITTER: Final = 0.04
 MICROSECOND_NS: Final = 1000
-"""The finest a lease can tell."""
+"""The finest a lease can express."""
 FAILURES_BEFORE_RESET: Final = 3
 """So many failures in a row and the connections are recreated: one that is half open may be the reason."""
 RENEWALS_REMEMBERED: Final = 8
@@ -80,7 +80,7 @@ class NodeLease:
         self._sent: deque[str] = deque(maxlen=RENEWALS_REMEMBERED)
         self._accepted = ""
         self._conflicts = 0
-        self._told_of_rival = Seldom(RIVAL_SILENCE_SECONDS)
+        self._rival_log = Seldom(RIVAL_SILENCE_SECONDS)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the lease young until cancelled."""
@@ -101,8 +101,8 @@ class NodeLease:
                         self._reset()
                 if self._conflicts == 1:
                     continue  # what is read next shows who wrote it
-                wished = min(wished_seconds(error), self._period_seconds)
-                await trio.sleep(max(backoff.next_seconds(), wished))
+                asked_seconds = min(retry_after_seconds(error), self._period_seconds)
+                await trio.sleep(max(backoff.next_seconds(), asked_seconds))
                 continue
             failures = self._conflicts = 0
             backoff.reset()
@@ -126,7 +126,7 @@ class NodeLease:
         """Say, now and then, that another agent renews this lease, when what was found after a conflict shows it."""
         spec = found.spec or k8s.LeaseSpec()
         ours = spec.renew_time in ("", self._accepted, *self._sent)
-        if ours or not self._told_of_rival.may_say():
+        if ours or not self._rival_log.may_say():
             return
         log.warning(
             "Another agent seems to use this node's name, %s: %s renewed its lease at %s, and this agent did not. Both "

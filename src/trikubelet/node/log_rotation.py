@@ -91,7 +91,7 @@ class LogRotation:
                     self._under_way.add(container.id)
                     nursery.start_soon(self._in_turn, pod, container)
         ids = {container.id for _, container in running}
-        self._failed = {id_: told for id_, told in self._failed.items() if id_ in ids}
+        self._failed = {id_: is_logged for id_, is_logged in self._failed.items() if id_ in ids}
 
     async def _sizes(self, of: Sequence[tuple[PodObservation, ContainerStatus]]) -> Sequence[int | OSError | None]:
         """Of each log; of none where the disk does not answer, which is logged."""
@@ -102,13 +102,13 @@ class LogRotation:
                 if self._complaints.may_say(_LOOKING):
                     log.warning("Cannot %s, will try again: %s", _LOOKING, error)
             else:
-                self._complaints.mended(_LOOKING)
+                self._complaints.works_again(_LOOKING)
                 return sizes
         return ()
 
     def _is_due(self, pod: PodObservation, container: ContainerStatus, size: int | OSError | None) -> bool:
         if isinstance(size, OSError):
-            self._tell(pod, container, size)
+            self._log_failure(pod, container, size)
             return False
         return size is None or size >= self._rules.size_bytes  # 0 of a path that is empty: nobody wants that log
 
@@ -121,7 +121,7 @@ class LogRotation:
                 await self._compress(container, plain)
                 self._failed.pop(container.id, None)
             except (OSError, RuntimeCallError, trio.TooSlowError) as error:
-                self._tell(pod, container, error)
+                self._log_failure(pod, container, error)
 
     async def _rotate(self, container: ContainerStatus) -> Sequence[str]:
         try:
@@ -187,16 +187,16 @@ class LogRotation:
         with trio.fail_after(self._bounds.runtime_call_seconds_max):
             await self._runtime.reopen_log(container.id)
 
-    def _tell(self, pod: PodObservation, container: ContainerStatus, error: Exception) -> None:
+    def _log_failure(self, pod: PodObservation, container: ContainerStatus, error: Exception) -> None:
         """Once, until it works. What the runtime says is reported when it says it a second time: a container that has
         just ended cannot have a new log, and PLEG will have noticed by then."""
-        is_news = False
+        is_new = False
         if not isinstance(error, RuntimeUnavailable):  # which is logged elsewhere
             before = self._failed.get(container.id)
-            is_news = not before and (before is not None or isinstance(error, OSError))
-            self._failed[container.id] = is_news or bool(before)
+            is_new = not before and (before is not None or isinstance(error, OSError))
+            self._failed[container.id] = is_new or bool(before)
         log.log(
-            logging.WARNING if is_news else logging.DEBUG,
+            logging.WARNING if is_new else logging.DEBUG,
             "Cannot rotate the log of %s, will try again: %s (%s)",
             _named(pod, container),
             str(error) or "the runtime gave no answer in time",

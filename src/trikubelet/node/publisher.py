@@ -5,7 +5,7 @@
 
 A wake-up (the runtime became ready, say) is not made to wait for a tick, but for the pause after a failure. What the
 server last answered, or the informer last saw, is the base of the next patch; conditions keep the transition times of
-an earlier life, so a restart of the agent shows in none of them.
+an earlier agent, so a restart of the agent shows in none of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trikubelet.kit.slot import Slot
 from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import NODES, PatchKind
-from trikubelet.model.api_errors import ApiError, ObjectMissing, wished_seconds
+from trikubelet.model.api_errors import ApiError, ObjectMissing, retry_after_seconds
 from trikubelet.model.decoding import read_item
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DOING: Final = "telling the node's status"
+DOING: Final = "publishing the node's status"
 JITTER: Final = 0.04
 REQUEST_SECONDS_MAX: Final = 10.0
 FAILURES_BEFORE_RESET: Final = 5
@@ -58,7 +58,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Published:
     """The status that was published last, and what the server made of it."""
 
     said: k8s.NodeStatus
@@ -97,9 +97,9 @@ class NodePublisher:
         self._watched: k8s.Node | None = None
         self._missing_said = False
         self._was_unschedulable = False
-        self._told_at = float("-inf")
-        self._told: _Told | None = None
-        self._wishes: Slot[None] = Slot()
+        self._published_at = float("-inf")
+        self._published: _Published | None = None
+        self._wakeups: Slot[None] = Slot()
         self.registered = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -118,18 +118,18 @@ class NodePublisher:
                     failures += 1
                     if failures % FAILURES_BEFORE_RESET == 0:
                         self._reset()
-                await trio.sleep(max(backoff.next_seconds(), wished_seconds(error)))
+                await trio.sleep(max(backoff.next_seconds(), retry_after_seconds(error)))
                 continue  # a wake-up meanwhile is not to cut a pause that the server needs
             if was_asked:  # else nobody knows how the server is
                 failures = 0
                 backoff.reset()
                 self._outcomes.worked()
             with trio.move_on_after(self._pace.compute_seconds * (1 + JITTER * self._chance.random())):
-                await self._wishes.take()
+                await self._wakeups.take()
 
     def wake(self) -> None:
-        """Something the status tells of has changed. Never blocks."""
-        self._wishes.put(None)
+        """Something in the status has changed. Never blocks."""
+        self._wakeups.put(None)
 
     def seen(self, node: k8s.Node | None) -> None:
         """The informer's word on the node; None when it is not there."""
@@ -152,7 +152,7 @@ class NodePublisher:
         return self._known.metadata.uid if self._known else ""
 
     async def _publish(self, report: NodeReport) -> bool:
-        """Tell the server, where there is news; whether it was asked for anything. Raises ApiError."""
+        """Write the status, where it changed; whether the server was asked for anything. Raises ApiError."""
         was_known = self._known is not None
         known = self._known or await self._take_up(report)
         if known is None:
@@ -163,7 +163,7 @@ class NodePublisher:
         now = trio.current_time()
         # An informer that never saw this node cannot see it go either: until it has, the server is asked each time.
         is_watched = self._watched is not None and self._watched.metadata.uid == known.metadata.uid
-        if is_watched and not self._is_news(before, after) and now - self._told_at < self._pace.report_seconds:
+        if is_watched and not self._is_changed(before, after) and now - self._published_at < self._pace.report_seconds:
             return not was_known
         try:
             item = await self._api.patch(
@@ -173,9 +173,9 @@ class NodePublisher:
             self._known = None  # it is looked for, or made, in the next pass, which is soon but never at once
             raise
         answered = _decode(item)
-        self._note_told(after, answered)
+        self._note_published(after, answered)
         self._know(answered)
-        # Told with what they tell of: an agent that ends before that tells of it in its next life.
+        # Recorded with the status that shows it: an agent that ends before that records it after its next start.
         if (boot_id := rebooted(before, after)) is not None:
             message = f"Node {self._identity.name} has been rebooted, boot id: {boot_id}"
             self._events.record(self._this_node, "Warning", "Rebooted", message)
@@ -195,20 +195,20 @@ class NodePublisher:
             self._was_unschedulable = is_unschedulable
             self._say_turned("NodeNotSchedulable" if is_unschedulable else "NodeSchedulable")
 
-    def _note_told(self, said: k8s.NodeStatus, answer: k8s.Node) -> None:
-        self._told_at = trio.current_time()
-        self._told = _Told(said, answer.status or k8s.NodeStatus())
+    def _note_published(self, said: k8s.NodeStatus, answer: k8s.Node) -> None:
+        self._published_at = trio.current_time()
+        self._published = _Published(said, answer.status or k8s.NodeStatus())
 
-    def _is_news(self, before: k8s.NodeStatus, after: k8s.NodeStatus) -> bool:
+    def _is_changed(self, before: k8s.NodeStatus, after: k8s.NodeStatus) -> bool:
         """Whether it has to be published: what we would say, or what the server has, is not as it was last time.
         The two may well differ from each other: a server fills fields in, and drops those whose feature is off, and
         would be sent them again at every look."""
-        if self._told is None:
+        if self._published is None:
             return differs(before, after)
-        return differs(self._told.said, after) or differs(self._told.answered, before)
+        return differs(self._published.said, after) or differs(self._published.answered, before)
 
     def _know(self, node: k8s.Node) -> None:
-        """The newer one counts: an answer may come after the informer's news of what happened later, and the other way
+        """The newer one counts: an answer may come after the informer's change of later, and the other way
         round."""
         held = self._known
         is_same = held is not None and held.metadata.uid == node.metadata.uid
@@ -244,8 +244,8 @@ class NodePublisher:
         item = await self._api.create(NODES, new_node(self._identity, status))
         log.info("Node %s is registered", self._identity.name)
         node = _decode(item)
-        self._note_told(status, node)
-        # Of a new node upstream tells how it is off for everything, but not that it is ready.
+        self._note_published(status, node)
+        # Of a new node upstream reports every condition, but not that it is ready.
         self._say_turned(*event_reasons((), (one for one in status.conditions if one.type != READY)))
         return self._taken_up(node)
 

@@ -1,15 +1,15 @@
 """Taking down what pods that are gone left on the disk and in the kernel.
 
     look ─► who left something that nobody needs ─► one of a few places ─► volumes ─► cgroup ─► directory ─► removed
-                                                                             └────────┴─────────┴► told; the next look
+                                                                             └────────┴─────────┴► logged; the next look
                                                                                                    meets it again
 
 Whoever is met here has no worker that still has something to do: this agent is younger than the pod's end, or what the
 worker took down came back. So nobody else takes it down beside us, and it gets the time that its worker would have
 given it: a driver that needs three seconds to give a volume back has them. Looks come with housekeeping's comparisons
 and wait for nothing that they begin. A removal under way is given up when a look finds that the pod has come back, as a
-static one may: what is there then is the new life's. A thread that unmounts or removes by then goes on, and the new
-life gets no directory and no volumes until it has ended.
+static one may: what is there then is the new instance's. A thread that unmounts or removes by then goes on, and the
+new instance gets no directory and no volumes until it has ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.kit.chores import Chores
 from trikubelet.kit.complaints import Complaints
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
@@ -78,7 +78,7 @@ class Remains:
             if self._complaints.may_say(_LOOKING):
                 log.warning("Cannot %s, will try again: %s", _LOOKING, error)
             return
-        self._complaints.mended(_LOOKING)
+        self._complaints.works_again(_LOOKING)
         self.removed, self._removed_since = self._removed_since, 0
         gone = {uid for uid in found if self._may_go(uid)}
         self._stuck &= gone
@@ -96,7 +96,7 @@ class Remains:
 
     def _may_go(self, uid: str) -> bool:
         """Whether nobody needs what is left of the pod. To be asked after each checkpoint: a static pod may come back
-        under its UID meanwhile, and its directory and cgroup are the new life's."""
+        under its UID meanwhile, and its directory and cgroup are the new instance's."""
         if self._workers.is_at_work(uid):
             return False  # what the pod held is its worker's to take down: two at once would ask its drivers twice
         return not self._runtime_pods.is_running(uid) and self._workers.should_content_be_removed(uid)
@@ -123,7 +123,7 @@ class Remains:
         self._removed_since += 1
         self._stuck.discard(uid)
         for kind in _KINDS:
-            self._complaints.mended(_what(uid, kind))
+            self._complaints.works_again(_what(uid, kind))
         log.debug("Removed what was left of pod %s", uid)
 
     def _failed(self, uid: str, error: Exception) -> None:
@@ -132,7 +132,7 @@ class Remains:
         if not self._complaints.may_say(_what(uid, kind)):
             return
         late = f"not done within {self._bounds.runtime_call_seconds_max:g} s"
-        why = late if kind is trio.TooSlowError else words(error)
+        why = late if kind is trio.TooSlowError else message_of(error)
         bug = error if kind is Exception else None
         log.warning("Cannot remove what is left of pod %s, will try again: %s", uid, why, exc_info=bug)
 

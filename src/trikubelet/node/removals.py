@@ -16,7 +16,7 @@ import trio
 
 from trikubelet.core import garbage
 from trikubelet.core.relist import DecodeError
-from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.instant import instant
 from trikubelet.model.errors import StillMounted
@@ -65,7 +65,7 @@ class Removals:
     ) -> bool:
         """Remove what is dead of the pod, calling ``goes_on`` after each step. Whether there was something."""
         uid = record.uid
-        with self.told_once(f"look what is dead of pod {uid}"):
+        with self.logged_once(f"look what is dead of pod {uid}"):
             found = garbage.collect([record], should_content_be_removed)
             if not found.containers and not found.sandboxes:
                 return False
@@ -79,40 +79,41 @@ class Removals:
         return True
 
     async def are_seen(self, uid: str) -> None:
-        """Wait until a list has shown what became of the pod, but not for ever: PLEG tells who cannot be inspected."""
-        seen = self.told_once(f"see what became of pod {uid}")
+        """Wait until a list has shown what became of the pod, but not for ever: PLEG reports who cannot be
+        inspected."""
+        seen = self.logged_once(f"see what became of pod {uid}")
         with seen, self.one_list(), suppress(RuntimeCallError, trio.TooSlowError):
             await self._cache.newer_than(uid, instant())
 
     async def remove_log_directory(self, directory: str) -> None:
         """Remove the logs of a pod that is gone."""
-        with self.told_once(f"remove the logs {directory}"), self._in_time():
+        with self.logged_once(f"remove the logs {directory}"), self._in_time():
             await self._files.remove_log_directory(directory)
 
     async def remove_dead_links(self, container_ids: Collection[str]) -> None:
         """Remove links to logs that are gone, but for those of these containers."""
-        with self.told_once("remove links to logs that are gone"), self._in_time():
+        with self.logged_once("remove links to logs that are gone"), self._in_time():
             await self._files.remove_dead_links(container_ids)
 
     def one_list(self) -> trio.CancelScope:
-        """As long as one list may take. A runtime that does not answer in time is away, which others tell."""
+        """As long as one list may take. A runtime that does not answer in time is away, which others report."""
         return trio.move_on_after(self._bounds.runtime_call_seconds_max)
 
     @contextmanager
-    def told_once(self, what: str) -> Iterator[None]:
+    def logged_once(self, what: str) -> Iterator[None]:
         """Do something; a failure is reported when it is new, in the log and as an event of the node. A bug is one,
         too: what a runtime says of one container may provoke it, and would again after the agent's next start."""
         barrier = Barrier(partial(self._failed, what))
         with barrier:
             yield
         if barrier.fault is None:
-            self._complaints.mended(what)
+            self._complaints.works_again(what)
 
     def _failed(self, what: str, error: Exception) -> None:
         if isinstance(error, RuntimeUnavailable):
             log.debug("Cannot %s while the runtime is away: %s", what, error)
         elif self._complaints.may_say(what):
-            why = "no answer in time" if isinstance(error, trio.TooSlowError) else words(error)
+            why = "no answer in time" if isinstance(error, trio.TooSlowError) else message_of(error)
             message = f"Cannot {what}, will try again: {why}"
             log.warning("%s", message, exc_info=None if isinstance(error, _PROBLEMS) else error)
             self._events.record(self._node, "Warning", "ContainerGCFailed", message)
@@ -123,10 +124,10 @@ class Removals:
 
     async def _remove_container(self, container_id: str) -> None:
         log_path = ""
-        with self.told_once(f"remove container {container_id}"):
+        with self.logged_once(f"remove container {container_id}"):
             log_path = await self._without_container(container_id)
         if log_path:
-            with self.told_once(f"remove the log {log_path}"), self._in_time():
+            with self.logged_once(f"remove the log {log_path}"), self._in_time():
                 await self._files.remove_container_logs(log_path)
 
     async def _without_container(self, container_id: str) -> str:
@@ -140,7 +141,7 @@ class Removals:
             return log_path
 
     async def _remove_sandbox(self, sandbox_id: str) -> None:
-        with self.told_once(f"remove sandbox {sandbox_id}"), self._in_time():
+        with self.logged_once(f"remove sandbox {sandbox_id}"), self._in_time():
             with suppress(NotFound):
                 await self._runtime.stop_sandbox(sandbox_id)
             await self._runtime.remove_sandbox(sandbox_id)

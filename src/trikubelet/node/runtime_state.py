@@ -49,7 +49,7 @@ class RuntimeState:
             )
             await self._ask()
             if self._well != before:
-                self.changed.tell()
+                self.changed.notify()
 
     async def _ask(self) -> None:
         try:

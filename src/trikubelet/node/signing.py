@@ -77,7 +77,7 @@ async def _ask(api: Api, request: SigningRequest, signer: str) -> str:
     try:
         await api.create(SIGNING_REQUESTS, body)
     except ObjectExists:
-        log.info("Certificate request %s was made in an earlier life of this agent", request.name)
+        log.info("Certificate request %s was made by an earlier agent", request.name)
     return request.name
 
 
@@ -111,8 +111,8 @@ def _decision(item: Item) -> bytes | None:
     status = request.status or k8s.CertificateSigningRequestStatus()
     for condition in status.conditions:
         if condition.type in _ADVICE:
-            words = ": ".join(filter(None, (condition.reason, condition.message))) or "no reason given"
-            said = f"certificate request {item.name} was {condition.type.lower()}: {words}"
+            why = ": ".join(filter(None, (condition.reason, condition.message))) or "no reason given"
+            said = f"certificate request {item.name} was {condition.type.lower()}: {why}"
             raise CertificateRefused(f"{said}; {_ADVICE[condition.type].format(item.name)}")
     try:
         return base64.b64decode(status.certificate, validate=True) or None

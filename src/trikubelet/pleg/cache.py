@@ -95,20 +95,20 @@ class PodCache:
     def put(self, observation: PodObservation, *, is_newest: bool = True) -> bool:
         """The pod was inspected. An observation older than the one held is dropped: it lost a race. Unless it
         ``is_newest``, a list has seen more since, and the pod stays pending until it is inspected again. Returns
-        whether there is news for whoever looks: it says something else than before, or is known again after an
+        whether it changed for whoever looks: it says something else than before, or is known again after an
         error."""
         uid = observation.uid
         held = self._entries.get(uid)
         if is_newest:
             self._pending.discard(uid)
-        is_news = False
+        is_changed = False
         if held is None or held.observation.observed_at <= observation.observed_at:
-            is_news = observation != self.get(uid) or (held is not None and held.error is not None)
+            is_changed = observation != self.get(uid) or (held is not None and held.error is not None)
             self._entries[uid] = _Entry(observation)
             if not observation.sandboxes and not observation.containers:
                 self._empty.add(uid)
         self._wake(uid)
-        return is_news
+        return is_changed
 
     def put_error(self, uid: str, at: float, error: Exception) -> None:
         """The pod's inspection, begun at ``at``, failed. What was known stays; workers that wait for something newer

@@ -33,7 +33,7 @@ ASK_AGAIN_SECONDS: Final = 600.0
 
 class EventHints:
     """Owns since when the runtime's events can be relied on. ``look_at`` is called for each pod that an event names,
-    ``interrupted`` that what happens now may go untold."""
+    ``interrupted`` that what happens now may go unreported."""
 
     def __init__(self, runtime: Runtime, look_at: Callable[[str], None], interrupted: Callable[[], None]) -> None:
         self._runtime = runtime
@@ -47,7 +47,7 @@ class EventHints:
 
     async def follow(self, backoff: Backoff) -> None:
         """Take hints until cancelled."""
-        is_told = False
+        is_logged = False
         while True:
             has_events = True
             try:
@@ -55,9 +55,9 @@ class EventHints:
             except NotImplementedByRuntime:
                 has_events = False
                 self.failures += 1
-                if not is_told:
+                if not is_logged:
                     log.info("The container runtime does not send events; relying on the relist alone")
-                is_told = True
+                is_logged = True
             except RuntimeCallError as error:
                 self.failures += 1
                 log.debug("Container events were interrupted: %s", error)

@@ -81,7 +81,7 @@ def _are_of(before: PodObservation, replies: StatusReplies) -> bool:
 def _placed(
     containers: Iterable[ContainerStatus], sandboxes: Iterable[SandboxStatus], listed: PodRecord | None
 ) -> tuple[ContainerStatus, ...]:
-    """With the sandbox each lives in, which lists tell and statuses do not."""
+    """With the sandbox each lives in, which lists report and statuses do not."""
     ids = {sandbox.id: sandbox.id for sandbox in sandboxes}  # kept once, not once more for each container
     homes = {one.id: ids.get(one.sandbox_id, one.sandbox_id) for one in listed.containers} if listed else {}
     return tuple(one if one.sandbox_id else replace(one, sandbox_id=homes.get(one.id, "")) for one in containers)

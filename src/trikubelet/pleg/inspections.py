@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.kit.background import BackgroundTasks
-from trikubelet.kit.barrier import words
+from trikubelet.kit.barrier import message_of
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distribution
 from trikubelet.kit.every import Every
@@ -40,9 +40,9 @@ CHECK_SECONDS: Final = 1.0
 class Inspections:
     """Owns how long inspections took, and makes those that are due.
 
-    ``inspect`` makes one; ``settle`` gets the outcome: what was found or the error. ``as_listed`` tells a pod as the
-    newest full list has it. ``tell`` gets, every ``CHECK_SECONDS``, the time and the pods whose inspection failed or
-    hangs.
+    ``inspect`` makes one; ``settle`` gets the outcome: what was found or the error. ``as_listed`` returns a pod as
+    the newest full list has it. ``report`` gets, every ``CHECK_SECONDS``, the time and the pods whose inspection failed
+    or hangs.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class Inspections:
         inspect: Callable[[Job], Awaitable[PodObservation]],
         settle: Callable[[Job, PodObservation | Exception], None],
         as_listed: Callable[[str], Job],
-        tell: Callable[[float, Sequence[Laggard]], None],
+        report: Callable[[float, Sequence[Laggard]], None],
         bounds: Bounds,
     ) -> None:
         self._pods = pods
         self._inspect = inspect
         self._settle = settle
         self._as_listed = as_listed
-        self._tell = tell
+        self._report = report
         self._bounds = bounds
         self._tasks = BackgroundTasks()
         self._bugs = Bugs(log, "Pod %s: a bug in inspecting it; it is tried again")
@@ -72,7 +72,7 @@ class Inspections:
             async for now in Every(CHECK_SECONDS):
                 self._pods.look_for_hung(now - self._bounds.inspection_hung_seconds)
                 self.begin()
-                self._tell(now, self._pods.laggards(also_running=False))
+                self._report(now, self._pods.laggards(also_running=False))
 
     def begin(self) -> None:
         """Begin what is due while there is a place. Never blocks."""
@@ -88,7 +88,7 @@ class Inspections:
             found = await self._found(job)
         if barrier.fault is not None:
             # An error of the runtime's to all who wait: that is what they are ready for.
-            found = RuntimeFailure(f"a bug in inspecting it: {words(barrier.fault)}", "INTERNAL")
+            found = RuntimeFailure(f"a bug in inspecting it: {message_of(barrier.fault)}", "INTERNAL")
         self.seconds.add(trio.current_time() - began)
         self._settle(job, found)
         self.begin()
@@ -101,6 +101,6 @@ class Inspections:
             return error
 
 
-def told(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """An error of a call in words."""
     return "timed out" if isinstance(error, trio.TooSlowError) else str(error)

@@ -26,14 +26,14 @@ BACKLOG_ROUNDS: Final = 10
 class Situation(NamedTuple):
     """What decides whether a list may be left out; times are Trio's, in seconds.
 
-    ``news_at``: when a pod was last asked for or found changed, or a list failed.
+    ``changed_at``: when a pod was last asked for or found changed, or a list failed.
     ``events_since``: from when on events are reliable, None when they are not. ``is_awaited``: a pod worker waits for
     an observation. ``is_blind``: a pod is out of sight, under inspection or since an inspection has failed.
     ``backlog``: pods that wait for their inspection.
     """
 
     listed_at: float | None
-    news_at: float
+    changed_at: float
     events_since: float | None
     is_awaited: bool
     is_blind: bool
@@ -59,4 +59,4 @@ def _is_quiet(now: float, listed_at: float, situation: Situation, bounds: Bounds
     are in sight, and nobody waits."""
     if situation.events_since is None or situation.is_awaited or situation.is_blind:
         return False
-    return listed_at > situation.events_since and now - situation.news_at > bounds.relist_quiet_after_seconds
+    return listed_at > situation.events_since and now - situation.changed_at > bounds.relist_quiet_after_seconds

@@ -38,9 +38,9 @@ from trikubelet.pleg.dispatcher import Dispatcher, Lister
 from trikubelet.pleg.events import EventHints
 from trikubelet.pleg.figures import Figures, Measured
 from trikubelet.pleg.inspection import inspect
-from trikubelet.pleg.inspections import Inspections, told
+from trikubelet.pleg.inspections import Inspections, reason_of
 from trikubelet.pleg.pods import PlegPods
-from trikubelet.pleg.telling import Telling
+from trikubelet.pleg.problem_reports import ProblemReports
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -85,14 +85,14 @@ class Pleg:
         everything = self._list_all if spans is None else partial(self._list_all_within, spans)
         self._pods = PlegPods(bounds.looks_waiting_max)
         self._dispatcher = Dispatcher(Lister(everything, self._list_one, self._may_rest), self._pods, bounds)
-        self._telling = Telling(events, bounds.inspection_hung_seconds)
+        self._problem_reports = ProblemReports(events, bounds.inspection_hung_seconds)
         self._inspections = Inspections(
-            self._pods, self._inspect, self._settle, self._as_listed, self._telling.look, bounds
+            self._pods, self._inspect, self._settle, self._as_listed, self._problem_reports.look, bounds
         )
         self._events = EventHints(runtime, self._take_hint, self._dispatcher.end_rest)
         self._measured = Measured()
         self._listed_at: float | None = None
-        self._news_at = -math.inf
+        self._changed_at = -math.inf
         self._last_error = ""
         self._failing_since: float | None = None
 
@@ -119,9 +119,9 @@ class Pleg:
         self._now(uid, pleg_pod.hinted(self._pods.get(uid), instant()))
 
     def _now(self, uid: str, pod: PlegPod) -> None:
-        """There is news of a pod, and that is what became of its record."""
+        """A look at the pod is due, and that is what became of its record."""
         self._pods.put(uid, pod)
-        self._news_at = trio.current_time()
+        self._changed_at = trio.current_time()
         self._dispatcher.stir()
 
     def unhealthy(self) -> str | None:
@@ -232,7 +232,7 @@ class Pleg:
     def _may_rest(self, now: float) -> bool:
         situation = pace.Situation(
             listed_at=self._listed_at,
-            news_at=self._news_at,
+            changed_at=self._changed_at,
             events_since=self._events.reliable_since,
             is_awaited=self._cache.is_awaited,
             is_blind=self._pods.is_blind,
@@ -275,21 +275,21 @@ class Pleg:
         """A full list is in: what it says, to whom it concerns."""
         self._listed_at = began
         self._last_error, self._failing_since = "", None
-        self._telling.listed()
+        self._problem_reports.listed()
         pending = self._pods.full_list_ended(began, instant(), due, self._relist.change)
         if pending:
-            self._news_at = trio.current_time()
+            self._changed_at = trio.current_time()
             self._dispatcher.stir()
         self._cache.listed(began, pending)
         self._inspections.begin()
 
     def _note_failure(self, error: Exception, began: float) -> None:
-        text = told(error)
+        text = reason_of(error)
         if self._failing_since is None:
             self._failing_since = began
-        self._telling.list_failed(text)
+        self._problem_reports.list_failed(text)
         self._last_error = text
-        self._news_at = trio.current_time()
+        self._changed_at = trio.current_time()
 
     # ---- lists of one pod ----
 
@@ -301,7 +301,7 @@ class Pleg:
             self._one_listed(uid, sandboxes, containers, began)
         except (RuntimeCallError, DecodeError, trio.TooSlowError) as error:
             self._pods.put(uid, pleg_pod.list_failed(self._pods.get(uid)))
-            log.debug("On-demand relist of pod %s failed: %s", uid, told(error))  # the next list will see it
+            log.debug("On-demand relist of pod %s failed: %s", uid, reason_of(error))  # the next list will see it
 
     def _one_listed(self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], began: float) -> None:
         """A list of one pod is in: what it says, unless it comes too late."""
@@ -339,25 +339,25 @@ class Pleg:
         assert isinstance(before.inspection, Inspecting)
         self._dispatcher.stir()
         if isinstance(found, Exception):
-            log.debug("Cannot inspect pod %s/%s: %s", change.namespace, change.name, told(found))
+            log.debug("Cannot inspect pod %s/%s: %s", change.namespace, change.name, reason_of(found))
             is_late = isinstance(found, trio.TooSlowError)
-            why = f"no answer within {self._bounds.runtime_call_seconds_max:g} s" if is_late else told(found)
+            why = f"no answer within {self._bounds.runtime_call_seconds_max:g} s" if is_late else reason_of(found)
             self._pods.put(uid, pleg_pod.inspection_failed(before, why))
             self._cache.put_error(uid, job.began, found)
             return  # its events come again with the inspection that succeeds
         after = pleg_pod.inspected(before, instant())
         self._pods.put(uid, after)
         if after.doubted_at is not None:  # and so it is asked for again
-            self._news_at = trio.current_time()
+            self._changed_at = trio.current_time()
         is_newest = not before.inspection.is_outdated
         if is_newest:
             self._relist.advance(uid)
             _note(change)
-        is_news = self._cache.put(found, is_newest=is_newest)
+        is_changed = self._cache.put(found, is_newest=is_newest)
         kinds = {event.kind for event in change.events}
         # Starts and deaths are reported even where the cache knew already (docs/decisions/0007), a second look only if
         # it shows more.
-        if kinds & {EventKind.STARTED, EventKind.DIED} or (before.doubted_at is not None and is_news):
+        if kinds & {EventKind.STARTED, EventKind.DIED} or (before.doubted_at is not None and is_changed):
             self._wake.add(uid)
         if EventKind.DIED in kinds:
             self._died.add(uid)

@@ -91,7 +91,7 @@ class PlegPods:
     def full_list_ended(
         self, began: float, at: float, due: Collection[str], as_listed: Callable[[str], PodChange]
     ) -> set[str]:
-        """The full list that began at that instant is in, ``at`` now; ``due`` are not as recorded, ``as_listed`` tells
+        """The full list that began at that instant is in, ``at`` now; ``due`` are not as recorded, ``as_listed`` says
         how a pod is. Returns the pods for which it does not speak, or not before they are inspected."""
         pending = set()
         differs = frozenset(due)

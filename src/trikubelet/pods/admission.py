@@ -56,9 +56,9 @@ class Admission:
     """Decides which pods get a worker that runs them. Owns how many it ``rejected``, by reason, and how many it
     ``preempted``, by what was short. ``admitted``: a pod gets a worker which may start it; called before it does.
 
-    Set where the node's parts are joined: ``node`` tells this node's object as last heard of, None as long as there is
-    none; ``pressures`` the pressure conditions it has; ``consider_resize`` is called with a new spec of a pod that has
-    a worker, before the worker gets it."""
+    Set where the node's parts are joined: ``node`` returns this node's object as last received, None as long as there
+    is none; ``pressures`` the pressure conditions it has; ``consider_resize`` is called with a new spec of a pod that
+    has a worker, before the worker gets it."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Admission:
         # What a server knows to have started was reported by an earlier agent, and is in its events.
         self._unsupported.report(pod, is_known=pod.status is not None and bool(pod.status.start_time))
         self._allocations.admit(pod)
-        self.admitted.tell(pod)
+        self.admitted.notify(pod)
         self._workers.begin(pod, after=after)
 
     def _reject(self, pod: k8s.Pod, why: Rejection) -> None:

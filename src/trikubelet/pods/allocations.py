@@ -3,7 +3,7 @@
     admitted as its spec is ──► a resize is granted: allocated again ──► its containers are made, or changed: noted
 
 It stands in a note of the pod's directory from before the first container is made, so a killed agent's successor knows
-what a pod had and can tell a resize that was asked for meanwhile. A pod without a note (an older agent's, or one of
+what a pod had and can recognise a resize requested meanwhile. A pod without a note (an older agent's, or one of
 which nothing was made) is allocated what its spec says. Nothing is held of a pod before it is admitted: until then it
 is judged by its note or by the spec it has now. ``core.resize.allocation`` has the rules.
 """
@@ -111,7 +111,7 @@ class Allocations:
 
     def learned(self, pod: Pod, observed: PodObservation) -> Allocation:
         """What the pod is allocated, with what its containers seem to have been made with that nobody noted it of (an
-        older agent's): as far as the runtime tells, with what the pod, which is as it is allocated, gives them."""
+        older agent's): as far as the runtime reports, with what the pod, which is as it is allocated, gives them."""
         held = self.of(pod)
         for status, amounts in unnoted(pod, observed, held):
             try:
@@ -127,7 +127,7 @@ class Allocations:
             self._keep(pod.metadata.uid, replace(held, pod_made=pod.spec.resources))
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over, and a new one is allocated again."""
+        """This instance of the pod is over, and a new one is allocated again."""
         self._held.pop(uid, None)
         self._joined.pop(uid, None)
         self._infos.pop(uid, None)

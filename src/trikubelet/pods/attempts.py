@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from trikubelet.pods.observations import Observations
     from trikubelet.pods.preparation import Preparation
     from trikubelet.pods.resizing import Resizing
+    from trikubelet.pods.restart_requests import RestartRequests
     from trikubelet.pods.status_publisher import StatusPublisher
     from trikubelet.pods.stop import PodKiller
-    from trikubelet.pods.wishes import RestartWishes
     from trikubelet.ports import Probes
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class PodAttempts:
         publisher: StatusPublisher,
         preparation: Preparation,
         probes: Probes,
-        wishes: RestartWishes,
+        restart_requests: RestartRequests,
         resizing: Resizing,
         carry_out: CarryOut,
         killer: PodKiller,
@@ -62,7 +62,7 @@ class PodAttempts:
         self._publisher = publisher
         self._preparation = preparation
         self._probes = probes
-        self._wishes = wishes
+        self._restart_requests = restart_requests
         self._resizing = resizing
         self._carry_out = carry_out
         self._killer = killer
@@ -87,21 +87,22 @@ class PodAttempts:
         status = self._publisher.publish(pod, observed, is_ending=False)
         if status.phase in TERMINAL:
             log.info("Pod %s ended: %s", object_ref(pod), status.phase)
-            self._publisher.tell_end(pod, status)
+            self._publisher.record_end(pod, status)
             return Outcome.DONE
         left = self.seconds_left(pod)
         with trio.move_on_after(math.inf if left is None else left):
             return await self._mend(pod, observed, status)
-        # A hook or a pull that hangs does not hold the pod's own deadline off; the next attempt tells of it.
+        # A hook or a pull that hangs does not hold the pod's own deadline off; the next attempt reports it.
         return Outcome.AGAIN
 
     async def _mend(self, pod: k8s.Pod, observed: PodObservation, status: k8s.PodStatus) -> Outcome:
         """Of ``pod`` as it is allocated."""
         uid = pod.metadata.uid
         await self._preparation.begin(pod)
+        self._observations.note_earlier(uid)
         resize = self._resizing.under_way(pod, observed)
         volumes = await self._preparation.set_up(pod, beside=resize.before)
-        verdicts = replace(self._probes.verdicts(uid), restarts=self._wishes.about(observed))
+        verdicts = replace(self._probes.verdicts(uid), restarts=self._restart_requests.about(observed))
         actions = plan(pod, observed, verdicts, shown=status, resizes=resize.containers)
         if actions.is_empty and resize.before is None:
             return Outcome.IDLE
@@ -156,12 +157,12 @@ class PodAttempts:
         """Publish what probes and readiness gates say now, in the middle of an attempt or without one."""
         self._publisher.show_serving(pod)
 
-    def begin_beside_remains(self, uid: str) -> None:
-        """From now on none of the pod's containers that are there counts: they are of a life that is over."""
-        self._observations.begin_beside_remains(uid)
+    def begin_despite_leftovers(self, uid: str) -> None:
+        """From now on none of the pod's containers that are there counts: they are of an instance that is over."""
+        self._observations.begin_despite_leftovers(uid)
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over and left nothing to show."""
+        """This instance of the pod is over and left nothing to show."""
         self._observations.forget(uid)
         self._carry_out.forget(uid)
         self._publisher.forget(uid)

@@ -110,7 +110,7 @@ class CarryOut:
             raise most_urgent(errors)
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over: what kept its containers from being started counts no more."""
+        """This instance of the pod is over: what kept its containers from being started counts no more."""
         self._starter.forget(uid)
 
 

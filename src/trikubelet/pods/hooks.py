@@ -2,8 +2,9 @@
 
 A hook runs inside its pod's attempt and ends with it: one that hangs holds up its own pod alone, until the pod is
 deleted or, before an end, until the grace is over. It has no time limit of its own, as upstream; who calls holds the
-scope. A hook is run at least once: an agent that is stopped in the middle of a preStop hook runs it again when it is
-back, and none runs a postStart hook of a container that it finds running.
+scope. A hook is run at least once: after an agent that is stopped in the middle of a preStop hook, or a runtime that
+goes away, it runs again with the grace that is left, and none runs a postStart hook of a container that it finds
+running.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import trio
 from trikubelet.core.handlers import HOOK_AGENT, http_target
 from trikubelet.core.hooks import POST_START_ERROR, exec_error, failure, without_tls
 from trikubelet.core.names import object_ref
-from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.handlers import HandlerInvalid, NotTls, Unreachable
-from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
 
 if TYPE_CHECKING:
     from trikubelet.model.handlers import HttpTarget
@@ -64,7 +65,10 @@ class Hooks:
         handler = of.container.lifecycle.post_start if of.container.lifecycle else None
         if handler is None:
             return
-        failed = await self._run(of, handler)
+        try:
+            failed = await self._run(of, handler)
+        except RuntimeUnavailable as error:
+            failed = failure(of.pod, of.container, handler, str(error))
         if failed:
             # No details: what a hook writes may be secret, and more people read events than statuses.
             self._warn(of, "FailedPostStartHook", "PostStartHook failed")
@@ -72,11 +76,16 @@ class Hooks:
 
     async def pre_stop(self, of: Hooked) -> None:
         """Run the hook of a container that is about to be stopped, if it has one. A failure is reported and changes
-        nothing: the container is stopped all the same."""
+        nothing: the container is stopped all the same. Raises RuntimeUnavailable where it was not begun, or where
+        nobody can tell that it came to its end."""
         handler = of.container.lifecycle.pre_stop if of.container.lifecycle else None
         if handler is None:
             return
-        failed = await self._run(of, handler)
+        try:
+            failed = await self._run(of, handler)
+        except RuntimeUnavailable as error:
+            log.warning("Pod %s: its preStop hook was cut off and will run again: %s", object_ref(of.pod), error)
+            raise
         if failed:
             log.warning("Pod %s: its preStop hook failed: %s", object_ref(of.pod), failed)
             self._warn(of, "FailedPreStopHook", "PreStopHook failed")
@@ -86,11 +95,16 @@ class Hooks:
 
     async def _run(self, of: Hooked, handler: LifecycleHandler) -> str:
         """Run a hook to its end; how it failed, or empty. A bug in it is a failure: it is not to keep its pod from
-        being stopped."""
-        error, output = "", b""
+        being stopped. Raises RuntimeUnavailable."""
+        error, output, lost = "", b"", None
         with Barrier(lambda bug: log.error("Pod %s: a bug in a hook", object_ref(of.pod), exc_info=bug)) as barrier:
-            error, output = await self._tried(of, handler)
-        error = error or words(barrier.fault)
+            try:
+                error, output = await self._tried(of, handler)
+            except RuntimeUnavailable as unavailable:
+                lost = unavailable
+        if lost is not None:
+            raise lost
+        error = error or message_of(barrier.fault)
         return error and failure(of.pod, of.container, handler, error, output)
 
     async def _tried(self, of: Hooked, handler: LifecycleHandler) -> tuple[str, bytes]:
@@ -113,12 +127,14 @@ class Hooks:
     async def _execute(self, of: Hooked, action: ExecAction) -> tuple[str, bytes]:
         try:
             result = await self._runtime.exec_sync(of.id, action.command, 0)
+        except RuntimeUnavailable:
+            raise
         except RuntimeCallError as error:
             return str(error), b""
         return exec_error(action.command, result), result.stdout + result.stderr
 
     async def _get(self, of: Hooked, action: HTTPGetAction) -> str:
-        """Any answer will do, whatever its status (as upstream): a hook tells, it does not ask."""
+        """Any answer will do, whatever its status (as upstream): a hook is a notification, not a question."""
         ips = self._host_ips if of.pod.spec.host_network else of.ips
         if not (action.host or ips):
             return "failed to find networking container: the pod has no address"

@@ -110,7 +110,7 @@ class ContainerMaker:
         """What to make once nothing is left of a start that came to nothing; or else beside what is."""
         made = await configure(beside=None)
         left = unstarted(observed, container)
-        # Not before all is ready for the next one: until then nothing else tells that the pod goes on.
+        # Not before all is ready for the next one: until then nothing else shows that the pod goes on.
         if left is None or await self._call(
             "CreateContainerError", pod, container, partial(is_discarded, self._runtime, left)
         ):
@@ -186,7 +186,7 @@ class ContainerMaker:
     async def _link_log(self, pod: Pod, container: Container, container_id: str, path: str) -> None:
         link = log_link_name(pod, container.name, container_id)
         try:
-            # Settled, for nobody links it later: whoever was told to stop meanwhile goes once it is done.
+            # Settled, for nobody links it later: whoever was cancelled meanwhile goes once it is done.
             seconds = self._bounds.settle_seconds_max
             await settle(seconds, partial(disk_in_time, seconds, partial(self._files.link_log, link, path)))
         except OSError as error:  # a convenience for log collectors: no reason to fail a container that runs

@@ -1,31 +1,39 @@
 """What a pod's attempts see of it, and that they are seen to act: the PLEG's cache, and its side door (``Relister``).
 
 Who acts on a pod asks for an on-demand relist of it, so the next attempt sees the result without waiting for the clock.
-Containers of a life of the pod that is over are left out, where they could not be removed before it started over: its
-worker says so (``pods.workers``).
+Containers of an earlier instance of the pod are left out, where they could not be removed before it started over: its
+worker says so (``pods.workers``). They are known by their ids, for a clock may be set back, and noted in the pod's
+directory, for the agent may be restarted: it would take an exit of the earlier instance for one of this one.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from trikubelet.kit.instant import instant
+from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from trikubelet.model.runtime import PodObservation
-    from trikubelet.ports import PodCache, Relister
+    from trikubelet.ports import PodCache, PodNotes, Relister
+
+log = logging.getLogger(__name__)
 
 
 class Observations:
-    """Owns when the last container of a pod's earlier life was made, where the pod started over beside what is left of
-    that life."""
+    """Owns which containers of a pod are of an earlier instance, where it started over despite what is left of that."""
 
-    def __init__(self, cache: PodCache, relister: Relister) -> None:
-        self._earlier: dict[str, int] = {}  # by UID, in nanoseconds since the epoch
+    def __init__(self, cache: PodCache, relister: Relister, notes: PodNotes) -> None:
+        self._earlier: dict[str, frozenset[str]] = {}  # by UID; the containers' ids
+        self._unnoted: set[str] = set()
         self._cache = cache
         self._relister = relister
+        self._notes = notes
 
     async def newer_than(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
         """What the runtime has of the pod, seen after ``since`` (an instant); ``soon``: ask for it, unless it is known,
@@ -39,18 +47,46 @@ class Observations:
         return await self._cache.newer_than(uid, instant())
 
     def of_this_life(self, observed: PodObservation) -> PodObservation:
-        """Without what remains of an earlier life of the pod: all that its status may speak of."""
-        earlier = self._earlier.get(observed.uid)
-        return observed if earlier is None else observed.without_earlier(earlier)
+        """Without what remains of an earlier instance of the pod: all that its status may speak of."""
+        uid = observed.uid
+        if uid not in self._earlier:
+            self._earlier[uid] = self._noted(uid)
+        return observed.without(self._earlier[uid]) if self._earlier[uid] else observed
 
     def acting_on(self, uid: str) -> AbstractContextManager[None]:
         """Within it the caller changes the pod; at its end a relist of it is asked for."""
         return self._relister.acting_on(uid)
 
-    def begin_beside_remains(self, uid: str) -> None:
-        """From now on none of the pod's containers that are there counts: they are of a life that is over."""
-        self._earlier[uid] = self._cache.get(uid).newest_ns
+    def begin_despite_leftovers(self, uid: str) -> None:
+        """From now on none of the pod's containers that are there counts: they are of an instance that is over."""
+        self._earlier[uid] = frozenset(one.id for one in self._cache.get(uid).containers)
+        self._unnoted.add(uid)
+
+    def note_earlier(self, uid: str) -> None:
+        """The pod has a directory now: note there, once, which containers are of an earlier instance."""
+        if uid not in self._unnoted:
+            return
+        try:
+            self._notes.note(uid, Note.EARLIER, msgspec.json.encode(sorted(self._earlier[uid])))
+        except OSError as error:
+            log.warning("Pod %s: which containers are of its earlier instance cannot be written down: %s", uid, error)
+        else:
+            self._unnoted.discard(uid)
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over."""
-        self._earlier.pop(uid, None)
+        """This instance of the pod is over."""
+        self._unnoted.discard(uid)
+        if not self._earlier.pop(uid, None):
+            return
+        try:
+            self._notes.forget_note(uid, Note.EARLIER)
+        except OSError as error:
+            log.warning("Pod %s: which containers were of its earlier instance is still noted: %s", uid, error)
+
+    def _noted(self, uid: str) -> frozenset[str]:
+        try:
+            content = self._notes.noted(uid, Note.EARLIER)
+            return frozenset(msgspec.json.decode(content, type=list[str])) if content else frozenset()
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            log.warning("Pod %s: which containers are of its earlier instance cannot be read: %s", uid, error)
+            return frozenset()

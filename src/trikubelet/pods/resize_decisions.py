@@ -1,4 +1,5 @@
-"""Decides about one resize: never, now, when others have made room, or another time; notes and tells what was decided.
+"""Decides about one resize: never, now, when others have made room, or another time; notes and reports what was
+decided.
 
     why_never ─► infeasible;  admission ─► granted: allocated │ deferred, perhaps until pods that are ended have ended
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.admission import Admitted
 from trikubelet.core.names import object_ref
-from trikubelet.core.resize import words
+from trikubelet.core.resize import messages
 from trikubelet.core.resize.verdicts import DEFERRED, INFEASIBLE, Pending, why_never
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ class ResizeDecisions:
             return False
         self._notes.forget(pod.metadata.uid)  # of the resize before it, too, which this one took the place of
         log.info("Pod %s: its resize is granted", object_ref(pod))
-        message = words.told("started", pod, pod.metadata.generation or 0)
-        self._events.record(object_ref(pod), "Normal", words.STARTED, message)
+        message = messages.event_message("started", pod, pod.metadata.generation or 0)
+        self._events.record(object_ref(pod), "Normal", messages.STARTED, message)
         return True
 
     def wait(self, one: Waiting, pending: Pending) -> None:
@@ -99,6 +100,6 @@ class ResizeDecisions:
         if was_said:
             return  # the amounts in a message change with every pod that comes and goes
         log.info("Pod %s: its resize is %s: %s", object_ref(pod), pending.reason, pending.message)
-        event = words.INFEASIBLE if pending.reason == INFEASIBLE else words.DEFERRED
-        message = words.told(pending.reason, pod, pending.generation, pending.message)
+        event = messages.INFEASIBLE if pending.reason == INFEASIBLE else messages.DEFERRED
+        message = messages.event_message(pending.reason, pod, pending.generation, pending.message)
         self._events.record(object_ref(pod), "Warning", event, message)

@@ -1,4 +1,4 @@
-"""What a pod's status tells of its resizes besides what it is allocated: whether one waits, and why; what goes wrong.
+"""What a pod's status reports of its resizes besides what it is allocated: whether one waits, and why; what goes wrong.
 
 Written by who decides about resizes (``pods.resize_decisions``, ``pods.resizes``) and by who carries them out
 (``pods.resizing``); read for every status (``pods.status_publisher``).
@@ -26,11 +26,11 @@ class ResizeNotes:
         self.errors: dict[str, str] = {}
 
     def facts(self, pod: Pod) -> ResizeFacts:
-        """What a status of the pod tells of its resizes."""
+        """What a status of the pod reports of its resizes."""
         uid = pod.metadata.uid
         return ResizeFacts(self._allocations.of(pod), self.pending.get(uid), self.errors.get(uid, ""))
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over."""
+        """This instance of the pod is over."""
         self.pending.pop(uid, None)
         self.errors.pop(uid, None)

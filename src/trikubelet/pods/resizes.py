@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-A_BUG: Final = "a bug in the node's agent keeps it from being decided about; its log tells which"
+A_BUG: Final = "a bug in the node's agent keeps it from being decided about; its log says which"
 PODS_ADDED, PODS_REMOVED, POD_UPDATED = "pods_added", "pods_removed", "pod_updated"
 POD_TERMINATED, PERIODIC = "pod_terminated", "periodic_retry"
 
@@ -88,11 +88,11 @@ class Resizes:
             self.retry(why)
 
     def begin(self, pod: Pod) -> None:
-        """The pod gets a worker. Where its spec asks for something else than it was allocated by an earlier life of the
+        """The pod gets a worker. Where its spec asks for something else than it was allocated by an earlier
         agent, that is decided about soon. Never blocks."""
         if self.allocations.as_allocated(pod) is pod:
             return
-        uid, shown = pod.metadata.uid, _told(pod.status.conditions if pod.status is not None else ())
+        uid, shown = pod.metadata.uid, _pending(pod.status.conditions if pod.status is not None else ())
         generation = pod.metadata.generation or 0
         known = shown is not None and shown.observed_generation == generation
         self._notes.pending[uid] = (
@@ -161,7 +161,7 @@ class Resizes:
                 self._waiting.discard(uid)
                 continue
             with self._bugs.of(f"Pod {object_ref(pod)}") as barrier:
-                pending = _told(shown.conditions if shown is not None else ())
+                pending = _pending(shown.conditions if shown is not None else ())
                 since = pending.last_transition_time if pending is not None else ""
                 one = Waiting(pod, self.allocations.as_allocated(pod), since)
                 found.append((turn(one), one))
@@ -173,5 +173,5 @@ class Resizes:
         return f"<Resizes, {len(self._waiting)} wait>"
 
 
-def _told(conditions: tuple[PodCondition, ...]) -> PodCondition | None:
+def _pending(conditions: tuple[PodCondition, ...]) -> PodCondition | None:
     return next((one for one in conditions if one.type == PENDING), None)

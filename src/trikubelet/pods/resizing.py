@@ -119,7 +119,7 @@ class Resizing:
         self._notes.errors.pop(pod.metadata.uid, None)
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over: another one is allocated again."""
+        """This instance of the pod is over: another one is allocated again."""
         self._allocations.forget(uid)
         self._notes.forget(uid)
 

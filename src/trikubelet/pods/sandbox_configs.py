@@ -1,4 +1,4 @@
-"""A sandbox's configuration for this node, with what only asking tells: its runtime handler, its users, its groups.
+"""A sandbox's configuration for this node, with what only asking shows: its runtime handler, its users, its groups.
 
 Of a sandbox that stands nothing is chosen again: its users are those that were written down, and its handler is left
 out, which nobody asks for. ``pods.sandboxes`` asks; ``core.containers`` decides what stands in it.

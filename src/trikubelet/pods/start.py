@@ -1,6 +1,6 @@
 """Starting one container: back-off, images, making it (``pods.making``), postStart hook; each with its own way to fail.
 
-The reason and message of a failure are noted before it is raised, in upstream's words: they are what a user reads in
+The reason and message of a failure are noted before it is raised, in upstream's terms: they are what a user reads in
 the waiting state. A container that started has nothing to wait for, so its note is dropped. One whose postStart hook
 failed is stopped again; whether it is started once more is its policy's word.
 """
@@ -101,7 +101,7 @@ class ContainerStarter:
         self._reasons.note_gone(pod.metadata.uid, container.name)
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over: no container of it waits, or backs off."""
+        """This instance of the pod is over: no container of it waits, or backs off."""
         self._reasons.forget(uid)
         self._backoffs.forget(uid)
 

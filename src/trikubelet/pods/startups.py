@@ -3,7 +3,7 @@
     begun(pod) ─► pulled(…) ─► status_changed: every container runs ─► observed: the API server has it ─► measured
                                     └ a pod of this node alone: measured          └ ended before: forgotten
 
-Whoever begins with a pod, pulls its images, publishes its status and hears of it from the API server tells it here.
+Whoever begins with a pod, pulls its images, publishes its status and receives it from the API server notes that here.
 What counts, ``core.startup`` decides. A pod that an earlier agent began with is not measured: nobody knows how long its
 images took.
 """

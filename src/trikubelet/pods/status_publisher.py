@@ -3,7 +3,7 @@
     observation, verdicts of probes, notes (``pods.facts``) ─► core.pod_status generates ─► statuses, and who listens
 
 Called by a pod's attempts (``pods.attempts``): before and after each of them, and between them where only what probes
-conclude has changed. What only the disk tells is read before (``learn``); nothing else waits, so a status is made of
+conclude has changed. What only the disk has is read before (``learn``); nothing else waits, so a status is made of
 one moment.
 """
 
@@ -51,7 +51,7 @@ class StatusPublisher:
         self._clock = clock
 
     async def learn(self, pod: k8s.Pod, observed: PodObservation) -> None:
-        """Read what only the disk tells of what is observed, before its status is made: that waits for nothing."""
+        """Read what only the disk has of what is observed, before its status is made: that waits for nothing."""
         await self._facts.learn(pod, observed)
 
     def publish(self, pod: k8s.Pod, observed: PodObservation, *, is_ending: bool) -> k8s.PodStatus:
@@ -71,7 +71,7 @@ class StatusPublisher:
         self._statuses.publish(pod.metadata.uid, pod, status)
         return status
 
-    def tell_end(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
+    def record_end(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
         """The pod has ended by itself: say so where that was for its deadline."""
         if status.reason == DEADLINE_EXCEEDED:
             self._events.record(object_ref(pod), "Normal", DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
@@ -93,6 +93,6 @@ class StatusPublisher:
         return deadline_left(pod, status.start_time, self._clock.now_ns())
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over and left nothing to show."""
+        """This instance of the pod is over and left nothing to show."""
         self._facts.forget(uid)
         self._statuses.forget(uid)

@@ -1,7 +1,7 @@
 """Stopping containers and sandboxes: carries out the order of ``core.termination``.
 
 Grace is data. It goes to the runtime as a number of seconds and is never a Trio deadline, so nothing in this process
-can cut a container's farewell short. What a preStop hook and the wait for a container's turn take is counted.
+can cut a container's termination short. What a preStop hook and the wait for a container's turn take is counted.
 
     one container:  Killing ─► its preStop hook, as long as its grace at most ─► its turn has come ─► StopContainer
 
@@ -9,8 +9,8 @@ A deletion with less grace interrupts the attempt: a hook under way is cut, and 
 that came to its end is not repeated, however often the end of its container is tried.
 
 A call that failed, because the runtime restarts for instance, says nothing of the container, which may be in the middle
-of its farewell. StopPodSandbox would kill it, so a sandbox stays until every container in it is known to be down, and
-the next attempt of a pod that terminates goes on with the grace that this one left (``unfinished_stops``).
+of its termination. StopPodSandbox would kill it, so a sandbox stays until every container in it is known to be down,
+and the next attempt of a pod that terminates goes on with the grace that this one left (``unfinished_stops``).
 
 A runtime that answers, and cannot stop a container, will not by being asked again: when that has gone on for the whole
 grace, its sandbox is stopped all the same, as upstream does at once.
@@ -152,7 +152,7 @@ class PodKiller:
             self._announce(pod, order)
             used, is_down = Used(), False
             try:
-                await self._say_goodbye(pod, order, ips, limit, used)
+                await self._run_pre_stop_hook(pod, order, ips, limit, used)
                 with used.counting():
                     await turn.wait()
                 async with limit:
@@ -186,7 +186,7 @@ class PodKiller:
         log.info("Pod %s: %s (grace %d s)", object_ref(pod), order.message, order.grace_seconds)
         self._events.record(object_ref(pod, order.status.name), "Normal", "Killing", order.message)
 
-    async def _say_goodbye(
+    async def _run_pre_stop_hook(
         self, pod: Pod, order: _Order, ips: tuple[str, ...], limit: trio.CapacityLimiter, used: Used
     ) -> None:
         """Run the container's preStop hook, if it has one that has not come to its end."""

@@ -2,9 +2,9 @@
 
 Two inputs, neither of which can block the other: changes from the mux, which say what a source wants, and wake-ups from
 PLEG, which only say who to look at. Both end in a synchronous call. A desired pod gets its worker, and its worker a new
-configuration, by ``pods.admission`` alone, whether this loop or housekeeping found it. Whoever else has news of a pod,
-as probes, volumes and the cluster's objects have, wakes its worker without coming this way. All pods depend on this
-loop, so a bug that one of them provokes in it is logged and stays its own.
+configuration, by ``pods.admission`` alone, whether this loop or housekeeping found it. Whoever else has an update of a
+pod, as probes, volumes and the cluster's objects have, wakes its worker without coming this way. All pods depend on
+this loop, so a bug that one of them provokes in it is logged and stays its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PASS_SECONDS_MAX = 30.0
-"""An idle loop passes at least this often, so that a stuck one can be told from an idle one."""
+"""An idle loop passes at least this often, so that a stuck one can be distinguished from an idle one."""
 
 
 class SyncLoop:

@@ -30,7 +30,7 @@ class TracedAttempts:
         self.seconds_left = attempts.seconds_left
         self.show_serving = attempts.show_serving
         self.forget = attempts.forget
-        self.begin_beside_remains = attempts.begin_beside_remains
+        self.begin_despite_leftovers = attempts.begin_despite_leftovers
 
     async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
         """See ``Attempts``; so for all below."""

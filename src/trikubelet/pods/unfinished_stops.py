@@ -1,4 +1,4 @@
-"""What is remembered of containers that were told to stop, until they are known to be down.
+"""What is remembered of containers that were asked to stop, until they are known to be down.
 
 The next attempt of a pod that terminates goes on with the grace that the one before it left. Only what a container can
 have known of is counted: its hook, its turn and the calls under way, not how long the runtime was away. A new agent

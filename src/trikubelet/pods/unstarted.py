@@ -6,7 +6,7 @@ as an agent that was killed had asked, the runtime refuses, or stops it: there a
 
 One kind cannot be removed. An agent that is killed while containerd starts a container takes its call with it; where
 that happens between the task and its process id, containerd (seen of 1.6 and 2.2) keeps the task, without its program,
-tells of a container that ended, and refuses to remove it until it is itself started again. Nothing runs there, and
+reports a container that ended, and refuses to remove it until it is itself started again. Nothing runs there, and
 nothing ever will, so the next one is made beside it, under the next number.
 """
 

@@ -33,7 +33,7 @@ class UserIds:
         self._pool = pool
         self._health = health
 
-    def tell(self) -> None:
+    def log_problems(self) -> None:
         """Log what is wrong with what was written down before: the pods in question get no new sandbox, but run on."""
         try:
             found = list(problems(self._notes.noted_of_all(Note.USER_IDS)))

@@ -22,7 +22,7 @@ from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Graces, Outcome, Starting, Syncing, Terminated, Terminating
 from trikubelet.core.names import object_ref
 from trikubelet.kit.backoff import Backoff
-from trikubelet.kit.barrier import Barrier, InvariantBroken, words
+from trikubelet.kit.barrier import Barrier, InvariantBroken, message_of
 from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.instant import instant
 from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
@@ -74,11 +74,11 @@ class Attempts(Protocol):
         ...
 
     def forget(self, uid: str) -> None:
-        """This life of the pod is over and left nothing to show: drop its status and notes."""
+        """This instance of the pod is over and left nothing to show: drop its status and notes."""
         ...
 
-    def begin_beside_remains(self, uid: str) -> None:
-        """A new life of the pod begins, and containers of the one before are still there: they are not its own."""
+    def begin_despite_leftovers(self, uid: str) -> None:
+        """A new instance of the pod begins, and containers of the one before are still there: they are not its own."""
         ...
 
 
@@ -195,17 +195,18 @@ class PodWorker:
         elif not self._count:
             self._figures.worker_starts.add(began - self._made_at)
         self._count += 1
-        delay = 0.0
+        delay = 0.0  # stays so when a request cuts the attempt: the next one is due at once
         outcome: Outcome | None = None
         with trio.CancelScope() as self._attempt:
             outcome, delay = await self._guarded()
             self._last_error = "" if outcome is not None else self._last_error
+            # A request meanwhile may have moved the state on: then the outcome is not about that one.
             if outcome is not None and type(self.state) is made_for:
                 self.state = lifecycle.on_outcome(self.state, outcome, graces(self.pod))
         self._attempt = None
         self._busy_since = None
         self._figures.attempts[is_for].add(trio.current_time() - began)
-        if outcome is not Outcome.IDLE:
+        if outcome is not Outcome.IDLE:  # one that failed or was cut may have changed something, too
             self._since = instant()
         moved = type(self.state) is not made_for
         self._due = trio.current_time() + (0.0 if moved else delay)
@@ -262,7 +263,7 @@ class PodWorker:
 
     def _failed(self, error: Exception, wait_seconds: float) -> tuple[None, float]:
         self._failures += 1
-        self._last_error = words(error)
+        self._last_error = message_of(error)
         return None, wait_seconds
 
     def _jittered(self, seconds: float) -> float:

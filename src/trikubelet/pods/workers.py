@@ -1,13 +1,13 @@
 """The pod workers: one task per UID, and the rules between pods.
 
-Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier life still ends
+Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier instance still ends
 gets a new worker when that life is over and nothing is left of it. And static pods that share a full name run one after
 another: a manifest that was edited has a new UID but the same name, and must not start before the older pod has ended
 (upstream: allowStaticPodStart; there the waiting pod polls, here it waits its turn). The rule holds within one life of
 the agent: what a manifest brought that was edited while no agent lived is an orphan, which housekeeping stops beside
 the new pod, as upstream does.
 
-Everything that asks is synchronous and never blocks; the tasks live in the pods nursery handed to ``run``.
+Everything that asks is synchronous and never blocks; the tasks live in the pods nursery passed to ``run``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 class PodWorkers:
     """Owns which UIDs have a worker, whose turn it is among static pods of one name, and which pods are to begin
-    although an earlier life of theirs left what cannot be removed (``ports.PodLives``).
+    although an earlier instance of theirs left what cannot be removed (``ports.PodLives``).
 
     ``began``: a pod got a worker, and nothing of it ran before; ``finished``: a pod's worker did."""
 
@@ -67,7 +67,7 @@ class PodWorkers:
         self._tasks = BackgroundTasks()
         self._synced = False
         self._wanted: Collection[str] = ()
-        self._beside_remains: set[str] = set()
+        self._despite_leftovers: set[str] = set()
         self._bugs = Bugs(log, "%s: a bug in comparing it with what is wanted; it is left as it is")
         self._figures = figures
         self.began: Final[Listeners[Pod]] = Listeners("a pod that begins")
@@ -116,7 +116,7 @@ class PodWorkers:
         if had_finished:
             self._leftovers.add(uid)  # its content may go now, which stayed as long as the pod was desired
         elif isinstance(worker.state, Finished):
-            self._tell_finished(worker)
+            self._notify_finished(worker)
         self._offer_turns(full_name(worker.pod))
 
     def reject(self, pod: Pod) -> None:
@@ -125,10 +125,11 @@ class PodWorkers:
         self._begin(pod, Terminated(StopReason.REJECTED))
 
     def kill_orphan(self, pod: Pod) -> None:
-        """Something of this pod runs and nothing wants it. ``pod`` carries only what the runtime's labels tell."""
+        """Something of this pod runs and no source wants it. ``pod`` carries only what the runtime's labels say."""
         if pod.metadata.uid not in self._workers:
             log.warning("Stopping orphaned pod %s: it runs, and no source wants it", object_ref(pod))
             self._figures.orphans += 1
+            # As deleted, so that it is forgotten as soon as the runtime has nothing of it.
             state = Terminating(self._bounds.kill_orphan_grace_seconds, StopReason.ORPHANED, deleted=True)
             self._begin(pod, state)
 
@@ -147,13 +148,13 @@ class PodWorkers:
 
     def compare_with(self, desired: Collection[str], unread: Collection[str] = (), *, all_known: bool = True) -> None:
         """Every source has spoken: pods that none of them wants end, and finished ones are forgotten: one that came
-        back after its end has no worker then, as one that is new. ``unread`` are wanted too, as what nobody can tell,
-        so nothing of them changes.
+        back after its end has no worker then, as one that is new. ``unread`` are wanted too, as it is unknown what
+        they are now, so nothing of them changes.
         ``all_known``: no manifest is left that may want more; while there is one, nothing of a pod without a worker may
         be removed."""
         self._synced = all_known
         self._wanted = {*desired, *unread}
-        self._beside_remains &= self._wanted
+        self._despite_leftovers &= self._wanted
         for uid, worker in list(self._workers.items()):
             with self._bugs.of(f"Pod {object_ref(worker.pod)}"):
                 self._compare(uid, worker, is_desired=uid in desired, is_unread=uid in unread)
@@ -179,9 +180,9 @@ class PodWorkers:
         since = instant() if isinstance(state, Syncing) else -math.inf
         worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance, self._figures, since=since)
         self._workers[pod.metadata.uid] = worker
-        if pod.metadata.uid in self._beside_remains:
-            self._beside_remains.discard(pod.metadata.uid)
-            self._attempts.begin_beside_remains(pod.metadata.uid)
+        if pod.metadata.uid in self._despite_leftovers:
+            self._despite_leftovers.discard(pod.metadata.uid)
+            self._attempts.begin_despite_leftovers(pod.metadata.uid)
         self._note_beginning(pod, state)
         turn = trio.Event()
         if is_static(pod) and isinstance(state, Starting | Syncing):
@@ -195,7 +196,7 @@ class PodWorkers:
         if isinstance(state, Starting | Syncing):
             self._figures.containers.add(len(pod.spec.containers))
         if isinstance(state, Starting):
-            self.began.tell(pod)
+            self.began.notify(pod)
 
     async def _live(self, worker: PodWorker, turn: trio.Event, leaving: Sequence[PodWorker]) -> None:
         # A manifest that was edited brings another UID under the name of the pod that still ends: their mirror pod, log
@@ -206,7 +207,7 @@ class PodWorkers:
         assert isinstance(worker.state, Finished)
         self._end_turn(worker)
         if worker.statistics().attempts:  # a pod that never began was finished by ``stop``, which notified
-            self._tell_finished(worker)
+            self._notify_finished(worker)
 
     async def _make_way(self, worker: PodWorker, leaving: Sequence[PodWorker]) -> None:
         # Admission has counted what these hold as free already. One that hangs must not keep a critical pod from the
@@ -218,24 +219,24 @@ class PodWorkers:
         if waiting.cancelled_caught:
             log.warning("Pod %s begins although not all has ended that makes room for it", object_ref(worker.pod))
 
-    def _tell_finished(self, worker: PodWorker) -> None:
+    def _notify_finished(self, worker: PodWorker) -> None:
         self._leftovers.add(worker.pod.metadata.uid)
-        self.finished.tell(worker.pod)
+        self.finished.notify(worker.pod)
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
-        """Best when nothing of its earlier life is left, for what ended there must not count here. Where that does not
-        go away, or takes for ever, it is distinguished by when it was made."""
+        """Best when nothing of its earlier instance is left, for what ended there must not count here. Where that does
+        not go away, or takes for ever, it is distinguished by when it was made."""
         uid = ended.pod.metadata.uid
         if not ended.over.is_set():
             return  # its task still waits for its turn: two tasks of one UID would take each other's probes and volumes
         if not self._runtime_pods.may_have(uid):
-            self._forget_for_a_new_life(ended)  # whoever compares begins with it, by way of admission
+            self._forget_for_new_instance(ended)  # whoever compares begins with it, by way of admission
         elif trio.current_time() - ended.over_at >= self._bounds.removal_hung_seconds:
-            self._forget_for_a_new_life(ended)  # the same, for what is left says nothing of the new life any more
-            self._beside_remains.add(uid)
+            self._forget_for_new_instance(ended)  # the same, for what is left says nothing of the new instance any more
+            self._despite_leftovers.add(uid)
 
-    def _forget_for_a_new_life(self, ended: PodWorker) -> None:
-        """The same UID is wanted again, and its new life knows nothing of the one before."""
+    def _forget_for_new_instance(self, ended: PodWorker) -> None:
+        """The same UID is wanted again, and its new instance knows nothing of the one before."""
         uid = ended.pod.metadata.uid
         self._figures.restarted[is_static(ended.pod)] += 1
         self._end_turn(ended)
@@ -268,7 +269,7 @@ class PodWorkers:
     def may_run(self, uid: str) -> bool:
         """Whether the runtime may have something of the pod that is not known to be dead: of one without a worker an
         earlier agent has started it, so the node had admitted it."""
-        return uid not in self._beside_remains and self._runtime_pods.may_have(uid)
+        return uid not in self._despite_leftovers and self._runtime_pods.may_have(uid)
 
     def __iter__(self) -> Iterator[PodWorker]:
         return iter(list(self._workers.values()))

@@ -27,7 +27,7 @@ class Probes(Protocol):
 
     def look(self, pod: k8s.Pod, observed: PodObservation, shown: k8s.PodStatus | None) -> Verdicts:
         """The pod was observed: from now on these are the containers to probe. What is concluded about them so far;
-        ``shown`` is the pod's status as last known, which counts where an earlier life of the agent computed it."""
+        ``shown`` is the pod's status as last known, which counts where an earlier agent computed it."""
         ...
 
     def verdicts(self, uid: str) -> Verdicts:

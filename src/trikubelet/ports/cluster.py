@@ -121,7 +121,7 @@ class ApiPods(Protocol):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the server was listed at least once; before that nothing can be told from what is missing."""
+        """Whether the server was listed at least once; before that nothing follows from what is missing."""
         ...
 
 
@@ -196,7 +196,7 @@ class Claims(Protocol):
         """A secret that a persistent volume names."""
         ...
 
-    async def tell_claim(
+    async def patch_claim_status(
         self, claim: k8s.PersistentVolumeClaim, merge: Mapping[str, object]
     ) -> k8s.PersistentVolumeClaim:
         """Merge into the claim's status; what it is then. A resource version in the body's metadata is a

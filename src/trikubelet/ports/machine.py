@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from trikubelet.model import k8s
     from trikubelet.model.credential_plugin import CredentialPlugin
-    from trikubelet.model.csi import DriverInfo, Told
+    from trikubelet.model.csi import DriverInfo, VolumeStats
     from trikubelet.model.pull_records import PulledRecord
     from trikubelet.model.registry import Login
     from trikubelet.model.runtime_config import Mount
@@ -100,7 +100,7 @@ class Volumes(Protocol):
         """Where each of the pod's volumes is that lies below the agent's root directory and is ready, by its name."""
         ...
 
-    async def tell(self, uid: str, path: str) -> Told | None:
+    async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         """What its driver says of the pod's volume at this place; None where no driver does, so that it is to be
         measured. Has an end of its own. Raises ``model.csi.DriverFailed``."""
         ...
@@ -109,7 +109,7 @@ class Volumes(Protocol):
         """The groups that volumes which are set up want the pod's containers to be in, beside those of its spec."""
         ...
 
-    def told(self, uid: str) -> Mapping[str, str]:
+    def progress(self, uid: str) -> Mapping[str, str]:
         """How each of the pod's volumes was left, in words for operators, by the volumes' names; nothing for a pod that
         has none, or none yet."""
         ...

@@ -1,4 +1,4 @@
-"""What is known of the pods that are there: the PLEG and the workers tell it, everybody else asks."""
+"""What is known of the pods that are there: the PLEG and the workers report it, everybody else asks."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ class Relister(Protocol):
 
     def look_inside(self, uid: str) -> None:
         """Ask for one as ``look_at`` does, and for an inspection whatever it shows: what changed of the pod no list
-        tells. Never blocks."""
+        shows. Never blocks."""
         ...
 
     def acting_on(self, uid: str) -> AbstractContextManager[None]:
-        """Within it the caller changes the pod: what the runtime tells of it meanwhile asks for no relist. One is asked
-        for at the end, however that comes."""
+        """Within it the caller changes the pod: what the runtime reports of it meanwhile asks for no relist. One is
+        asked for at the end, however that comes."""
         ...
 
 

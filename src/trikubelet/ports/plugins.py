@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from contextlib import AbstractAsyncContextManager
 
-    from trikubelet.model.csi import Capability, DriverInfo, Expand, PluginInfo, Publish, Stage, Told
+    from trikubelet.model.csi import Capability, DriverInfo, Expand, PluginInfo, Publish, Stage, VolumeStats
 
 
 class CsiDriver(Protocol):
@@ -39,7 +39,7 @@ class CsiDriver(Protocol):
         """The end of ``publish``. Idempotent."""
         ...
 
-    async def tell(self, volume_id: str, path: str) -> Told:
+    async def volume_stats(self, volume_id: str, path: str) -> VolumeStats:
         """How full a published volume is, and how it is. Of a driver with GET_VOLUME_STATS."""
         ...
 
@@ -56,8 +56,9 @@ class PluginSockets(Protocol):
         """How the plugin that listens there introduces itself. Raises ``model.csi.DriverFailed``."""
         ...
 
-    async def tell(self, socket: str, error: str) -> None:
-        """Tell the plugin what became of its registration: "" that it is used. Raises ``model.csi.DriverFailed``."""
+    async def notify(self, socket: str, error: str) -> None:
+        """Notify the plugin of what became of its registration: "" that it is used. Raises
+        ``model.csi.DriverFailed``."""
         ...
 
     def driver(self, endpoint: str) -> AbstractAsyncContextManager[CsiDriver]:

@@ -122,7 +122,7 @@ class NodeProbes:
             return  # what was asked before the pod ended and answered after it
         probes, _ = self._pods[uid]
         self._notes.keep(probes.pod, probes.standing())
-        self.concluded.tell(uid)
+        self.concluded.notify(uid)
 
     def __repr__(self) -> str:
         return f"<NodeProbes: {len(self)} probes of {len(self._pods)} pods>"

@@ -22,7 +22,7 @@ from trikubelet.core.actions import Verdict
 from trikubelet.core.names import object_ref
 from trikubelet.core.probes import ProbeKind
 from trikubelet.core.probes.timing import period_seconds
-from trikubelet.kit.barrier import Barrier, words
+from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.distribution import Distribution
 from trikubelet.model.handlers import HandlerInvalid
@@ -103,7 +103,7 @@ class ProbeTask:
                 return await self._asking.answer(self._question_to(subject))
             except HandlerInvalid as error:
                 return Answer(Meaning.ERROR, str(error))
-        return Answer(Meaning.ERROR, words(barrier.fault))
+        return Answer(Meaning.ERROR, message_of(barrier.fault))
 
     def _say_bug(self, bug: Exception) -> None:
         if self._complaints.may_say(type(bug).__name__):

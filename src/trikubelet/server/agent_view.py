@@ -1,7 +1,7 @@
 """What the local API may ask of the agent beyond its pods: the node's object, images, what is configured, a restart.
 
-``app/agent_view.py`` implements it; tests give one of their own. Beside ``NodeView``, because the node's own port shows
-none of this, and because here some answers take a call to the runtime.
+``app/agent_view.py`` implements it; tests give one of their own. Apart from ``NodeView``, because the node's own port
+shows none of this, and because here some answers take a call to the runtime.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ConfigNote(msgspec.Struct, frozen=True, rename="camel"):
     """What the agent runs with. ``configuration`` is the whole KubeletConfiguration, secrets masked; ``provenance``
     says of each given field, flag and place where it was given; ``places`` are directories and files by what they are
     for; ``manifests`` is where static pods are looked for, empty where nowhere; ``flags`` are given ones that neither
-    the configuration nor the places tell of, with their values."""
+    the configuration nor the places mention, with their values."""
 
     configuration: dict[str, Any]
     provenance: dict[str, str]

@@ -6,7 +6,7 @@
     no proof at all ─► system:anonymous, where that is allowed
     anything else ─► nobody: 401
 
-A proof that does not hold never makes its bearer anonymous. TLS has refused a certificate of a foreign authority before
+A proof that does not hold never makes its bearer anonymous. TLS has refused a certificate of another authority before
 a request could come. Of tokens only a digest is remembered. (upstream-behaviour.md §1.21)
 """
 
@@ -40,7 +40,7 @@ class Authenticator:
         self._holders = Remembered[Caller | None](HOLDERS_KEPT_MAX, lambda _: rules.webhook.cache_ttl)
 
     async def caller(self, request: Request) -> Caller | None:
-        """Who asks, or None when nobody can be told from the request. Raises ApiError when a token cannot be
+        """Who asks, or None when the request names nobody. Raises ApiError when a token cannot be
         reviewed."""
         shown = request.certificate
         if shown is not None and shown.common_name and shown.valid_at(self._clock.now_ns()):

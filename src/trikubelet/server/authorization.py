@@ -29,7 +29,7 @@ class Authorizer:
         self._verdicts = Remembered[bool](VERDICTS_KEPT_MAX, lambda allowed: good if allowed else bad)
 
     async def allows(self, caller: Caller, method: str, path: str) -> bool:
-        """Whether the caller may ask for that. Raises ApiError when nobody can tell."""
+        """Whether the caller may ask for that. Raises ApiError when that cannot be found out."""
         if self._mode == "AlwaysAllow":
             return True
         for subresource in subresources(path):

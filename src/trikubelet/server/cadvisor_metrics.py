@@ -1,8 +1,8 @@
 """GET /metrics/cadvisor: what Prometheus keeps of each cgroup, under the names dashboards ask for (cAdvisor's).
 
 A container has its names in all labels, its pod's cgroup only ``namespace`` and ``pod``; the machine, all pods and a
-class of them have none, and are told by their ``id``, which is the cgroup's path. Networks are those of pods. What the
-kernel does not tell is left out, so a dashboard shows a gap and no zero. (upstream-behaviour.md §1.21)
+class of them have none, and are distinguished by their ``id``, which is the cgroup's path. Networks are those of pods.
+What the kernel does not report is left out, so a dashboard shows a gap and no zero. (upstream-behaviour.md §1.21)
 """
 
 from __future__ import annotations
@@ -181,8 +181,8 @@ def _named(cgroup: str, pod: PodUsed | None = None, one: ContainerUsed | None = 
 
 def _family(series: _Series, subjects: Sequence[_Subject]) -> Family:
     name, more = series.name, series.more
-    told = ((subject, series.of(subject.usage)) for subject in subjects)
-    samples = [sample(name, s.named + more, value, s.usage.at_ns) for s, value in told if value is not None]
+    measured = ((subject, series.of(subject.usage)) for subject in subjects)
+    samples = [sample(name, s.named + more, value, s.usage.at_ns) for s, value in measured if value is not None]
     return Family(name, series.kind, series.help, samples)
 
 
@@ -255,7 +255,7 @@ def _written_bytes(one: ContainerUsed) -> float | None:
 
 
 def _of_disk(node: NodeUsed) -> Iterator[Family]:
-    """The node's disk, which cAdvisor has at the machine's cgroup. Of a name that was told already, more samples."""
+    """The node's disk, which cAdvisor has at the machine's cgroup. More samples of a metric that is there already."""
     disk = node.disk
     if disk is None:
         return

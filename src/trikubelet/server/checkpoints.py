@@ -4,7 +4,7 @@
        └ none that runs: 404                                                              └ cannot: 501, fails: 500
 
 The archive holds all of the container's memory, secrets included: its directory is root's alone, and nothing here
-hands it out or removes it. (upstream-behaviour.md §1.24; kubernetes.io, "Kubelet Checkpoint API")
+serves it or removes it. (upstream-behaviour.md §1.24; kubernetes.io, "Kubelet Checkpoint API")
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The part of ``/metrics`` that tells of the API server: how it was asked, what it was told, and certificates.
+"""The part of ``/metrics`` about the API server: requests, statuses and events written to it, and certificates.
 
 (upstream-behaviour.md §1.22)
 """
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from trikubelet.node.figures import RotationFigures
     from trikubelet.server.exposition import Family
     from trikubelet.server.node_figures import NodeFigures
-    from trikubelet.status.figures import Told
+    from trikubelet.status.figures import PublishFigures
 
 
-def of_cluster(figures: NodeFigures, told: Told | None, now_ns: int) -> Iterator[Family]:
+def of_cluster(figures: NodeFigures, writes: PublishFigures | None, now_ns: int) -> Iterator[Family]:
     """What there is of a cluster; nothing on a node that has none."""
-    if told is not None:
-        yield from _of_telling(told)
+    if writes is not None:
+        yield from _of_writes(writes)
     if figures.api is not None:
         yield from _of_asking(figures.api)
     for rotation in figures.rotations:
         yield from _of_certificate(rotation, now_ns)
 
 
-def _of_telling(told: Told) -> Iterator[Family]:
-    statuses, events = told.statuses, told.events
+def _of_writes(writes: PublishFigures) -> Iterator[Family]:
+    statuses, events = writes.statuses, writes.events
     help_ = "From the first sign of a change of a pod's status until the API server had it."
     yield histogram("kubelet_pod_status_sync_duration_seconds", help_, statuses.durations)
     for name, help_, value in (

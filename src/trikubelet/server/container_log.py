@@ -2,7 +2,7 @@
 GET /containerLogs/NAMESPACE/POD/CONTAINER.
 
 What of the log is wanted is upstream's PodLogOptions, which log is meant is in ``NodeView.log``, how it is read in
-``log_reader``. The API server hands our answer on: a body of 400 is what kubectl prints, so it ends without a newline,
+``log_reader``. The API server passes our answer on: a body of 400 is what kubectl prints, so it ends without a newline,
 as upstream's.
 """
 

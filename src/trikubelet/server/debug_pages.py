@@ -3,9 +3,9 @@
     /statusz                        what it is and since when it runs
     /flagz                          every flag and its value
     /debug/pprof/goroutine          its tasks, by upstream's name for the like
-    /debug/pprof/profile?seconds=N  where the processor's time goes (``kit.profiles``), 30 seconds unless told
-    /debug/pprof/heap?seconds=N     where memory goes that is allocated meanwhile, 5 seconds unless told
-    /debug/flags/v                  PUT: how much the log says from then on, in upstream's words
+    /debug/pprof/profile?seconds=N  where the processor's time goes (``kit.profiles``), 30 seconds by default
+    /debug/pprof/heap?seconds=N     where memory goes that is allocated meanwhile, 5 seconds by default
+    /debug/flags/v                  PUT: how much the log says from then on, by upstream's levels
 
 Text for people; upstream says of its own that nobody is to parse it, and that holds here. (upstream-behaviour.md §1.21)
 """
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 PROFILE_SECONDS, HEAP_SECONDS = 30, 5
 SECONDS_MAX: Final = 60
 _DIGITS_MAX: Final = 3
-_WORD_SHOWN_MAX: Final = 40
+_LEVEL_SHOWN_MAX: Final = 40
 INDEX: Final = "goroutine: the tasks\nprofile: where the processor's time goes\nheap: where new memory goes\n"
 _WARNING: Final = "For people who look for a fault: the form may change with any version."
 
@@ -66,13 +66,13 @@ def flagz(flags: Mapping[str, str]) -> Response:
 async def set_verbosity(request: Request) -> Response:
     """Turn the process's log to the verbosity that stands in the body."""
     await trio.lowlevel.checkpoint()
-    word = request.body.decode(errors="replace").strip()
-    if not (word.isascii() and word.isdigit() and len(word) <= _DIGITS_MAX):
-        told = f"failed set klog.logging.verbosity {word[:_WORD_SHOWN_MAX]}: write a whole number, 0 or more"
-        return bare(told, HTTPStatus.BAD_REQUEST)
-    klog.turn_to(int(word))
-    log.info("The log's verbosity is %s from here on: somebody asked for it", word)
-    return bare(f"successfully set klog.logging.verbosity to {word}", HTTPStatus.OK)
+    level = request.body.decode(errors="replace").strip()
+    if not (level.isascii() and level.isdigit() and len(level) <= _DIGITS_MAX):
+        message = f"failed set klog.logging.verbosity {level[:_LEVEL_SHOWN_MAX]}: write a whole number, 0 or more"
+        return bare(message, HTTPStatus.BAD_REQUEST)
+    klog.turn_to(int(level))
+    log.info("The log's verbosity is %s from here on: somebody asked for it", level)
+    return bare(f"successfully set klog.logging.verbosity to {level}", HTTPStatus.OK)
 
 
 class DebugPages:

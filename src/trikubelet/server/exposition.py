@@ -88,12 +88,12 @@ def exposed(families: Iterable[Family]) -> bytes:
 
 async def in_steps(families: Iterable[Family]) -> bytes:
     """The same for an iterable that makes each family when it comes to it, with a checkpoint again and again."""
-    text, told = _Text(), 0
+    text, samples_since_checkpoint = _Text(), 0
     for one in families:
         text.put(one)
-        told += len(one.samples)
-        if told >= SAMPLES_PER_STEP_MAX:
-            told = 0
+        samples_since_checkpoint += len(one.samples)
+        if samples_since_checkpoint >= SAMPLES_PER_STEP_MAX:
+            samples_since_checkpoint = 0
             await trio.lowlevel.checkpoint()
     await trio.lowlevel.checkpoint()
     return text.whole()

@@ -5,7 +5,7 @@
     GET /healthz/NAME        one check
 
 A check is a callable that answers with what is wrong, or None; it must not wait. The same checks decide whether systemd
-is given a sign of life, see ``app.supervise``. Unlike upstream the reasons are told: who may ask may know. A *remark*
+is given a sign of life, see ``app.supervise``. Unlike upstream the reasons are shown: who may ask may know. A *remark*
 is what an operator should know of a check that passes; it stands behind the check's "ok".
 """
 
@@ -41,7 +41,7 @@ def problems(checks: Checks) -> dict[str, str]:
     for name, check in checks.items():
         try:
             wrong = check()
-        except Exception as error:  # that it cannot tell is no good sign
+        except Exception as error:  # a check that cannot answer has failed
             wrong = f"the check failed: {error!r}"
         if wrong is not None:
             found[name] = wrong

@@ -3,7 +3,7 @@
     handler = figures.counted("readwrite", gate.answer)
 
 A request counts whether or not it was let in, and lasts until its answer begins; what is streamed after that is not
-waited for. Paths are cut to what tells routes apart, and those that no route has are one, so that no stranger can make
+waited for. Paths are cut to what distinguishes routes, and those that no route has are one, so that no client can make
 up labels. (upstream-behaviour.md §1.22: http_requests_total, http_requests_duration_seconds, http_inflight_requests)
 """
 
@@ -31,7 +31,7 @@ LONG_RUNNING: Final = frozenset({"exec", "attach", "debug"})
 
 
 class Asked(NamedTuple):
-    """What requests are told apart by: upstream's labels. ``server``: readwrite or readonly."""
+    """What requests are distinguished by: upstream's labels. ``server``: readwrite or readonly."""
 
     method: str
     path: str

@@ -11,7 +11,7 @@
     GET /config                           what the agent runs with, and where each value was given
     GET /work                             what the agent is doing, pod by pod
     GET /doctor                           what is wrong with the node, and what is well
-    POST /exec/NAMESPACE/POD/CONTAINER    a command: its words in command, and input, output, error, tty (1); changes
+    POST /exec/NAMESPACE/POD/CONTAINER    a command: argv in command, and input, output, error, tty (1); changes
                                           the protocol, and so do
     POST /attach/NAMESPACE/POD/CONTAINER  the container's own process, and
     POST /portForward/NAMESPACE/POD       connections to its ports (server.streams)

@@ -1,4 +1,4 @@
-"""Reading a container's log, as the local API and the node's HTTPS API hand it out.
+"""Reading a container's log, as the local API and the node's HTTPS API serve it.
 
     which files (rotated ones too) ─► where to begin (tail) ─► records ─► lines ─► since ─► text ─► limit
                                                                  ▲                            │

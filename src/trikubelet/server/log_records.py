@@ -83,7 +83,7 @@ async def read_records(
     """The records from ``start`` on, in batches of a block. ``files`` are the parts of the log at ``path``, oldest
     first, and the last of them was opened as ``written``, if it was there; rotated parts last written before
     ``since_ns`` are left out. ``is_over``: follow until it says so; None: do not follow. Raises OSError when the file
-    being written cannot be read; of a rotated part that cannot, the rest is left out, and that is told. A file that is
+    being written cannot be read; of a rotated part that cannot, the rest is left out, and that is said. A file that is
     gone counts as empty.
     """
     first, offset = start.begin
@@ -149,7 +149,7 @@ async def _whole_file(path: str, number: int, offset: int) -> AsyncGenerator[Bat
 
 
 async def _skip(file: IO[bytes], offset: int) -> None:
-    """Go forwards to ``offset`` a block at a time, where the file cannot be told to stand there at once."""
+    """Go forwards to ``offset`` a block at a time, where the file cannot seek there at once."""
     left = offset if is_packed(file) else 0
     while left and (block := file.read(min(BLOCK_BYTES, left))):
         left -= len(block)

@@ -3,7 +3,7 @@
 Reads backwards, block by block, and looks only at the head of each record. A line stands where its last part stands,
 so the last N lines are known at the Nth end from the back; their first parts may stand further back still, between
 parts of the other stream. So the search goes on until the first part of every one of them is known, but no further than
-``LOOKBACK_BYTES_MAX``. The reader is told where to begin, and from where on the ends of lines count.
+``LOOKBACK_BYTES_MAX``. The reader is given where to begin, and from where on the ends of lines count.
 
 A compressed file cannot be read backwards: it is read forwards once, keeping nine bytes per record, and no more than a
 block of it at a time: what unpacks to a thousand times its size may have no newline.

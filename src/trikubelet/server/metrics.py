@@ -45,7 +45,7 @@ def node_families(
     yield histogram("kubelet_eviction_stats_age_seconds", help_, ages, "eviction_signal")
     help_ = "Unused images removed."
     yield counter("kubelet_image_garbage_collected_total", help_, view.images_removed(), "reason")
-    yield from of_cluster(figures, view.telling(), now_ns)
+    yield from of_cluster(figures, view.publishing(), now_ns)
     if http is not None:
         yield from _of_http(http)
     yield from _of_volumes(claimed)
@@ -127,7 +127,7 @@ def _of_runtime(calls: Iterable[CallFigures]) -> Iterator[Family]:
 
 
 def operation(path: str) -> str:
-    """Upstream's word for a method of the CRI: ``/runtime.v1.RuntimeService/RunPodSandbox`` is run_podsandbox."""
+    """Upstream's label for a method of the CRI: ``/runtime.v1.RuntimeService/RunPodSandbox`` is run_podsandbox."""
     name = path.rpartition("/")[2].replace("PodSandbox", "Podsandbox")
     word = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     return {"update_container_resources": "update_container"}.get(word, word)
@@ -143,7 +143,7 @@ def _of_http(http: HttpFigures) -> Iterator[Family]:
     yield gauge("kubelet_http_inflight_requests", "Requests under way.", http.under_way, *labels_)
     connected = {server: len(crowd) for server, crowd in http.crowds.items()}
     yield gauge("trikubelet_http_connections", "Connections there are.", connected, "server_type")
-    help_ = "Connections that were closed because there were too many: silent strangers, and those who found no room."
+    help_ = "Connections closed because there were too many: idle unauthenticated ones, and those who found no room."
     closed = {(server, "silent"): crowd.made_room for server, crowd in http.crowds.items()}
     closed |= {(server, "no_room"): crowd.turned_away for server, crowd in http.crowds.items()}
     yield counter("trikubelet_http_connections_closed_total", help_, closed, "server_type", "reason")

@@ -1,11 +1,11 @@
 """The node's own API, as the API server and Prometheus ask it: who asks, may they, and what answers.
 
     request ─► who asks (authentication) ─► may they (authorization) ─► the route's handler (routes)
-                  └ nobody known: 401           └ no: 403; nobody can tell: 500      └ no route: 404
+                  └ nobody known: 401           └ no: 403; not known: 500            └ no route: 404
 
 Paths, methods and rights are one table, ``core.node_access.PLACES``; here and in ``node_pages`` is what answers there.
-Nothing is told, not even that there is no such path, before the caller is known and allowed. On the read-only port,
-where there is one, everybody may ask for the rows marked so and for nothing more. (upstream-behaviour.md §1.21)
+Nothing is disclosed, not even that there is no such path, before the caller is known and allowed. On the read-only
+port, where there is one, everybody may ask for the rows marked so and for nothing more. (upstream-behaviour.md §1.21)
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class NodeApi:
         return await answer_by([route for route in self.routes if not route.opened.debugging], request, self._spans)
 
     async def answer_anybody(self, request: Request) -> Response | Upgrade:
-        """Answer on the read-only port; strangers make no spans."""
+        """Answer on the read-only port; unauthenticated requests make no spans."""
         return await answer_by([route for route in self.routes if route.opened.read_only], request)
 
     async def _pods(self, _: Request) -> Response:
@@ -167,7 +167,7 @@ class Gate:
                     return bare("Unauthorized", HTTPStatus.UNAUTHORIZED)
                 allowed = await self._authorizer.allows(caller, request.method, plain(request.path))
         except (ApiError, trio.TooSlowError) as error:
-            log.debug("Nobody can tell whether %s may have %s: %r", caller, request.path, error)
+            log.debug("It cannot be found out whether %s may have %s: %r", caller, request.path, error)
             if caller is None:
                 return bare("Unauthorized", HTTPStatus.UNAUTHORIZED)
             return bare(f"Authorization error {_asked(caller, request)}", HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -175,7 +175,7 @@ class Gate:
 
 
 def _asked(caller: Caller, request: Request) -> str:
-    """What somebody wanted, in upstream's words."""
+    """What somebody wanted, as upstream writes it."""
     path = plain(request.path)
     rights = " ".join(subresources(path))
     return f"(user={caller.name}, verb={verb(request.method, path)}, resource=nodes, subresource(s)=[{rights}])"

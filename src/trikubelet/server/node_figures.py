@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Work(NamedTuple):
-    """What a worker is to the node, in upstream's words: ``lifecycle`` is sync, terminating or terminated; ``config``
+    """What a worker is to the node, in upstream's terms: ``lifecycle`` is sync, terminating or terminated; ``config``
     desired, orphan (not desired any more) or runtime_only (nobody ever did); ``static`` true or nothing, or unknown
-    where only the runtime tells of the pod."""
+    where only the runtime reports the pod."""
 
     lifecycle: str
     config: str
@@ -32,7 +32,7 @@ class Tally:
     """The pods there are at one moment. ``desired`` and ``active`` (those that hold a place on the node) by whether
     they are static; ``mirrors``: static pods of which an API server has, or is to have, a picture; ``working``: those
     with a worker; ``volumes``: those the desired pods name, by upstream's name of their kind; ``resizes_pending``:
-    resizes that wait, by the reason their pods tell, and ``resizes_under_way``."""
+    resizes that wait, by the reason in their pods' status, and ``resizes_under_way``."""
 
     desired: Counter[bool] = field(default_factory=Counter)
     active: Counter[bool] = field(default_factory=Counter)
@@ -46,7 +46,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What does not change while the agent runs. ``version`` as the node tells it, like ``v1.36.3+trikubelet.0.1.0``;
+    """What does not change while the agent runs. ``version`` as the node reports it, like ``v1.36.3+trikubelet.0.1.0``;
     ``cgroup_version``: 0 where there are no cgroups; ``gates``: each feature and its stage, and whether it is on."""
 
     version: str = ""

@@ -40,7 +40,7 @@ ROOT: Final = Path("/var/log")
 SECONDS_MAX: Final = 30.0
 """As upstream's. timeout(1) sees to it, which ends a whole pipeline."""
 END_SECONDS_MAX: Final = 2.0
-"""For a program to end that was told to."""
+"""For a program to end after it was signalled."""
 RUNNING_MAX: Final = 8
 """Programs that run at the same time; further ones wait for their turn."""
 BLOCK_BYTES: Final = 64 * 1024

@@ -1,7 +1,7 @@
 """What people look into a node by: what runs here (/statusz, /flagz), its logs, its insides (/debug), checkpoints.
 
 Handlers for rows of the table ``core.node_access.PLACES``. What the configuration switches off says so, in upstream's
-words; all of it is gone without enableDebuggingHandlers.
+texts; all of it is gone without enableDebuggingHandlers.
 """
 
 from __future__ import annotations

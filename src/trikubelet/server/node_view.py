@@ -1,6 +1,6 @@
 """What the servers may see of the node: one narrow, read-only Protocol.
 
-``app/view.py`` implements it over the node's parts; tests give a view of their own. Nothing that is handed out here
+``app/view.py`` implements it over the node's parts; tests give a view of their own. Nothing that is returned here
 can change the node, and nothing blocks. The records are what goes over the wire, in camel case as the API has it.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trikubelet.pleg.figures import Figures
     from trikubelet.probes.figures import ProbeFigures
     from trikubelet.server.node_figures import NodeFigures
-    from trikubelet.status.figures import Told
+    from trikubelet.status.figures import PublishFigures
 
 
 SOCKET_NAME = "trikubelet.sock"
@@ -143,8 +143,8 @@ class NodeView(Protocol):
         """What each probe was answered so far."""
         ...
 
-    def telling(self) -> Told | None:
-        """How far the API server is told; None on a node that has none."""
+    def publishing(self) -> PublishFigures | None:
+        """How far statuses and events are written to the API server; None on a node that has none."""
         ...
 
     def calls(self) -> Sequence[CallFigures]:

@@ -1,4 +1,4 @@
-"""The part of ``/metrics`` that tells of pods: how many there are, what starting them took, what failed.
+"""The part of ``/metrics`` about pods: how many there are, what starting them took, what failed.
 
 (upstream-behaviour.md §1.22)
 """

@@ -1,4 +1,4 @@
-"""The part of ``/metrics`` that tells of the agent itself: its release, its features, its process.
+"""The part of ``/metrics`` about the agent itself: its release, its features, its process.
 
 ``process_…`` and ``python_…`` are what Prometheus' own library for Python has; there is no Go runtime of which there
 could be ``go_…``. What the event loop has to do stands in for goroutines.
@@ -60,7 +60,7 @@ def _of_setup(setup: Setup) -> Iterator[Family]:
         "git_version": setup.version,
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }
-    help_ = "The release; what tells of Go and of git is left empty. The value is always 1."
+    help_ = "The release; the fields about Go and git are left empty. The value is always 1."
     names = ("build_date", "compiler", "git_commit", "git_tree_state", "go_version")
     key = (*build.values(), *("" for _ in names))
     yield gauge("kubernetes_build_info", help_, {key: 1}, *build, *names)

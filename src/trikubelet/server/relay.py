@@ -65,29 +65,29 @@ async def either(*parts: Callable[[Silence], Awaitable[None]], idle_seconds_max:
                 nursery.start_soon(run, part, nursery)
     if failed:
         raise failed[-1]
-    return not scope.cancelled_caught
+    return not scope.cancelled_caught  # only the deadline, which is the silence's, cancels this scope
 
 
 async def relay(
     client: trio.abc.Stream,
     runtime: trio.abc.Stream,
     idle_seconds_max: float,
-    *beside: Callable[[Silence], Awaitable[None]],
+    *others: Callable[[Silence], Awaitable[None]],
 ) -> bool:
-    """Copy between the two, with other parts ``beside``; whether one of them has ended it, and not silence."""
+    """Copy between the two, with ``others`` in parallel; whether one of them has ended it, and not silence."""
     copies = partial(_copy, client, runtime), partial(_copy, runtime, client)
-    return await either(*copies, *beside, idle_seconds_max=idle_seconds_max)
+    return await either(*copies, *others, idle_seconds_max=idle_seconds_max)
 
 
 async def _copy(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, silence: Silence) -> None:
     while data := await source.receive_some(STEP_BYTES):
-        await hand_on(data, sink)
+        await pass_on(data, sink)
         silence.broken()
 
 
-async def hand_on(data: bytes | bytearray, sink: trio.abc.SendStream) -> None:
+async def pass_on(data: bytes | bytearray, sink: trio.abc.SendStream) -> None:
     """Send. To one that takes no more it never ends: what that one said last is still being read by the other half,
-    which finds its end after it. A command may end, and say so, while it is told things that it did not want."""
+    which finds its end after it. A command may end, and say so, while it is sent input that it does not read."""
     try:
         await sink.send_all(data)
     except GONE:

@@ -1,4 +1,5 @@
-"""A process' streams for a client that speaks WebSocket, from a runtime that speaks SPDY: one is told in the other.
+"""A process' streams for a client that speaks WebSocket, from a runtime that speaks SPDY: one is translated to the
+other.
 
     client ── message: channel, bytes ──► DATA of the channel's stream ──► runtime
            ── 255, channel ─────────────► its last DATA, with FIN
@@ -6,8 +7,8 @@
            ◄─ 3, the whole status; close ─ DATA of the error stream, its end
 
 Runtimes speak version 4 over WebSocket, which cannot end stdin, but everything over SPDY; so SPDY it is for versions 4
-and 5. The runtime tells the status after all output, and its bytes are passed on in the order they come in: so the
-client has all when it is told the end. Nothing is kept but the status. (core.remote_command, upstream's translator)
+and 5. The runtime sends the status after all output, and its bytes are passed on in the order they come in: so the
+client has all when it receives the end. Nothing is kept but the status. (core.remote_command, upstream's translator)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from trikubelet.core import spdy
 from trikubelet.core.remote_command import CLOSE_CHANNEL, STREAM_TYPE, StreamChannel, channels
 from trikubelet.core.websocket import CloseCode
 from trikubelet.kit.wide_socket import STEP_BYTES
-from trikubelet.server.relay import UNSAID, either, hand_on
+from trikubelet.server.relay import UNSAID, either, pass_on
 
 if TYPE_CHECKING:
     from trikubelet.core.websocket import Piece
@@ -37,19 +38,20 @@ class RemoteCommand:
     def __init__(self, client: WebSocket, runtime: trio.abc.Stream, streams: StandardStreams) -> None:
         self._client = client
         self._runtime = runtime
+        # SPDY: a client's streams have odd ids.
         self._ids = {channel: 2 * number + 1 for number, channel in enumerate(channels(streams))}
         self._channels = {stream_id: channel for channel, stream_id in self._ids.items()}
         self._to_runtime = trio.Lock()
         self._from_client = {StreamChannel.STDIN, StreamChannel.RESIZE} & self._ids.keys()
         self._channel: int | None = None  # of the message under way
         self._status = bytearray()
-        self._is_over = False  # the runtime has told the status
+        self._is_over = False  # the runtime has sent the status
 
     async def translate(self, idle_seconds_max: float) -> None:
-        """Tell each what the other says until the process has ended, either has gone, or nothing was said for too long.
-        The client will be told which of these it was when it is closed."""
+        """Pass on what either sends until the process has ended, either has gone, or nothing was sent for too long. The
+        close frame will say to the client which of these it was."""
         await self._open()
-        parts = self._inwards, self._outwards, self._client.telling.finishes
+        parts = self._inwards, self._outwards, self._client.sender.finishes
         if not await either(*parts, idle_seconds_max=idle_seconds_max):
             self._client.ends_by_silence(idle_seconds_max)
 
@@ -59,19 +61,19 @@ class RemoteCommand:
             b"".join(writer.syn_stream(id_, {STREAM_TYPE: channel.stream_type}) for channel, id_ in self._ids.items())
         )
         # By upstream's custom an empty message on the first channel it may read says to a client that it is connected.
-        told = (StreamChannel.STDOUT, StreamChannel.STDERR, StreamChannel.ERROR)
-        await self._client.send_all(bytes((next(one for one in told if one in self._ids),)))
+        output_channels = (StreamChannel.STDOUT, StreamChannel.STDERR, StreamChannel.ERROR)
+        await self._client.send_all(bytes((next(one for one in output_channels if one in self._ids),)))
 
     # ---- from the client ----
 
     async def _inwards(self, silence: Silence) -> None:
         while pieces := await self._client.pieces():
             silence.broken()
-            if said := b"".join(map(self._told, pieces)):
+            if said := b"".join(map(self._frame_for_runtime, pieces)):
                 async with self._to_runtime:
-                    await hand_on(said, self._runtime)
+                    await pass_on(said, self._runtime)
 
-    def _told(self, piece: Piece) -> bytes:
+    def _frame_for_runtime(self, piece: Piece) -> bytes:
         """What a piece of a message is to the runtime. A channel that the client cannot write says nothing."""
         data = piece.data
         if piece.begins:
@@ -109,7 +111,7 @@ class RemoteCommand:
             self._client.ends_because(CloseCode.INTERNAL_ERROR, why)
 
     async def _hear(self, frame: spdy.Frame) -> None:
-        """Tell the client what the runtime says, all but the status."""
+        """Send the client what the runtime sends, all but the status."""
         match frame:
             case spdy.Data(stream_id, data, ends):
                 channel = self._channels.get(stream_id)

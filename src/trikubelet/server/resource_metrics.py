@@ -70,6 +70,6 @@ def resource_metrics(look: Look) -> bytes:
 
 
 def _family(name: str, amount: _Amount, subjects: list[tuple[str, str, Usage]]) -> Family:
-    told = ((named, amount.of(usage), usage.at_ns) for _, named, usage in subjects)
-    samples = [sample(name, named, value, at_ns) for named, value, at_ns in told if value is not None]
+    values = ((named, amount.of(usage), usage.at_ns) for _, named, usage in subjects)
+    samples = [sample(name, named, value, at_ns) for named, value, at_ns in values if value is not None]
     return Family(name, "counter" if amount.kind == "counter" else "gauge", amount.help, samples)

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ANSWER_SECONDS_MAX: Final = 10.0
-"""A caller is told no sooner than a client gives up, and the API server's own client waits for longer."""
+"""A caller is answered no sooner than a client gives up, and the API server's own client waits for longer."""
 
 
 class Reviews:
-    """Asks for one node. ``api`` is the API server once there is one; ``outage`` is told how it answers."""
+    """Asks for one node. ``api`` is the API server once there is one; ``outage`` is notified of how it answers."""
 
     def __init__(self, node_name: str, api: Callable[[], Api | None], outage: Outage) -> None:
         self._node_name = node_name
@@ -41,17 +41,17 @@ class Reviews:
         self._outcomes = RequestOutcomes("reviewing who asks this node", outage)
 
     async def holder(self, token: str) -> Caller | None:
-        """Whose token it is; None when it is nobody's. Raises ApiError when nobody can tell."""
+        """Whose token it is; None when it is nobody's. Raises ApiError when that cannot be found out."""
         body = k8s.TokenReview(spec=k8s.TokenReviewSpec(token=token))
-        told = (await self._reviewed(TOKEN_REVIEWS, body, k8s.TokenReview)).status
-        if told is None or not told.authenticated or told.user is None:
+        status = (await self._reviewed(TOKEN_REVIEWS, body, k8s.TokenReview)).status
+        if status is None or not status.authenticated or status.user is None:
             return None
-        user = told.user
+        user = status.user
         extra = {key: tuple(values) for key, values in user.extra.items()}
         return recognised(user.username, user.groups, user.uid, extra)
 
     async def allows(self, caller: Caller, verb: str, subresource: str) -> bool:
-        """Whether the caller may do that to this node's subresource. Raises ApiError when nobody can tell."""
+        """Whether the caller may do that to this node's subresource. Raises ApiError when that cannot be found out."""
         wanted = k8s.ResourceAttributes(
             verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node_name
         )
@@ -59,8 +59,8 @@ class Reviews:
             user=caller.name, uid=caller.uid, groups=caller.groups, extra=dict(caller.extra), resource_attributes=wanted
         )
         review = k8s.SubjectAccessReview(spec=spec)
-        told = (await self._reviewed(ACCESS_REVIEWS, review, k8s.SubjectAccessReview)).status
-        return told is not None and told.allowed and told.denied is not True
+        status = (await self._reviewed(ACCESS_REVIEWS, review, k8s.SubjectAccessReview)).status
+        return status is not None and status.allowed and status.denied is not True
 
     async def _reviewed(self, resource: Resource, review: T, type_: type[T]) -> T:
         """The review with its answer."""

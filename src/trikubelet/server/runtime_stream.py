@@ -29,7 +29,7 @@ ANSWER_SECONDS_MAX: Final = 30.0
 
 _RECEIVE_BYTES: Final = 64 * 1024
 _REFUSAL_BYTES_MAX: Final = 64 * 1024
-_TOLD: Final[tuple[str, ...]] = (
+_HEADERS_PASSED: Final[tuple[str, ...]] = (
     "connection",
     "upgrade",
     "x-stream-protocol-version",
@@ -70,8 +70,8 @@ async def open_runtime_stream(
     async with stream:
         target = f"{where.path or '/'}{'?' if where.query else ''}{where.query}"
         # What a client said may hold any byte (``httpd`` reads it as Latin-1), and h11 wants text to be ASCII.
-        told = [(name.encode(), value.encode("latin-1")) for name, value in (("host", where.netloc), *headers)]
-        request = h11.Request(method=method, target=target, headers=told)
+        sent_headers = [(name.encode(), value.encode("latin-1")) for name, value in (("host", where.netloc), *headers)]
+        request = h11.Request(method=method, target=target, headers=sent_headers)
         try:
             with trio.fail_after(ANSWER_SECONDS_MAX):
                 agreed = await change_protocol(stream, request)
@@ -92,8 +92,9 @@ async def change_protocol(stream: trio.abc.Stream, request: h11.Request) -> Runt
             case h11.NEED_DATA:
                 http.receive_data(bytes(await stream.receive_some(_RECEIVE_BYTES)))
             case h11.InformationalResponse(status_code=101) as switching:
-                told = {name.decode("latin-1"): value.decode("latin-1") for name, value in switching.headers}
-                kept = {name: told[name] for name in _TOLD if name in told}
+                received = {name.decode("latin-1"): value.decode("latin-1") for name, value in switching.headers}
+                kept = {name: received[name] for name in _HEADERS_PASSED if name in received}
+                # h11 may have read behind the 101 already: those bytes are the stream's first.
                 return RuntimeStream(kept, ReadAhead(stream, http.trailing_data[0]))
             case h11.Response() as answer:
                 pass
@@ -106,7 +107,7 @@ async def change_protocol(stream: trio.abc.Stream, request: h11.Request) -> Runt
 
 
 def _refusal(answer: h11.Response | None, body: bytes) -> Response:
-    """The runtime's own refusal, handed on. An answer that changes nothing is none."""
+    """The runtime's own refusal, passed on. An answer that changes nothing is none."""
     if answer is None or answer.status_code < HTTPStatus.BAD_REQUEST:
         return bare("the runtime does not change the protocol", HTTPStatus.INTERNAL_SERVER_ERROR)
     return bare(body.decode(errors="replace"), answer.status_code)

@@ -63,7 +63,7 @@ async def scrape_probes(view: NodeView) -> Response:
 
 async def scrape_slis(verdicts: Verdicts) -> Response:
     """Whether the checks pass, made for the asking, and how often they did. Upstream counts those made for /healthz
-    only, and tells nothing where nobody asks there (component-base's slis)."""
+    only, and shows nothing where nobody asks there (component-base's slis)."""
     verdicts.problems(verdicts.known)
     return _text(await in_steps(health_families(verdicts)))
 

@@ -1,11 +1,11 @@
-"""The TLS of the node's API: which certificate it shows, whom it believes, and when that changes.
+"""The TLS of the node's API: which certificate it presents, whom it trusts, and when that changes.
 
     certificate and key ─┐
                          ├─► looked at when a connection comes, at most once a second ─► changed? a new context
     clients' authority ──┘
 
 Whoever renews a file just replaces it: the next connection shows the new certificate. Files that cannot be used leave
-in force what was there before, and are named in the log once. A certificate of a client is judged by the authority of
+in force what was there before, and are named in the log once. A certificate of a client is verified by the authority of
 the moment its connection began; once another authority holds, older connections end with their next request.
 """
 
@@ -43,7 +43,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class TlsRules:
-    """What is spoken, in Go's words. No suites or curves: OpenSSL's own choice. Of curves, which are numbers of TLS's
+    """What is spoken, by Go's names. No suites or curves: OpenSSL's own choice. Of curves, which are numbers of TLS's
     registry, Python lets a server name one: the first that this OpenSSL has."""
 
     version: str = ""
@@ -101,7 +101,7 @@ class ServingTls:
         with _naming(" and ".join(one.path for one in self._pair)):
             show(context, pair)
         if authority is not None and self._authority is not None:
-            # Those whom it vouches for are told who they are; who shows nothing may have a token.
+            # With a certificate it has signed a client is authenticated; one that shows none may have a token.
             context.verify_mode = ssl.CERT_OPTIONAL
             # As Go: whatever the authority's file names is trusted, be it a root or not.
             context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
@@ -123,7 +123,7 @@ class ServingTls:
         return self._context
 
     def goes_on(self, stream: trio.abc.Stream) -> bool:
-        """Whether a connection's client was judged by the authority that counts now."""
+        """Whether a connection's client was verified by the authority that counts now."""
         self.context()
         return isinstance(stream, trio.SSLStream) and stream.context in self._current
 
@@ -132,7 +132,7 @@ class ServingTls:
 
 
 def _speaking(rules: TlsRules) -> ssl.SSLContext:
-    """A context that shows and believes nothing yet. Raises TlsUnusable when OpenSSL has none of the suites or
+    """A context that presents and trusts nothing yet. Raises TlsUnusable when OpenSSL has none of the suites or
     curves."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = AllRecords

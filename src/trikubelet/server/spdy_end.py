@@ -1,9 +1,9 @@
-"""A connection that speaks SPDY and is handed on unread: in whole frames, and its pings are answered here.
+"""A connection that speaks SPDY and is passed on unread: in whole frames, and its pings are answered here.
 
     client ── frames ─► SpdyEnd ── the same ─► SpdyEnd ── frames ─► runtime
            ◄─ pong ──┘ for a ping            └─ for a ping ── pong ─►
 
-Go's clients ping every few seconds. Handed on to the runtime, a ping might lie there unread when the process has ended
+Go's clients ping every few seconds. Passed on to the runtime, a ping might lie there unread when the process has ended
 and the runtime closes its socket; the kernel resets a connection that is closed so, and throws away what was not sent
 yet: the end of the output. And a ping is no speech, so it does not keep a forgotten ``kubectl exec`` alive.
 """
@@ -33,14 +33,14 @@ class SpdyEnd(trio.abc.Stream):
     """Owns where in its frames the other end is, and which of its pings it was not answered yet."""
 
     def __init__(
-        self, stream: trio.abc.Stream, *, is_client: bool, tell: Callable[[bytes], Awaitable[None]] | None = None
+        self, stream: trio.abc.Stream, *, is_client: bool, send: Callable[[bytes], Awaitable[None]] | None = None
     ) -> None:
-        """``is_client``: whether the other end is the connection's client, whose pings have odd numbers. ``tell``: by
+        """``is_client``: whether the other end is the connection's client, whose pings have odd numbers. ``send``: by
         what it is sent something, if not by ``stream``."""
         self.frames = spdy.WholeFrames()
         self._stream = stream
         self._is_client = is_client
-        self._tell = tell or stream.send_all
+        self._send_below = send or stream.send_all
         self._sending = trio.Lock()
         self.unsent: bytes | bytearray | memoryview = b""
         """What ``send_all`` was given and has not sent, while it is under way or after it was cancelled."""
@@ -54,6 +54,7 @@ class SpdyEnd(trio.abc.Stream):
             except spdy.NotSpdy as error:
                 log.debug("A stream ends, for this is no SPDY/3.1: %s", error)
                 return b""
+            # A number of the other parity is itself a pong, which must not be answered.
             self._pongs += [number for number in passed.pings if number % 2 == self._is_client]
             if self._pongs and not self._sending.locked():  # who is sending will see to it
                 with suppress(*GONE):  # and it may have said more before it went
@@ -78,7 +79,7 @@ class SpdyEnd(trio.abc.Stream):
     async def _send(self, data: bytes | bytearray | memoryview) -> None:
         pongs = [spdy.ping(number) for number in self._pongs]
         self._pongs.clear()
-        await self._tell(b"".join((*pongs, data)))
+        await self._send_below(b"".join((*pongs, data)))
 
     async def wait_send_all_might_not_block(self) -> None:
         """As the stream below."""

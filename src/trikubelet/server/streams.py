@@ -10,7 +10,7 @@
     WebSocket, anything else          the same                     bytes are copied
 
 The API server speaks SPDY, so of what it carries no more is looked at than where frames end (``spdy_end``), and what a
-command's last words need (``copied_command``). A stream costs what its two connections hold; it ends with either of
+command's status needs (``copied_command``). A stream costs what its two connections hold; it ends with either of
 them, after a silence of ``streamingConnectionIdleTimeout``, and with the agent, and then both are closed.
 (upstream-behaviour.md §1.21)
 """
@@ -73,7 +73,7 @@ CALL_SECONDS_MAX: Final = 120.0
 RETRY_SECONDS: Final = 60
 """When to ask again a runtime with too many streams waiting: its server keeps a URL so long (k8s.io/cri-streaming)."""
 
-_HANDED_ON: Final = ("upgrade", "origin", "sec-websocket-key", "sec-websocket-version")
+_PASSED_ON: Final = ("upgrade", "origin", "sec-websocket-key", "sec-websocket-version")
 _REASONS: Final = (ValueError, NotShown, RuntimeCallError, trio.TooSlowError)
 """Why there is no stream."""
 
@@ -88,7 +88,7 @@ class Streams:
         self._runtime = runtime
         self._idle_seconds_max = idle_seconds_max
         self.web_sockets: Counter[str] = Counter()
-        """Requests that came as a WebSocket, by upstream's word for what they want: exec, attach, portforward."""
+        """Requests that came as a WebSocket, by upstream's name for what they want: exec, attach, portforward."""
 
     async def exec(self, request: Request, namespace: str, pod: str, *rest: str) -> Response | Upgrade:
         """A command; ``rest`` is the pod's UID, or not, and the container's name."""
@@ -139,8 +139,8 @@ class Streams:
         if result is None:
             return bare("given up, since the client has ended its side", HTTPStatus.INTERNAL_SERVER_ERROR)
         if result.exit_code:
-            told = f"command '{' '.join(command)}' exited with {result.exit_code}: "
-            return bare(told + result.stderr.decode(errors="replace"), HTTPStatus.INTERNAL_SERVER_ERROR)
+            message = f"command '{' '.join(command)}' exited with {result.exit_code}: "
+            return bare(message + result.stderr.decode(errors="replace"), HTTPStatus.INTERNAL_SERVER_ERROR)
         return Response(headers={"content-type": "text/plain; charset=utf-8"}, body=result.stdout + result.stderr)
 
     def _container(self, namespace: str, pod: str, rest: Sequence[str]) -> RunningContainer:
@@ -148,7 +148,7 @@ class Streams:
         return self._view.running_container(namespace, pod, container, *uid)
 
     async def _upgrade(self, request: Request, what: str, find: Callable[[], Awaitable[_Found]]) -> Response | Upgrade:
-        """``what``: what is wanted, in upstream's word; ``find``: the runtime's URL, and which streams are behind it if
+        """``what``: what is wanted, by upstream's name; ``find``: the runtime's URL, and which streams are behind it if
         it is a process'."""
         if not request.upgrade:
             return bare("Upgrade request required", HTTPStatus.BAD_REQUEST)
@@ -172,7 +172,7 @@ class Streams:
         return partial(self._pass, url, request, streams)
 
     async def _pass(self, url: str, request: Request, streams: StandardStreams | None, accept: Accept) -> None:
-        async with open_runtime_stream(url, request.method, _handed_on(request)) as runtime:
+        async with open_runtime_stream(url, request.method, _passed_on(request)) as runtime:
             stream = await accept(runtime.headers)
             if is_web_socket(request):  # of a version that only the runtime may know
                 await relay(stream, runtime.stream, self._idle_seconds_max)
@@ -180,20 +180,20 @@ class Streams:
                 await self._relay(stream, runtime.stream)
             else:
                 async with CopiedCommand(stream, runtime.stream, streams) as client:
-                    if await relay(client, client.runtime, self._idle_seconds_max, client.telling.finishes):
+                    if await relay(client, client.runtime, self._idle_seconds_max, client.sender.finishes):
                         await client.has_ended()
                     else:
                         client.ends_by_silence(self._idle_seconds_max)
 
-    async def _relay(self, client: trio.abc.Stream, runtime: trio.abc.Stream, *beside: Part) -> bool:
-        """Copy SPDY whose last words are nobody's affair; as ``relay``."""
+    async def _relay(self, client: trio.abc.Stream, runtime: trio.abc.Stream, *others: Part) -> bool:
+        """Copy SPDY that needs no closing message; as ``relay``."""
         ends = SpdyEnd(client, is_client=True), SpdyEnd(runtime, is_client=False)
-        return await relay(*ends, self._idle_seconds_max, *beside)
+        return await relay(*ends, self._idle_seconds_max, *others)
 
     async def _tunnel(self, url: str, agreed: Mapping[str, str], accept: Accept) -> None:
         opened = open_runtime_stream(url, "POST", spdy_headers(PORT_FORWARD))
         async with opened as runtime, WebSocket(await accept(agreed)) as client:
-            if await self._relay(client, runtime.stream, client.telling.finishes):
+            if await self._relay(client, runtime.stream, client.sender.finishes):
                 client.ends_because(CloseCode.NORMAL, "")
             else:
                 client.ends_by_silence(self._idle_seconds_max)
@@ -212,20 +212,20 @@ async def _converse(way: Callable[[Accept], Awaitable[None]], accept: Accept) ->
     return None
 
 
-def _handed_on(request: Request) -> list[tuple[str, str]]:
-    """What the runtime is told of a client's headers: how they will speak, and nothing about who it is. Protocols are
-    told one a line, since older runtimes read them so."""
-    told = [("connection", "Upgrade")]
-    told += [(name, request.headers[name]) for name in _HANDED_ON if name in request.headers]
-    told += [("sec-websocket-protocol", one) for one in offered(request)]
-    told += [
+def _passed_on(request: Request) -> list[tuple[str, str]]:
+    """Which of a client's headers the runtime receives: how they will speak, and nothing about who it is. Protocols are
+    sent one a line, since older runtimes read them so."""
+    headers = [("connection", "Upgrade")]
+    headers += [(name, request.headers[name]) for name in _PASSED_ON if name in request.headers]
+    headers += [("sec-websocket-protocol", one) for one in offered(request)]
+    headers += [
         (PROTOCOL_HEADER, one.strip()) for one in request.headers.get(PROTOCOL_HEADER, "").split(",") if one.strip()
     ]
-    return told
+    return headers
 
 
 def _refusal(error: Exception) -> Response:
-    """What a client is told that cannot have a stream, with upstream's statuses."""
+    """The answer to a client that cannot have a stream, with upstream's statuses."""
     match error:
         case NoHandshake():
             response = bare(str(error), HTTPStatus.BAD_REQUEST)

@@ -2,8 +2,8 @@
 
     check_handshake(request) ─► agreement ─► accept ─► WebSocket: receive … send … ─► close, which says why
 
-A browser cannot say who it is in a header, so it may name its token as one more protocol (``bearer_token``). Nobody
-behind us is told that one. Pings are answered here, and a conversation that ends for any reason ends with a close
+A browser cannot say who it is in a header, so it may name its token as one more protocol (``bearer_token``). That one
+is not passed on to the runtime. Pings are answered here, and a conversation that ends for any reason ends with a close
 frame, if the client takes one within a second.
 """
 
@@ -26,8 +26,8 @@ from trikubelet.core.websocket import (
     close_frame,
     frame,
 )
+from trikubelet.server.client_sender import ClientSender
 from trikubelet.server.relay import GOING_DOWN, silent
-from trikubelet.server.telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,11 +104,11 @@ class WebSocket(trio.abc.Stream):
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._reader = FrameReader()
-        self.telling = Telling(stream)
-        """What the client is told; its ``finishes`` belongs beside every conversation."""
+        self.sender = ClientSender(stream)
+        """What is sent to the client; its ``finishes`` runs in parallel to every conversation."""
         self._sending = trio.Lock()
         self._is_over = False
-        self._farewell: tuple[CloseCode, str] | None = None
+        self._close_status: tuple[CloseCode, str] | None = None
 
     async def pieces(self) -> list[Piece]:
         """What comes next of the client's messages, one piece at least; none once it has no more, or says what is no
@@ -154,8 +154,8 @@ class WebSocket(trio.abc.Stream):
 
     def ends_because(self, code: CloseCode, reason: str) -> None:
         """What ``aclose`` will say. The first reason is the one; without any, it is that the agent is going down."""
-        if self._farewell is None:
-            self._farewell = code, reason
+        if self._close_status is None:
+            self._close_status = code, reason
 
     def ends_by_silence(self, seconds: float) -> None:
         """That it will, because nothing was said for so long."""
@@ -164,9 +164,9 @@ class WebSocket(trio.abc.Stream):
     async def aclose(self) -> None:
         """Say why it ends, if somebody listens, and close the stream below."""
         self.ends_because(CloseCode.GOING_AWAY, GOING_DOWN)
-        assert self._farewell is not None
-        await self.telling.end(partial(self._send, close_frame(*self._farewell)))
+        assert self._close_status is not None
+        await self.sender.end(partial(self._send, close_frame(*self._close_status)))
 
     async def _send(self, data: bytes) -> None:
         async with self._sending:
-            await self.telling.send_all(data)
+            await self.sender.send_all(data)

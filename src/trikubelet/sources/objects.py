@@ -55,7 +55,7 @@ class ManifestObjects:
                 log.warning("%s is given by the sources %s; the first counts", name, " and ".join(places))
         changed = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
         uids = {uid for uid, names in self._asked.items() if not names.isdisjoint(changed)}
-        self.changed.tell(uids)
+        self.changed.notify(uids)
 
     async def config_map(self, pod: k8s.Pod, name: str) -> k8s.ConfigMap | None:
         """See ``ports.PodObjects``; so for all below."""

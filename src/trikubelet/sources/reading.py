@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trikubelet.core.file_source import FileState, state_of
 from trikubelet.core.manifest import load_manifest
 from trikubelet.core.timestamps import rfc3339
-from trikubelet.kit.barrier import words
+from trikubelet.kit.barrier import message_of
 from trikubelet.kit.bugs import Bugs
 from trikubelet.model.faults import Fault
 
@@ -39,5 +39,5 @@ class ManifestReader:
         with self._bugs.of(origin) as barrier:
             return state_of(await self._threads.run(partial(load_manifest, octets, origin, self._node_name, seen)))
         bug = type(barrier.fault).__name__
-        problem = f"cannot be read for a bug in the agent: {bug}: {words(barrier.fault)}"
+        problem = f"cannot be read for a bug in the agent: {bug}: {message_of(barrier.fault)}"
         return FileState(faults=(Fault(origin, None, "", problem, "report it with the manifest; the log has more"),))

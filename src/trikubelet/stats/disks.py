@@ -6,7 +6,7 @@ default a minute.
 
 The directories of some pods on the node's disk and in memory are one piece of work; each volume of a server is one by
 itself, since it may hang for ever: then nothing is reported of it, and its thread is the only one it gets. Of a volume
-whose driver tells how full it is the driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23:
+whose driver reports how full it is the driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23:
 every minute, and not all pods at once)
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from trikubelet.model import k8s
-    from trikubelet.model.csi import Told
+    from trikubelet.model.csi import VolumeStats
     from trikubelet.model.usage import ImageStore
     from trikubelet.ports import Clock, Gauges, Volumes
 
@@ -88,6 +88,7 @@ class Disks:
         self._root = root
         self._pod_logs = pod_logs
         self._local = ThreadPool("disks", LOCAL_THREADS_MAX)
+        self._statvfs = ThreadPool("file systems", LOCAL_THREADS_MAX)
         self._remote = ThreadPool("disks of servers", REMOTE_THREADS_MAX)
         self._known: dict[str, _Known] = {}
         self._pods: dict[str, k8s.Pod] = {}
@@ -138,22 +139,24 @@ class Disks:
         yield _Piece(meta.uid, local, is_remote=False)
 
     async def _ask(self, piece: _Piece) -> None:
-        """Somebody else's volume: its driver tells, or a thread measures it, as long as that may take."""
+        """Somebody else's volume: its driver reports it, or a thread measures it, as long as that may take."""
         [(name, path)] = piece.paths.items()
         with self._bugs.of(f"Volume {piece.key}") as barrier:
             try:
-                told = await self._volumes.tell(piece.key.partition("/")[0], path)
+                volume_stats = await self._volumes.volume_stats(piece.key.partition("/")[0], path)
             except DriverFailed as error:
-                log.debug("The driver of %s does not tell how full it is: %s", path, error)
+                log.debug("The driver of %s does not report how full it is: %s", path, error)
                 self._know(piece, {})
                 return
         if barrier.fault is not None:
             self._know(piece, {})
             return
-        if told is None:
+        if volume_stats is None:
             await self._measure(self._remote, [piece])
         else:
-            self._know(piece, {name: _of_driver(told, self._clock.now_ns())}, is_abnormal=told.is_abnormal)
+            self._know(
+                piece, {name: _of_driver(volume_stats, self._clock.now_ns())}, is_abnormal=volume_stats.is_abnormal
+            )
 
     async def _measure(self, threads: ThreadPool, pieces: Sequence[_Piece]) -> None:
         sizes = await threads.run(partial(_sizes, self._gauges, [piece.paths for piece in pieces]))
@@ -199,7 +202,7 @@ class Disks:
         return await self._disk(str(self._root))
 
     async def device(self) -> str:
-        """What that is called; empty where nobody tells."""
+        """What that is called; empty where that cannot be found."""
         try:
             with trio.fail_after(WAIT_SECONDS_MAX):
                 return await self._local.run(partial(self._gauges.device, str(self._root)))
@@ -215,7 +218,7 @@ class Disks:
         if disk is None:
             return used
         return FsUsage(
-            used.at_ns,
+            max(used.at_ns, disk.at_ns),
             used.used_bytes,
             used.inodes_used,
             disk.available_bytes,
@@ -228,7 +231,7 @@ class Disks:
     async def _disk(self, path: str) -> FsUsage | None:
         try:
             with trio.fail_after(WAIT_SECONDS_MAX):
-                return await self._local.run(partial(self._gauges.disk, path))
+                return await self._statvfs.run(partial(self._gauges.disk, path))
         except (OSError, trio.TooSlowError) as error:
             log.debug("The disk of %s cannot be measured: %r", path, error)
             return None
@@ -255,15 +258,15 @@ def _found(gauges: Gauges, paths: Mapping[str, str]) -> Iterator[tuple[str, FsUs
             yield name, gauges.directory(path)
 
 
-def _of_driver(told: Told, at_ns: int) -> FsUsage:
+def _of_driver(volume_stats: VolumeStats, at_ns: int) -> FsUsage:
     return FsUsage(
         at_ns,
-        told.used_bytes,
-        told.inodes_used,
-        told.available_bytes,
-        told.capacity_bytes,
-        told.inodes_free,
-        told.inodes,
+        volume_stats.used_bytes,
+        volume_stats.inodes_used,
+        volume_stats.available_bytes,
+        volume_stats.capacity_bytes,
+        volume_stats.inodes_free,
+        volume_stats.inodes,
     )
 
 

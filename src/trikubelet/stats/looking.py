@@ -1,4 +1,4 @@
-"""A look at what the node and its pods use: cgroups and /proc in a thread, the runtime's word for the rest.
+"""A look at what the node and its pods use: cgroups and /proc in a thread, the runtime's statistics for the rest.
 
     somebody asks ─► a look of that depth, younger than a second? ─► that one
                      └ no ─► pods that run ─► their cgroups (thread) ─┬─► rates, since the look before ─► Look
@@ -6,8 +6,9 @@
                              disks at most a minute old, if summed up ┘
 
 Containers whose cgroups are not ours to name, as those of the runtimes inside the agent, are what the runtime says of
-them. A runtime that does not answer, or cannot tell, costs its part of the look and at most ``RUNTIME_SECONDS_MAX``.
-Two who ask at once get one look, and no look is taken twice within a second: that bounds what askers can cost.
+them. A runtime that does not answer, or reports nothing, costs its part of the look and at most
+``RUNTIME_SECONDS_MAX``. Two who ask at once get one look, and no look is taken twice within a second: that bounds what
+askers can cost.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class Looking:
         node, gauges, parts = await self._threads.run(
             partial(_read, self._gauges, places if managed else [], {**self._parts, **groups}, depth)
         )
-        told_groups = {path: usage for path in groups if (usage := parts.pop(path)) is not None}
+        group_usages = {path: usage for path in groups if (usage := parts.pop(path)) is not None}
         gauges = gauges if managed else [PodGauges(None, {})] * len(running)
         pods = [
             PodFound(pod, seen, "/" + "/".join(place.cgroup) if managed else "", gauge)
@@ -140,8 +141,8 @@ class Looking:
         async with trio.open_nursery() as nursery:  # a runtime that hangs is waited for once
             if depth is Depth.SUMMARY:
                 nursery.start_soon(ask_for_stores)
-            told, problem = await self._told()
-        found = Found(self._facts.node_name, node, pods, parts, told, problem=problem, groups=told_groups)
+            reported, problem = await self._container_stats()
+        found = Found(self._facts.node_name, node, pods, parts, reported, problem=problem, groups=group_usages)
         if depth is Depth.METRICS:
             return replace(found, disk=await self._disks.root(), device=await self._disks.device())
         return await self._with_disks(found, stores) if depth is Depth.SUMMARY else found
@@ -168,21 +169,21 @@ class Looking:
         sandbox = "" if seen.ready_sandbox is None else seen.ready_sandbox.id
         return PodPlace(tuple(path.strip("/").split("/")), sandbox, tuple(one.id for one in seen.running))
 
-    async def _told(self) -> tuple[dict[str, ContainerStats], str]:
+    async def _container_stats(self) -> tuple[dict[str, ContainerStats], str]:
         """What the runtime says of containers, by their ids; and why it says nothing."""
         try:
             with trio.fail_after(RUNTIME_SECONDS_MAX):
                 return {one.id: one for one in await self._runtime.container_stats()}, ""
         except (RuntimeCallError, trio.TooSlowError) as error:
-            log.debug("The runtime does not tell what containers use: %r", error)
-            return {}, f"the runtime does not tell what containers use: {error!r}"
+            log.debug("The runtime does not report what containers use: %r", error)
+            return {}, f"the runtime does not report what containers use: {error!r}"
 
     async def _stores(self) -> ImageStores:
         try:
             with trio.fail_after(RUNTIME_SECONDS_MAX):
                 return await self._images.stores()
         except (RuntimeCallError, trio.TooSlowError) as error:
-            log.debug("The runtime does not tell where its images are: %r", error)
+            log.debug("The runtime does not report where its images are: %r", error)
             return ImageStores((), ())
 
     def __repr__(self) -> str:

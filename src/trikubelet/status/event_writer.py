@@ -74,8 +74,8 @@ class EventWriter:
         self._clock = clock
         self._bounds = bounds
         self._correlator = Correlator()
-        self._turns: Turns[Key] = Turns("telling of an event", bounds.event_writes_max, outage, bounds, chance)
-        self._bugs = Bugs(log, "%s: a bug in telling the API server what happened to it; that event is lost")
+        self._turns: Turns[Key] = Turns("writing an event", bounds.event_writes_max, outage, bounds, chance)
+        self._bugs = Bugs(log, "%s: a bug in writing an event about it; that event is lost")
         self._written = self._lost = self._filtered = self._refused = 0
 
     def record(
@@ -86,7 +86,7 @@ class EventWriter:
         message: str,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Tell of what happened, soon. Never blocks, never fails."""
+        """Send what happened, soon. Never blocks, never fails."""
         with self._bugs.of(f"{about.kind} {about}"):
             self._want(self._correlator.observe(about, type_, reason, message, self._clock.now_ns(), annotations))
 
@@ -99,7 +99,7 @@ class EventWriter:
             self._turns.want(key)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Tell until cancelled. What waits then is lost."""
+        """Send until cancelled. What waits then is lost."""
         rate = self._rate
         bucket = TokenBucket(max(1, rate.burst), rate.per_second, trio.current_time()) if rate.per_second else None
         async with trio.open_nursery() as nursery:
@@ -139,8 +139,8 @@ class EventWriter:
                 self._turns.forget(key)
                 return
             with answer_within(self._bounds.api_call_seconds_max):
-                await self._tell(series)
-            self._correlator.note_told(key)
+                await self._send(series)
+            self._correlator.note_sent(key)
             self._written += 1
             self._turns.answered(key)
         except _REFUSALS as error:
@@ -151,9 +151,9 @@ class EventWriter:
             self._turns.failed(key, error)
             self._turns.want(key)
 
-    async def _tell(self, series: Series) -> None:
+    async def _send(self, series: Series) -> None:
         namespace = namespace_of(series)
-        if series.is_told:
+        if series.is_sent:
             with suppress(api_errors.ObjectMissing):  # the server keeps events for an hour or so: start over
                 await self._say_again(series, namespace)
                 return

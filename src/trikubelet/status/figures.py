@@ -1,4 +1,4 @@
-"""What telling the API server has measured: plain figures, for whoever shows them."""
+"""Metrics of what is written to the API server: plain figures, for whoever shows them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class EventFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PublishFigures:
     """How far this node's pods and events are published to the API server."""
 
     statuses: WriterFigures

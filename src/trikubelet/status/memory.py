@@ -1,6 +1,6 @@
 """The statuses of this node's pods, kept in memory: what a node without an API server knows of its pods.
 
-The newest status of a pod counts. A change of phase or readiness is logged once; an unchanged status is no news.
+The newest status of a pod counts. A change of phase or readiness is logged once; an unchanged status is not logged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PodStatuses:
 
     def publish(self, uid: str, pod: k8s.Pod, status: k8s.PodStatus) -> None:
         """Set the pod's status, in the form the API server keeps. One that says the same as the last is no change; one
-        that tells of a container come back from its end is a mistake, said loudly and not kept."""
+        that shows a container come back from its end is a mistake, logged as an error and not kept."""
         held = self._statuses.get(uid)
         status = normalize(pod, status)
         if held is not None:
@@ -50,7 +50,7 @@ class PodStatuses:
             self.ended.update(ends(held[1], status))
         self._statuses[uid] = (pod, status)
         version = self._versions[uid] = self._versions.get(uid, 0) + 1
-        self.changed.tell(uid, pod, status, version)
+        self.changed.notify(uid, pod, status, version)
         if held is None or _headline(held[1]) != _headline(status):
             phase, ready = _headline(status)
             log.info("Pod %s is %s%s", object_ref(pod), phase, " and ready" if ready else "")

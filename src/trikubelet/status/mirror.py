@@ -4,7 +4,7 @@
 
 Nothing waits for a mirror: a static pod starts, runs and ends whether or not an API server is there to be shown it.
 Level-triggered: woken by the informer and by statuses, and everything is compared every few seconds besides, since
-nobody tells when a manifest is gone. One that is gone from the server is neither deleted nor made again before the
+nobody notifies when a manifest is gone. One that is gone from the server is neither deleted nor made again before the
 informer has seen it go; one that somebody keeps undoing is written ever more rarely (``status.rewrites``).
 """
 
@@ -17,7 +17,7 @@ import trio
 
 from trikubelet.core.mirror import Create, Delete, mirror_due
 from trikubelet.core.names import is_mirror, namespaced_name
-from trikubelet.core.resource_version import is_news
+from trikubelet.core.resource_version import may_be_newer
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.every import Every
 from trikubelet.kit.seldom import Seldom
@@ -86,7 +86,7 @@ class MirrorPods:
         self._rewrites: Rewrites[Name] = Rewrites(chance)
         self._bugs = Bugs(log, "%s: a bug in keeping its mirror; it is tried again, ever more rarely")
         self._gone_at: dict[Name, str] = {}
-        self._told_of_undone = Seldom(UNDONE_SILENCE_SECONDS)
+        self._undone_log = Seldom(UNDONE_SILENCE_SECONDS)
 
     def look_at(self, names: Iterable[Name]) -> None:
         """Something about the pods of these names changed: the static pod, or its mirror. Never blocks."""
@@ -140,7 +140,7 @@ class MirrorPods:
 
     def _is_gone(self, name: Name, seen: k8s.Pod) -> bool:
         """Whether the server has no more what the informer still sees."""
-        return name in self._gone_at and not is_news(seen.metadata.resource_version, self._gone_at[name])
+        return name in self._gone_at and not may_be_newer(seen.metadata.resource_version, self._gone_at[name])
 
     def _phase(self, uid: str) -> str:
         status = self._statuses.get(uid)
@@ -163,8 +163,8 @@ class MirrorPods:
                 was_written = await self._carry_out(due)
         except _REFUSALS as error:
             # One that exists is mostly our own, which the informer has yet to see.
-            news = LAGGING_REFUSALS_MAX if isinstance(error, api_errors.ObjectExists) else 1
-            if self._turns.refused(name) == news:
+            logged_at = LAGGING_REFUSALS_MAX if isinstance(error, api_errors.ObjectExists) else 1
+            if self._turns.refused(name) == logged_at:
                 log.warning("The mirror of static pod %s/%s is not taken: %s", *name, error)
         except api_errors.ApiError as error:
             self._turns.failed(name, error)  # the next comparison asks for another turn
@@ -175,7 +175,7 @@ class MirrorPods:
                 self._say_undone(name)
 
     def _say_undone(self, name: Name) -> None:
-        if self._told_of_undone.may_say():
+        if self._undone_log.may_say():
             log.warning(
                 "The mirror of static pod %s/%s is undone by somebody as often as it is written: writing it more "
                 "rarely. Does another agent use this node's name? Stop it, or give it another with --hostname-override",

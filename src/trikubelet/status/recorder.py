@@ -65,7 +65,7 @@ class EventRecorder:
         while len(self._events) > self._events_kept_max:
             del self._events[next(iter(self._events))]
             self._dropped += 1
-        self.recorded.tell(about, type_, reason, message, annotations or {})
+        self.recorded.notify(about, type_, reason, message, annotations or {})
 
     def all(self) -> tuple[Event, ...]:
         """Every event that is remembered, last seen longest ago first."""

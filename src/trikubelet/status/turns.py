@@ -29,7 +29,7 @@ from trikubelet.model.api_errors import (
     ApiUnreachable,
     NothingToShow,
     Unauthorized,
-    wished_seconds,
+    retry_after_seconds,
 )
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Turns(Generic[K]):
     def failed(self, name: K, error: ApiError) -> None:
         """The server did not answer, or not now, or has nobody who asks it."""
         self._outcomes.failed(error)
-        self._gate.problem(wished_seconds(error))
+        self._gate.problem(retry_after_seconds(error))
         if not isinstance(error, ApiBusy | ApiUnreachable | Unauthorized | NothingToShow):
             self._delay(name, self._bounds.api_pause_seconds_max)
 

@@ -8,7 +8,7 @@
 Level-triggered: a status that changes while it waits, or while it is being written, is written once, as it is when its
 turn comes. Objects are written side by side, one object never twice at the same time, and nothing is read before it is
 written: the base of a patch is what the informer last saw or what we wrote after that, whichever is newer. Woken by
-published statuses, by the informer's news and by workers that finish; and every ten seconds everything is compared,
+published statuses, by the informer's changes and by workers that finish; and every ten seconds everything is compared,
 which costs no request where nothing differs.
 """
 
@@ -59,8 +59,8 @@ Name = tuple[str, str]
 
 @dataclass(slots=True)
 class _Object:
-    """What is known of one object beyond what the informer says of it. Our last write, a patch of ``told_digest``, made
-    it version ``told_version`` with the status ``told``, which is forgotten once the informer has seen it.
+    """What is known of one object beyond what the informer says of it. Our last write, a patch of ``written_digest``,
+    made it version ``written_version`` with the status ``written``, which is forgotten once the informer has seen it.
     ``in_doubt``: nobody knows whether the last write arrived. ``missing_at``: the newest version known, by the informer
     or by our writes, when the server said there was none such any more. ``refused``: the version of our status that the
     server called invalid last. ``is_to_go``: only its last status keeps it, which the server called invalid
@@ -68,9 +68,9 @@ class _Object:
 
     uid: str
     is_to_go: bool = False
-    told: k8s.PodStatus | None = None
-    told_digest: int = 0
-    told_version: str = ""
+    written: k8s.PodStatus | None = None
+    written_digest: int = 0
+    written_version: str = ""
     in_doubt: bool = False
     missing_at: str | None = None
     refused: int = 0
@@ -85,7 +85,7 @@ class _Object:
     def miss(self, seen: k8s.Pod) -> None:
         """The server has none such."""
         version = seen.metadata.resource_version
-        self.missing_at = self.told_version if is_older(version, self.told_version) else version
+        self.missing_at = self.written_version if is_older(version, self.written_version) else version
 
 
 class StatusWriter:
@@ -112,7 +112,7 @@ class StatusWriter:
             "writing the status of a pod", bounds.status_writes_max, outage, bounds, chance
         )
         self._objects: dict[Name, _Object] = {}
-        self._bugs = Bugs(log, "%s: a bug in telling its status; it is tried again, ever more rarely")
+        self._bugs = Bugs(log, "%s: a bug in writing its status; it is tried again, ever more rarely")
         self._patches = self._removals = self._failures = 0
         self._durations = Distribution(DURATIONS)
 
@@ -180,12 +180,12 @@ class StatusWriter:
     def _reported(self, seen: k8s.Pod) -> k8s.PodStatus:
         """The status the server has, as far as we know."""
         known = self._objects.get(namespaced_name(seen))
-        if known is None or known.uid != seen.metadata.uid or known.told is None:
+        if known is None or known.uid != seen.metadata.uid or known.written is None:
             return seen.status or k8s.PodStatus()
         # Once the informer has seen our write its word counts: others may have written what is ours, as the node
         # controller does when it thinks that the node is lost.
-        if is_older(seen.metadata.resource_version, known.told_version):
-            return known.told
+        if is_older(seen.metadata.resource_version, known.written_version):
+            return known.written
         return seen.status or k8s.PodStatus()
 
     def _known(self, seen: k8s.Pod) -> _Object:
@@ -194,8 +194,8 @@ class StatusWriter:
             known = self._objects[namespaced_name(seen)] = _Object(
                 seen.metadata.uid, is_to_go=is_to_go(seen, self._life(status_uid(seen)))
             )
-        if not is_older(seen.metadata.resource_version, known.told_version):
-            known.told = None
+        if not is_older(seen.metadata.resource_version, known.written_version):
+            known.written = None
         return known
 
     # ---- one turn ----
@@ -240,12 +240,12 @@ class StatusWriter:
         )
         if isinstance(step, Remove) and trio.current_time() < known.remove_after:
             return None
-        if not isinstance(step, Patch) or seen.metadata.resource_version != known.told_version:
+        if not isinstance(step, Patch) or seen.metadata.resource_version != known.written_version:
             return step
-        if _digest(step.body) != known.told_digest:
+        if _digest(step.body) != known.written_digest:
             return step
-        # It was written, and this is what became of it: the server does not keep all that we tell. What is due once
-        # it is told is due all the same.
+        # It was written, and this is what became of it: the server does not keep all that we write. What is due
+        # once it is written is due all the same.
         step = due(seen, step.status, computed, life, now)
         return step if isinstance(step, Remove) else None
 
@@ -288,19 +288,23 @@ class StatusWriter:
                 item = await self._api.patch(
                     PODS, name, body, namespace, kind=PatchKind.STRATEGIC, subresource="status"
                 )
-                known.told, known.told_digest, known.told_version = status, _digest(body), item.resource_version
+                known.written, known.written_digest, known.written_version = (
+                    status,
+                    _digest(body),
+                    item.resource_version,
+                )
                 self._patches += 1
             case Remove():
                 await self._api.delete(PODS, name, namespace, grace_seconds=0, uid=seen.metadata.uid)
                 # Until the informer says otherwise: a finalizer may keep it there.
                 known.miss(seen)
-                # The server writes the grace of 0 into the object before it takes it away: news, but not of us.
+                # The server writes the grace of 0 into the object before it takes it away: a change, but not ours.
                 known.remove_after = trio.current_time() + self._bounds.status_reconcile_seconds / 2
                 self._removals += 1
                 log.info("Pod %s/%s has ended; its object is removed", namespace, name)
 
     async def _find_out(self, seen: k8s.Pod, known: _Object, conflict: api_errors.Conflict) -> None:
-        """The server has another object of that name, or says so: one look tells."""
+        """The server has another object of that name, or says so: one look shows which."""
         namespace, name = namespaced_name(seen)
         try:
             with answer_within(self._bounds.api_call_seconds_max):

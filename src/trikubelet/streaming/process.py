@@ -2,7 +2,7 @@
 
     the client opens a stream for each channel ─► the runtime talks to the process ─► its exit code, as a Status
 
-What the process is and how it is talked to is the runtime's affair; ``Talk`` is what both sides hold.
+What the process is and how it is talked to is up to the runtime; ``Talk`` is what both sides hold.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Talk:
 
 
 async def talk_to_process(session: Session, streams: StandardStreams, talk: Callable[[Talk], Awaitable[int]]) -> None:
-    """Wait for the client's streams, let the runtime talk, and tell how the process ended. ``talk`` returns its exit
+    """Wait for the client's streams, let the runtime talk, and send how the process ended. ``talk`` returns its exit
     code and may raise RuntimeCallError, which is sent to the client."""
     opened: dict[str, SpdyStream] = {}
     wanted = {channel.stream_type for channel in channels(streams)}

@@ -96,7 +96,7 @@ async def _converse(protocol: str, serve: Callable[[Session], Awaitable[None]], 
         nursery.start_soon(until_it_has_gone)
         try:
             await serve(session)
-            await session.goodbye()
+            await session.finish()
         except trio.BrokenResourceError:
             pass  # the client has gone amid what it was sent
         nursery.cancel_scope.cancel()

@@ -167,8 +167,8 @@ class Session:
                 self.opened.receive_nowait().deafen()
         self.opened.close()
 
-    async def goodbye(self) -> None:
-        """Tell the client that this was all, and wait a moment until it has closed."""
+    async def finish(self) -> None:
+        """Send the client that this was all, and wait a moment until it has closed."""
         with trio.move_on_after(FAREWELL_SECONDS_MAX):
             try:
                 await self.send(spdy.go_away(max(self._streams, default=0)))

@@ -112,14 +112,14 @@ class Watch:
         self._waiting = deque(first)
         self._after = after
         self._held = None if held is None else list(held)
-        self._told: deque[Change] = deque(maxlen=REPEATS_FROM)
+        self._delivered: deque[Change] = deque(maxlen=REPEATS_FROM)
         self._stirred = trio.Event()
         self._bookmark_at = trio.current_time() + BOOKMARK_SECONDS
         self._silent = False
         self._ended = False
         self._error: ApiError | None = None
 
-    def tell(self, write: Write) -> None:
+    def put(self, write: Write) -> None:
         """Queue the change of a write, if the watch selects it."""
         change = change_of(write, self._resource, self._meant_by)
         if change is None or write.version <= self._after or self._silent or self._ended:
@@ -174,9 +174,9 @@ class Watch:
             with trio.move_on_at(self._bookmark_at if not self._silent else math.inf):
                 await self._stirred.wait()
         change = self._waiting.popleft()
-        self._told.append(change)
+        self._delivered.append(change)
         if self._problems.repeats_event():
-            self._waiting.appendleft(self._problems.chance.choice(self._told))
+            self._waiting.appendleft(self._problems.chance.choice(self._delivered))
         return change
 
     def _stir(self) -> None:

@@ -44,7 +44,7 @@ class Problems:
 
     async def before(self, call: str, *, may_hang: bool = True) -> None:
         """What happens before a call does its work: time passes, or it fails or hangs, if it may."""
-        if self._is_spared(call):
+        if self._is_exempt(call):
             await trio.lowlevel.checkpoint()
             return
         await trio.sleep(self._latency())
@@ -56,7 +56,7 @@ class Problems:
 
     async def after(self, call: str) -> None:
         """What happens after a call did its work: the answer takes time, or is lost."""
-        if self._is_spared(call):
+        if self._is_exempt(call):
             await trio.lowlevel.checkpoint()
             return
         await trio.sleep(self._latency())
@@ -81,7 +81,7 @@ class Problems:
             return RuntimeUnavailable(f"{call}: the connection was lost")
         return RuntimeFailure(f"{call}: simulated failure")
 
-    def _is_spared(self, call: str) -> bool:
+    def _is_exempt(self, call: str) -> bool:
         return self.odds.only is not None and call not in self.odds.only
 
     def _latency(self) -> float:

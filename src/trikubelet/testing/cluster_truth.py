@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from trikubelet.testing.scenario import Wanted
     from trikubelet.testing.world import World
 
-NEWS_SECONDS_MAX = 3.0
+RECENT_SECONDS_MAX = 3.0
 """What happened within this time need not be reported yet."""
 LEASE_SECONDS_MAX = 15.0
 
 
-def untold(world: World, wanted: Wanted, objects: Sequence[k8s.Pod]) -> str | None:
+def unpublished(world: World, wanted: Wanted, objects: Sequence[k8s.Pod]) -> str | None:
     """How the server's pods differ from the desired ones and the observed state."""
     static = {pod.metadata.name: pod for _, pod in wanted.all() if is_static(pod)}
     shown = {pod.metadata.name: status_uid(pod) for pod in objects if is_mirror(pod)}
@@ -43,56 +43,56 @@ def untold(world: World, wanted: Wanted, objects: Sequence[k8s.Pod]) -> str | No
     return None
 
 
-def _unlike(world: World, pod: k8s.Pod, told: k8s.PodStatus | None, *, ambiguous: bool) -> str | None:
-    if told is None:
+def _unlike(world: World, pod: k8s.Pod, published: k8s.PodStatus | None, *, ambiguous: bool) -> str | None:
+    if published is None:
         return "nothing"
     statuses = {
         status.name: status
         for status in (
-            *told.init_container_statuses,
-            *told.container_statuses,
-            *told.ephemeral_container_statuses,
+            *published.init_container_statuses,
+            *published.container_statuses,
+            *published.ephemeral_container_statuses,
         )
     }
     everything_runs = True
     for container in (*all_containers(pod), *map(as_container, pod.spec.ephemeral_containers)):
         there = newest(world, pod.metadata.uid, container.name)
         if container in pod.spec.containers or container.restart_policy == "Always":
-            runs = there is not None and there.state is ContainerState.RUNNING and not _is_news(world, there)
+            runs = there is not None and there.state is ContainerState.RUNNING and not _is_recent(world, there)
             everything_runs = everything_runs and runs
-        if there is None or _is_news(world, there):
+        if there is None or _is_recent(world, there):
             continue
         problem = _container_unlike(there, statuses.get(container.name))
         if problem:
             return f"container {container.name} {problem}"
-    ready = any(one.type == "Ready" and one.status == "True" for one in told.conditions)
+    ready = any(one.type == "Ready" and one.status == "True" for one in published.conditions)
     serves = all(map(is_ready_for_good, (*pod.spec.init_containers, *pod.spec.containers)))
-    if everything_runs and (told.phase != "Running" or (serves and not ready)):
-        return f"phase {told.phase}, ready: {ready}, while all of it runs"
-    if is_over(world, pod) and not ambiguous and told.phase not in ("Succeeded", "Failed"):
-        return f"phase {told.phase}, while it is over"
+    if everything_runs and (published.phase != "Running" or (serves and not ready)):
+        return f"phase {published.phase}, ready: {ready}, while all of it runs"
+    if is_over(world, pod) and not ambiguous and published.phase not in ("Succeeded", "Failed"):
+        return f"phase {published.phase}, while it is over"
     return None
 
 
-def _container_unlike(there: ContainerStatus, told: k8s.ContainerStatus | None) -> str | None:
-    if told is None:
+def _container_unlike(there: ContainerStatus, published: k8s.ContainerStatus | None) -> str | None:
+    if published is None:
         return "is there and it says nothing of it"
-    state, last = told.state, told.last_state
+    state, last = published.state, published.last_state
     if there.state is ContainerState.RUNNING:
-        is_reported = state is not None and state.running is not None and told.container_id.endswith(there.id)
-        return None if is_reported else f"runs as {there.id}, told: {told.container_id} {state}"
+        is_reported = state is not None and state.running is not None and published.container_id.endswith(there.id)
+        return None if is_reported else f"runs as {there.id}, published: {published.container_id} {state}"
     ends = [one.terminated for one in (state, last) if one is not None and one.terminated is not None]
     if there.state is ContainerState.EXITED and not any(end.exit_code == there.exit_code for end in ends):
-        return f"ended with {there.exit_code}, told: {state}, before: {last}"
+        return f"ended with {there.exit_code}, published: {state}, before: {last}"
     return None
 
 
-def _is_news(world: World, there: ContainerStatus) -> bool:
+def _is_recent(world: World, there: ContainerStatus) -> bool:
     """Whether the container changed just now; it is reported as waiting, too, until its postStart hook has ended."""
     changed = max(there.created_at, there.started_at, there.finished_at)
     hooked = max((one.ended_at for one in world.commands.get(there.id, ())), default=0.0)
     since = min(wall_ns() - changed, (trio.current_time() - hooked) * SECOND_NS)
-    return since < NEWS_SECONDS_MAX * SECOND_NS
+    return since < RECENT_SECONDS_MAX * SECOND_NS
 
 
 def unfit(node: k8s.Node | None, lease: k8s.Lease | None) -> str | None:

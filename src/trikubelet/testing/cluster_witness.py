@@ -75,7 +75,7 @@ class ClusterWitness:
         self._gone.clear()
         self._window = (trio.current_time(), 0)
         node.statuses.changed.add(lambda uid, _, status, version: self._order.computed(uid, status, version))
-        member.pods.tell(lambda keys: self._on_heard(keys, member.pods.objects))
+        member.pods.add_listener(lambda keys: self._on_heard(keys, member.pods.objects))
 
     def end(self) -> None:
         """The agent was stopped or killed: from now on it must not write."""
@@ -128,7 +128,7 @@ class ClusterWitness:
         uid, status = pod.metadata.uid, pod.status or k8s.PodStatus()
         before = self._over.get(uid, status.phase)
         if before != status.phase:
-            self._witness.blame(f"the server is told that pod {uid} went from {before} to {status.phase}")
+            self._witness.blame(f"the published status of pod {uid} went from {before} to {status.phase}")
         if status.phase not in TERMINAL or uid in self._over:
             return
         self._over[uid] = status.phase
@@ -136,7 +136,7 @@ class ClusterWitness:
             return
         self._witness.over.add(uid)
         if self._world.running_of(uid):
-            self._witness.blame(f"the server is told that pod {uid} is {status.phase}, and a container of it runs")
+            self._witness.blame(f"the published status of pod {uid} is {status.phase}, and a container of it runs")
 
     def _on_pod_status(self, before: k8s.Pod, pod: k8s.Pod) -> None:
         uid, status = status_uid(pod), normalize(pod, pod.status or k8s.PodStatus())  # in the form it was computed in
@@ -146,7 +146,7 @@ class ClusterWitness:
             *status.ephemeral_container_statuses,
         )
         self._on_ids(uid, shown)
-        for problem in self._order.told(uid, pod.metadata.uid, status, lives_once=uid in self._witness.unique):
+        for problem in self._order.written(uid, pod.metadata.uid, status, lives_once=uid in self._witness.unique):
             self._witness.blame(f"status of {uid}: {problem}")
         if _foreign(before) != _foreign(pod):
             self._witness.blame(f"status of {uid}: the agent changed what others had written")
@@ -159,7 +159,7 @@ class ClusterWitness:
                 self._witness.blame(f"status of {uid}: container {id_} is of pod {self._world.uids.get(id_)}")
             state = container.state or k8s.ContainerState()
             if state.running is not None and id_ in self._ended:
-                self._witness.blame(f"status of {uid}: container {id_} has ended and is told to run again")
+                self._witness.blame(f"status of {uid}: container {id_} has ended and is published as running again")
             if state.terminated is not None:
                 self._ended.add(id_)
 

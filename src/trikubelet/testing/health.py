@@ -23,14 +23,14 @@ Listener = Callable[[str, str, bool], None]
 KINDS = ("liveness", "readiness", "startup")
 
 
-def split_kind(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The kind of probe the words begin with, "" for none, and the rest."""
-    return (words[0], words[1:]) if words[0] in KINDS else ("", words)
+def split_kind(behaviour: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The kind of probe the behaviour begins with, "" for none, and the rest."""
+    return (behaviour[0], behaviour[1:]) if behaviour[0] in KINDS else ("", behaviour)
 
 
-def is_well(words: Sequence[str], ran_seconds: float) -> bool:
-    """Whether a container that has run for so long is healthy, by the words of its probe."""
-    kind, *rest = words
+def is_well(behaviour: Sequence[str], ran_seconds: float) -> bool:
+    """Whether a container that has run for so long is healthy, by the behaviour of its probe."""
+    kind, *rest = behaviour
     seconds = float(rest[0]) if rest else 0.0
     match kind:
         case "ok" | "slow" | "odd":
@@ -45,11 +45,11 @@ def is_well(words: Sequence[str], ran_seconds: float) -> bool:
             return False
 
 
-def answers_after(words: Sequence[str]) -> float:
+def answers_after(behaviour: Sequence[str]) -> float:
     """How long the answer takes, in seconds."""
-    if words[0] == "hang":
+    if behaviour[0] == "hang":
         return float("inf")
-    return float(words[1]) if words[0] == "slow" else 0.0
+    return float(behaviour[1]) if behaviour[0] == "slow" else 0.0
 
 
 def to_nobody(_container_id: str, _kind: str, _well: bool) -> None:

@@ -142,7 +142,7 @@ class MemberLife(Life):
     def _wrong(self) -> str | None:
         return (
             super()._wrong()
-            or cluster_truth.untold(self.world, self.wanted, self.cluster.pods())
+            or cluster_truth.unpublished(self.world, self.wanted, self.cluster.pods())
             or cluster_truth.unfit(self.cluster.node(), self._lease())
         )
 

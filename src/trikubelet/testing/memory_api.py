@@ -142,7 +142,7 @@ class MemoryApi:
                     first = first[: len(first) - len(held)]
             watch = Watch(self.server, resource, selection, self._problems, first, since, held)
             begun.append(watch)  # at once, so that no write falls between the answer and the first change
-            watchers.append(watch.tell)
+            watchers.append(watch.put)
             self.link.watches.add(watch)
             return watch
 
@@ -150,7 +150,7 @@ class MemoryApi:
             yield await self._ask("watch", resource.path(selection.namespace), begin)
         finally:
             for watch in begun:
-                watchers.remove(watch.tell)
+                watchers.remove(watch.put)
                 self.link.watches.remove(watch)
 
     async def create(self, resource: Resource, body: object, namespace: str = "", *, under: str = "") -> Item:

@@ -30,8 +30,8 @@ class MemoryHandlers:
 
     async def http_get(self, target: HttpTarget) -> HttpAnswer:
         """200 or 500."""
-        name, *words = target.path.strip("/").split("/")
-        return HttpAnswer(200 if await self._asked(target.host, name, words) else 500)
+        name, *behaviour = target.path.strip("/").split("/")
+        return HttpAnswer(200 if await self._asked(target.host, name, behaviour) else 500)
 
     async def tcp_connect(self, host: str, port: int) -> None:
         """Succeeds while any container of the pod runs."""
@@ -41,23 +41,23 @@ class MemoryHandlers:
 
     async def grpc_health(self, host: str, _port: int, service: str, _agent: str) -> Health:
         """SERVING or not."""
-        name, *words = service.split("/")
-        return Health.SERVING if await self._asked(host, name, words) else Health.NOT_SERVING
+        name, *behaviour = service.split("/")
+        return Health.SERVING if await self._asked(host, name, behaviour) else Health.NOT_SERVING
 
     async def _asked(self, host: str, name: str, said: list[str]) -> bool:
         await trio.lowlevel.checkpoint()
-        kind, words = split_kind(said)
+        kind, behaviour = split_kind(said)
         found = next((c for c in self._running_at(host) if c.name == name), None)
         if found is None:
             raise Unreachable(f"dial tcp {host}: connect: connection refused")
         deadline = trio.current_effective_deadline()
         try:
-            await trio.sleep(answers_after(words))
+            await trio.sleep(answers_after(behaviour))
         except trio.Cancelled:
             if kind and trio.current_time() >= deadline:  # not in time; a caller that leaves before that got no answer
                 self._listener(found.id, kind, False)
             raise
-        well = is_well(words, self._world.ran_seconds(found.id))
+        well = is_well(behaviour, self._world.ran_seconds(found.id))
         if kind:
             self._listener(found.id, kind, well)
         return well

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from trikubelet.core.containers.volume_files import Files
-    from trikubelet.model.csi import Told
+    from trikubelet.model.csi import VolumeStats
     from trikubelet.model.k8s import Container, Pod, Volume
     from trikubelet.model.pod_notes import Note
     from trikubelet.model.runtime_config import Mount
@@ -279,16 +279,16 @@ class MemoryVolumes(PretendedVolumes):
         await trio.lowlevel.checkpoint()
         await super().run(task_status=task_status)
 
-    async def tell(self, uid: str, path: str) -> Told | None:
+    async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         """None: there is no driver to report."""
         await trio.lowlevel.checkpoint()
-        return await super().tell(uid, path)
+        return await super().volume_stats(uid, path)
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
         """Every volume's path. Raises VolumeFailed as real volumes do, also while an earlier instance's are removed."""
         await trio.lowlevel.checkpoint()  # not after it: volumes torn down meanwhile would be set up
         if pod.spec.volumes and self._tear_downs[pod.metadata.uid]:
-            raise VolumeFailed("FailedMount", "no volume is set up yet: those of an earlier life are being removed")
+            raise VolumeFailed("FailedMount", "no volume is set up yet: those of an earlier instance are being removed")
         return await super().set_up(pod)
 
     async def _set_up(self, pod: Pod, volume: Volume) -> str:

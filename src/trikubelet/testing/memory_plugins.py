@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.model.csi import CSI_PLUGIN, Capability, DriverFailed, DriverInfo, PluginInfo, Told
+from trikubelet.model.csi import CSI_PLUGIN, Capability, DriverFailed, DriverInfo, PluginInfo, VolumeStats
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -75,12 +75,12 @@ class MemoryDriver:
         _check(volume_id, target_path)
         self.published.pop(target_path, None)
 
-    async def tell(self, volume_id: str, path: str) -> Told:
+    async def volume_stats(self, volume_id: str, path: str) -> VolumeStats:
         await self._answer()
         self._check_published(volume_id, path)
         size = self.sizes.get(volume_id, SIZE_BYTES)
         condition = self.condition or "well"
-        return Told(size - USED_BYTES, size, USED_BYTES, 99, 100, 1, bool(self.condition), condition)
+        return VolumeStats(size - USED_BYTES, size, USED_BYTES, 99, 100, 1, bool(self.condition), condition)
 
     async def expand(self, request: Expand) -> None:
         await self._change(f"expand {request.volume_id}")
@@ -112,12 +112,12 @@ def _check(volume_id: str, path: str) -> None:
 
 
 class MemoryPlugins:
-    """Owns the plugins by socket, and the results of their registration: ``told``, by socket."""
+    """Owns the plugins by socket, and the results of their registration: ``notified``, by socket."""
 
     def __init__(self) -> None:
         self.drivers: dict[str, MemoryDriver] = {}
         self.infos: dict[str, PluginInfo] = {}
-        self.told: dict[str, list[str]] = {}
+        self.notified: dict[str, list[str]] = {}
 
     def listen(
         self, socket: str, name: str, driver: MemoryDriver, type_: str = CSI_PLUGIN, version: str = "1.0.0"
@@ -133,9 +133,9 @@ class MemoryPlugins:
             raise DriverFailed("Unavailable", f"connection error: nobody listens at {socket}")
         return self.infos[socket]
 
-    async def tell(self, socket: str, error: str) -> None:
+    async def notify(self, socket: str, error: str) -> None:
         await self.info(socket)
-        self.told.setdefault(socket, []).append(error)
+        self.notified.setdefault(socket, []).append(error)
 
     @asynccontextmanager
     async def driver(self, endpoint: str) -> AsyncGenerator[CsiDriver, None]:

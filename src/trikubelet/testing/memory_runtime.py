@@ -261,12 +261,12 @@ class MemoryRuntime:
         return result
 
     async def _check(self, container_id: str, said: Sequence[str], limit_seconds: int) -> ExecResult:
-        kind, words = split_kind(said)
-        late = answers_after(words) > limit_seconds > 0
-        await trio.sleep(limit_seconds if late else answers_after(words))
-        if words[0] == "odd" and self._chance.random() < 0.5:
+        kind, behaviour = split_kind(said)
+        late = answers_after(behaviour) > limit_seconds > 0
+        await trio.sleep(limit_seconds if late else answers_after(behaviour))
+        if behaviour[0] == "odd" and self._chance.random() < 0.5:
             raise RuntimeFailure("failed to exec in container: simulated failure")
-        well = not late and is_well(words, self._world.ran_seconds(container_id))
+        well = not late and is_well(behaviour, self._world.ran_seconds(container_id))
         if kind:
             self._listener(container_id, kind, well)
         if late:
@@ -307,7 +307,7 @@ class MemoryRuntime:
             raise NotImplementedByRuntime("unknown method GetContainerEvents")
         send, receive = trio.open_memory_channel[ContainerEvent](EVENTS_WAITING_MAX)
 
-        def tell(uid: str, id_: str) -> None:
+        def notify(uid: str, id_: str) -> None:
             if self._problems.loses_stream():
                 send.close()
             if self._problems.loses_event():
@@ -317,9 +317,9 @@ class MemoryRuntime:
             except (trio.WouldBlock, trio.ClosedResourceError):
                 return
 
-        self._world.watchers.append(tell)
+        self._world.watchers.append(notify)
         try:
             async with receive:
                 yield receive
         finally:
-            self._world.watchers.remove(tell)
+            self._world.watchers.remove(notify)

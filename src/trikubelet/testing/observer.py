@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 STARTS = frozenset({"RunPodSandbox", "CreateContainer", "StartContainer"})
 STOPS = frozenset({"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"})
 ENDING = (Terminating, Terminated, Finished)
-GRACE_FOR_NEWS_SECONDS = 5.0
+UPDATE_GRACE_SECONDS = 5.0
 """How long an agent may act on a source's earlier state."""
 
 
@@ -89,16 +89,20 @@ class Observer:
             state = type(worker.state).__name__ if worker else "unknown"
             self._witness.blame(f"{call} for pod {uid}, which is {state}")
         if call in STARTS and uid in self._witness.over:
-            self._witness.blame(f"{call} for pod {uid}, which was told to have ended")
-        goodbyes = self._stops.goodbyes(subject, worker.pod) if worker is not None else []
-        if call in STOPS and not (call == "StopContainer" and goodbyes):
+            self._witness.blame(f"{call} for pod {uid}, which was published as ended")
+        pre_stop_runs = self._stops.pre_stop_runs(subject, worker.pod) if worker is not None else []
+        if call in STOPS and not (call == "StopContainer" and pre_stop_runs):
             self._stops.on_stop(call, subject, uid, self._node.workers)
-        if call == "ExecSync" and goodbyes and not any(goodbyes[-1] is one for one in self._witness.goodbyes):
-            self._witness.goodbyes.append(goodbyes[-1])
+        if (
+            call == "ExecSync"
+            and pre_stop_runs
+            and not any(pre_stop_runs[-1] is one for one in self._witness.pre_stop_runs)
+        ):
+            self._witness.pre_stop_runs.append(pre_stop_runs[-1])
             # With its preStop hook a container begins to terminate, which cannot be undone.
             self._stops.on_stop(call, subject, uid, self._node.workers)
         if call == "StopContainer" and worker is not None:
-            self._stops.on_farewell(subject, worker, goodbyes)
+            self._stops.on_stop_container(subject, worker, pre_stop_runs)
         if call == "CreateContainer" and worker is not None:
             self._starts.on_create(uid, worker.pod)
         if call == "StartContainer" and worker is not None:
@@ -159,7 +163,7 @@ class Observer:
     def _on_terminating(self, uid: str, pod: Pod, state: Terminating) -> None:
         since = self._wanted.since.get(uid)
         gone = state.reason in (StopReason.REMOVED, StopReason.ORPHANED)
-        patience = 0.0 if uid in self._witness.unique else GRACE_FOR_NEWS_SECONDS
+        patience = 0.0 if uid in self._witness.unique else UPDATE_GRACE_SECONDS
         if gone and since is not None and trio.current_time() - since >= patience:
             self._witness.blame(f"pod {uid} is stopped as {state.reason.name} and has been wanted all the time")
         ambiguous = uid in self._wanted.ambiguous

@@ -246,20 +246,21 @@ class Scenario:
     def _probes(self, container: str) -> dict[str, k8s.Probe]:
         """Some probes, or none."""
         return {
-            f"{kind}_probe": self._probe(container, kind, words)
-            for kind, words in PROBES.items()
+            f"{kind}_probe": self._probe(container, kind, behaviour)
+            for kind, behaviour in PROBES.items()
             if self._chance.random() < 0.25
         }
 
     def _probe(self, container: str, kind: str, choice: Sequence[str]) -> k8s.Probe:
         chance = self._chance
-        words = chance.choice(choice).split()
-        asks: dict[str, object] = {"exec": k8s.ExecAction(command=("check", kind, *words))}
-        handler = "exec" if words[0] == "odd" else chance.choice(("exec", "http_get", "grpc"))
+        behaviour = chance.choice(choice).split()
+        asks: dict[str, object] = {"exec": k8s.ExecAction(command=("check", kind, *behaviour))}
+        handler = "exec" if behaviour[0] == "odd" else chance.choice(("exec", "http_get", "grpc"))
         if handler == "http_get":
-            asks = {"http_get": k8s.HTTPGetAction(port=80, scheme="HTTP", path="/".join(("", container, kind, *words)))}
+            path = "/".join(("", container, kind, *behaviour))
+            asks = {"http_get": k8s.HTTPGetAction(port=80, scheme="HTTP", path=path)}
         elif handler == "grpc":
-            asks = {"grpc": k8s.GRPCAction(port=80, service="/".join((container, kind, *words)))}
+            asks = {"grpc": k8s.GRPCAction(port=80, service="/".join((container, kind, *behaviour)))}
         return k8s.Probe(
             period_seconds=chance.choice((1, 2)),
             failure_threshold=8 if kind == "startup" else chance.choice((1, 3)),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trikubelet.testing.world import World
 
 SOURCE = "file"
-GRACE_FOR_NEWS_SECONDS = 15.0
+UPDATE_GRACE_SECONDS = 15.0
 """From the change of a manifest to a container that starts with it: two slow calls, each settled."""
 _NAME, _KEY, _NAMESPACE = "settings", "a", "default"
 _REFERENCE = k8s.EnvVarSource(config_map_key_ref=k8s.ConfigMapKeySelector(name=_NAME, key=_KEY))
@@ -42,12 +42,12 @@ _SOURCES: tuple[dict[str, object], ...] = (
 
 class Settings:
     """Owns the current and earlier values of the two. Draws apart from the scenario, so that simulations without them
-    stay as they are. ``variable`` and ``volume``: the names of those that are made of them; ``news_seconds_max``: how
+    stay as they are. ``variable`` and ``volume``: the names of those that are made of them; ``update_seconds_max``: how
     long an agent may act on an earlier value."""
 
     where = SOURCE
     variable, volume = "SETTING", "settings"
-    news_seconds_max = GRACE_FOR_NEWS_SECONDS
+    update_seconds_max = UPDATE_GRACE_SECONDS
 
     def __init__(self, seed: int, world: World) -> None:
         self._chance = random.Random(f"{self.variable} {seed}")  # noqa: S311 - a simulation's seed
@@ -89,7 +89,7 @@ class Settings:
         if all(variable.name != self.variable for variable in container.env):
             return None
         value = variables.get(self.variable)
-        since = trio.current_time() - self.news_seconds_max
+        since = trio.current_time() - self.update_seconds_max
         ends = [at for at, _ in self._said[1:]] + [math.inf]
         recent = {said for (_, said), end in zip(self._said, ends, strict=True) if end >= since}
         if value is not None and value in recent:
@@ -116,7 +116,7 @@ class ServerSettings(Settings):
 
     where = "the API server"
     variable, volume = "SERVER_SETTING", "server-settings"
-    news_seconds_max = math.inf
+    update_seconds_max = math.inf
 
     def __init__(self, seed: int, world: World, server: ApiServer) -> None:
         super().__init__(seed, world)

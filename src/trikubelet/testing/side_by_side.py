@@ -19,7 +19,7 @@ AT_ONCE_MAX: Final = 16
 Record = TypeVar("Record", "SandboxStatus", "ContainerStatus")
 
 
-class TellsOne(Protocol):
+class ReadsStatus(Protocol):
     """A runtime as far as it is needed here."""
 
     async def sandbox_status(self, sandbox_id: str, /) -> Undecoded[SandboxStatus]:
@@ -30,7 +30,7 @@ class TellsOne(Protocol):
 
 
 async def statuses_side_by_side(
-    runtime: TellsOne, sandbox_ids: Sequence[str], container_ids: Sequence[str]
+    runtime: ReadsStatus, sandbox_ids: Sequence[str], container_ids: Sequence[str]
 ) -> StatusReplies:
     """``ports.Runtime.statuses``, for a class to have it as its own."""
     sandboxes: dict[str, Undecoded[SandboxStatus]] = {}

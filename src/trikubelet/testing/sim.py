@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LIVES: Final[Mapping[str, LiveIt]] = {"node": run_node, "member": run_member_life}
 
-SEEDS_TOLD_MAX = 20
+SEEDS_SHOWN_MAX = 20
 SEEDS_RANDOM_MAX = 2**31
 LIVES_PER_TASK = 16
 
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parse(arguments)
     kinds = [asked.life] if asked.life else list(LIVES)
     if asked.seed is not None:
-        return max([_tell(_Life(asked.seed, kind)) for kind in kinds])
+        return max([_print_trace(_Life(asked.seed, kind)) for kind in kinds])
     first = random.SystemRandom().randrange(SEEDS_RANDOM_MAX) if asked.random else asked.first
     if asked.random:
         print(f"seeds {first} to {first + asked.seeds - 1}", flush=True)
@@ -60,12 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lived_seconds += result.lived_seconds
         if result.violations:
             failed.append(result.life)
-            if len(failed) <= SEEDS_TOLD_MAX:
+            if len(failed) <= SEEDS_SHOWN_MAX:
                 print(f"seed {result.life.seed} ({result.life.kind}): {result.violations[0]}", flush=True)
     if failed:
         seed, kind = min(failed)
         print(f"\nthe trace of seed {seed}; it replays with --seed {seed} --life {kind}:\n")
-        _tell(min(failed))
+        _print_trace(min(failed))
     held = len(lives) - len(failed)
     print(f"{held} of {len(lives)} lives of {asked.seeds} seeds held ({lived_seconds / 3600:.1f} simulated hours)")
     return 1 if failed else 0
@@ -82,7 +82,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _tell(life: _Life) -> int:
+def _print_trace(life: _Life) -> int:
     seed, kind = life
     outcome = LIVES[kind](seed, trace=True)
     for line in outcome.trace:

@@ -280,7 +280,7 @@ class Life(trio.abc.Instrument):
         self.image_problems.hang = self.image_problems.hangs.choice((0.0, 0.5))
 
     def _end_agent(self) -> None:
-        self.world.note("** the agent is told to end")
+        self.world.note("** the agent is asked to end")
         self._agent_goes(self.chance)
         if self.runtime is not None and self.kills.random() < KILLED_SHARE:
             self.world.note("** and is killed at once")
@@ -366,7 +366,7 @@ class Life(trio.abc.Instrument):
             "references": frozenset(self.node.objects.manifests.pods),
         }.items():
             if found - uids:
-                return f"{what} of pods that nobody wants are left: {', '.join(sorted(found - uids))}"
+                return f"{what} of orphaned pods are left: {', '.join(sorted(found - uids))}"
         return None
 
 

@@ -37,7 +37,7 @@ class StatusOrder:
     def __init__(self, world: World) -> None:
         self._world = world
         self._computed: dict[str, list[Mapping[str, object]]] = {}
-        self._told: dict[tuple[str, str], int] = {}
+        self._written: dict[tuple[str, str], int] = {}
         self._grown: dict[str, dict[str, float | str]] = {}
         self._shown: dict[tuple[str, str], str] = {}
         self._objects: dict[str, str] = {}
@@ -45,20 +45,20 @@ class StatusOrder:
     def begin(self) -> None:
         """Another agent runs now."""
         self._computed.clear()
-        self._told.clear()
+        self._written.clear()
 
     def computed(self, uid: str, status: k8s.PodStatus, version: int) -> None:
         """The agent has computed a status; the first version begins an instance of the pod."""
         if version == 1:
             self._computed[uid] = []
-            self._told = {key: place for key, place in self._told.items() if key[0] != uid}
+            self._written = {key: place for key, place in self._written.items() if key[0] != uid}
         self._computed[uid].append(dict(_parts(status)))
 
-    def told(self, uid: str, object_uid: str, status: k8s.PodStatus, *, lives_once: bool) -> Iterator[str]:
+    def written(self, uid: str, object_uid: str, status: k8s.PodStatus, *, lives_once: bool) -> Iterator[str]:
         """The agent has written this status of an object: the violations in it. ``uid``: its pod's, which differs from
         the object's where that is a mirror pod."""
         if self._objects.get(uid, object_uid) != object_uid:
-            self._told.pop((uid, PHASE), None)
+            self._written.pop((uid, PHASE), None)
         self._objects[uid] = object_uid
         yield from self._out_of_order(uid, status)
         if lives_once:
@@ -67,11 +67,11 @@ class StatusOrder:
     def _out_of_order(self, uid: str, status: k8s.PodStatus) -> Iterator[str]:
         computed = self._computed.get(uid, [])
         for name, part in _parts(status):
-            last = self._told.get((uid, name), 0)
+            last = self._written.get((uid, name), 0)
             found = [place for place, one in enumerate(computed) if one.get(name) == part]
             if found and found[-1] < last:
                 yield f"{name} of the {found[-1] + 1}. computed is written after the {last + 1}."
-            self._told[uid, name] = next((place for place in found if place >= last), last)
+            self._written[uid, name] = next((place for place in found if place >= last), last)
 
     def _gone_back(self, uid: str, status: k8s.PodStatus) -> Iterator[str]:
         grown = self._grown.setdefault(uid, {})

@@ -57,13 +57,13 @@ class StopRules:
         if worker is None or all(self._is_well(pod) for pod in self._acted_on.pods(worker)):
             self._witness.blame(f"{call} {subject} of pod {uid}, which is healthy and wanted")
 
-    def goodbyes(self, subject: str, pod: Pod) -> list[Command]:
+    def pre_stop_runs(self, subject: str, pod: Pod) -> list[Command]:
         """The calls of a container's preStop hook, if it has one."""
         here = self._world.containers.get(subject)
         hook = _pre_stop(pod, here.status.name) if here is not None else None
-        return [one for one in self._world.commands.get(subject, ()) if one.words == hook]
+        return [one for one in self._world.commands.get(subject, ()) if one.command == hook]
 
-    def on_farewell(self, subject: str, worker: PodWorker, goodbyes: list[Command]) -> None:
+    def on_stop_container(self, subject: str, worker: PodWorker, pre_stop_runs: list[Command]) -> None:
         """A running container is stopped when its preStop hook or its grace period has ended."""
         here = self._world.containers.get(subject)
         runs = here is not None and here.status.state is ContainerState.RUNNING
@@ -72,7 +72,7 @@ class StopRules:
         if isinstance(worker.state, Terminating) and worker.state.reason is StopReason.ORPHANED:
             return  # it was stopped without its spec, though it may be desired again by now
         grace = self._graces[worker.pod.metadata.uid] - ROUNDING_SECONDS
-        if grace > 0 and not any(one.is_over or trio.current_time() - one.began_at >= grace for one in goodbyes):
+        if grace > 0 and not any(one.is_over or trio.current_time() - one.began_at >= grace for one in pre_stop_runs):
             name = here.status.name
             self._witness.blame(f"StopContainer {subject} {name}, whose preStop hook is not over, nor its grace")
 
@@ -96,8 +96,8 @@ class StopRules:
 
     def _failed_after_its_start(self, container: Container, id_: str) -> bool:
         hook = container.lifecycle.post_start if container.lifecycle else None
-        words = hook.exec.command if hook is not None and hook.exec is not None else None
-        return any(one.failed for one in self._world.commands.get(id_, ()) if one.words == words)
+        command = hook.exec.command if hook is not None and hook.exec is not None else None
+        return any(one.failed for one in self._world.commands.get(id_, ()) if one.command == command)
 
 
 def _grace(worker: PodWorker) -> float:

@@ -61,7 +61,7 @@ def _exit_code(status: ContainerStatus | None) -> int | None:
 def unwanted_left(world: World, wanted: frozenset[str]) -> str | None:
     """No sandbox of an orphan may be left."""
     left = sorted({s.uid for s in world.sandboxes.values()} - wanted)
-    return f"sandboxes of pods that nobody wants are left: {', '.join(left)}" if left else None
+    return f"sandboxes of orphaned pods are left: {', '.join(left)}" if left else None
 
 
 def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
@@ -131,8 +131,8 @@ def _fails_after_its_start(container: Container) -> bool:
 # ---- probes ----
 
 
-def words_of(probe: Probe | None) -> tuple[str, ...]:
-    """The probe's words on how it is answered (``testing.health``), without its kind."""
+def behaviour_of(probe: Probe | None) -> tuple[str, ...]:
+    """How the probe is answered (``testing.health``), without its kind."""
     if probe is None:
         return ("ok",)
     if probe.exec is not None:
@@ -143,12 +143,12 @@ def words_of(probe: Probe | None) -> tuple[str, ...]:
 
 def is_ready_for_good(container: Container) -> bool:
     """Whether the running container becomes ready, sooner or later, and stays so."""
-    return words_of(container.readiness_probe)[0] in STEADY and _stays_alive(container)
+    return behaviour_of(container.readiness_probe)[0] in STEADY and _stays_alive(container)
 
 
 def _stays_alive(container: Container) -> bool:
     """Whether neither a probe of the container nor its hook can ever have it killed."""
-    passes = words_of(container.liveness_probe)[0] in STEADY and words_of(container.startup_probe)[0] in STEADY
+    passes = behaviour_of(container.liveness_probe)[0] in STEADY and behaviour_of(container.startup_probe)[0] in STEADY
     return passes and not _fails_after_its_start(container)
 
 
@@ -156,7 +156,7 @@ def ill_shown(world: World, pod: Pod, status: PodStatus | None) -> str | None:
     """How a desired pod's status differs from its containers' permanent probe results."""
     for container in pod.spec.containers:
         found = newest(world, pod.metadata.uid, container.name)
-        asked = words_of(container.readiness_probe)
+        asked = behaviour_of(container.readiness_probe)
         if found is None or found.state is not RUNNING:
             continue
         shown = next((one for one in status.container_statuses if one.name == container.name), None) if status else None

@@ -36,7 +36,7 @@ class Witness:
         self.unique: set[str] = set()
         self.answers: list[Answers] = []
         self.attached: set[tuple[str, str]] = set()
-        self.goodbyes: list[Command] = []
+        self.pre_stop_runs: list[Command] = []
         """Calls of preStop hooks that were checked."""
         self._restarts: dict[tuple[str, str, float], int] = {}
 

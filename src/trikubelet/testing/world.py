@@ -69,7 +69,7 @@ class Command:
     """A command that was to be run in a container. ``ended_at``: when it ended or was given up, on Trio's clock;
     ``is_over``: its result was returned to the caller; ``failed``: without success."""
 
-    words: tuple[str, ...]
+    command: tuple[str, ...]
     began_at: float
     ended_at: float = math.inf
     is_over: bool = False
@@ -135,7 +135,7 @@ class World:
         )
         self.sandbox_configs[sandbox_id] = config
         self.note(f"run sandbox {sandbox_id} of {config.name}, attempt {config.attempt}")
-        self._tell(config.uid, sandbox_id)
+        self._notify(config.uid, sandbox_id)
         return sandbox_id
 
     def _has_users_of(self, config: SandboxConfig, sandbox: SandboxStatus) -> bool:
@@ -155,7 +155,7 @@ class World:
             self.sandboxes[sandbox_id] = replace(sandbox, state=SandboxState.NOTREADY, ips=())
             self._listed_ready_until[sandbox_id] = trio.current_time() + LIST_LAG_SECONDS
             self.note(f"stop sandbox {sandbox_id} of {sandbox.name}")
-            self._tell(sandbox.uid, sandbox_id)
+            self._notify(sandbox.uid, sandbox_id)
 
     def listed_state(self, sandbox: SandboxStatus) -> SandboxState:
         """The state of a sandbox in a list, which may be that of a moment ago."""
@@ -174,7 +174,7 @@ class World:
         del self.sandboxes[sandbox_id], self.sandbox_configs[sandbox_id]
         self._listed_ready_until.pop(sandbox_id, None)
         self.note(f"remove sandbox {sandbox_id} of {sandbox.name}")
-        self._tell(sandbox.uid, sandbox_id)
+        self._notify(sandbox.uid, sandbox_id)
 
     def sandbox(self, sandbox_id: str) -> SandboxStatus:
         """One sandbox. Raises NotFound."""
@@ -216,7 +216,7 @@ class World:
         )
         self.containers[container_id] = _Container(status, config)
         self.note(f"create {container_id} {sandbox.name}/{config.name}, attempt {config.attempt}")
-        self._tell(sandbox.uid, container_id)
+        self._notify(sandbox.uid, container_id)
         return container_id
 
     def start_container(self, container_id: str) -> None:
@@ -251,7 +251,7 @@ class World:
             container.exit_code = int(command[1])
             container.ends_at = trio.current_time() + float(command[2])
         self.note(f"start {container_id} {sandbox.name}/{container.status.name}")
-        self._tell(sandbox.uid, container_id)
+        self._notify(sandbox.uid, container_id)
 
     def roll_back_start(self, container_id: str) -> None:
         """Roll back the last start, because its caller is gone: containerd then reports a container that ended without
@@ -272,7 +272,7 @@ class World:
             finished_at=self.now_ns(),
         )
         self.note(f"the start of {container_id} {container.status.name} is taken back")
-        self._tell(self.uids[container_id], container_id)
+        self._notify(self.uids[container_id], container_id)
 
     def stop_seconds(self, container_id: str, grace_seconds: int) -> float:
         """How long the container will take to stop."""
@@ -297,7 +297,7 @@ class World:
         container = self.containers[container_id]
         container.status = replace(container.status, state=ContainerState.UNKNOWN)
         self.note(f"{container_id} {container.status.name} is in unknown state")
-        self._tell(self.uids[container.status.id], container_id)
+        self._notify(self.uids[container.status.id], container_id)
 
     def reboot(self) -> None:
         """The machine went down and came back: everything still exists and nothing runs."""
@@ -310,13 +310,13 @@ class World:
         container = self.containers.pop(container_id, None)
         if container is not None:
             self.note(f"remove {container_id} {container.status.name}")
-            self._tell(self.uids[container.status.id], container_id)
+            self._notify(self.uids[container.status.id], container_id)
 
     # ---- commands ----
 
-    def command_begins(self, container_id: str, words: Sequence[str]) -> Command:
+    def command_begins(self, container_id: str, command: Sequence[str]) -> Command:
         """A command is to be run in a container."""
-        begun = Command(tuple(words), trio.current_time())
+        begun = Command(tuple(command), trio.current_time())
         self.commands.setdefault(container_id, []).append(begun)
         return begun
 
@@ -389,8 +389,8 @@ class World:
             reason="Completed" if exit_code == 0 else "Error",
         )
         self.note(f"{container.status.id} {container.status.name} ended with {exit_code}")
-        self._tell(self.uids[container.status.id], container.status.id)
+        self._notify(self.uids[container.status.id], container.status.id)
 
-    def _tell(self, uid: str, id_: str) -> None:
+    def _notify(self, uid: str, id_: str) -> None:
         for watcher in self.watchers:
             watcher(uid, id_)

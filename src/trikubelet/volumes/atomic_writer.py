@@ -49,7 +49,7 @@ def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> b
             raise ValueError(f"invalid path: {problem}: {path}")
         if above := next((str(one) for one in PurePosixPath(path).parents if str(one) in files), ""):
             raise ValueError(f"{above} cannot be a file and the directory of {path}")
-    wanted = {path: _Told.of(file, group) for path, file in files.items()}
+    wanted = {path: _Desired.of(file, group) for path, file in files.items()}
     current = _current(volume)
     changed = current is None or not _holds(volume / current, wanted)
     if changed:
@@ -63,7 +63,7 @@ def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> b
     return changed
 
 
-class _Told(NamedTuple):
+class _Desired(NamedTuple):
     """A file's content, mode and owners."""
 
     content: bytes
@@ -88,7 +88,7 @@ def _current(volume: Path) -> str | None:
     return name if is_ours and name != ".." else None
 
 
-def _holds(directory: Path, wanted: Mapping[str, _Told]) -> bool:
+def _holds(directory: Path, wanted: Mapping[str, _Desired]) -> bool:
     """Whether these files, and no others, are below the directory."""
     missing = set(wanted)
     for where, _, names in os.walk(directory):
@@ -101,7 +101,7 @@ def _holds(directory: Path, wanted: Mapping[str, _Told]) -> bool:
     return not missing
 
 
-def _is(file: Path, wanted: _Told) -> bool:
+def _is(file: Path, wanted: _Desired) -> bool:
     """False for what is not a regular file. No more is read than the desired length: a privileged container can write
     here although its mount is read-only, and may leave a file of any size."""
     said = file.lstat()
@@ -112,7 +112,7 @@ def _is(file: Path, wanted: _Told) -> bool:
         return opened.read(len(wanted.content) + 1) == wanted.content
 
 
-def _write_new(volume: Path, files: Mapping[str, _Told], group: int | None) -> str:
+def _write_new(volume: Path, files: Mapping[str, _Desired], group: int | None) -> str:
     """A new directory with the files, complete; its name. One that cannot be completed is removed."""
     directory = Path(tempfile.mkdtemp(prefix="..", dir=volume))
     try:
@@ -129,7 +129,7 @@ def _write_new(volume: Path, files: Mapping[str, _Told], group: int | None) -> s
     return name
 
 
-def _fill(directory: Path, files: Mapping[str, _Told], group: int | None) -> None:
+def _fill(directory: Path, files: Mapping[str, _Desired], group: int | None) -> None:
     _open_to(directory, group)
     for path, file in files.items():
         parent = directory

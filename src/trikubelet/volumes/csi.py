@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.kit.threads import ThreadPool
-    from trikubelet.model.csi import DriverInfo, Told
+    from trikubelet.model.csi import DriverInfo, VolumeStats
     from trikubelet.model.k8s import CSIDriver, Pod
     from trikubelet.model.objects import ObjectRef
     from trikubelet.volumes.csi_means import CsiMeans
@@ -152,16 +152,16 @@ class CsiVolumes:
             await self._republish(pod, volume, ready)
         return ready.path
 
-    async def tell(self, uid: str, path: str) -> Told | None:
+    async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         """What its driver reports of the pod's volume at this host path, when it is its turn; None where no driver
         does. Raises DriverFailed."""
         ready = next((one for (owner, _), one in self._ready.items() if (owner, one.path) == (uid, path)), None)
         registered = self._registration.drivers.get(ready.volume.driver) if ready is not None else None
         if ready is None or registered is None or Capability.GET_VOLUME_STATS not in registered.capabilities:
             return None
-        async with registered.telling:
+        async with registered.stats_limiter:
             with within(CALL_SECONDS_MAX):
-                stats = await registered.driver.tell(ready.volume.handle, path)
+                stats = await registered.driver.volume_stats(ready.volume.handle, path)
         if stats.is_abnormal:
             said = f"Volume {ready.name}: {stats.condition}"
             self.means.record([ready.pod], "Warning", "VolumeConditionAbnormal", said)
@@ -170,13 +170,13 @@ class CsiVolumes:
     async def _set_up(self, pod: Pod, name: str, volume: csi.Volume) -> _Ready:
         kind = "MapVolume" if volume.is_block else "MountVolume"
         request = Publish(volume.handle, "", csi.use_of(volume, frozenset(), None), read_only=volume.read_only)
-        with _telling(f"{kind}.SetUp", volume):
+        with _failing_mount(f"{kind}.SetUp", volume):
             driver = await self.means.driver(volume)
         if is_attached := csi.is_attached_first(volume, driver):
-            with _telling(f"{kind}.WaitForAttach", volume):
+            with _failing_mount(f"{kind}.WaitForAttach", volume):
                 request = replace(request, attached=await self.means.attached(pod, volume))
         data = csi.volume_data(volume, self._node_name, is_attached=is_attached)
-        with _telling(f"{kind}.SetUp", volume):
+        with _failing_mount(f"{kind}.SetUp", volume):
             registered = await self._registration.driver(volume.driver)
             group = ownership.group_of(pod, read_only=volume.read_only)
             use = csi.use_of(volume, registered.capabilities, group.id if group is not None else None)
@@ -219,7 +219,7 @@ class CsiVolumes:
             return ""
         if path in self._staged:
             return str(path)
-        with _telling("MapVolume.MapBlockVolume" if volume.is_block else "MountVolume.MountDevice", volume):
+        with _failing_mount("MapVolume.MapBlockVolume" if volume.is_block else "MountVolume.MountDevice", volume):
             secrets = await self.means.secrets(volume.stage_secret)
             await self._threads.run(partial(_make_directory, path), f"stage {path}", may_hang=True)
             stage = Stage(volume.handle, str(path), request.use, request.attached, secrets, volume.attributes)
@@ -239,7 +239,7 @@ class CsiVolumes:
         """Publish with current secrets and pod info; returns the request without them, since they are renewed each
         time."""
         secrets = await self.means.secrets(volume.publish_secret)
-        context, more_secrets = await self.means.told(pod, volume, driver)
+        context, more_secrets = await self.means.pod_context(pod, volume, driver)
         whole = replace(request, context={**volume.attributes, **context}, secrets={**secrets, **more_secrets})
         with within(CALL_SECONDS_MAX):
             await registered.driver.publish(whole)
@@ -249,7 +249,7 @@ class CsiVolumes:
         """Publish again for a driver with ``requiresRepublish``, with new tokens. Raises VolumeFailed, and records an
         event."""
         try:
-            with _telling("MountVolume.SetUp", volume):
+            with _failing_mount("MountVolume.SetUp", volume):
                 registered = self._registration.registered(volume.driver)
                 async with self._turn(volume.identity):
                     await self._publish(registered, pod, volume, ready.object, ready.request)
@@ -357,7 +357,7 @@ class CsiVolumes:
 
 
 @contextlib.contextmanager
-def _telling(doing: str, volume: csi.Volume) -> Generator[None, None, None]:
+def _failing_mount(doing: str, volume: csi.Volume) -> Generator[None, None, None]:
     """Raise VolumeFailed with upstream's message for what fails in the block."""
     try:
         yield

@@ -164,16 +164,16 @@ class Growing:
             )
             return
         if wanted.is_claims and (begun_status := growth.begun(held)) is not None:
-            held = await self._means.claims.tell_claim(held, begun_status)
+            held = await self._means.claims.patch_claim_status(held, begun_status)
         try:
             await self._expand(volume, way, wanted.size_bytes)
         except DriverFailed as error:
             self._means.record(about[:1], "Warning", "VolumeResizeFailed", f"{failed}{error}")
             if wanted.is_claims and error.is_final:
-                await self._means.claims.tell_claim(held, growth.failed(held, wanted, error))
+                await self._means.claims.patch_claim_status(held, growth.failed(held, wanted, error))
             raise
         if wanted.is_claims:
-            await self._means.claims.tell_claim(held, growth.ended(held, wanted))
+            await self._means.claims.patch_claim_status(held, growth.ended(held, wanted))
         said = f'MountVolume.NodeExpandVolume succeeded for volume "{volume.name}" {self._node_name}'
         self._means.record(about, "Normal", "FileSystemResizeSuccessful", said)
 

@@ -37,7 +37,7 @@ class CsiMeans:
         self._node: Callable[[], Node | None] = lambda: None
         self.changed: Callable[[], None] = lambda: None
         self._needed: dict[tuple[str, str], str] = {}
-        self._node_news = trio.lowlevel.ParkingLot()
+        self._node_waiters = trio.lowlevel.ParkingLot()
 
     def draw_on(self, objects: PodObjects) -> None:
         """From now on pods' tokens come from there."""
@@ -57,7 +57,7 @@ class CsiMeans:
 
     def node_changed(self) -> None:
         """A controller may have attached something to this node."""
-        self._node_news.unpark_all()
+        self._node_waiters.unpark_all()
 
     @property
     def needed(self) -> Collection[str]:
@@ -89,7 +89,7 @@ class CsiMeans:
             self.changed()
         with trio.move_on_after(ATTACH_SECONDS_MAX):
             while self._why_not_attached(unique):
-                await self._node_news.park()
+                await self._node_waiters.park()
         if why := self._why_not_attached(unique):
             raise ValueError(why)
         name = csi.attachment_name(volume, self._node_name)
@@ -118,7 +118,7 @@ class CsiMeans:
         secret = await self.claims.secret(name.namespace, name.name)
         return {key: value.decode() for key, value in decoded(secret.data).items()}
 
-    async def told(
+    async def pod_context(
         self, pod: Pod, volume: csi.Volume, driver: CSIDriver | None
     ) -> tuple[dict[str, str], dict[str, str]]:
         """What is sent of the pod: for the volume's context, and for the secrets. Raises ObjectUnavailable."""
@@ -132,7 +132,7 @@ class CsiMeans:
             one.audience: await self._objects.token(pod, one.audience, one.expiration_seconds or csi.TOKEN_SECONDS)
             for one in driver.spec.token_requests
         }
-        context = csi.tokens_told(tokens)
+        context = csi.token_context(tokens)
         return (info, context) if driver.spec.service_account_token_in_secrets else ({**info, **context}, {})
 
     @property

@@ -43,12 +43,12 @@ LOOK_SECONDS: Final = 10.0
 """The directory is scanned at least this often; changes below directories in it give no notice."""
 LEVELS_MAX: Final = 3
 ASK_SECONDS_MAX: Final = 10.0
-TELL_SECONDS_MAX: Final = 5.0
+NOTIFY_SECONDS_MAX: Final = 5.0
 """Both as upstream has them."""
 INTRODUCE_SECONDS_MAX: Final = 120.0
 CALL_SECONDS_MAX: Final = 120.0
 """For anything else a driver is asked (upstream: 2 min)."""
-TELLING_MAX: Final = 8
+STATS_REQUESTS_MAX: Final = 8
 """Volumes whose stats one driver is asked for at the same time: all of a node's may be due with one scrape."""
 AWAIT_SECONDS_MAX: Final = 10.0
 """How long a pod waits for a driver to register: it is often a pod itself, and this agent may have just started."""
@@ -58,14 +58,14 @@ _Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registered:
-    """A driver, what it can do, and what this node is to it. ``telling``: limits concurrent requests for volume stats;
-    each driver has its own limit, since one of them may hang."""
+    """A driver, what it can do, and what this node is to it. ``stats_limiter``: limits concurrent requests for volume
+    stats; each driver has its own limit, since one of them may hang."""
 
     name: str
     driver: CsiDriver
     capabilities: AbstractSet[Capability]
     info: DriverInfo
-    telling: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TELLING_MAX))
+    stats_limiter: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(STATS_REQUESTS_MAX))
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class RegisteredDrivers:
         self._chance = chance
         self._bugs = Bugs(log, "The plugin at %s: a bug in using it; it is tried again")
         self._attended: dict[str, _Watched] = {}
-        self._wishes: Slot[None] = Slot()
+        self._wakeups: Slot[None] = Slot()
         self._waiting = trio.lowlevel.ParkingLot()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -109,7 +109,7 @@ class RegisteredDrivers:
             while True:
                 self._look(nursery)
                 with trio.move_on_after(LOOK_SECONDS):
-                    await self._wishes.take()
+                    await self._wakeups.take()
 
     async def driver(self, name: str) -> Registered:
         """The driver of that name; waits up to AWAIT_SECONDS_MAX for it. Raises ValueError where there is none."""
@@ -128,9 +128,9 @@ class RegisteredDrivers:
         while True:
             try:
                 async with self._watcher.watch(str(self._directory)) as notices:
-                    self._wishes.put(None)  # it may be new
+                    self._wakeups.put(None)  # it may be new
                     async for _ in notices:
-                        self._wishes.put(None)
+                        self._wakeups.put(None)
             except OSError as error:
                 log.debug("No notices of plugins, %s is looked at every %g s: %s", self._directory, LOOK_SECONDS, error)
             await trio.sleep(LOOK_SECONDS)
@@ -165,7 +165,7 @@ class RegisteredDrivers:
             await self._use(path)
         except (DriverFailed, ValueError) as error:
             log.warning("The plugin at %s is not used: %s", path, error)
-            await self._tell_failure(path, str(error))
+            await self._notify_failure(path, str(error))
 
     async def _use(self, path: str) -> None:
         """Use the plugin as long as its socket is there. Raises DriverFailed, and ValueError for what is not a
@@ -180,8 +180,8 @@ class RegisteredDrivers:
             log.info("CSI driver %s at %s is registered", plugin.name, plugin.endpoint)
             self._changed()
             try:
-                with within(TELL_SECONDS_MAX):
-                    await self._sockets.tell(path, "")
+                with within(NOTIFY_SECONDS_MAX):
+                    await self._sockets.notify(path, "")
                 await trio.sleep_forever()
             finally:
                 if self.drivers.get(plugin.name) is registered:
@@ -189,16 +189,16 @@ class RegisteredDrivers:
                     log.info("CSI driver %s is no longer registered", plugin.name)
                     self._changed()
 
-    async def _tell_failure(self, path: str, why: str) -> None:
+    async def _notify_failure(self, path: str, why: str) -> None:
         try:
-            with within(TELL_SECONDS_MAX):
-                await self._sockets.tell(path, why)
+            with within(NOTIFY_SECONDS_MAX):
+                await self._sockets.notify(path, why)
         except DriverFailed as error:
             log.debug("The plugin at %s does not take its registration's result: %s", path, error)
 
     def _changed(self) -> None:
         self._waiting.unpark_all()
-        self.changed.tell()
+        self.changed.notify()
 
     def __repr__(self) -> str:
         return f"<RegisteredDrivers: {', '.join(sorted(self.drivers)) or 'none'}>"

@@ -27,7 +27,7 @@ MODE = 0o777
 class EmptyDirs(VolumePlugin):
     """Makes them. They belong to their pod alone, so nothing of them is ever new."""
 
-    has_news: ClassVar[bool] = False
+    is_refreshed: ClassVar[bool] = False
 
     def __init__(self, places: PodPlaces) -> None:
         self._places = places

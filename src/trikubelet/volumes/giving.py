@@ -40,7 +40,7 @@ async def give_in_thread(pod: Pod, name: str, threads: ThreadPool, work: Callabl
     files = _Files()
     failed: list[Exception] = []
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_tell_when_slow, pod, name, files)
+        nursery.start_soon(_warn_when_slow, pod, name, files)
         try:
             await threads.run(partial(work, files.count), f"{pod.metadata.uid}/{name}", may_hang=True)
         except (OSError, ValueError, StillRunning) as error:
@@ -50,7 +50,7 @@ async def give_in_thread(pod: Pod, name: str, threads: ThreadPool, work: Callabl
         raise failed[0]
 
 
-async def _tell_when_slow(pod: Pod, name: str, files: _Files) -> None:
+async def _warn_when_slow(pod: Pod, name: str, files: _Files) -> None:
     while True:
         await trio.sleep(SLOW_SECONDS)
         log.warning(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class ImageVolumes(VolumePlugin):
     """Leaves them to the runtime."""
 
-    has_news: ClassVar[bool] = False
+    is_refreshed: ClassVar[bool] = False
 
     async def prepare(self, pod: Pod, volume: Volume) -> str:
         """No path. See ``VolumePlugin``."""

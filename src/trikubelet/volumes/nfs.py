@@ -20,7 +20,7 @@ PLUGIN: Final = "kubernetes.io~nfs"
 class NfsVolumes(VolumePlugin, PersistentPlugin):
     """Mounts them. A mount needs nothing more from the agent, whatever state its server is in."""
 
-    has_news: ClassVar[bool] = False
+    is_refreshed: ClassVar[bool] = False
 
     def __init__(self, places: PodPlaces) -> None:
         self._places = places

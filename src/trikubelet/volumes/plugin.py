@@ -37,7 +37,7 @@ TEARING_DOWN = "torn down"
 class VolumePlugin(Protocol):
     """One kind of volume (upstream: volume.VolumePlugin)."""
 
-    has_news: ClassVar[bool] = True
+    is_refreshed: ClassVar[bool] = True
     """Whether a volume that is ready depends on something else that may not answer: a server, a driver, the owner of a
     host path. Those that a pod has are then brought up to date beside its attempts (``refresh``); any other is prepared
     again at each, which costs little and repairs it."""

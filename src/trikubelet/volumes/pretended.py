@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.containers.volume_files import Files
-    from trikubelet.model.csi import DriverInfo, Told
+    from trikubelet.model.csi import DriverInfo, VolumeStats
     from trikubelet.model.k8s import Container, Node, Pod, Volume
     from trikubelet.model.runtime_config import Mount
     from trikubelet.ports import Claims, Events, PodObjects
@@ -115,7 +115,7 @@ class PretendedVolumes:
         """No volume is anywhere."""
         return {}
 
-    async def tell(self, uid: str, path: str) -> Told | None:
+    async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         """None: there is no driver to report."""
         return None
 
@@ -123,7 +123,7 @@ class PretendedVolumes:
         """None: nothing is behind them."""
         return ()
 
-    def told(self, uid: str) -> Mapping[str, str]:
+    def progress(self, uid: str) -> Mapping[str, str]:
         """The volumes that are reported to exist."""
         return dict.fromkeys(self.said.get(uid, ()), "asked for; containers here only pretend")
 

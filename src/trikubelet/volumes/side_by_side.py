@@ -82,16 +82,16 @@ def _timed(pod: Pod, volume: Volume, figures: VolumeFigures) -> Iterator[None]:
     """Record the result, unless it was cancelled: then it is unknown."""
     began = trio.current_time()
 
-    def tell(*, succeeded: bool) -> None:
+    def record(*, succeeded: bool) -> None:
         took = trio.current_time() - began
         figures.tried(pod.metadata.uid, volume.name, plugin_name(volume), took, succeeded=succeeded)
 
     try:
         yield
     except Exception:
-        tell(succeeded=False)
+        record(succeeded=False)
         raise
-    tell(succeeded=True)
+    record(succeeded=True)
 
 
 def _failed(name: str, why: str) -> str:

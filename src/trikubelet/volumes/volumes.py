@@ -1,6 +1,6 @@
 """The volumes of this node's pods (``ports.Volumes``), each handled by its kind's plugin (``volumes.plugin``).
 
-    set up:     each volume ─► its plugin ─┬─ the pod has it, and it ``has_news`` ─► refreshed beside the attempt
+    set up:     each volume ─► its plugin ─┬─ the pod has it, and it ``is_refreshed`` ─► refreshed beside the attempt
                                            └─ else ─► prepared, all concurrently ─► their host paths
     torn down:  sub-paths ─► what each plugin has to remove ─► what is mounted and lies below the pod's directory
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.kit.threads import ThreadPool
-    from trikubelet.model.csi import DriverInfo, Told
+    from trikubelet.model.csi import DriverInfo, VolumeStats
     from trikubelet.model.k8s import Container, Node, Pod, Volume
     from trikubelet.model.runtime_config import Mount
     from trikubelet.ports import Claims, Events, PodObjects
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PROBLEMS: Final = (OSError, ValueError, StillRunning, VolumeFailed)
-_NOT_YET: Final = "no volume is set up yet: those of an earlier life of the pod are still being removed"
+_NOT_YET: Final = "no volume is set up yet: those of an earlier instance of the pod are still being removed"
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class DiskVolumes:
         if pod.spec.volumes and (self._tear_downs[uid] or self._places.is_being_torn_down(uid)):
             raise VolumeFailed("FailedMount", _NOT_YET)
         volumes = {volume.name: volume for volume in pod.spec.volumes}
-        had = {name: state for name, state in self._had(uid).items() if self._plugin(volumes[name]).has_news}
+        had = {name: state for name, state in self._had(uid).items() if self._plugin(volumes[name]).is_refreshed}
         # Volumes that the pod has delay no attempt, and take no place from missing ones.
         await self._refreshing.refresh(
             uid, {name: partial(self._refresh, pod, volumes[name], state) for name, state in had.items()}
@@ -205,15 +205,15 @@ class DiskVolumes:
         """Every volume of the pod that was ready once, and has a path."""
         return {name: state for name, state in self._states.get(uid, {}).items() if state.path}
 
-    async def tell(self, uid: str, path: str) -> Told | None:
+    async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         """The driver's stats and condition; None for volumes without a driver."""
-        return await self._csi.tell(uid, path) if self._csi is not None else None
+        return await self._csi.volume_stats(uid, path) if self._csi is not None else None
 
     def groups(self, uid: str) -> tuple[int, ...]:
         """The supplemental groups of persistent volumes that name one."""
         return self._persistent.claims.groups(uid)
 
-    def told(self, uid: str) -> Mapping[str, str]:
+    def progress(self, uid: str) -> Mapping[str, str]:
         """The last state of each of the pod's volumes, in words."""
         states = {name: state.said for name, state in self._states.get(uid, {}).items()}
         had = self._had(uid)

@@ -248,7 +248,9 @@ def test_the_page_tells_goals_losses_disagreements_and_every_cell():
     )
     assert "from bytes, 10,000 pods, 1 % churn: CPU to upstream's | 4.00 ms | 2.00 ms | 0.5 | ≤ 0.02 | NO |" in told
     assert f"1 of {len(GOALS)} are reached, 1 are not, {len(GOALS) - 2} not measured." in told
-    assert "In 2 rounds all peers told the same number of events, and another in 1 of 2 rounds of 10,000 pods" in told
+    assert (
+        "In 2 rounds all peers reported the same number of events, and another in 1 of 2 rounds of 10,000 pods" in told
+    )
     assert "| 10,000 pods of 2, bytes, 1 % churn | upstream | 0.50 | 2.00 |" in told
     assert "| 110 pods of 2, bytes, 1 % churn | 1.00 | 1.00 | 50.00, 50.00 |  |  | 1.0 MB |" in told
     assert "| 2.00 | 2.00 | 0.50, 2.00 |  | no patience | 1.0 MB |" in told

@@ -210,7 +210,7 @@ async def test_going_down_lets_the_present_calls_end(autojump_clock):
         await wait_all_tasks_blocked()
         server.cancel()
         await wait_all_tasks_blocked()
-        assert "told to go away" in channel.statistics().last_error
+        assert "received GOAWAY" in channel.statistics().last_error
         runtime.gate.set()
         await wait_all_tasks_blocked()
 
@@ -300,4 +300,4 @@ async def test_a_goodbye_may_come_at_whatever_moment_the_client_leaves(autojump_
             await ours.aclose()
             for _ in range(steps):
                 await trio.lowlevel.checkpoint()
-            connection.goodbye()
+            connection.drain()

@@ -26,8 +26,8 @@ def test_a_goaway_says_why() -> None:
     goaway = GoAway.read(bytes([0x80, 0, 0, 7, 0, 0, 0, 11]) + b"too_many_pings")
 
     assert GoAway(7, 11, "too_many_pings") == goaway
-    assert "told to go away (ENHANCE_YOUR_CALM: too_many_pings)" == str(goaway)
-    assert "told to go away (77)" == str(GoAway(0, 77, ""))
+    assert "received GOAWAY (ENHANCE_YOUR_CALM: too_many_pings)" == str(goaway)
+    assert "received GOAWAY (77)" == str(GoAway(0, 77, ""))
     assert GoAway(9, 0, "x" * TEXT_BYTES_MAX) == GoAway.read(bytes([0, 0, 0, 9, 0, 0, 0, 0]) + b"x" * 5000)
     assert GoAway(9, 0, "") == GoAway.read(goaway_bytes(9)[9:])
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 import trio
 
-from trikubelet.core.frames import News
+from trikubelet.core.frames import StreamData
 from trikubelet.cri.exchange import MESSAGE_EXTRA_BYTES, UNTAKEN_BYTES_MAX, Exchange
 from trikubelet.cri.list_parts import CONTAINERS
 from trikubelet.cri.lists import _Chunks
@@ -31,9 +31,9 @@ async def test_a_stream_of_empty_messages_is_given_no_new_window_until_they_are_
     exchange = Exchange(cast("Any", windows), 1, lambda _: None, trio.lowlevel.ParkingLot())
     exchange.on_headers({":status": "200", "content-type": "application/grpc"}, last=False)
     half, many = STREAM_WINDOW_BYTES // 2, UNTAKEN_BYTES_MAX // MESSAGE_EXTRA_BYTES
-    exchange.on_news(News(1, half, [b""] * many, midway=False, refusal=None))
+    exchange.on_data(StreamData(1, half, [b""] * many, midway=False, refusal=None))
     assert [half] == windows.given
-    exchange.on_news(News(1, half, [b""], midway=False, refusal=None))
+    exchange.on_data(StreamData(1, half, [b""], midway=False, refusal=None))
     assert [half] == windows.given
 
     assert b"" == await exchange.take()

@@ -126,7 +126,7 @@ async def test_nothing_is_mounted_where_the_kernel_tells_of_processes(
 ) -> None:
     container_id = await embedded.create(("true",), mounts=(Mount(place, str(tmp_path)),))
 
-    with pytest.raises(RuntimeFailure, match=f"cannot mount {tmp_path} at {place}: /proc tells of .*another mountPath"):
+    with pytest.raises(RuntimeFailure, match=f"cannot mount {tmp_path} at {place}: /proc shows .*another mountPath"):
         await embedded.runtime.start_container(container_id)
 
 

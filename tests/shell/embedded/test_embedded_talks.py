@@ -95,5 +95,5 @@ def test_who_does_not_keep_up_hears_no_more_and_holds_up_nobody() -> None:
     listener = Listener()
     for number in range(PIECES_WAITING_MAX + 5):
         assert (number > PIECES_WAITING_MAX) == listener.is_late
-        listener.tell("stdout", b"x")
-    assert PIECES_WAITING_MAX == listener.told.statistics().current_buffer_used
+        listener.put("stdout", b"x")
+    assert PIECES_WAITING_MAX == listener.output.statistics().current_buffer_used

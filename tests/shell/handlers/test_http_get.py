@@ -13,7 +13,7 @@ import trio
 from shell.handlers.serverkit import answer, serving
 from shell.portkit import port_of_nobody
 from trikubelet.core.handlers import PROBE_AGENT, http_target
-from trikubelet.handlers.dial import words
+from trikubelet.handlers.dial import message_of
 from trikubelet.handlers.network import NetworkHandlers
 from trikubelet.model import k8s
 from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachable
@@ -215,4 +215,4 @@ async def test_what_can_be_no_name_is_a_failure() -> None:
     ],
 )
 def test_an_error_is_told_in_the_words_of_who_knows_it(said: str, error: OSError) -> None:
-    assert said == words(error)
+    assert said == message_of(error)

@@ -457,7 +457,7 @@ async def test_a_pull_that_is_given_up_leaves_what_comes_of_it_to_nobody(autojum
         await bench.ensure("web:2")
 
     assert {"web:2"} == bench.records.pulling
-    assert {} == bench.puller.told("u")
+    assert {} == bench.puller.progress("u")
 
 
 async def test_an_image_is_not_pulled_where_that_cannot_be_written_down(autojump_clock: MockClock) -> None:
@@ -487,7 +487,7 @@ async def test_how_a_pull_stands_can_be_looked_at(autojump_clock: MockClock) -> 
         nursery.start_soon(bench.ensure, "web:1", "IfNotPresent", "b")
         nursery.start_soon(bench.ensure, "web:2", "IfNotPresent", "c")
         await trio.sleep(0.1)
-        told = {uid: dict(bench.puller.told(uid)) for uid in "abcd"}
+        told = {uid: dict(bench.puller.progress(uid)) for uid in "abcd"}
 
     assert {
         "a": {"main": "web:1 is being pulled, for 0s"},
@@ -495,7 +495,7 @@ async def test_how_a_pull_stands_can_be_looked_at(autojump_clock: MockClock) -> 
         "c": {"main": "web:2 waits for its turn to be pulled, 1 before it, for 0s"},
         "d": {},
     } == told
-    assert {} == bench.puller.told("a")
+    assert {} == bench.puller.progress("a")
 
 
 async def test_the_records_are_looked_through_at_start_and_every_five_minutes(autojump_clock: MockClock) -> None:

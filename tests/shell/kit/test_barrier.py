@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from trikubelet.kit.barrier import Barrier, InvariantBroken, words
+from trikubelet.kit.barrier import Barrier, InvariantBroken, message_of
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -43,7 +43,7 @@ def test_a_block_that_ends_well_has_no_fault() -> None:
 
     assert [] == told
     assert barrier.fault is None
-    assert words(barrier.fault) == ""
+    assert message_of(barrier.fault) == ""
 
 
 def test_of_a_group_of_one_that_one_is_told() -> None:
@@ -97,4 +97,4 @@ async def test_a_broken_invariant_goes_through_also_beside_a_cancellation(autoju
 
 @pytest.mark.parametrize(("expected", "fault"), [("no", ValueError("no")), ("TooSlowError", trio.TooSlowError())])
 def test_a_fault_without_a_message_is_named_by_its_kind(expected: str, fault: Exception) -> None:
-    assert expected == words(fault)
+    assert expected == message_of(fault)

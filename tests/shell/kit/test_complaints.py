@@ -25,8 +25,8 @@ async def test_each_is_said_once_and_once_an_hour_while_it_goes_on(autojump_cloc
 async def test_what_worked_meanwhile_is_said_at_once() -> None:
     complaints = Complaints()
     assert complaints.may_say("a")
-    complaints.mended("a")
-    complaints.mended("never complained of")
+    complaints.works_again("a")
+    complaints.works_again("never complained of")
 
     assert complaints.may_say("a")
 
@@ -52,7 +52,7 @@ async def test_of_too_many_it_is_said_once_that_there_are_others(
     assert line.startswith("More than 3 things fail of which each is said once an hour; d and others")
 
     await trio.sleep(1800)
-    complaints.mended("b")
+    complaints.works_again("b")
     assert ["d"] == [what for what in "acdea" if complaints.may_say(what)]
     await trio.sleep(1801)
     assert ["e", "a"] == [what for what in "deac" if complaints.may_say(what)]

@@ -16,14 +16,14 @@ def test_all_are_told_in_the_order_in_which_they_came() -> None:
     news.add(lambda name, number: told.append(("first", name, number)))
     news.add(lambda name, number: told.append(("second", name, number)))
 
-    news.tell("a", 1)
-    news.tell("b", 2)
+    news.notify("a", 1)
+    news.notify("b", 2)
 
     assert [("first", "a", 1), ("second", "a", 1), ("first", "b", 2), ("second", "b", 2)] == told
 
 
 def test_news_that_nobody_listens_to_are_none() -> None:
-    Listeners[()]("nothing").tell()
+    Listeners[()]("nothing").notify()
 
 
 async def test_a_bug_in_one_is_said_once_by_its_name_and_the_others_are_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -36,8 +36,8 @@ async def test_a_bug_in_one_is_said_once_by_its_name_and_the_others_are_told(cap
     news.add(clumsy)
     news.add(told.append)
     with caplog.at_level(logging.ERROR):
-        news.tell("a")
-        news.tell("b")
+        news.notify("a")
+        news.notify("b")
 
     assert ["a", "b"] == told
     (record,) = caplog.records
@@ -56,4 +56,4 @@ def test_a_broken_invariant_is_everybodys() -> None:
     news.add(broken)
 
     with pytest.raises(InvariantBroken):
-        news.tell()
+        news.notify()

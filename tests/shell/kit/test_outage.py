@@ -65,7 +65,7 @@ async def test_coming_and_going_is_said_twice_a_minute_at_most(
 
 async def test_who_waits_is_told_of_the_first_success_after_a_failure(autojump_clock: MockClock) -> None:
     outage, told = Outage("server"), []
-    with outage.telling(lambda: told.append(outage.since)):
+    with outage.listening(lambda: told.append(outage.since)):
         outage.worked()
         assert [] == told
         outage.failed("asking", OSError("no"))
@@ -97,7 +97,7 @@ async def test_local_failure_is_said_as_that_and_is_no_outage(
 ) -> None:
     outage = Outage("server")
     returns: list[float] = []
-    with outage.telling(lambda: returns.append(trio.current_time())):
+    with outage.listening(lambda: returns.append(trio.current_time())):
         for _ in range(90):
             outage.failed("asking", LocalFailure("no more files"))
             await trio.sleep(1)

@@ -41,7 +41,7 @@ class Cluster:
         self.told: list[Collection[Key]] = []
         self.outage = Outage("API server")
         self.informer = Informer(self.api, CONFIG_MAPS, ALL, self._decode, self.outage, random.Random(seed))
-        self.informer.tell(self.told.append)
+        self.informer.add_listener(self.told.append)
 
     def _decode(self, raw: bytes) -> dict[str, Any]:
         tree = msgspec.json.decode(raw, type=dict[str, Any])

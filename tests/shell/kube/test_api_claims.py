@@ -52,12 +52,12 @@ async def test_a_claims_status_is_told_while_it_is_as_it_was_read(autojump_clock
     version = {"resourceVersion": claim.metadata.resource_version}
     grown = {"capacity": {"storage": "2Mi"}, "allocatedResourceStatuses": {"storage": None}}
 
-    told = await claims.tell_claim(claim, {"metadata": version, "status": grown})
+    told = await claims.patch_claim_status(claim, {"metadata": version, "status": grown})
 
     assert told.status is not None
     assert ({"storage": "2Mi"}, {}) == (told.status.capacity, told.status.allocated_resource_statuses)
-    with pytest.raises(ObjectUnavailable, match="PVC default/data cannot be told its state: "):
-        await claims.tell_claim(claim, {"metadata": version, "status": grown})
+    with pytest.raises(ObjectUnavailable, match="the status of PVC default/data cannot be patched: "):
+        await claims.patch_claim_status(claim, {"metadata": version, "status": grown})
 
 
 async def test_what_does_not_exist_or_cannot_be_read_is_told_as_upstream_does(

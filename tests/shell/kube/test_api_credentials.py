@@ -680,7 +680,7 @@ async def test_a_plugin_is_told_its_environment_and_the_cluster_when_it_wants_to
         ((_, value),) = await plugged(plugin, ca=ca, tls_name="n", compression=False).headers()
         return json.loads(value.removeprefix(b"Bearer "))
 
-    quiet, open_minded = await tells(), await tells(tells_cluster=True, cluster_config={"a": 1})
+    quiet, open_minded = await tells(), await tells(provides_cluster_info=True, cluster_config={"a": 1})
     kind = {"apiVersion": V1, "kind": "ExecCredential"}
     assert [{**kind, "spec": {"interactive": False}}, "b", "/usr/bin:/bin"] == quiet
     cluster = {

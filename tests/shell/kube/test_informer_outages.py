@@ -425,7 +425,7 @@ async def test_a_server_that_has_not_heard_of_what_is_known_is_not_believed(
     cluster.create("gone")
     behind = cluster.server.store.version
     seen: list[set[str]] = []
-    cluster.informer.tell(lambda _: seen.append({name for _, name in cluster.informer.objects}))
+    cluster.informer.add_listener(lambda _: seen.append({name for _, name in cluster.informer.objects}))
 
     async with cluster.running():
         await cluster.informer.synced()

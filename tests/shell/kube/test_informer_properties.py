@@ -57,7 +57,7 @@ def test_when_it_is_quiet_the_informer_has_what_the_server_has(
             latency_seconds=0.3, error=0.1, lost_answer=0.1, hang=0.02, lost_stream=0.1, repeated_event=0.3
         )
         cluster.problems.lag_versions_max = 5
-        cluster.informer.tell(only_forward(cluster))
+        cluster.informer.add_listener(only_forward(cluster))
         async with cluster.running():
             for step, wait in story:
                 happen(cluster, step)

@@ -17,8 +17,8 @@ def test_lists_take_half_of_the_time_and_pause_no_longer_than_the_bound(took: fl
     assert due == pytest.approx(due_at(10.0, 10.0 + took, BOUNDS))
 
 
-QUIET = Situation(listed_at=100.0, news_at=50.0, events_since=20.0, is_awaited=False, is_blind=False, backlog=0)
-BUSY = Situation(listed_at=100.0, news_at=101.0, events_since=None, is_awaited=True, is_blind=True, backlog=321)
+QUIET = Situation(listed_at=100.0, changed_at=50.0, events_since=20.0, is_awaited=False, is_blind=False, backlog=0)
+BUSY = Situation(listed_at=100.0, changed_at=101.0, events_since=None, is_awaited=True, is_blind=True, backlog=321)
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ BUSY = Situation(listed_at=100.0, news_at=101.0, events_since=None, is_awaited=T
         (QUIET._replace(events_since=None), 101.0, False),
         (QUIET._replace(events_since=100.5), 101.0, False),  # what happened before the stream is not listed yet
         (QUIET._replace(is_awaited=True), 101.0, False),
-        (QUIET._replace(news_at=91.0), 101.0, False),
-        (QUIET._replace(news_at=90.9), 101.0, True),
+        (QUIET._replace(changed_at=91.0), 101.0, False),
+        (QUIET._replace(changed_at=90.9), 101.0, True),
         (BUSY, 101.0, True),
         (BUSY, 105.0, False),
         (BUSY._replace(listed_at=None), 101.0, False),

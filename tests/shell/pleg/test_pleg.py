@@ -22,7 +22,7 @@ from trikubelet.model.runtime import ContainerState, ContainerStatus, HeldResour
 from trikubelet.model.runtime_errors import NotFound, NotImplementedByRuntime, RuntimeFailure, RuntimeUnavailable
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
-from trikubelet.pleg.telling import EVENTS_MAX, KINDS_MAX, REMEDY
+from trikubelet.pleg.problem_reports import EVENTS_MAX, KINDS_MAX, REMEDY
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.builders import pod
 from trikubelet.testing.memory_host import VirtualClock
@@ -742,7 +742,7 @@ async def test_what_a_broken_runtime_makes_up_fills_no_log(
 async def test_pods_that_cannot_be_inspected_are_named_once_and_once_more_when_they_can(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "trikubelet.pleg.telling")
+    caplog.set_level("INFO", "trikubelet.pleg.problem_reports")
     shelf = Shelf()
     shelf.containers = {f"p{n}": {f"c{n}": RUNNING} for n in range(7)}
     shelf.failing = {f"c{n}" for n in range(7)}
@@ -751,7 +751,8 @@ async def test_pods_that_cannot_be_inspected_are_named_once_and_once_more_when_t
         assert 7 == len(watch.events.all())
         shelf.failing = {"c6"}
         await trio.sleep(10)
-    first, second = [record.getMessage() for record in caplog.records if record.name == "trikubelet.pleg.telling"]
+    reports = [record for record in caplog.records if record.name == "trikubelet.pleg.problem_reports"]
+    first, second = [record.getMessage() for record in reports]
 
     assert first.startswith("Cannot inspect default/p0 (1s: no c0), default/p1 (1s: ")
     assert f" and 2 more: {REMEDY}" in first
@@ -773,7 +774,7 @@ async def test_a_pod_whose_inspection_hangs_is_told_of_as_soon_as_it_counts_as_h
         assert said == f"Cannot inspect default/a (11s: no answer yet): {REMEDY}"
         [event] = watch.events.all()
         assert ("default/a", "a", "NotInspected") == (str(event.about), event.about.uid, event.reason)
-        assert "(no answer yet): what is shown of it is from before" in event.message
+        assert "(no answer yet): what is shown is from before" in event.message
         await trio.sleep(200)
         assert 1 == sum("Cannot inspect" in record.getMessage() for record in caplog.records)
         assert "default/a (212s: no answer within 30 s)" in (watch.pleg.remark() or "")

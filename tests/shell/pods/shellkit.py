@@ -207,7 +207,7 @@ class Script:
     soons: list[bool] = field(default_factory=list)
     takes_seconds: float = 0.0
     forgotten: list[str] = field(default_factory=list)
-    beside_remains: list[str] = field(default_factory=list)
+    despite_leftovers: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     interrupted: int = 0
 
@@ -241,9 +241,9 @@ class Script:
     def seconds_left(self, pod: Pod) -> float | None:
         return None
 
-    def begin_beside_remains(self, uid: str) -> None:
+    def begin_despite_leftovers(self, uid: str) -> None:
         """Keep that it was asked."""
-        self.beside_remains.append(uid)
+        self.despite_leftovers.append(uid)
 
     def forget(self, uid: str) -> None:
         """Keep that it was asked."""

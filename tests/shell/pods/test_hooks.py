@@ -12,9 +12,11 @@ from shell.pods.shellkit import Bench, does, phase, until
 from trikubelet.core.hooks import POST_START_ERROR
 from trikubelet.model import k8s
 from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachable
-from trikubelet.model.runtime_errors import RuntimeFailure
+from trikubelet.model.runtime import ExecResult
+from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeLost
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -116,7 +118,7 @@ async def test_a_pod_whose_first_hook_hangs_can_be_deleted_and_holds_up_no_other
         await until(lambda: "uid-web" not in node.workers)
         assert [] == said(node, "FailedPostStartHook")
 
-    assert [("hang",), ("echo", "bye")] == [one.words for some in bench.world.commands.values() for one in some]
+    assert [("hang",), ("echo", "bye")] == [one.command for some in bench.world.commands.values() for one in some]
 
 
 async def test_a_hook_that_hangs_does_not_hold_off_its_pods_deadline(autojump_clock: MockClock) -> None:
@@ -253,7 +255,7 @@ async def test_an_agent_that_is_stopped_during_a_hook_runs_it_again_before_the_e
     async with bench.agent() as node:
         await until(lambda: [] == bench.running())
 
-    words = [one.words[2] for some in bench.world.commands.values() for one in some]
+    words = [one.command[2] for some in bench.world.commands.values() for one in some]
     assert ["9", "8"] == words[:2]
 
 
@@ -392,3 +394,26 @@ async def test_a_hook_that_says_nothing_of_what_to_do_has_failed(autojump_clock:
         node.slots["file"].put(Snapshot())
         await until(lambda: [] == bench.running())
         assert ["PreStopHook failed"] == said(node, "FailedPreStopHook")
+
+
+async def test_a_pre_stop_hook_cut_by_the_runtimes_restart_runs_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, begun = Bench(), []
+
+    async def exec_sync(*_: object) -> ExecResult:
+        begun.append(trio.current_time())
+        await trio.sleep(20 if len(begun) == 1 else 60)
+        if len(begun) == 1:
+            raise RuntimeLost("connection reset")
+        return ExecResult(0)
+
+    monkeypatch.setattr(MemoryRuntime, "exec_sync", exec_sync)
+    async with bench.agent(pod("web", hooked(pre_stop=does("drain")), grace=300)) as node:
+        await until(lambda: bench.running() == ["main"])
+        node.slots["file"].put(Snapshot(()))
+        await until(lambda: len(begun) == 2, 60)
+        await trio.sleep(59)
+        assert ["main"] == bench.running()
+        await until(lambda: not bench.running(), 30)
+    assert 2 == len(begun)

@@ -10,8 +10,10 @@ import trio
 
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
 from trikubelet.pods.observations import Observations
+from trikubelet.testing.memory_host import MemoryPodFiles
 
-OLD, NEW = (ContainerStatus(id_, "main", 0, ContainerState.EXITED, at) for id_, at in (("old", 5), ("new", 6)))
+OLD, NEW = (ContainerStatus(id_, "main", 0, ContainerState.EXITED, at) for id_, at in (("old", 6), ("new", 5)))
+"""The clock was set back meanwhile."""
 
 
 class Cache:
@@ -54,16 +56,20 @@ class Relister:
 
 
 async def test_of_a_pod_that_began_beside_remains_only_what_was_made_since_counts() -> None:
-    cache = Cache(OLD)
-    observations = Observations(cache, Relister())
+    cache, files = Cache(OLD), MemoryPodFiles()
+    observations = Observations(cache, Relister(), files)
     assert (OLD,) == (await observations.newer_than("uid-web", 0)).containers
 
-    observations.begin_beside_remains("uid-web")
+    observations.begin_despite_leftovers("uid-web")
     cache.seen = replace(cache.seen, containers=(NEW, OLD))
     assert (NEW,) == (await observations.newer_than("uid-web", 0)).containers
     assert (NEW, OLD) == (await observations.with_remains("uid-web")).containers
 
     assert (NEW,) == observations.of_this_life(cache.seen).containers
+
+    observations.note_earlier("uid-web")
+    observations = Observations(cache, Relister(), files)  # the next agent
+    assert (NEW,) == (await observations.newer_than("uid-web", 0)).containers
 
     observations.forget("uid-web")
     assert (NEW, OLD) == (await observations.newer_than("uid-web", 0)).containers
@@ -81,6 +87,6 @@ async def test_a_pod_is_looked_at_where_it_is_wanted_soon_and_not_known(
     asked: list[str], is_newer: bool, soon: bool
 ) -> None:
     relister = Relister()
-    await Observations(Cache(is_newer=is_newer), relister).newer_than("uid-web", 0, soon=soon)
+    await Observations(Cache(is_newer=is_newer), relister, MemoryPodFiles()).newer_than("uid-web", 0, soon=soon)
 
     assert asked == relister.asked

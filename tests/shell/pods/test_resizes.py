@@ -252,7 +252,7 @@ async def test_a_bug_that_one_waiting_pod_provokes_is_its_own(
         bad, good = (web("900m", "64Mi", 2, name=name, priority=n) for name, n in (("bad", 2), ("good", 1)))
         put(node, bad, good, third, other)
         await until(lambda: bool(resizing(node, "uid-bad")) and bool(resizing(node, "uid-good")))
-        why = "a bug in the node's agent keeps it from being decided about; its log tells which"
+        why = "a bug in the node's agent keeps it from being decided about; its log says which"
         assert [("PodResizePending", "Deferred", why, 2)] == resizing(node, "uid-bad")
         await trio.sleep(400)
         put(node, bad, good, web("200m", "64Mi", 2, name="third"), other)

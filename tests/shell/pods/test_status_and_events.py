@@ -96,7 +96,7 @@ def test_a_container_that_came_back_from_its_end_is_not_shown(caplog: pytest.Log
     held = statuses.get("u")
     assert held is not None
     assert ended == held.container_statuses[0].state.terminated  # type: ignore[union-attr]
-    assert "a status was dropped: container main ended for good (exit code 0) and came back" in caplog.text
+    assert "a status was dropped: container main ended permanently (exit code 0) and came back" in caplog.text
 
 
 async def test_a_pod_that_is_stopped_gets_its_last_word(autojump_clock: MockClock) -> None:

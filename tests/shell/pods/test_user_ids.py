@@ -104,7 +104,7 @@ async def test_two_pods_with_ids_in_common_are_told_at_the_start_and_get_no_new_
         disk.note(uid, Note.USER_IDS, written(FIRST))
     ids = agent(disk)
 
-    ids.tell()
+    ids.log_problems()
 
     assert ["Users of pods: pods uid-a and uid-b have ids in common (see their files userns)"] == caplog.messages
     with pytest.raises(SandboxConfigError, match="user namespace: pods uid-b and uid-a have ids in common"):
@@ -137,7 +137,7 @@ def test_a_disk_that_fails_is_told(
                 with pytest.raises(SandboxConfigError, match="Input/output error: '/pods/uid-a/userns'"):
                     ids.of_new(A, "")
             if method == "noted":
-                ids.tell()
+                ids.log_problems()
                 with pytest.raises(SandboxConfigError, match="Input/output error"):
                     ids.of_standing(A)
     assert 2 == sum("Input/output error" in message for message in caplog.messages)

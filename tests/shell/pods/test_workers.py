@@ -150,13 +150,13 @@ async def test_beside_remains_that_never_go_a_pod_begins_as_any_other_when_it_is
         workers.compare_with({"uid-a"})
         assert "uid-a" not in workers
         assert not workers.may_run("uid-a")
-        assert [] == script.beside_remains
+        assert [] == script.despite_leftovers
         begin = workers.reject if rejected else workers.begin
         begin(A)
         await trio.sleep(5)
         assert workers.may_run("uid-a")
 
-    assert ["uid-a"] == script.beside_remains
+    assert ["uid-a"] == script.despite_leftovers
     assert ["sync", "terminate 30", "clean up", "clean up" if rejected else "sync"] == script.told[:4]
 
 
@@ -174,7 +174,7 @@ async def test_remains_of_a_pod_that_nobody_wants_any_more_are_an_orphan_s(autoj
         workers.kill_orphan(A)
         await trio.sleep(5)
 
-    assert [] == script.beside_remains
+    assert [] == script.despite_leftovers
     assert ["sync", "terminate 30", "clean up", "terminate 1"] == script.told[:4]
 
 

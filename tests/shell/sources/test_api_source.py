@@ -33,7 +33,7 @@ class Sourced:
         self.api = MemoryApi(self.server)
         here = Selection(fields="spec.nodeName=here")
         informer = Informer(self.api, PODS, here, decode_pod, Outage("API server"))
-        informer.tell(ApiSource(informer, self.slot).changed)
+        informer.add_listener(ApiSource(informer, self.slot).changed)
         self.run = informer.run
 
     def create(self, name: str, node: str = "here", **annotations: str) -> None:

@@ -15,7 +15,7 @@ from core.statskit import AT_NS, DISK
 from shell.stats.statskit import FakeGauges
 from trikubelet.host.gauges import HostGauges
 from trikubelet.model import k8s
-from trikubelet.model.csi import DriverFailed, Told
+from trikubelet.model.csi import DriverFailed, VolumeStats
 from trikubelet.model.look import VolumeUsed
 from trikubelet.model.usage import FsUsage, ImageStore
 from trikubelet.stats.disks import WAIT_SECONDS_MAX, Disks
@@ -48,13 +48,13 @@ LOGS = "/logs/default_pod_u1/app"
 class Places:
     """Volumes that say where they are. ``told``: what their drivers say of them, by place."""
 
-    def __init__(self, told: Mapping[str, Told | DriverFailed] | None = None) -> None:
+    def __init__(self, told: Mapping[str, VolumeStats | DriverFailed] | None = None) -> None:
         self._told = told or {}
 
     def places(self, uid: str) -> Mapping[str, str]:
         return PLACES if uid == "u1" else {}
 
-    async def tell(self, uid: str, path: str) -> Told | None:
+    async def volume_stats(self, uid: str, path: str) -> VolumeStats | None:
         told = self._told.get(path)
         if isinstance(told, DriverFailed):
             raise told
@@ -101,7 +101,7 @@ async def test_what_is_not_there_is_not_told_and_the_rest_is() -> None:
 
 
 async def test_a_volume_is_as_full_as_its_driver_says(mock_clock: MockClock) -> None:
-    told = Told(60, 100, 40, 9, 10, 1, is_abnormal=True, condition="worn")
+    told = VolumeStats(60, 100, 40, 9, 10, 1, is_abnormal=True, condition="worn")
     of = gauges()
     places = Places({"/v/server": told, "/v/own": DriverFailed("Internal", "no")})
     async with measuring(of, places) as disks:
@@ -121,7 +121,7 @@ async def test_how_full_a_device_is_is_not_told_unless_its_driver_does(tmp_path:
         def places(self, uid: str) -> Mapping[str, str]:
             return {"server": str(device)}
 
-    for told, expected in ((None, []), (Told(capacity_bytes=100), [100])):
+    for told, expected in ((None, []), (VolumeStats(capacity_bytes=100), [100])):
         async with measuring(HostGauges(VirtualClock()), Device({str(device): told} if told else None)) as disks:
             await disks.measure([POD])
 
@@ -142,7 +142,7 @@ async def test_a_measurement_is_believed_for_as_long_as_the_configuration_says(m
 
 async def test_a_negative_period_has_logs_measured_and_volumes_never() -> None:
     of = gauges()
-    places = Places({"/v/server": Told(capacity_bytes=100)})
+    places = Places({"/v/server": VolumeStats(capacity_bytes=100)})
     async with measuring(of, places, -1.0) as disks:
         for _ in range(2):
             await disks.measure([POD])
@@ -197,3 +197,24 @@ async def test_a_disk_that_cannot_be_read_is_not_told() -> None:
 
     async with measuring(Broken()) as disks:
         assert (None, SMALL) == (await disks.root(), await disks.store([ImageStore("/images", SMALL)]))
+
+
+async def test_large_directories_hide_no_disk() -> None:
+    of, gate = gauges(), threading.Event()
+    of.held = {f"/logs/default_p{n}_u{n}/app": gate for n in range(40)}  # each takes longer than anybody waits
+    async with measuring(of) as disks:
+        try:
+            await disks.measure([pod("app", meta={"uid": f"u{n}", "name": f"p{n}"}) for n in range(40)])
+            assert DISK == await disks.root()
+            images = await disks.store([ImageStore("/images", FsUsage(5, 70, 7))])
+        finally:
+            gate.set()
+    assert images is not None
+    assert DISK.capacity_bytes == images.capacity_bytes
+
+
+async def test_what_is_available_to_images_is_as_new_as_its_measurement() -> None:
+    async with measuring(gauges()) as disks:
+        found = await disks.store([ImageStore("/images", FsUsage(5, 70, 7))])  # the runtime's look is older
+    assert found is not None
+    assert AT_NS == found.at_ns

@@ -122,14 +122,14 @@ async def test_a_deeper_look_has_layers_and_a_summary_disks_and_stores_too() -> 
 
 
 @pytest.mark.parametrize("failure", [NotImplementedByRuntime("no"), RuntimeUnavailable("away")])
-async def test_a_runtime_that_cannot_tell_costs_its_part_and_that_is_told(failure: Exception) -> None:
+async def test_a_runtime_that_reports_nothing_costs_its_part_and_that_is_said(failure: Exception) -> None:
     bench = with_cgroups()
     bench.runtime.failure = failure
     async with bench.looking() as looking:
         look = await looking.look(Depth.SUMMARY)
 
     assert (None, Used(usage(2))) == ((one := look.pods[0].containers[0]).layer, one.used)
-    assert (None, True) == (look.node.images, look.problem.startswith("the runtime does not tell"))
+    assert (None, True) == (look.node.images, look.problem.startswith("the runtime does not report"))
 
 
 @pytest.mark.parametrize("depth", list(Depth))
@@ -139,7 +139,7 @@ async def test_a_runtime_that_hangs_is_waited_for_once_and_not_for_ever(
     bench = Bench()
     bench.runtime.hangs = True
     async with bench.looking() as looking:
-        looking._disks._local = NoThreads()  # type: ignore[assignment]  # virtual time waits for none
+        looking._disks._local = looking._disks._statvfs = NoThreads()  # type: ignore[assignment]  # virtual time
         begun = trio.current_time()
         look = await looking.look(depth)
 

@@ -194,7 +194,7 @@ async def test_a_bug_that_one_event_provokes_costs_that_one_alone(
     await trio.sleep(60)
 
     assert ["web"] == [event.involved_object.name for event in bench.events()]
-    assert "Pod default/bad: a bug in telling the API server what happened to it; that event is lost" in caplog.messages
+    assert "Pod default/bad: a bug in writing an event about it; that event is lost" in caplog.messages
     assert (1, 0) == (bench.writer.figures().bugs, bench.writer.figures().waiting)
 
 

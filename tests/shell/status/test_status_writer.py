@@ -591,7 +591,7 @@ async def test_a_bug_that_one_pod_provokes_keeps_no_other_from_being_told(
     await trio.sleep(600)
 
     assert ("Running", "", True) == shows(cluster.get("web"))
-    assert 1 == sum("Pod default/bad: a bug in telling its status" in line for line in caplog.messages)
+    assert 1 == sum("Pod default/bad: a bug in writing its status" in line for line in caplog.messages)
     assert 1 < cluster.writer.figures().bugs < 100
 
     monkeypatch.undo()

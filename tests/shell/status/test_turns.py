@@ -12,7 +12,7 @@ from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gate import Gate
 from trikubelet.kit.outage import Outage
 from trikubelet.model.api_errors import (
-    WISH_SECONDS_MAX,
+    RETRY_AFTER_SECONDS_MAX,
     ApiBusy,
     ApiFailure,
     ApiLost,
@@ -156,7 +156,8 @@ async def test_of_what_is_forgotten_nothing_is_remembered(autojump_clock: MockCl
 
 
 @pytest.mark.parametrize(
-    ("after", "expected"), [(20.0, 20.0), (3600.0, WISH_SECONDS_MAX), (float("9" * 400), WISH_SECONDS_MAX)]
+    ("after", "expected"),
+    [(20.0, 20.0), (3600.0, RETRY_AFTER_SECONDS_MAX), (float("9" * 400), RETRY_AFTER_SECONDS_MAX)],
 )
 async def test_no_server_can_silence_everybody_for_longer_than_half_a_minute(
     after: float, expected: float, autojump_clock: MockClock

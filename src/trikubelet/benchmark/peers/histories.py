@@ -5,7 +5,7 @@
 
 Pods come, start containers, lose them, get new sandboxes, come back under their old UID. Things vanish from any state,
 change while nobody looks, and sometimes a list cannot be read. They are the same kind of node for upstream and for us,
-who must tell the same events; so what no runtime does (two items of one id, a state that does not exist, a container
+who must report the same events; so what no runtime does (two items of one id, a state that does not exist, a container
 without labels) is left to the tests of the decoder.
 """
 

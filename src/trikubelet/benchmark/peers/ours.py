@@ -15,7 +15,7 @@ from trikubelet.kit.heap import look_after_heap
 from trikubelet.kit.instant import instant
 from trikubelet.model.bounds import Bounds
 from trikubelet.pleg.cache import PodCache
-from trikubelet.pleg.inspections import told as words_of
+from trikubelet.pleg.inspections import reason_of
 from trikubelet.pleg.pleg import Pleg
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ UPSTREAM_TYPES: Final = {
 
 
 def events_of(change: PodChange) -> list[Event]:
-    """What upstream would tell about a pod that was inspected because of ``change``."""
+    """The events of upstream for a pod that was inspected because of ``change``."""
     if not change.events:
         return [Event(change.uid, "PodSync")]  # it was inspected again, and nothing else had happened
     return [
@@ -47,7 +47,7 @@ def events_of(change: PodChange) -> list[Event]:
 
 
 class Recorded(Protocol):
-    """A relist whose records advance when they are told to, as ``core.relist.Relist`` is one."""
+    """A relist whose records advance on request, as ``core.relist.Relist`` is one."""
 
     def observe(
         self, sandboxes: Sequence[bytes], containers: Sequence[bytes], reinspect: Collection[str] = ()
@@ -79,26 +79,26 @@ class RecordObserver:
 
 
 class OurPleg(Pleg):
-    """PLEG with somebody else's pace: it relists when it is told to, and tells what came of it.
+    """PLEG with somebody else's pace: it relists on request, and reports what came of it.
 
-    Owns what the relist under way has come to. Events are those of the records, as upstream tells them; that PLEG need
+    Owns what the relist under way has come to. Events are those of the records, as upstream sends them; that PLEG need
     not wake a worker for each is another matter."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, PodCache(), Gather(), Gather(), Bounds())
-        self._told = Round()
+        self._round = Round()
         self._idle = trio.Event()
 
-    async def relist(self, told: Round) -> None:
+    async def relist(self, round_: Round) -> None:
         """See ``protocol.Relister``."""
-        self._told = told
+        self._round = round_
         self._idle = trio.Event()
         await self._list_all(instant())
         self._look_idle()
         await self._idle.wait()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Make inspections until cancelled. Started: it can be told to relist."""
+        """Make inspections until cancelled. Started: it can be asked to relist."""
         await self._inspections.run(task_status=task_status)
 
     def _look_idle(self) -> None:
@@ -106,20 +106,20 @@ class OurPleg(Pleg):
             self._idle.set()
 
     def _spread(self, due: Collection[str], began: float) -> None:
-        self._told.listed()
+        self._round.listed()
         super()._spread(due, began)
 
     def _note_failure(self, error: Exception, began: float) -> None:
-        self._told.error = words_of(error)
+        self._round.error = reason_of(error)
         super()._note_failure(error, began)
 
     def _settle(self, job: Job, found: PodObservation | Exception) -> None:
         super()._settle(job, found)
         if not job.change.gone:
-            self._told.inspected += 1
-            self._told.published()
+            self._round.inspected += 1
+            self._round.published()
         if not isinstance(found, Exception):
-            self._told.events += events_of(job.change)
+            self._round.events += events_of(job.change)
         self._look_idle()
 
 

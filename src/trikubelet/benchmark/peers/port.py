@@ -38,7 +38,7 @@ _CONTAINER_STATES: Final = {pb.CONTAINER_RUNNING: State.RUNNING, pb.CONTAINER_EX
 
 @dataclass(slots=True)
 class Container:
-    """A container, or a sandbox told as one."""
+    """A container, or a sandbox as one."""
 
     id: str
     state: State
@@ -145,28 +145,28 @@ class PortedPleg:
     def observe(self, sandboxes: Sequence[bytes], containers: Sequence[bytes], fail: Collection[str]) -> list[Event]:
         """See ``protocol.Observer``."""
         self._set_current(read_pods(sandboxes, containers))
-        told: list[Event] = []
+        happened: list[Event] = []
         for uid in list(self._records):
             if (events := self._events(uid)) is None:
                 continue
             if uid in fail and self._records[uid].current is not None:
                 self._reinspect.add(uid)
             else:
-                told += self._update(uid, events)
-        return told
+                happened += self._update(uid, events)
+        return happened
 
-    async def relist(self, told: Round) -> None:
+    async def relist(self, round_: Round) -> None:
         """See ``protocol.Relister``."""
         assert self._asking is not None
         self._set_current(read_pods(*await self._asking.lists()))
-        told.listed()
+        round_.listed()
         for uid in list(self._records):
             if (events := self._events(uid)) is None:
                 continue
             if (pod := self._records[uid].current) is None:
                 self.cache.pop(uid, None)
             else:
-                told.inspected += 1
+                round_.inspected += 1
                 try:
                     self.cache[uid] = await self._asking.inspect(
                         [sandbox.id for sandbox in pod.sandboxes], [container.id for container in pod.containers]
@@ -175,8 +175,8 @@ class PortedPleg:
                     self._reinspect.add(uid)
                     continue
                 finally:
-                    told.published()
-            told.events += self._update(uid, events)
+                    round_.published()
+            round_.events += self._update(uid, events)
 
     def _set_current(self, pods: dict[str, Pod]) -> None:
         for record in self._records.values():
@@ -194,7 +194,7 @@ class PortedPleg:
         return events
 
     def _update(self, uid: str, events: list[Event]) -> list[Event]:
-        """The pod was inspected; what is told."""
+        """The pod was inspected; its events."""
         record = self._records[uid]
         record.old = record.current
         if record.current is None:

@@ -1,6 +1,6 @@
 """What a peer of the benchmark is asked, and what it answers.
 
-A peer is a long-lived process that does what PLEG does, once for each time it is told to. It is started with
+A peer is a long-lived process that does what PLEG does, once for each request. It is started with
 ``--socket PATH`` to relist over a CRI socket (``--streaming``: streamed lists, where it does not choose by itself), or
 with ``--bytes`` to be given the undecoded list replies in files. Each line on its standard input is a JSON object, and
 each but the last is answered by one line:
@@ -9,8 +9,8 @@ each but the last is answered by one line:
     {"do": "observe", "sandboxes": [path, …], "containers": [path, …]}
                                            decode and compare (--bytes); "fail": [uid, …] are pods whose inspection is
                                            taken to have failed, that of the others to have succeeded
-    {"do": "events"}                       [{"pod", "type", "id"}, …]: what was told since it was last asked for, sorted
-    {"do": "forget"}                       how many of them there were; they are not told any more
+    {"do": "events"}                       [{"pod", "type", "id"}, …]: what happened since it was last asked for, sorted
+    {"do": "forget"}                       how many of them there were; they are not sent any more
     {"do": "memory"}                       {"heap_bytes", "rss_bytes", "peak_rss_bytes"}, the heap after its garbage is
                                            collected: what is in use, not what is held for reuse
     {"do": "quit"}
@@ -20,9 +20,9 @@ each but the last is answered by one line:
 (null where nothing was), stall_ns (the longest time the event loop was kept, if asked for by "stall": true). Asked with
 "count": true, "observe" answers allocs (memory blocks held more than before) and alloc_bytes (bytes held at most beyond
 those before); counting is slow, so no round is both counted and timed. Go counts for nothing, and counts everything
-that was ever allocated; Python cannot tell what has been freed again. Files are read before the clock starts.
+that was ever allocated; Python cannot count what has been freed again. Files are read before the clock starts.
 
-The peer in Go speaks the same; the types of events are upstream's names. ContainerChanged is never told, as upstream's
+The peer in Go speaks the same; the types of events are upstream's names. ContainerChanged is never sent, as upstream's
 never is.
 """
 
@@ -62,7 +62,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class Round:
-    """Owns what one relist over a socket came to: who relists tells it, as it happens."""
+    """Owns what one relist over a socket came to: who relists reports it, as it happens."""
 
     events: list[Event] = field(default_factory=list)
     listed_ns: int = 0
@@ -102,14 +102,14 @@ class Observer(Protocol):
 class Relister(Protocol):
     """Relists over a socket."""
 
-    async def relist(self, told: Round) -> None:
-        """Once, inspections included. Raises RuntimeCallError when there is no list, unless it tells so itself."""
+    async def relist(self, round_: Round) -> None:
+        """Once, inspections included. Raises RuntimeCallError when there is no list, unless it notes that itself."""
 
 
 def main(
     observer: Callable[[], Observer], relister: Callable[[Channel, bool], AbstractAsyncContextManager[Relister]]
 ) -> None:
-    """Be a peer until told to quit. ``relister`` is given a channel, and whether to ask for streamed lists."""
+    """Be a peer until asked to quit. ``relister`` is given a channel, and whether to ask for streamed lists."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--socket", type=Path, help="CRI socket to relist over")
@@ -175,20 +175,20 @@ class Peer:
         return _answer(cost, events, error) | allocated
 
     async def _relist(self, relister: Relister, *, with_stall: bool) -> dict[str, object]:
-        told = Round()
+        round_ = Round()
         watch = StallWatch()
         if with_stall:
             trio.lowlevel.add_instrument(watch)
         with measured() as cost:
             try:
-                await relister.relist(told)
+                await relister.relist(round_)
             except RuntimeCallError as failure:
-                told.error = str(failure)
-        answer = _answer(cost, told.events, told.error) | told.answer(cost.started_ns)
+                round_.error = str(failure)
+        answer = _answer(cost, round_.events, round_.error) | round_.answer(cost.started_ns)
         if with_stall:
             trio.lowlevel.remove_instrument(watch)
             answer |= {"stall_ns": watch.longest_ns, "stall_cpu_ns": watch.longest_cpu_ns}
-        self._events += told.events
+        self._events += round_.events
         return answer
 
 

@@ -160,11 +160,11 @@ class PureRelist:
 
     def _whose(self, kind: int, whole: Any) -> tuple[str, str, str]:
         labels = whole.labels
-        told = labels.get(POD_UID, ""), labels.get(POD_NAME, ""), labels.get(POD_NAMESPACE, "")
+        labelled = labels.get(POD_UID, ""), labels.get(POD_NAME, ""), labels.get(POD_NAMESPACE, "")
         if kind == _CONTAINERS:
-            return told[0] or self._owners[_SANDBOXES].get(whole.pod_sandbox_id, ""), told[1], told[2]
+            return labelled[0] or self._owners[_SANDBOXES].get(whole.pod_sandbox_id, ""), labelled[1], labelled[2]
         meta = whole.metadata
-        return meta.uid or told[0], meta.name or told[1], meta.namespace or told[2]
+        return meta.uid or labelled[0], meta.name or labelled[1], meta.namespace or labelled[2]
 
     def _change(self, uid: str) -> PodChange:
         pod = self._pods.get(uid) or _Pod("", "")
@@ -185,10 +185,10 @@ def _events(old: _Item | None, new: _Item | None) -> tuple[EventKind, ...]:
         return (EventKind.REMOVED,) if old and old.seen == _EXITED else (EventKind.DIED, EventKind.REMOVED)
     if old is not None and old.seen == new.seen:
         return ()
-    return (_TOLD[new.seen],)
+    return (_KINDS[new.seen],)
 
 
-_TOLD: Final = {_RUNNING: EventKind.STARTED, _EXITED: EventKind.DIED, _UNKNOWN: EventKind.CHANGED}
+_KINDS: Final = {_RUNNING: EventKind.STARTED, _EXITED: EventKind.DIED, _UNKNOWN: EventKind.CHANGED}
 
 
 class PureRelister:
@@ -200,23 +200,23 @@ class PureRelister:
         self._reinspect: set[str] = set()
         self.cache: dict[str, Statuses] = {}
 
-    async def relist(self, told: Round) -> None:
+    async def relist(self, round_: Round) -> None:
         """See ``protocol.Relister``."""
         sandboxes, containers = await self._asking.lists()
         changes = self._relist.observe(sandboxes, containers, self._reinspect)
-        told.listed()
+        round_.listed()
         self._reinspect = set()
         waiting = iter(changes)
         async with trio.open_nursery() as nursery:
             for _ in range(INSPECTIONS_MAX):
-                nursery.start_soon(self._inspect_all, waiting, told)
+                nursery.start_soon(self._inspect_all, waiting, round_)
 
-    async def _inspect_all(self, waiting: Iterator[PodChange], told: Round) -> None:
+    async def _inspect_all(self, waiting: Iterator[PodChange], round_: Round) -> None:
         for change in waiting:
             if change.gone:
                 self.cache.pop(change.uid, None)
             else:
-                told.inspected += 1
+                round_.inspected += 1
                 try:
                     self.cache[change.uid] = await self._asking.inspect_side_by_side(
                         change.sandboxes, change.containers
@@ -225,9 +225,9 @@ class PureRelister:
                     self._reinspect.add(change.uid)
                     continue
                 finally:
-                    told.published()
+                    round_.published()
             self._relist.advance(change.uid)
-            told.events += events_of(change)
+            round_.events += events_of(change)
 
 
 @asynccontextmanager

@@ -131,5 +131,5 @@ def _malloc_bytes() -> int:
     """What the C library has handed out: from its heaps, and as mappings of their own. Needs glibc 2.33."""
     ask = ctypes.CDLL(None).mallinfo2
     ask.restype = _Malloc
-    told = ask()
-    return int(told.uordblks + told.hblkhd)
+    info = ask()
+    return int(info.uordblks + info.hblkhd)

@@ -12,14 +12,14 @@ import os
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import manifests
-from trikubelet.cli.words import Parser
+from trikubelet.cli.arguments import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``apply``."""
+    """The arguments of ``apply``."""
     made = Parser(
         prog="trikubelet apply",
         description="Put manifests into the agent's directory, once they have no fault. With a fault nothing is done.",

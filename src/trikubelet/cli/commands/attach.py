@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.talking import add_talking_options, talk
-from trikubelet.cli.words import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``attach``."""
+    """The arguments of ``attach``."""
     made = Parser(
         prog="trikubelet attach",
         description="See what a container's own process writes from now on and, with -i, let it read what you write.",

@@ -29,8 +29,8 @@ from trikubelet.benchmark.process import ProgramEnded
 from trikubelet.benchmark.progress import Progress
 from trikubelet.benchmark.results import OURS, Run, read_run, write_run
 from trikubelet.benchmark.table import COMPARED, HEADINGS, as_text, compared, rows
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.failed import CommandFailed, Misunderstood
-from trikubelet.cli.words import Parser
 from trikubelet.core.relist_twin import ITEMS_MAX
 from trikubelet.fake.control import read_fraction, read_latency
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 EXIT_STOPPED: Final = 130
 """As of a program that SIGINT ended; SIGTERM stops a run in the same way."""
 _MODES: Final = ("bytes", "socket", "unary", "streamed")
-_CELL_WORDS: Final = ("pods", "containers_per_pod", "mode", "churn", "status_latency")
+_CELL_FLAGS: Final = ("pods", "containers_per_pod", "mode", "churn", "status_latency")
 _HOW_WORDS: Final = ("peers", "rounds", "seed")
 _PODS_MAX: Final = 100_000
 _CONTAINERS_PER_POD_MAX: Final = 100
@@ -55,7 +55,7 @@ _GRIDS: Final[dict[str, Callable[[], list[Cell]]]] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``bench``."""
+    """The arguments of ``bench``."""
     made = Parser(
         prog="trikubelet bench",
         description="Measure the relist side by side with upstream's own and two in Python. What counts are the ratios "
@@ -91,10 +91,10 @@ def parser() -> argparse.ArgumentParser:
 def run(argv: Sequence[str]) -> int:
     """Carry out ``bench``; the exit code. Raises CommandFailed."""
     args = parser().parse_args(argv)
-    if args.source and (idle := _said(args, (*_CELL_WORDS, "grid", *_HOW_WORDS))):
+    if args.source and (idle := _said(args, (*_CELL_FLAGS, "grid", *_HOW_WORDS))):
         raise Misunderstood(f"--from measures nothing, and shows all that was measured; leave out {', '.join(idle)}")
     try:
-        # What cannot work is told now, not after an hour of measuring.
+        # What cannot work is refused now, not after an hour of measuring.
         other = _read("--compare", args.compare) if args.compare else None
         _try_outputs(args)
         measured, is_whole = (_read("--from", args.source), True) if args.source else _measure(args)
@@ -103,10 +103,10 @@ def run(argv: Sequence[str]) -> int:
         if other is not None:
             print(_comparison(measured, other), end="")
         if args.output:
-            with _told_of("--output", args.output):
+            with _naming("--output", args.output):
                 write_run(args.output, measured)
         if args.plot:
-            with _told_of("--plot", args.plot):
+            with _naming("--plot", args.plot):
                 draw(measured, args.plot)
     except (OSError, ValueError, ProgramEnded, PlotsMissing) as error:
         raise CommandFailed(str(error)) from error
@@ -124,12 +124,12 @@ def _failed(result: CellResult) -> bool:
 
 
 def _read(flag: str, path: Path) -> Run:
-    with _told_of(flag, path):
+    with _naming(flag, path):
         return read_run(path)
 
 
 @contextmanager
-def _told_of(flag: str, path: Path) -> Iterator[None]:
+def _naming(flag: str, path: Path) -> Iterator[None]:
     """Says of what an OSError is. Raises CommandFailed."""
     try:
         yield
@@ -147,7 +147,7 @@ def _comparison(now: Run, before: Run) -> str:
 def _try_outputs(args: argparse.Namespace) -> None:
     """Raises CommandFailed for a file that cannot be written, and PlotsMissing."""
     if args.output:
-        with _told_of("--output", args.output):
+        with _naming("--output", args.output):
             is_new = not args.output.exists()
             args.output.open("ab").close()
             if is_new:
@@ -169,12 +169,12 @@ def _measure(args: argparse.Namespace) -> tuple[Run, bool]:
     peers = lineup(args.peers)
     progress = Progress(cells, sys.stderr)
     try:
-        trio.run(_until_told_to_end, cells, peers, Rules(rounds_max=args.rounds, seed=args.seed), progress)
+        trio.run(_measure_until_signal, cells, peers, Rules(rounds_max=args.rounds, seed=args.seed), progress)
         if not progress.results:
             raise KeyboardInterrupt  # by SIGTERM; there is always a cell
     except KeyboardInterrupt:
         if not progress.results:
-            raise  # else what took so long to measure is worth telling
+            raise  # else what took so long to measure is worth printing
     finally:
         progress.end()
     run = Run(
@@ -188,7 +188,7 @@ def _measure(args: argparse.Namespace) -> tuple[Run, bool]:
     return run, len(progress.results) == len(cells)
 
 
-async def _until_told_to_end(cells: Sequence[Cell], peers: Sequence[Peer], rules: Rules, progress: Progress) -> None:
+async def _measure_until_signal(cells: Sequence[Cell], peers: Sequence[Peer], rules: Rules, progress: Progress) -> None:
     """Measure. SIGTERM ends it as Ctrl-C does, and so does the end of its terminal, unless nohup has it go on: the
     programs end, and the files they read are removed."""
     token = trio.lowlevel.current_trio_token()
@@ -225,7 +225,7 @@ def _cells(args: argparse.Namespace) -> list[Cell]:
 
 
 def _chosen(args: argparse.Namespace) -> list[str]:
-    return _said(args, _CELL_WORDS)
+    return _said(args, _CELL_FLAGS)
 
 
 def _said(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
@@ -237,7 +237,7 @@ def _said(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
 def _commit() -> str:
     """Which code was measured, as git has it; the version, where this is no checkout."""
     try:
-        described = subprocess.run(  # noqa: S603 - the words are ours
+        described = subprocess.run(  # noqa: S603 - the arguments are ours
             ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],  # noqa: S607
             capture_output=True,
             text=True,
@@ -263,13 +263,13 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-class _ListWords(TypedDict):
+class _ListArguments(TypedDict):
     action: type[argparse.Action]
     type: Callable[[str], list[object]]
 
 
-def _list(read: Callable[[str], object]) -> _ListWords:
-    """A flag with a list, as argparse is told of it, which shows the words of no other error."""
+def _list(read: Callable[[str], object]) -> _ListArguments:
+    """A flag with a list, as arguments of ``add_argument``; argparse shows the message of no other error."""
 
     def reading(said: str) -> list[object]:
         found = [read(word) for word in said.split(",")]

@@ -9,8 +9,8 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.app.flags import build_parser
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.verbs import VERBS, options, parser_of
-from trikubelet.cli.words import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ _POD_WORDS: Final = ("POD", "NAME", "pod NAME")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``completion``."""
+    """The arguments of ``completion``."""
     made = Parser(
         prog="trikubelet completion",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -54,8 +54,8 @@ def _words(found: Sequence[Option]) -> list[str]:
 
 def _values(option: Option) -> list[str]:
     """What may stand behind a flag, as far as that is known: ``a|b=TEMPLATE`` is a and b=."""
-    told = option.choices or (option.value.split("|") if "|" in option.value else ())
-    return [one[: one.index("=") + 1] if "=" in one else one for one in told]
+    choices = option.choices or (option.value.split("|") if "|" in option.value else ())
+    return [one[: one.index("=") + 1] if "=" in one else one for one in choices]
 
 
 def _behind_flags(verb: str, found: Sequence[Option]) -> Iterator[tuple[str, list[str]]]:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.objects import as_yaml
 from trikubelet.cli.tables import Table
-from trikubelet.cli.words import Parser
 from trikubelet.core.document.record import path_of
 from trikubelet.model.errors import StartFailed
 
@@ -32,7 +32,7 @@ DEFAULT = "default"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``config``."""
+    """The arguments of ``config``."""
     made = Parser(
         prog="trikubelet config",
         usage="trikubelet config view [-o json|yaml] [--given] [-- agent's flags]",
@@ -48,8 +48,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``config``; the exit code. Raises CommandFailed."""
-    words, flags = asking.split_flags(argv)
-    args = parser().parse_args(words)
+    arguments, flags = asking.split_flags(argv)
+    args = parser().parse_args(arguments)
     note = trio.run(_asked, args) if flags is None else _computed(flags)
     if args.output is not None:
         _print_file(note, args)

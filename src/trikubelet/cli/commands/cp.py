@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from trikubelet.cli import archive, asking
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess
-from trikubelet.cli.words import Parser
 from trikubelet.core.remote_command import V4
 from trikubelet.model.runtime import StandardStreams
 
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``cp``."""
+    """The arguments of ``cp``."""
     made = Parser(
         prog="trikubelet cp", description="Copy files and directories to or out of a container, which needs tar."
     )

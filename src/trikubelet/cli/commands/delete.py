@@ -1,6 +1,6 @@
 """``trikubelet delete pod NAME…`` and ``delete -f FILE``: take manifests away; the agent then ends their pods.
 
-A file that defines more than was named is left alone. ``trikubelet wait --for=delete`` tells when the pods are gone.
+A file that defines more than was named is left alone. ``trikubelet wait --for=delete`` waits until the pods are gone.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import argparse
 from typing import TYPE_CHECKING
 
 from trikubelet.cli import asking, manifests
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.manifest_directory import names_in
-from trikubelet.cli.words import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``delete``."""
+    """The arguments of ``delete``."""
     made = Parser(
         prog="trikubelet delete",
         description="Take manifests out of the agent's directory, which ends their pods, each with its grace.",
@@ -39,8 +39,8 @@ def parser() -> argparse.ArgumentParser:
 def run(argv: Sequence[str]) -> int:
     """Carry out ``delete``; the exit code. Raises CommandFailed and OSError."""
     args = parser().parse_intermixed_args(argv)
-    words = asking.pod_names(args.names)
-    if bool(words) is bool(args.filename):
+    pods = asking.pod_names(args.names)
+    if bool(pods) is bool(args.filename):
         parser().error("what? give pods by name, or files by -f")
     place, node = manifests.directory(args)
     names: dict[str, str] = {}
@@ -48,9 +48,9 @@ def run(argv: Sequence[str]) -> int:
         names |= names_in(one.loaded)
     with manifests.opened(place, node) as directory:
         known = {name for held in directory.held.values() for name in held}
-        for word in words:
+        for pod in pods:
             # Whoever wrote the manifest knows the pod without the node's name behind it.
-            long = f"{word}-{node}_{args.namespace}"
-            names[long if long in known else f"{word}_{args.namespace}"] = f"pod/{word}"
+            long = f"{pod}-{node}_{args.namespace}"
+            names[long if long in known else f"{pod}_{args.namespace}"] = f"pod/{pod}"
         manifests.do(*directory.to_delete(names))
     return 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.describe.event import describe_event
 from trikubelet.cli.describe.image import describe_image
@@ -21,7 +22,6 @@ from trikubelet.cli.describe.pod import describe_pod
 from trikubelet.cli.describe.volume import describe_pod_volume
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.kinds import KINDS, PODS, add_kind_argument, read_things
-from trikubelet.cli.words import Parser
 from trikubelet.model.faults import nearest
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``describe``."""
-    made = Parser(prog="trikubelet describe", description="Tell all about what this node has.")
+    """The arguments of ``describe``."""
+    made = Parser(prog="trikubelet describe", description="Show what this node has in detail.")
     add_kind_argument(made, [kind.name for kind in KINDS], "what to describe")
     made.add_argument("names", nargs="*", metavar="NAME", help="which, or the beginning of its name (default: every)")
     made.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
@@ -83,7 +83,7 @@ async def _missing(
     """A pod that is not there may be one whose manifest cannot be read: the faults are then the answer."""
     if kind is not PODS:
         hint = nearest(name, [one.name for one in everything])
-        return CommandFailed(f'{kind.words[0]} "{name}" not found{f" ({hint})" if hint else ""}')
+        return CommandFailed(f'{kind.names[0]} "{name}" not found{f" ({hint})" if hint else ""}')
     error = asking.not_found(name, namespace, [one.whole for one in everything])
     orphaned = [str(fault) for fault in await asking.faults(agent) if not fault.running]
     if orphaned:

@@ -15,10 +15,10 @@ import msgspec
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient, NoAgent
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import Colour, in_a_cell, painted
-from trikubelet.cli.words import Parser
 from trikubelet.core.doctor.finding import Severity, worst
 from trikubelet.model.errors import StartFailed
 
@@ -32,7 +32,7 @@ _COLOURS: Final = {Severity.GOOD: Colour.GREEN, Severity.WARNING: Colour.YELLOW,
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``doctor``."""
+    """The arguments of ``doctor``."""
     made = Parser(
         prog="trikubelet doctor",
         usage="trikubelet doctor [-o json] [-q] [-- agent's flags]",
@@ -47,8 +47,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``doctor``; the exit code, by the worst that was found. Raises CommandFailed."""
-    words, flags = asking.split_flags(argv)
-    args = parser().parse_args(words)
+    arguments, flags = asking.split_flags(argv)
+    args = parser().parse_args(arguments)
     findings = trio.run(_found, args, flags)
     shown = [one for one in findings if not args.quiet or one.severity is not Severity.GOOD]
     if args.output == "json":
@@ -60,8 +60,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _print(finding: Finding) -> None:
-    word = painted(f"{finding.severity:9}", _COLOURS[finding.severity])
-    print(f"{word}{finding.check:14}{in_a_cell(finding.found)}")
+    severity = painted(f"{finding.severity:9}", _COLOURS[finding.severity])
+    print(f"{severity}{finding.check:14}{in_a_cell(finding.found)}")
     if finding.remedy:
         print(f"{'':23}{in_a_cell(finding.remedy)}")
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.talking import add_talking_options, talk
-from trikubelet.cli.words import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``exec``."""
+    """The arguments of ``exec``."""
     made = Parser(
         prog="trikubelet exec",
         usage="trikubelet exec [-c NAME] [-i] [-t] [-n NAME] POD -- COMMAND [ARGUMENT...]",
@@ -28,10 +28,10 @@ def parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``exec``; the command's exit code. Raises CommandFailed."""
-    words = list(argv)
-    at = words.index("--") if "--" in words else len(words)
-    args = parser().parse_args(words[:at])
-    command = [*args.command, *words[at + 1 :]]
+    arguments = list(argv)
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    args = parser().parse_args(arguments[:at])
+    command = [*args.command, *arguments[at + 1 :]]
     if not command:
         parser().error("what is to be run? write -- and the command")
     return trio.run(talk, args, "exec", command)

@@ -1,7 +1,7 @@
 """``trikubelet fake-runtime``: a container runtime on a socket with as many pods as one asks for, none of which runs.
 
 For trying an agent without a runtime, and for measuring one with more pods than the machine could hold. It runs until
-it is told to end; see docs/fake-runtime.md.
+it is signalled to end; see docs/fake-runtime.md.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import IO, TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.cli.arguments import Parser, count, valid
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.words import Parser, count, valid
 from trikubelet.cri.listener import UnixListener
 from trikubelet.fake.control import read_fraction, read_latency
 from trikubelet.fake.runtime import Plan, run_fake
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 PODS_MAX: Final = 1_000_000
 CONTAINERS_PER_POD_MAX: Final = 1000
-MESSAGE_BYTES_MAX: Final = 2**32 - 1  # as many as gRPC's prefix can tell
+MESSAGE_BYTES_MAX: Final = 2**32 - 1  # as many as gRPC's length prefix can say
 
 
 def parser() -> Parser:
-    """The words of ``fake-runtime``."""
+    """The arguments of ``fake-runtime``."""
     made = Parser(
         prog="trikubelet fake-runtime",
         description="Be a container runtime that runs nothing: a CRI v1 server with made-up pods, which change as time "
@@ -123,7 +123,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _close(journal: IO[str]) -> None:
-    with suppress(OSError):  # a disk that is full was told of when it was met
+    with suppress(OSError):  # a disk that is full was reported when it was met
         journal.close()
 
 
@@ -132,7 +132,7 @@ async def _serve(plan: Plan, socket: str, http: tuple[str, int] | None, journal:
         page = await trio.open_tcp_listeners(http[1], host=http[0]) if http else []
     except OSError as error:
         assert http is not None
-        raise CommandFailed(f"--http: {_told(http)}: {error.strerror or error}") from error
+        raise CommandFailed(f"--http: {_address_text(http)}: {error.strerror or error}") from error
     try:
         unix = UnixListener(socket)
     except (OSError, ValueError) as error:
@@ -160,10 +160,10 @@ async def _serve(plan: Plan, socket: str, http: tuple[str, int] | None, journal:
 
 
 def _where(listener: trio.SocketListener) -> str:
-    return _told(listener.socket.getsockname()[:2])
+    return _address_text(listener.socket.getsockname()[:2])
 
 
-def _told(address: tuple[str, int]) -> str:
+def _address_text(address: tuple[str, int]) -> str:
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser, valid_selector
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.kinds import KINDS, PODS, Listed, add_kind_argument, listed_pod, read_things
 from trikubelet.cli.objects import TABLE, WIDE, Output, as_list, read_output, show
 from trikubelet.cli.tables import Table
 from trikubelet.cli.terminal import in_a_cell
-from trikubelet.cli.words import Parser, valid_selector
 from trikubelet.kit.every import Every
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ LOOK_SECONDS: Final = 1.0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``get``."""
+    """The arguments of ``get``."""
     made = Parser(prog="trikubelet get", description="Show what this node runs.")
-    add_kind_argument(made, [kind.words[0] for kind in KINDS], "what to show")
+    add_kind_argument(made, [kind.names[0] for kind in KINDS], "what to show")
     made.add_argument("names", nargs="*", metavar="NAME", help="only these")
     made.add_argument(
         "-o",
@@ -107,7 +107,7 @@ def _chosen(
 def _missing(args: argparse.Namespace, kind: Kind, name: str, everything: Sequence[Listed]) -> CommandFailed:
     if kind is PODS:
         return asking.not_found(name, args.namespace, [one.whole for one in everything])
-    return CommandFailed(f'{kind.words[0]} "{name}" not found')
+    return CommandFailed(f'{kind.names[0]} "{name}" not found')
 
 
 def _is_meant(args: argparse.Namespace, kind: Kind, one: Listed) -> bool:
@@ -120,7 +120,7 @@ def _nothing(args: argparse.Namespace, kind: Kind, everything: Sequence[Listed])
     if not kind.namespaced or args.all_namespaces:
         return "No resources found"
     others = len(everything) if args.selector is None else 0
-    hint = f" ({others} {kind.words[0]} in others: use -A)" if others else ""
+    hint = f" ({others} {kind.names[0]} in others: use -A)" if others else ""
     return f"No resources found in {args.namespace} namespace.{hint}"
 
 

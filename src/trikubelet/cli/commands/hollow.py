@@ -1,7 +1,7 @@
 """``trikubelet hollow``: as many nodes of a cluster as one asks for, in one process, whose containers only pretend.
 
 For trying schedulers, controllers and API servers with a cluster that is larger than the machine. It runs until it is
-told to end; see docs/hollow-nodes.md.
+signalled to end; see docs/hollow-nodes.md.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from trikubelet.app import supervise
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.lock import RootLock
 from trikubelet.app.translate import bounds_of
+from trikubelet.cli.arguments import Parser, count, valid
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.hollow import Hollow, allow_files, name_node, run_hollow, settings_of
-from trikubelet.cli.words import Parser, count, valid
 from trikubelet.host.node import read_node
 from trikubelet.kit import klog
 from trikubelet.model.errors import StartFailed
@@ -42,7 +42,7 @@ OURS: Final = ("hostname-override", "container-runtime-endpoint", "standalone", 
 
 
 def parser() -> Parser:
-    """The words of ``hollow``."""
+    """The arguments of ``hollow``."""
     made = Parser(
         prog="trikubelet hollow",
         usage="trikubelet hollow --nodes N (--kubeconfig FILE | --bootstrap-kubeconfig FILE) [flags] [agent's flags]",
@@ -69,8 +69,8 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``hollow``; the exit code. Raises CommandFailed."""
-    args, words = parser().parse_known_args(argv)
-    _refuse(words)
+    args, agent_flags = parser().parse_known_args(argv)
+    _refuse(agent_flags)
     named = (
         f"--kubeconfig={args.kubeconfig}" if args.kubeconfig else f"--bootstrap-kubeconfig={args.bootstrap_kubeconfig}"
     )
@@ -81,7 +81,9 @@ def run(argv: Sequence[str]) -> int:
         with ExitStack() as places:
             root = Path(args.root_dir or places.enter_context(tempfile.TemporaryDirectory(prefix="trikubelet-hollow-")))
             places.enter_context(RootLock(root))
-            nodes = [settings_of(name, root.absolute(), [*words, named], os.geteuid(), os.environ) for name in names]
+            nodes = [
+                settings_of(name, root.absolute(), [*agent_flags, named], os.geteuid(), os.environ) for name in names
+            ]
             allow_files(len(nodes))
             reading = read_node(root_dir=root)
             reading = replace(reading, cpus=args.cpus or reading.cpus, memory_bytes=args.memory or reading.memory_bytes)
@@ -123,12 +125,12 @@ def _start_log(settings: Settings) -> klog.LogHandler:
     return handler
 
 
-def _refuse(words: Sequence[str]) -> None:
+def _refuse(agent_flags: Sequence[str]) -> None:
     """Raises CommandFailed for flags of the agent that cannot hold for many, and for what is no flag of it."""
-    flags = parse_agent_flags(words)
+    flags = parse_agent_flags(agent_flags)
     if flags.faults:
         raise CommandFailed("\n".join(map(str, flags.faults)))
-    for word in words:
+    for word in agent_flags:
         name = word.partition("=")[0].removeprefix("--").replace("_", "-")
         if name in OURS:
             raise CommandFailed(f"--{name} is not for hollow nodes, which have their own")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.words import Parser
 from trikubelet.kit.private_file import write_privately
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``kubeconfig``."""
+    """The arguments of ``kubeconfig``."""
     made = Parser(
         prog="trikubelet kubeconfig",
         description="Tell kubectl how to ask the agent of a node without a cluster, which was started with "
@@ -37,10 +37,10 @@ def run(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     if args.file is not None and args.file.exists():
         raise CommandFailed(f"{args.file} is there already: name another file, or remove it")
-    told = trio.run(asking.kubeconfig, AgentClient(asking.socket_path(args)))
+    content = trio.run(asking.kubeconfig, AgentClient(asking.socket_path(args)))
     if args.file is None:
-        print(told.decode(), end="")
+        print(content.decode(), end="")
     else:
-        write_privately(args.file, told)
+        write_privately(args.file, content)
         print(f"written: {args.file}; try `kubectl --kubeconfig={args.file} get pods`")
     return 0

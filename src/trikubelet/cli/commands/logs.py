@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser, count, valid
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.words import Parser, count, valid
 from trikubelet.core.names import all_containers
 from trikubelet.core.query import COUNT_MAX
 from trikubelet.core.timestamps import parse_rfc3339
@@ -31,7 +31,7 @@ LINE_BYTES_MAX = 1024 * 1024
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``logs``."""
+    """The arguments of ``logs``."""
     made = Parser(prog="trikubelet logs", description="Print what a container of a pod wrote.")
     made.add_argument("pod", metavar="POD", help="whose")
     made.add_argument("container", nargs="?", metavar="CONTAINER", help="the same as -c")
@@ -80,7 +80,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:
-    """The words for the agent. Raises CommandFailed."""
+    """The query for the agent. Raises CommandFailed."""
     query = {name: "true" for name in ("follow", "previous", "timestamps") if getattr(args, name)}
     if args.tail >= 0:
         query["tailLines"] = str(args.tail)
@@ -115,8 +115,8 @@ async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
 
 
 async def _of_all(agent: AgentClient, args: argparse.Namespace, query: dict[str, str], pod: Pod) -> int:
-    """The logs of every container; side by side where they are followed. One that has none is told, and costs the exit
-    code."""
+    """The logs of every container; side by side where they are followed. One that has none is reported, and costs the
+    exit code."""
     missing: list[str] = []
 
     async def one(container: str) -> None:

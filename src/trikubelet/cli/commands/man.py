@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from trikubelet import __version__
 from trikubelet.app.flags import build_parser
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.verbs import EXIT_CODES, VERBS, options, parser_of
-from trikubelet.cli.words import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``man``."""
+    """The arguments of ``man``."""
     return Parser(prog="trikubelet man", description="Print the manual page; `trikubelet man | man -l -` shows it.")
 
 
@@ -63,9 +63,9 @@ def _usage(made: argparse.ArgumentParser) -> str:
 
 
 def _item(option: Option) -> Iterator[str]:
-    words = [rf"\fB{_escaped(', '.join(option.names))}\fR"] if option.names else []
-    words += [rf"\fI{_escaped(option.value)}\fR"] if option.value else []
-    yield from (".TP", " ".join(words), _escaped(_sentence(option.help)))
+    parts = [rf"\fB{_escaped(', '.join(option.names))}\fR"] if option.names else []
+    parts += [rf"\fI{_escaped(option.value)}\fR"] if option.value else []
+    yield from (".TP", " ".join(parts), _escaped(_sentence(option.help)))
 
 
 def _sentence(text: str) -> str:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser, valid
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.words import Parser, valid
 from trikubelet.core import spdy
 from trikubelet.core.remote_command import PORT_FORWARD, STREAM_TYPE
 
@@ -27,11 +27,11 @@ _PORTS: Final = re.compile(r"(?:(\d{0,5}):)?(\d{1,5})")
 _BYTES: Final = 32 * 1024
 _ERROR_ID, _DATA_ID = 1, 3
 CONNECTIONS_MAX: Final = 32
-"""At a time; the agent's socket takes twice as many. Others wait for their turn, which is told."""
+"""At a time; the agent's socket takes twice as many. Others wait for their turn, which is printed."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``port-forward``."""
+    """The arguments of ``port-forward``."""
     made = Parser(
         prog="trikubelet port-forward",
         description="Let connections to ports of this machine end at ports of a pod, until interrupted.",
@@ -82,7 +82,7 @@ async def _forward(args: argparse.Namespace) -> None:
 async def _attend(
     agent: AgentClient, path: str, port: int, turns: trio.CapacityLimiter, client: trio.SocketStream
 ) -> None:
-    """One connection. What goes wrong with it is told and costs no other."""
+    """One connection. What goes wrong with it is printed and costs no other."""
     if not (turns.available_tokens or turns.statistics().tasks_waiting):  # once, until somebody has come in again
         said = f"{turns.total_tokens:g} connections are open; others wait until one of them ends"
         print(f"port {port}: {said}", file=sys.stderr, flush=True)
@@ -104,7 +104,7 @@ class _Forwarding:
         self._error = bytearray()
 
     async def run(self, port: int) -> None:
-        """Copy until either side ends. Raises CommandFailed with the runtime's words."""
+        """Copy until either side ends. Raises CommandFailed with the runtime's message."""
         writer = spdy.FrameWriter()
         said = {"port": str(port), "requestid": "0"}
         opening = writer.syn_stream(_ERROR_ID, {STREAM_TYPE: "error", **said}) + spdy.data(_ERROR_ID, b"", ends=True)

@@ -1,7 +1,7 @@
 """``trikubelet reset``: end every pod of a node that is given up, and take down what was kept for them.
 
-It is the agent once more (``app/compose.py``), in the same root directory and on the same runtime, and nothing wants a
-pod. So pods end as orphans do: with their grace, then their volumes, directories, cgroups and logs. It
+It is the agent once more (``app/compose.py``), in the same root directory and on the same runtime, and no pod is
+desired. So pods end as orphans do: with their grace, then their volumes, directories, cgroups and logs. It
 sees what an agent sees, which is every pod on the runtime; so it refuses where a kubelet runs, or another agent on that
 runtime, whose root directory may be another one by now. Purging the package calls it, when files and flags are gone
 already: which runtime it was stands in the root directory.
@@ -28,9 +28,9 @@ from trikubelet.app.root_dir import recorded_runtime
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser, valid
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.neighbours import agents_on
-from trikubelet.cli.words import Parser, valid
 from trikubelet.host.examination import processes_named
 from trikubelet.kit import klog
 from trikubelet.kit.every import Every
@@ -49,7 +49,7 @@ TIMEOUT_SECONDS: Final = 180.0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``reset``."""
+    """The arguments of ``reset``."""
     made = Parser(
         prog="trikubelet reset",
         usage="trikubelet reset [--root-dir DIR] [--timeout DURATION] [-- agent's flags]",
@@ -72,8 +72,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``reset``; the exit code. Raises CommandFailed and OSError."""
-    words, flags = asking.split_flags(argv)
-    args = parser().parse_args(words)
+    arguments, flags = asking.split_flags(argv)
+    args = parser().parse_args(arguments)
     handler = klog.LogHandler(klog.Verbosity(0))
     handler.setLevel(logging.WARNING)
     klog.install(handler)
@@ -101,14 +101,14 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _settings(words: Sequence[str], nothing: str) -> Settings:
+def _settings(arguments: Sequence[str], nothing: str) -> Settings:
     """Those of the agent inside, to which the directory ``nothing`` is all its manifests. Raises StartFailed."""
-    found = load_settings(parse_agent_flags(words), Surroundings(os.geteuid(), os.environ, os.uname().nodename))
+    found = load_settings(parse_agent_flags(arguments), Surroundings(os.geteuid(), os.environ, os.uname().nodename))
     return replace(found, standalone=True, manifest_path=nothing, manifest_url="", api_port=0)
 
 
 async def _end_all(settings: Settings, seconds_max: float) -> str:
-    """Be the agent until there is no pod; what is left when the time is over, in words. Raises StartFailed."""
+    """Be the agent until there is no pod; what is left when the time is over, as text. Raises StartFailed."""
     left = f"{settings.runtime.endpoint} does not answer"
     is_collected = False
     async with trio.open_nursery() as nursery:
@@ -128,7 +128,7 @@ async def _end_all(settings: Settings, seconds_max: float) -> str:
 
 
 def _left(agent: Agent, settings: Settings) -> str:
-    """What there is still of pods, in words."""
+    """What there is still of pods, as text."""
     pods = settings.root_dir / "pods"
     uids = {*agent.node.pleg.uids(), *(os.listdir(pods) if pods.is_dir() else ())}
     return f"pods {', '.join(sorted(uids))}" if uids else ""

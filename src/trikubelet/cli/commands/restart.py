@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
-from trikubelet.cli.words import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``restart``."""
+    """The arguments of ``restart``."""
     made = Parser(prog="trikubelet restart", description="Restart the containers of pods.")
     made.add_argument("names", nargs="+", metavar="POD", help="whose")
     made.add_argument("-c", "--container", default="", metavar="NAME", help="only this one (default: all)")

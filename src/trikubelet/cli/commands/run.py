@@ -1,6 +1,6 @@
 """``trikubelet run FILE``: one pod from its manifest to its end, without an agent that runs; ends as the pod does.
 
-What its containers write is printed, what is in its way told on standard error. Ctrl-C, SIGTERM and ``--timeout`` stop
+What its containers write is printed, what is in its way said on standard error. Ctrl-C, SIGTERM and ``--timeout`` stop
 it with its grace, a second signal at once. Nothing of it stays.
 """
 
@@ -19,11 +19,11 @@ import trio
 
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import manifests
+from trikubelet.cli.arguments import Parser, valid
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.neighbours import agents_on, kubelets_on
 from trikubelet.cli.one_shot import EXIT_INTERRUPTED, EXIT_TIMEOUT, Shot, run_shot, settings_of
 from trikubelet.cli.validate import load
-from trikubelet.cli.words import Parser, valid
 from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.kit import klog
 from trikubelet.model.duration import parse_span
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``run``."""
+    """The arguments of ``run``."""
     made = Parser(
         prog="trikubelet run",
         description="Run one pod to its end, without an agent. Ends with 0, or the exit code of the first container "
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--timeout", type=valid(parse_span), default=math.inf, metavar="DURATION", help="stop it after so long"
     )
-    made.add_argument("-v", dest="verbosity", type=int, default=-1, metavar="N", help="tell what the agent inside does")
+    made.add_argument("-v", dest="verbosity", type=int, default=-1, metavar="N", help="log what the agent inside does")
     return made
 
 
@@ -99,7 +99,7 @@ def _shot(args: argparse.Namespace, settings: Settings) -> Shot:
 
 
 def _refuse_beside_others(endpoint: str) -> None:
-    """Raises CommandFailed when somebody would take the pod for a leftover, and OSError."""
+    """Raises CommandFailed when somebody would take the pod for an orphan, and OSError."""
     others = [f"process {process} is an agent" for process in agents_on(endpoint)]
     others += [f"process {process} is a kubelet" for process in kubelets_on(endpoint)]
     if others:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.tables import Table
@@ -20,12 +21,11 @@ from trikubelet.cli.usage_rows import (
     node_row,
     pod_rows,
 )
-from trikubelet.cli.words import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NODE_WORDS: Final = ("node", "nodes", "no")
+NODE_KIND_NAMES: Final = ("node", "nodes", "no")
 OF_TABLES: Final = ("containers", "sort_by", "all_namespaces", "no_headers", "namespace")
 """What is said of a table, and of no page."""
 RATE_SECONDS: Final = 2.0
@@ -33,7 +33,7 @@ RATE_SECONDS: Final = 2.0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``top``."""
+    """The arguments of ``top``."""
     made = Parser(prog="trikubelet top", description="Show what pods, or the node, use of processors and memory.")
     made.add_argument("kind", nargs="?", metavar="pods|node", help="what to show; without it the whole screen is used")
     made.add_argument("names", nargs="*", metavar="NAME", help="only these")
@@ -56,7 +56,7 @@ def run(argv: Sequence[str]) -> int:
 
         trio.run(show, AgentClient(asking.socket_path(args)))
         return 0
-    if args.kind not in (*asking.POD_WORDS, *NODE_WORDS):
+    if args.kind not in (*asking.POD_KIND_NAMES, *NODE_KIND_NAMES):
         parser().error(f"{args.kind!r} is neither pods nor node")
     trio.run(_top, args)
     return 0
@@ -68,7 +68,7 @@ async def _top(args: argparse.Namespace) -> None:
     if not is_known(summary):
         await trio.sleep(RATE_SECONDS)
         summary = await asking.used(agent)
-    if args.kind in NODE_WORDS:
+    if args.kind in NODE_KIND_NAMES:
         (node,) = await asking.nodes(agent)
         if others := [name for name in args.names if name != node.metadata.name]:
             raise CommandFailed(f'nodes "{others[0]}" not found: this is {node.metadata.name}')

@@ -6,15 +6,15 @@ import argparse
 import socket
 from typing import TYPE_CHECKING
 
+from trikubelet.cli.arguments import Parser
 from trikubelet.cli.validate import validate_files
-from trikubelet.cli.words import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``validate``."""
+    """The arguments of ``validate``."""
     made = Parser(
         prog="trikubelet validate",
         description="Find every fault of manifests, with file, line and field. Exit code 1 when there is one.",

@@ -1,6 +1,6 @@
 """``trikubelet version``, which is also ``trikubelet --version``; and ``kubelet --version``, by a link of that name.
 
-kubeadm asks the kubelet of its machine for its version and reads upstream's line, which tells a release of Kubernetes.
+kubeadm asks the kubelet of its machine for its version and reads upstream's line, which names a release of Kubernetes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from trikubelet import __version__
-from trikubelet.cli.words import Parser
+from trikubelet.cli.arguments import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``version``: there are none."""
+    """The arguments of ``version``: there are none."""
     return Parser(prog="trikubelet version", description="Print which trikubelet this is.")
 
 

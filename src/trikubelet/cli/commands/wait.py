@@ -18,9 +18,9 @@ import msgspec
 import trio
 
 from trikubelet.cli import asking
+from trikubelet.cli.arguments import Parser, valid, valid_selector
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.cli.words import Parser, valid, valid_selector
 from trikubelet.core.jsonpath import parse_template, render
 from trikubelet.model.duration import parse_duration
 
@@ -37,7 +37,7 @@ LOOK_SECONDS = 0.5
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of ``wait``."""
+    """The arguments of ``wait``."""
     made = Parser(
         prog="trikubelet wait",
         description="Wait until pods are as they should be. Exit code 1 when they are not in time.",

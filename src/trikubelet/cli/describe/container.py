@@ -54,11 +54,11 @@ def _ports(out: Layout, container: k8s.Container) -> None:
     out.field(LEVEL, f"Host Port{plural}", ", ".join(outside) or NONE)
 
 
-def _texts(out: Layout, label: str, words: Sequence[str]) -> None:
+def _texts(out: Layout, label: str, arguments: Sequence[str]) -> None:
     """One word of a command line per line; a word of several lines takes several."""
-    if words:
+    if arguments:
         out.title(LEVEL, label)
-        out.texts(LEVEL + 1, (line for word in words for line in (word.splitlines() or [""])))
+        out.texts(LEVEL + 1, (line for argument in arguments for line in (argument.splitlines() or [""])))
 
 
 def _state(out: Layout, label: str, state: k8s.ContainerState | None, when: Callable[[str], str]) -> None:

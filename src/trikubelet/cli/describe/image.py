@@ -52,7 +52,7 @@ def describe_image(image: ImageNote, pods: Iterable[Pod]) -> list[str]:
 
 
 def _users(image: ImageNote, pods: Iterable[Pod]) -> Iterator[str]:
-    """Containers that say they are made of it: runtimes tell the image's id or one of its digests."""
+    """Containers that say they are made of it: runtimes report the image's id or one of its digests."""
     names = {image.id, *image.digests, *image.tags}
     for pod in pods:
         status = pod.status

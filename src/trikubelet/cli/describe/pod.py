@@ -130,7 +130,7 @@ def _conditions(out: Layout, status: k8s.PodStatus) -> None:
     out.table(1, ("Type", "Status", *(["Reason"] if reasons else [])), rows)
 
 
-def _volumes(out: Layout, pod: k8s.Pod, told: Mapping[str, str]) -> None:
+def _volumes(out: Layout, pod: k8s.Pod, states: Mapping[str, str]) -> None:
     if not pod.spec.volumes:
         out.field(0, "Volumes", NONE)
         return
@@ -138,8 +138,8 @@ def _volumes(out: Layout, pod: k8s.Pod, told: Mapping[str, str]) -> None:
     for volume in pod.spec.volumes:
         out.title(1, volume.name)
         describe_volume(out, volume)
-        if volume.name in told:
-            out.field(2, "State", told[volume.name])
+        if volume.name in states:
+            out.field(2, "State", states[volume.name])
 
 
 def _tail(out: Layout, pod: k8s.Pod, status: k8s.PodStatus) -> None:

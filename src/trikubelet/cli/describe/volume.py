@@ -1,4 +1,4 @@
-"""A volume's part of a pod's description: its kind and what that kind is told; and its own.
+"""A volume's part of a pod's description: its kind and that kind's fields; and its own.
 
 The kinds static pods use are spelt out; of any other the fields are listed as the API has them.
 """
@@ -83,17 +83,17 @@ def _downward_items(out: Layout, items: tuple[k8s.DownwardAPIVolumeFile, ...]) -
 def _projection(out: Layout, source: k8s.VolumeProjection) -> None:
     if source.downward_api is not None:
         _downward_items(out, source.downward_api.items)
-    for kind, told in msgspec.to_builtins(source).items():
+    for kind, fields in msgspec.to_builtins(source).items():
         if kind != "downwardAPI":
-            out.field(LEVEL, _kind(kind), told.get("name") or told.get("audience") or told.get("path") or "")
+            out.field(LEVEL, _kind(kind), fields.get("name") or fields.get("audience") or fields.get("path") or "")
 
 
 def _other(out: Layout, volume: k8s.Volume) -> None:
-    told = {kind: fields for kind, fields in msgspec.to_builtins(volume).items() if kind != "name"}
-    if not told:
+    by_kind = {kind: fields for kind, fields in msgspec.to_builtins(volume).items() if kind != "name"}
+    if not by_kind:
         # The API server's default for a volume that says nothing.
         out.field(LEVEL, "Type", "EmptyDir (lives as long as the pod)")
-    for kind, fields in told.items():
+    for kind, fields in by_kind.items():
         out.field(LEVEL, "Type", _kind(kind))
         for name, value in fields.items():
             out.fields(LEVEL, _kind(name), _values(value))

@@ -105,7 +105,7 @@ def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObser
 
 def _in_sandbox(observed: PodObservation, sandbox_id: str) -> PodObservation:
     """Without the containers of earlier sandboxes. Initialisation starts over with each sandbox, so what was reached
-    in another one is no evidence; a container that does not tell its sandbox counts as here."""
+    in another one is no evidence; a container without a known sandbox counts as here."""
     here = tuple(status for status in observed.containers if status.sandbox_id in ("", sandbox_id))
     return replace(observed, containers=here)
 

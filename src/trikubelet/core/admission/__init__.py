@@ -1,10 +1,10 @@
-"""Admission: whether the node admits a pod that was given to it, and the words it rejects it with.
+"""Admission: whether the node admits a pod that was given to it, and the messages it rejects with.
 
 A scheduler knows the node from afar and may be wrong, and static pods know no scheduler. So the node looks for itself,
 once, before anything of the pod is started: at its sysctls, its operating system, the resources left, where it wants to
 be, its host ports, the taints that drive pods away, and what its runtime and kernel can do for its security. Reasons
-and messages are upstream's (lifecycle/predicate.go); the first that applies is told. A rejected pod has failed for
-good, and its controller makes another elsewhere.
+and messages are upstream's (lifecycle/predicate.go); the first that applies is reported. A rejected pod has
+failed permanently, and its controller makes another elsewhere.
 
 A critical pod that only lacks resources is admitted if others can be preempted for it (``preemption``): without it
 there may be no cluster that could find another place. ``pods/admission.py`` asks, and has them ended.

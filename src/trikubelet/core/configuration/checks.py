@@ -118,7 +118,7 @@ def _ranges(c: KubeletConfiguration) -> Problems:
 
 
 def _invalid_period(path: str, value: Any, detail: str) -> Problem:
-    """What is held in seconds is told as a duration is written, anything else as it is."""
+    """What is held in seconds is shown as a duration is written, anything else as it is."""
     return invalid(path, format_duration(value) if type(value) is float else value, detail)
 
 
@@ -192,7 +192,7 @@ def _shutdown(c: KubeletConfiguration) -> Problems:
     for path, value in (("shutdownGracePeriod", total), ("shutdownGracePeriodCriticalPods", critical)):
         if 0 < value < 1:
             yield _invalid_period(path, value, "must be 0 or at least 1 second")
-    if critical > total >= 0:  # less than nothing was told of already
+    if critical > total >= 0:  # a negative one was reported already
         detail = f"must be no more than shutdownGracePeriod, {format_duration(total)}"
         yield _invalid_period("shutdownGracePeriodCriticalPods", critical, detail)
     groups = c.shutdown_grace_period_by_pod_priority

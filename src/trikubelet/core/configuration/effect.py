@@ -35,9 +35,9 @@ def without_effect(given: Iterable[Place], gates: Mapping[str, bool]) -> tuple[s
 
 
 def without_effect_in_version_1(c: KubeletConfiguration) -> tuple[str, ...]:
-    """The fields that ask for something version 1 of cgroups cannot be told. There every process is killed on its own,
-    nobody swaps by shares, is slowed down or has memory kept. (upstream refuses singleProcessOOMKill: false there, and
-    is silent about the rest)"""
+    """The fields that ask for something that version 1 of cgroups cannot express. There every process is killed on its
+    own, nobody swaps by shares, is slowed down or has memory kept. (upstream refuses singleProcessOOMKill: false there,
+    and is silent about the rest)"""
     asked = {
         "memoryReservationPolicy": c.memory_reservation_policy == "TieredReservation",
         "memorySwap.swapBehavior": c.memory_swap.swap_behavior == "LimitedSwap",

@@ -158,7 +158,7 @@ def _pruned(value: object, type_: type[msgspec.Struct], prefix: str) -> object:
 
 
 def _is_zero(value: object, default: object) -> bool:
-    """Whether a value is the zero of its field's type; the default tells what that is."""
+    """Whether a value is the zero of its field's type; the default shows what that is."""
     if type(value) is int or type(value) is float:
         return value == 0 and type(default) in (int, float)
     if type(value) is not str or type(default) not in (str, int, float):

@@ -7,7 +7,7 @@ eviction's signals.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from trikubelet.core.manifest.problem import Problems, duplicate, forbidden, invalid, required, unsupported
 from trikubelet.model import quantity
@@ -110,13 +110,9 @@ def _enforced(c: KubeletConfiguration) -> Problems:
 
 
 def _eviction(c: KubeletConfiguration) -> Problems:
-    maps = (
-        ("evictionHard", c.eviction_hard),
-        ("evictionSoft", c.eviction_soft),
-        ("evictionMinimumReclaim", c.eviction_minimum_reclaim),
-    )
-    for path, thresholds in maps:
-        yield from _thresholds(path, thresholds)
+    for path, thresholds in (("evictionHard", c.eviction_hard), ("evictionSoft", c.eviction_soft)):
+        yield from _amounts(path, thresholds, zero="quantity")
+    yield from _amounts("evictionMinimumReclaim", c.eviction_minimum_reclaim, zero="percentage")
     for signal, grace in c.eviction_soft_grace_period.items():
         path = f"evictionSoftGracePeriod[{signal}]"
         if signal not in _SIGNALS:
@@ -131,15 +127,21 @@ def _eviction(c: KubeletConfiguration) -> Problems:
             yield required(f"evictionSoftGracePeriod[{signal}]", f"evictionSoft names {signal}")
 
 
-def _thresholds(path: str, thresholds: Mapping[str, str]) -> Problems:
-    for signal, amount in thresholds.items():
+def _amounts(path: str, amounts: Mapping[str, str], *, zero: Literal["quantity", "percentage"]) -> Problems:
+    """``zero``: which kind of amount must not be zero. 0% switches a threshold off, and a quantity of 0 is the minimum
+    reclaim there is without one; each as upstream."""
+    for signal, amount in amounts.items():
         if signal not in _SIGNALS:
             yield unsupported(f"{path}[{signal}]", signal, _SIGNALS)
         if amount.endswith("%"):
             if (share := _percentage(amount)) is None or not 0 <= share <= 100:
                 yield invalid(f"{path}[{signal}]", amount, "must be between 0% and 100%")
+            elif not share and zero == "percentage":
+                yield invalid(f"{path}[{signal}]", amount, "must be more than 0%")
         elif problem := _quantity_problem(amount):
             yield invalid(f"{path}[{signal}]", amount, problem)
+        elif zero == "quantity" and not quantity.parse(amount):
+            yield invalid(f"{path}[{signal}]", amount, "must be more than 0 (0% switches a threshold off)")
 
 
 def _percentage(text: str) -> float | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Setting(NamedTuple):
-    """One value in one file of a cgroup; ``controller`` tells in which v1 hierarchy, and whether there is any."""
+    """One value in one file of a cgroup; ``controller`` says in which v1 hierarchy, and whether there is any."""
 
     controller: str
     file: str

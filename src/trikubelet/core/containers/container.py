@@ -1,4 +1,4 @@
-"""The configuration of one container: everything ``CreateContainer`` is told.
+"""The configuration of one container: everything ``CreateContainer`` is given.
 
 ``pods.container_configs`` prepares the parts that are not in the spec and calls ``container_config`` right before the
 container is made, so addresses and paths are those of this attempt.

@@ -20,7 +20,7 @@ SERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX = 3, 32, 2048
 
 
 class DNSPlan(NamedTuple):
-    """The configuration, and what a user must be told about it (event reason ``DNSConfigForming``), or empty."""
+    """The configuration, and what a user must be warned of (event reason ``DNSConfigForming``), or empty."""
 
     config: DNSConfig
     warning: str
@@ -33,11 +33,11 @@ def dns_plan(pod: Pod, facts: NodeFacts) -> DNSPlan:
     fitting = DNSConfig(wanted.servers[:SERVERS_MAX], _fitting(wanted.searches), wanted.options)
     warnings = [fallback] if fallback else []
     if fitting.servers != wanted.servers:
-        told = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is:"
-        warnings.append(f"{told} {' '.join(fitting.servers)}")
+        message = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is:"
+        warnings.append(f"{message} {' '.join(fitting.servers)}")
     if fitting.searches != wanted.searches:
-        told = "Search Line limits were exceeded, some search paths have been omitted, the applied search line is:"
-        warnings.append(f"{told} {' '.join(fitting.searches)}")
+        message = "Search Line limits were exceeded, some search paths have been omitted, the applied search line is:"
+        warnings.append(f"{message} {' '.join(fitting.searches)}")
     return DNSPlan(fitting, "; ".join(warnings))
 
 
@@ -51,16 +51,16 @@ def _by_policy(pod: Pod, facts: NodeFacts) -> tuple[DNSConfig, str]:
     if not facts.cluster_dns and not facts.in_cluster:
         return _of_the_node(facts), ""  # there is no cluster whose names could be missed
     if not facts.cluster_dns:
-        told = "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
-        return _of_the_node(facts), f'{told} "{policy}" policy. Falling back to "Default" policy.'
+        message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
+        return _of_the_node(facts), f'{message} "{policy}" policy. Falling back to "Default" policy.'
     domain = facts.cluster_domain
     searches = (f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain) if domain else ()
     return DNSConfig(facts.cluster_dns, _unique((*searches, *facts.resolv_conf.searches)), ("ndots:5",)), ""
 
 
 def _of_the_node(facts: NodeFacts) -> DNSConfig:
-    """The host's own. Where that says nothing, as with an empty ``resolvConf``, the resolver's default is said aloud: a
-    runtime that is told nothing would give the pod the host's file after all."""
+    """The host's own. Where that says nothing, as with an empty ``resolvConf``, the resolver's default is passed
+    explicitly: a runtime that is given nothing would give the pod the host's file after all."""
     return facts.resolv_conf if facts.resolv_conf != DNSConfig() else NOBODY
 
 

@@ -1,4 +1,4 @@
-"""The downward API: what a pod may be told about itself, as a variable (``environment``) or file (``volume_files``)."""
+"""The downward API: what a pod may learn about itself, as a variable (``environment``) or file (``volume_files``)."""
 
 from __future__ import annotations
 

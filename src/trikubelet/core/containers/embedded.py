@@ -1,7 +1,7 @@
 """Fields of a pod that the embedded runtime does without: it sets no limits, and its network is the machine's.
 
-A pod runs without them, unlike those it refuses (``trikubelet.embedded.spec``), and whoever set one is told so with its
-path, as of what no runtime is asked for (``unsupported``). What a pod has without asking for it is in no row: the
+A pod runs without them, unlike those it refuses (``trikubelet.embedded.spec``), and whoever set one gets a warning with
+its path, as of what no runtime is asked for (``unsupported``). What a pod has without asking for it is in no row: the
 names of the machine's resolv.conf, a default's masked paths. When the runtime learns one, its row goes away.
 """
 
@@ -57,7 +57,7 @@ def _needs_names_of_a_cluster(policy: str) -> bool:
 
 
 def _is_unlimited(resources: k8s.ResourceRequirements) -> bool:
-    """A limit, which is its own request where nothing else is, was told of already."""
+    """A limit, which is its own request where nothing else is, was reported already."""
     return "cpu" not in resources.limits
 
 

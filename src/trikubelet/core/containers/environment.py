@@ -1,4 +1,4 @@
-"""A container's environment: what it is told by its spec, by ConfigMaps, Secrets and files, by the downward API and by
+"""A container's environment: what is set by its spec, by ConfigMaps, Secrets and files, by the downward API and by
 the cluster's services.
 
     envFrom, in order, a later one overriding        nothing in them is expanded

@@ -29,5 +29,5 @@ class SandboxConfigError(PodSyncError):
 
 def missing(pod: Pod, kind: str, name: str) -> str:
     """That there is none, in the API's words; to the author of a manifest also where it was looked for."""
-    told = f'{kind} "{name}" not found'
-    return f'{told} among the manifests, in namespace "{pod.metadata.namespace}"' if is_static(pod) else told
+    message = f'{kind} "{name}" not found'
+    return f'{message} among the manifests, in namespace "{pod.metadata.namespace}"' if is_static(pod) else message

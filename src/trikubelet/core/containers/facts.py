@@ -25,7 +25,7 @@ class NodeFacts:
     ``pods_limit``: what all pods together may use, in the same names and units; ``pod_pids_max``: processes in one pod,
     0 for no limit; ``memory``: how memory is treated beside limits.
     ``apparmor``: the kernel enforces it. ``strict_groups``: the runtime can give a process no groups but the pod's.
-    ``throttle_paths``: the directories that tell how hot each processor runs, from which one could guess at what others
+    ``throttle_paths``: the directories that show how hot each processor runs, from which one could guess at what others
     do.
     ``huge_page_sizes`` are in bytes. ``recursive_read_only``: the runtime can make a mount read-only with all that is
     mounted below it. ``allowed_sysctls`` are the unsafe ones the operator lets through, as names or prefixes ending in

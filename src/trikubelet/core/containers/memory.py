@@ -1,7 +1,7 @@
-"""What a container's memory is told beside its limit: who is killed with it, who may swap, who is slowed down and whose
+"""Settings of a container's memory besides its limit: who is killed with it, who may swap, who is slowed down and whose
 memory is left alone.
 
-Only version 2 of cgroups can be told, but for swap, and there by names of files (the CRI's ``unified``). Names,
+Only version 2 of cgroups has them, but for swap, and there by names of files (the CRI's ``unified``). Names,
 formulas and who is meant are upstream's: kuberuntime_container_linux.go, KEP-2400 for swap, KEP-2570 for Memory QoS as
 it is since v1.36, where throttling and reservation are switched on apart.
 """

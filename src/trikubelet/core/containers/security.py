@@ -2,7 +2,7 @@
 
 ``runAsNonRoot`` is checked here against the user the container would run as, because the runtime would happily start it
 as root. Masked and read-only paths are the defaults unless ``procMount: Unmasked`` or privileged; a runtime that is
-told paths masks those alone, so what this machine has beside them (``NodeFacts.throttle_paths``) is told, too.
+given paths masks those alone, so what this machine has besides them (``NodeFacts.throttle_paths``) is passed, too.
 """
 
 from __future__ import annotations

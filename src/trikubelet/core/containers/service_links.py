@@ -1,4 +1,4 @@
-"""The variables that tell a container where its cluster's services are, in both of their old forms.
+"""The variables that say to a container where its cluster's services are, in both of their old forms.
 
     REDIS_SERVICE_HOST=10.0.0.11          REDIS_PORT=tcp://10.0.0.11:6379
     REDIS_SERVICE_PORT=6379               REDIS_PORT_6379_TCP=tcp://10.0.0.11:6379

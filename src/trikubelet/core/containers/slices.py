@@ -1,8 +1,9 @@
-"""What systemd is told of a cgroup that is a slice of its own: the properties that mean what ``cgroup_values`` says.
+"""What is set with systemd for a cgroup that is a slice of its own: the properties that mean what ``cgroup_values``
+says.
 
-The files of a slice are systemd's to write: what it was not told, it may undo with its next reload. It keeps a quota in
-whole percents, so it is told no less than there should be, and the files are set as well, to the microsecond. Of huge
-pages it knows nothing.
+The files of a slice are systemd's to write: what was not set with it, it may undo with its next reload. It keeps a
+quota in whole percents, so it gets no less than there should be, and the files are set as well, to the microsecond. Of
+huge pages it knows nothing.
 """
 
 from __future__ import annotations

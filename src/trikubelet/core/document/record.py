@@ -43,7 +43,7 @@ def place_of(path: str) -> Place:
 
 
 def path_of(place: Place) -> str:
-    """A place as a field path. Lists and maps cannot be told apart here; both come out in brackets when numeric."""
+    """A place as a field path. Lists and maps cannot be distinguished here; both come out in brackets when numeric."""
     path = ""
     for step in place:
         path = item_path(path, step) if step.isdigit() else member_path(path, step)

@@ -1,7 +1,7 @@
 """Reads YAML from libyaml's events, so that lines stay known and everything a hostile text could blow up is bounded.
 
 Building values from events rather than from the library's nodes keeps the nesting, the growth through aliases and the
-duplicate keys in our hands. Called by ``parse_documents`` with one piece between two ``---`` markers at a time.
+duplicate keys under our control. Called by ``parse_documents`` with one piece between two ``---`` markers at a time.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from trikubelet.core.restarts import is_sidecar
 from trikubelet.model import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from trikubelet.model import k8s
     from trikubelet.model.look import ContainerUsed, PodUsed
@@ -36,7 +36,7 @@ class Violation(NamedTuple):
 
 def has_limits(pod: k8s.Pod) -> bool:
     """Whether the pod has a limit on local storage, so that its usage must be measured."""
-    return bool(_size_limits(pod)) or _pod_limit(pod) is not None or bool(_container_limits(pod))
+    return bool(_size_limits(pod)) or _pod_limit(pod) is not None
 
 
 def violation(pod: k8s.Pod, used: PodUsed, *, image_disk: bool) -> Violation | None:
@@ -54,7 +54,7 @@ def _violations(pod: k8s.Pod, used: PodUsed, *, image_disk: bool) -> Iterator[Vi
     if limit_of_pod is not None and (usage_of(used, NODEFS, image_disk=False) or 0) > limit_of_pod:
         shown = shown_bytes(limit_of_pod)
         yield Violation(POD, f"Pod ephemeral local storage usage exceeds the total limit of containers {shown}. ")
-    limits = _container_limits(pod)
+    limits = _limits(pod.spec.containers)  # init containers count in the pod's limit alone
     for container in used.containers:
         limit, text = limits.get(container.name, (0, ""))
         if limit and _container_bytes(container, image_disk=image_disk) > limit:
@@ -74,21 +74,32 @@ def _size_limits(pod: k8s.Pod) -> dict[str, tuple[int, str]]:
 
 
 def _pod_limit(pod: k8s.Pod) -> int | None:
-    """What the containers may use together: the sum of the regular ones and sidecars, or what one init container may,
-    if that is more; None where no container has a limit."""
-    limits = _container_limits(pod)
+    """What the containers may use together, with the pod's overhead: the sum of sidecars and regular ones, or what one
+    init container may beside the sidecars that start before it, if that is more; None where no container has a limit
+    (upstream: resourcehelper.PodLimits)."""
+    limits = _limits(all_containers(pod))
     if not limits:
         return None
-    lasting = [one.name for one in (*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers)]
-    passing = [one.name for one in pod.spec.init_containers if not is_sidecar(one)]
-    together = sum(limits[name][0] for name in lasting if name in limits)
-    return max(together, *(limits[name][0] for name in passing if name in limits), 0)
+    sidecars = most = 0
+    for one in pod.spec.init_containers:
+        amount = limits.get(one.name, (0, ""))[0]
+        if is_sidecar(one):
+            sidecars, amount = sidecars + amount, 0
+        most = max(most, sidecars + amount)
+    together = sidecars + sum(limits.get(one.name, (0, ""))[0] for one in pod.spec.containers)
+    return max(most, together) + _overhead(pod)
 
 
-def _container_limits(pod: k8s.Pod) -> dict[str, tuple[int, str]]:
+def _overhead(pod: k8s.Pod) -> int:
+    with suppress(ValueError):
+        return quantity.whole(pod.spec.overhead.get(STORAGE, "0"))
+    return 0
+
+
+def _limits(containers: Iterable[k8s.Container]) -> dict[str, tuple[int, str]]:
     """Container → its limit in bytes and as it is written."""
     found = {}
-    for container in all_containers(pod):
+    for container in containers:
         limits = container.resources.limits if container.resources is not None else {}
         if STORAGE in limits:
             with suppress(ValueError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trikubelet.core.eviction.limits import STORAGE, shown_bytes
 from trikubelet.core.eviction.thresholds import INODE_SIGNALS, PIDS, RESOURCES
-from trikubelet.core.names import all_containers
+from trikubelet.core.stats.summary import pod_used
 from trikubelet.model import quantity
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ REASON: Final = "Evicted"
 THRESHOLD_MET: Final = "EvictionThresholdMet"
 """The node's event."""
 STARVED, OFFENDING, OFFENDING_USAGE = "starved_resource", "offending_containers", "offending_containers_usage"
+OFFENDING_POD, OFFENDING_POD_USAGE = "offending_pod", "offending_pod_usage"
 """Annotations of the pod's event."""
 
 
@@ -41,6 +42,10 @@ def evicted(candidate: Candidate, threshold: Threshold, observed: Observed) -> S
     message = f"The node was low on resource: {resource}. Threshold quantity: {limit}, "
     message += f"available: {_shown(threshold.signal, observed.available)}. "
     annotations = {STARVED: resource}
+    if of_pod := _of_pod(candidate, resource):
+        name, usage, request = of_pod
+        message += f"Pod {name} was using {usage}, request is {request}, has larger consumption of {resource}. "
+        annotations |= {OFFENDING_POD: name, OFFENDING_POD_USAGE: usage}
     offending = list(_offending(candidate, resource))
     for name, usage, request in offending:
         message += f"Container {name} was using {usage}, request is {request}, has larger consumption of {resource}. "
@@ -55,9 +60,20 @@ def refused(conditions: Sequence[str]) -> str:
     return f"The node had condition: [{' '.join(conditions)}]. "
 
 
+def _of_pod(candidate: Candidate, resource: str) -> tuple[str, str, str] | None:
+    """Name, usage and request of a pod that requests memory itself, beside its containers."""
+    spec = candidate.pod.spec
+    own = spec.resources.requests if spec.resources is not None else {}
+    usage = pod_used(candidate.used) if candidate.used is not None else None
+    if resource != "memory" or resource not in own or usage is None or usage.usage.working_set_bytes is None:
+        return None
+    return candidate.pod.metadata.name, shown_bytes(usage.usage.working_set_bytes), quantity.canonical(own[resource])
+
+
 def _offending(candidate: Candidate, resource: str) -> Iterator[tuple[str, str, str]]:
     """Name, usage and request of each container that uses more than it requested."""
-    specs = {one.name: one for one in all_containers(candidate.pod)}
+    pod = candidate.pod.spec
+    specs = {one.name: one for one in (*pod.init_containers, *pod.containers)}  # ephemeral ones can request nothing
     for container in candidate.used.containers if candidate.used is not None else ():
         spec, usage = specs.get(container.name), _usage(container, resource)
         if spec is None or usage is None:

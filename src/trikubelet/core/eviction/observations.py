@@ -20,7 +20,6 @@ from trikubelet.core.eviction.thresholds import (
 
 if TYPE_CHECKING:
     from trikubelet.model.look import NodeUsed
-    from trikubelet.model.usage import FsUsage
 
 
 PODS: Final = "pods"
@@ -51,10 +50,7 @@ def observe(node: NodeUsed) -> dict[str, Observed]:
     return found
 
 
-def has_image_disk(node: NodeUsed) -> bool:
-    """Whether images are on a file system of their own: only then freeing one does nothing for the other."""
-    return node.images is not None and node.disk is not None and not _is_same(node.images, node.disk)
-
-
-def _is_same(a: FsUsage, b: FsUsage) -> bool:
-    return a.file_system is not None and a.file_system == b.file_system
+def has_image_disk(node: NodeUsed) -> bool | None:
+    """Whether images are on a file system of their own; None where this look does not tell."""
+    numbers = [one.file_system for one in (node.disk, node.images) if one is not None]
+    return None if None in numbers or len(numbers) < 2 else numbers[0] != numbers[1]

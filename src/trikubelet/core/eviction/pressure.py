@@ -56,9 +56,11 @@ def advance(
     """The pressure after a look at ``now``."""
     # Not of a soft one that is still within its grace: nothing was to be reclaimed for it yet.
     unresolved = met(before.acting, observed, with_reclaim=True)
-    found = tuple(dict.fromkeys((*met(thresholds, observed), *unresolved)))
+    # Of a signal that this look could not measure what was known stays: it recovers by a measurement alone.
+    unseen = [one for one in before.met_since if one.signal not in observed]
+    found = tuple(dict.fromkeys((*met(thresholds, observed), *unresolved, *unseen)))
     since = {one: before.met_since.get(one, now) for one in found}
-    last_seen = {**before.last_seen, **{one.condition: now for one in found}}
+    last_seen = {**before.last_seen, **{one.condition: now for one in found if one.signal in observed}}
     last_seen = {name: at for name, at in last_seen.items() if now - at < transition_seconds or at == now}
     # A measurement that is no newer than the last one says nothing of what was reclaimed since: nobody ends for it.
     is_new = {signal: one.at_ns > _measured(before, signal) for signal, one in observed.items()}

@@ -87,6 +87,6 @@ def _headers(given: Iterable[HTTPHeader], host: str, agent: str) -> tuple[tuple[
 
 
 def probe_command(action: ExecAction, container: Container) -> tuple[str, ...]:
-    """The words to run in the container."""
+    """The command to run in the container."""
     values = {variable.name: variable.value for variable in container.env}
     return tuple(expand(word, values) for word in action.command)

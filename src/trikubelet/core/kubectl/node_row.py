@@ -40,7 +40,7 @@ def roles_of(node: Node) -> str:
 def _word(node: Node) -> str:
     conditions = node.status.conditions if node.status else ()
     ready = next((one.status for one in conditions if one.type == "Ready"), None)
-    words = ["Ready" if ready == "True" else "Unknown" if ready is None else "NotReady"]
+    states = ["Ready" if ready == "True" else "Unknown" if ready is None else "NotReady"]
     if node.spec is not None and node.spec.unschedulable:
-        words.append("SchedulingDisabled")
-    return ",".join(words)
+        states.append("SchedulingDisabled")
+    return ",".join(states)

@@ -14,7 +14,7 @@ from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 NONE: Final = "<none>"
 """There is none."""
 UNKNOWN: Final = "<unknown>"
-"""There is one, and nobody told."""
+"""There is one, and nobody said which."""
 _INVALID: Final = "<invalid>"
 
 

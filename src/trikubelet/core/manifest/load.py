@@ -115,9 +115,9 @@ def _parts(document: Document, faults: list[Fault]) -> Iterator[tuple[Origin, st
         faults.append(whole.fault("items", f"Required value: must be a list of {what}"))
         return
     # Items of a typed list need not repeat what they are.
-    told: dict[str, object] = {"apiVersion": "v1", "kind": "Pod"} if value["kind"] == "PodList" else {}
+    implied: dict[str, object] = {"apiVersion": "v1", "kind": "Pod"} if value["kind"] == "PodList" else {}
     for n, item in enumerate(items):
-        part = Origin(document, told | item if isinstance(item, dict) else item, f"items[{n}]")
+        part = Origin(document, implied | item if isinstance(item, dict) else item, f"items[{n}]")
         wrong = _kind_fault(part, _ITEMS[value["kind"]])
         if wrong is not None:
             faults.append(wrong)
@@ -184,15 +184,15 @@ def _shape_problem(type_: type[msgspec.Struct], fault: Fault) -> str:
 
 def _problems(pod: Pod, node_name: str, written: object) -> Problems:
     """Everything wrong with a pod, which was ``written`` so."""
-    told = set()
+    reported = set()
     for problem in pod_problems(with_defaults(pod), node_name):
-        told.add(place_of(problem.path))
+        reported.add(place_of(problem.path))
         yield problem
     for path in api_references(pod):
         yield forbidden(path, NO_API)
     spec = written.get("spec") if isinstance(written, dict) else None
     for path in null_characters(spec, "spec"):
-        if place_of(path) not in told:
+        if place_of(path) not in reported:
             yield Problem(path, NULL_CHARACTER)
 
 

@@ -131,7 +131,7 @@ def _of_type(held: k8s.Secret) -> Problems:
 def _is_json(held: k8s.Secret, key: str) -> bool:
     text = held.string_data[key].encode() if key in held.string_data else _decoded(held.data[key])
     try:
-        msgspec.json.decode(text or b"{}")  # what is no base64 is told already
+        msgspec.json.decode(text or b"{}")  # what is no base64 is reported already
     except (ValueError, RecursionError):  # of no UTF-8, or without end, are not DecodeErrors
         return False
     return True

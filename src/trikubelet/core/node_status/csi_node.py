@@ -1,7 +1,8 @@
-"""What a cluster is told of a node's CSI drivers: the CSINode object, an annotation and topology labels of the node.
+"""What a cluster's API server has of a node's CSI drivers: the CSINode object, an annotation and topology labels of the
+node.
 
-Drivers that are registered are put in, and those that were and are not are taken out. What an earlier life of the agent
-told stays until one of both is known: a driver that has not come up yet is not one that was removed.
+Drivers that are registered are put in, and those that were and are not are taken out. What an earlier agent published
+stays until one of both is known: a driver that has not come up yet is not one that was removed.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ NODE_IDS: Final = "csi.volume.kubernetes.io/nodeid"
 def csi_node(
     there: k8s.CSINode | None, node: k8s.Node, drivers: Mapping[str, DriverInfo], gone: Collection[str]
 ) -> Iterator[k8s.CSINode]:
-    """The objects to write, one after another; none where all is told. An entry of a driver cannot be changed but for
-    how many volumes fit: it is taken out first."""
+    """The objects to write, one after another; none where all is published. An entry of a driver cannot be changed but
+    for how many volumes fit: it is taken out first."""
     before = there.spec.drivers if there is not None else ()
     wanted = {name: _entry(name, info) for name, info in drivers.items()}
     kept = [one for one in before if one.name not in gone and one.name not in wanted]
@@ -39,7 +40,7 @@ def csi_node(
         metadata=k8s.ObjectMeta(name=node.metadata.name),
         spec=k8s.CSINodeSpec(),
     )
-    told = msgspec.structs.replace(
+    desired = msgspec.structs.replace(
         base,
         metadata=msgspec.structs.replace(base.metadata, owner_references=(owner,)),
         spec=k8s.CSINodeSpec(drivers=after),
@@ -47,9 +48,9 @@ def csi_node(
     clashes = {one.name for one in before if one.name in wanted and _fixed(one) != _fixed(wanted[one.name])}
     if clashes:
         left = tuple(one for one in before if one.name not in clashes)
-        yield msgspec.structs.replace(told, spec=k8s.CSINodeSpec(drivers=left))
-    if there is None or _told(there) != _told(told):
-        yield told
+        yield msgspec.structs.replace(desired, spec=k8s.CSINodeSpec(drivers=left))
+    if there is None or _compared(there) != _compared(desired):
+        yield desired
 
 
 def node_patch(node: k8s.Node, drivers: Mapping[str, DriverInfo], gone: Collection[str]) -> Mapping[str, object] | None:
@@ -66,8 +67,8 @@ def node_patch(node: k8s.Node, drivers: Mapping[str, DriverInfo], gone: Collecti
     }
     metadata: dict[str, object] = {}
     if after != before:
-        told = json.dumps(after, sort_keys=True, separators=(",", ":")) if after else None
-        metadata["annotations"] = {NODE_IDS: told}
+        ids = json.dumps(after, sort_keys=True, separators=(",", ":")) if after else None
+        metadata["annotations"] = {NODE_IDS: ids}
     if labels:
         metadata["labels"] = labels
     return {"metadata": metadata} if metadata else None
@@ -93,5 +94,5 @@ def _fixed(entry: k8s.CSINodeDriver) -> tuple[str, tuple[str, ...]]:
     return entry.node_id, tuple(sorted(entry.topology_keys))
 
 
-def _told(there: k8s.CSINode) -> tuple[object, object]:
+def _compared(there: k8s.CSINode) -> tuple[object, object]:
     return there.metadata.owner_references, {one.name: one for one in there.spec.drivers}

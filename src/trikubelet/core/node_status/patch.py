@@ -23,7 +23,7 @@ _WHOLE = ("nodeInfo", "images", "volumesInUse", "daemonEndpoints", "runtimeHandl
 
 def differs(before: k8s.NodeStatus, after: k8s.NodeStatus) -> bool:
     """Whether anything but the time of the heartbeat is new."""
-    return _told(before) != _told(after)
+    return _compared(before) != _compared(after)
 
 
 def status_patch(before: k8s.NodeStatus, after: k8s.NodeStatus) -> Mapping[str, object]:
@@ -43,7 +43,7 @@ def status_patch(before: k8s.NodeStatus, after: k8s.NodeStatus) -> Mapping[str, 
     return {"status": status}
 
 
-def _told(status: k8s.NodeStatus) -> k8s.NodeStatus:
+def _compared(status: k8s.NodeStatus) -> k8s.NodeStatus:
     ours = sorted(
         (condition for condition in status.conditions if condition.type in OWNED), key=lambda condition: condition.type
     )

@@ -109,7 +109,7 @@ def reconciliation(identity: Identity, there: k8s.Node) -> Mapping[str, object] 
 
 def emptied(there: k8s.NodeStatus) -> Mapping[str, object] | None:
     """The strategic merge patch for the status of a node that is taken up, or None when it needs none: what devices
-    were advertised to an earlier life nobody vouches for, until they are advertised again (upstream-behaviour.md
+    were advertised by an earlier agent nobody vouches for, until they are advertised again (upstream-behaviour.md
     §1.17)."""
     changes = {
         member: dict.fromkeys(names, "0")

@@ -39,7 +39,7 @@ class NodeReport:
     ``hostname`` is the Hostname address; ``addresses`` are IPs, the primary first: all that the node has, or with
     ``external_cloud`` what its controller may begin with. ``capacity`` and ``allocatable`` are
     amounts as ``amounts`` has them. ``problems`` say why the node is not ready, one sentence each; without any it is.
-    ``port`` is where the node's own API listens, 0 where it does not. ``images_max`` bounds the images told, -1 for
+    ``port`` is where the node's own API listens, 0 where it does not. ``images_max`` bounds the images reported, -1 for
     all.
     """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime import ImageInfo
 
 NAMES_PER_IMAGE_MAX: Final = 5
-"""An image with more names is told with the first five, as upstream has it."""
+"""An image with more names is reported with the first five, as upstream has it."""
 
 DECLARED_FEATURES: Final = (
     "InPlacePodLevelResourcesVerticalScaling",
@@ -54,7 +54,7 @@ def build(report: NodeReport, before: k8s.NodeStatus, now: str) -> k8s.NodeStatu
 
 def _addresses(report: NodeReport, before: k8s.NodeStatus) -> tuple[k8s.NodeAddress, ...]:
     """With an external cloud provider its controller's, once it gave some. Until then, as upstream has it, no IP is
-    guessed that it may contradict later: only those of ``--node-ip`` are told."""
+    guessed that it may contradict later: only those of ``--node-ip`` are reported."""
     if report.external_cloud and before.addresses:
         return before.addresses
     ips = [k8s.NodeAddress(type="InternalIP", address=address) for address in report.addresses]
@@ -81,14 +81,14 @@ def rebooted(before: k8s.NodeStatus, after: k8s.NodeStatus) -> str | None:
 
 def _images(images: Sequence[ImageInfo], images_max: int) -> tuple[k8s.ContainerImage, ...]:
     """The largest images first: they are what a scheduler wants to know of."""
-    told = sorted(images, key=lambda image: (-image.size_bytes, image.id))
+    reported = sorted(images, key=lambda image: (-image.size_bytes, image.id))
     if images_max >= 0:
-        told = told[:images_max]
+        reported = reported[:images_max]
     return tuple(
         k8s.ContainerImage(
             names=(*image.repo_digests, *image.repo_tags)[:NAMES_PER_IMAGE_MAX], size_bytes=image.size_bytes
         )
-        for image in told
+        for image in reported
     )
 
 

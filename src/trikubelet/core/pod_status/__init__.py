@@ -1,9 +1,9 @@
 """The pod's status as the API shows it, computed from the spec, the runtime's records and a few facts.
 
 ``generate`` computes it, ``terminate`` says the last word when nothing runs any more. ``normalize`` brings it into the
-API server's form, ``merge`` lays it over what the server has, ``equal`` tells whether sending it is worth the call, and
+API server's form, ``merge`` lays it over what the server has, ``equal`` says whether sending it is worth the call, and
 ``illegal_transitions`` finds what a status must never say. ``due`` decides what is written to the server.
-``deadline_left`` tells when a pod's time is over, ``gates_unheeded`` that its readiness is out of date,
+``deadline_left`` says when a pod's time is over, ``gates_unheeded`` that its readiness is out of date,
 ``with_verdicts`` puts what probes and readiness gates say into a status without an attempt.
 """
 

@@ -1,6 +1,6 @@
-"""What a pod and its containers have of the machine, as the status tells it.
+"""What a pod and its containers have of the machine, as the status reports it.
 
-A container that runs has what its runtime says; what no runtime tells (a memory request) is what it was made with, or
+A container that runs has what its runtime says; what no runtime reports (a memory request) is what it was made with, or
 was changed to since. One that does not run has what it is allocated, and would be made with. A pod has what its
 containers have, or what it asks for as a whole (upstream: the gates InPlacePodVerticalScaling and
 InPlacePodLevelResourcesVerticalScaling). Amounts are in the form the API server keeps, or they would seem to differ
@@ -35,17 +35,19 @@ def given(
 ) -> k8s.ResourceRequirements:
     """What the newest container of that name has; ``container`` is as it is allocated, ``made`` what was noted of what
     it was made with, ``before`` the status last shown of it, where that was of the very same."""
-    stated, told = canonical(container.resources), newest.resources
+    stated, reported = canonical(container.resources), newest.resources
     if newest.state is not ContainerState.RUNNING:
         return stated
-    if told is None and made is None:
+    if reported is None and made is None:
         return before.resources if before is not None and before.resources is not None else stated
     limits = {
-        "cpu": _cpu_limit(stated.limits, told, made),
-        "memory": _memory(stated.limits, told.memory_limit_bytes if told else 0, made.memory_limit if made else None),
+        "cpu": _cpu_limit(stated.limits, reported, made),
+        "memory": _memory(
+            stated.limits, reported.memory_limit_bytes if reported else 0, made.memory_limit if made else None
+        ),
     }
     requests = {
-        "cpu": _cpu_request(stated.requests, told, made),
+        "cpu": _cpu_request(stated.requests, reported, made),
         "memory": _memory(stated.requests, 0, made.memory_request if made else None),
     }
     return replace(stated, limits=_with(stated.limits, limits), requests=_with(stated.requests, requests))
@@ -63,8 +65,8 @@ def given_to_all(
         limits = {name: amount for name in _LIMITED if (amount := of_containers(made, "limits", name))}
     except ValueError:
         limits = {}
-    limits_told = {**_written(limits), **canonical(stated).limits}
-    return replace(stated, requests=_written(promised(made)), limits=limits_told), _written(promised(pod))
+    reported_limits = {**_written(limits), **canonical(stated).limits}
+    return replace(stated, requests=_written(promised(made)), limits=reported_limits), _written(promised(pod))
 
 
 def _as_shown(pod: k8s.Pod, shown: Iterable[k8s.ContainerStatus], own: k8s.ResourceRequirements | None) -> k8s.Pod:
@@ -78,41 +80,43 @@ def _as_shown(pod: k8s.Pod, shown: Iterable[k8s.ContainerStatus], own: k8s.Resou
     return replace(pod, spec=spec)
 
 
-# Each of these: the amount as it is stated where that comes to what is there, so that what cannot be told apart (1m and
-# 2m of a processor are the same shares) is not told to be otherwise; None where there is none.
+# Each of these: the amount as it is stated where that comes to what is there, so that what cannot be distinguished (1m
+# and 2m of a processor are the same shares) is not reported as different; None where there is none.
 
 
-def _cpu_limit(stated: Mapping[str, Quantity], told: HeldResources | None, made: Amounts | None) -> Quantity | None:
+def _cpu_limit(stated: Mapping[str, Quantity], reported: HeldResources | None, made: Amounts | None) -> Quantity | None:
     wanted = _number(stated, "cpu")
-    if told is not None and told.cpu_period_us and told.cpu_quota_us > 0:
-        if quota_us(wanted, told.cpu_period_us) == told.cpu_quota_us:
+    if reported is not None and reported.cpu_period_us and reported.cpu_quota_us > 0:
+        if quota_us(wanted, reported.cpu_period_us) == reported.cpu_quota_us:
             return stated.get("cpu")
-        return _millicores(told.cpu_quota_us * 1000 // told.cpu_period_us)
+        return _millicores(reported.cpu_quota_us * 1000 // reported.cpu_period_us)
     if made is None or made.cpu_limit == wanted:
         return stated.get("cpu")
     return _millicores(made.cpu_limit) if made.cpu_limit else None
 
 
-def _cpu_request(stated: Mapping[str, Quantity], told: HeldResources | None, made: Amounts | None) -> Quantity | None:
+def _cpu_request(
+    stated: Mapping[str, Quantity], reported: HeldResources | None, made: Amounts | None
+) -> Quantity | None:
     wanted = _number(stated, "cpu")
-    if told is not None and told.cpu_shares:
-        if shares(wanted) == told.cpu_shares:
+    if reported is not None and reported.cpu_shares:
+        if shares(wanted) == reported.cpu_shares:
             return stated.get("cpu")
-        return _millicores(-(-told.cpu_shares * 1000 // SHARES_PER_CPU))
+        return _millicores(-(-reported.cpu_shares * 1000 // SHARES_PER_CPU))
     if made is None or made.cpu_request == wanted:
         return stated.get("cpu")
     return _millicores(made.cpu_request) if made.cpu_request else None
 
 
-def _memory(stated: Mapping[str, Quantity], told: int, made: int | None) -> Quantity | None:
-    there = told or made
+def _memory(stated: Mapping[str, Quantity], reported: int, made: int | None) -> Quantity | None:
+    there = reported or made
     if there is None or there == _number(stated, "memory"):
         return stated.get("memory")
     return next(iter(_written({"memory": there}).values())) if there else None
 
 
 def _with(stated: Mapping[str, Quantity], found: Mapping[str, Quantity | None]) -> dict[str, Quantity]:
-    """What is stated, with what was found of it; what is not stated is not told, as upstream has it."""
+    """What is stated, with what was found of it; what is not stated is not reported, as upstream has it."""
     merged = {name: found.get(name, amount) for name, amount in stated.items()}
     return {name: amount for name, amount in merged.items() if amount is not None}
 

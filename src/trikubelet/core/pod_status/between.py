@@ -38,7 +38,7 @@ def illegal_transitions(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatu
             continue  # initialisation starts over with each sandbox
         left = new.state is None or new.state.terminated is None
         if left and not allows_restart(pod, container, ended.exit_code):
-            found.append(f"container {container.name} ended for good (exit code {ended.exit_code}) and came back")
+            found.append(f"container {container.name} ended permanently (exit code {ended.exit_code}) and came back")
     return tuple(found)
 
 

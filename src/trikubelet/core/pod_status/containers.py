@@ -74,7 +74,7 @@ def container_statuses(
 def _with_mounts(
     asked: Iterable[k8s.VolumeMount], status: k8s.ContainerStatus, facts: ContainerFacts
 ) -> k8s.ContainerStatus:
-    """Of what is mounted the status tells how far down a mount that is to be read-only is."""
+    """Of what is mounted the status reports how far down a mount that is to be read-only is."""
     shown = []
     for mount in asked:
         below = "Enabled" if is_read_only_below(mount, able=facts.recursive_read_only) else "Disabled"

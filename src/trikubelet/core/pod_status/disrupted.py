@@ -29,5 +29,9 @@ def disrupted(
         observed_generation=pod.metadata.generation,
     )
     conditions = (*(one for one in shown.conditions if one.type != DISRUPTION_TARGET), target)
-    status = replace(shown, phase=FAILED, reason=reason, message=message, conditions=conditions)
-    return unready_at_end(status, now)
+    return failed_by_node(replace(shown, conditions=conditions), now, reason=reason, message=message)
+
+
+def failed_by_node(shown: k8s.PodStatus, now: str, *, reason: str, message: str) -> k8s.PodStatus:
+    """The same of a pod that ends for what it did itself: beyond a limit of its own. It is no disruption."""
+    return unready_at_end(replace(shown, phase=FAILED, reason=reason, message=message), now)

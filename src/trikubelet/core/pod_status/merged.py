@@ -5,7 +5,7 @@ what the scheduler said are theirs and stay as the API server has them; the rest
 that nothing of the pod runs, so it is held back while something could. A phase that is terminal on the server never
 changes again.
 
-``equal`` tells whether sending is worth it. Called by whoever writes statuses, with what it last read.
+``equal`` says whether sending is worth it. Called by whoever writes statuses, with what it last read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def merge(reported: k8s.PodStatus, computed: k8s.PodStatus, *, could_run: bool, 
     ends = computed.phase in TERMINAL and reported.phase not in TERMINAL
     conditions = [c for c in reported.conditions if c.type not in OWNED]
     if ends and not could_run:
-        # Told together with the end, not before: what disrupts a pod is news only once the pod is gone.
+        # Published together with the end, not before: what disrupts a pod is reported only once the pod is gone.
         target = next((c for c in computed.conditions if c.type == DISRUPTION_TARGET), None)
         conditions = _with(conditions, target, now) if target is not None else conditions
     conditions += [c for c in computed.conditions if c.type in OWNED]

@@ -89,7 +89,7 @@ def due(
             # An end that is held back: the phase is the server's, of which our picture may be an old one.
             members = {name: value for name, value in members.items() if name not in _PHASE}
         elif members.get("phase") in TERMINAL:
-            # For the same reason an end is sent with all of its words, whatever they seem to be already.
+            # For the same reason an end is sent with all of its fields, whatever they seem to be already.
             members |= {"reason": merged.reason or None, "message": merged.message or None}
         if members:
             return Patch({"metadata": {"uid": of.metadata.uid}, "status": members}, merged)

@@ -1,6 +1,6 @@
-"""A resize as the pod's status tells it: that it waits, that it is under way, and the events between two statuses.
+"""A resize as the pod's status reports it: that it waits, that it is under way, and the events between two statuses.
 
-Two conditions, which are there while they are true (KEP-1287). ``PodResizePending`` tells why the node has not granted
+Two conditions, which are there while they are true (KEP-1287). ``PodResizePending`` says why the node has not granted
 what the spec asks for; ``PodResizeInProgress`` that what it granted is not so yet, and what goes wrong. Each is about
 the generation of the spec that it has seen. ``conditions`` asks for both, ``pods.status_publisher`` for the events.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.resize import words
+from trikubelet.core.resize import messages
 from trikubelet.core.resize.progress import is_under_way
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ def happened(
     """Type, reason and message of the events of what changed between two statuses of the pod, as it is allocated."""
     old, new = _in_progress(before), _in_progress(now)
     if new is None and old is not None:
-        yield "Normal", words.COMPLETED, words.told("completed", pod, old.observed_generation or 0)
+        yield "Normal", messages.COMPLETED, messages.event_message("completed", pod, old.observed_generation or 0)
     if new is not None and new.message and (old is None or old.message != new.message):
-        message = words.told("error", pod, new.observed_generation or 0, new.message)
-        yield "Warning", words.ERROR, message
+        message = messages.event_message("error", pod, new.observed_generation or 0, new.message)
+        yield "Warning", messages.ERROR, message
 
 
 def _in_progress(status: k8s.PodStatus | None) -> k8s.PodCondition | None:

@@ -1,12 +1,12 @@
 """When a container is probed first, and what counts until then.
 
-An agent that was restarted finds containers that its earlier life had probed. It must not probe all of them at once,
+An agent that was restarted finds containers that it had probed before. It must not probe all of them at once,
 so the first probes of what it found running are spread over their period. And it must not take a container that
 serves for one that does not because it knows nothing yet: what the pod's status said of it counts until its probe has
 said something else (upstream since 1.35: ChangeContainerStatusOnKubeletRestart is off; KEP-4781).
 
 A new container is asked as soon as it runs whether it has started and whether it is ready, for it may be; upstream asks
-with its next tick. But it must not be killed for not being up in its first moments, which that tick spares it: whether
+with its next tick. But it must not be killed for not being up in its first moments, which that tick prevents: whether
 it is alive is first asked after a period, and before that no failure counts against its start. So it has
 failureThreshold periods to start, as the API's documentation says. An initial delay replaces these periods.
 """

@@ -42,7 +42,7 @@ class Track:
 
 
 def begin(kind: ProbeKind, container_id: str, kept: Verdict | None = None) -> Track:
-    """A container that was not heard of before; ``kept``: what an earlier life of the agent had concluded."""
+    """A container that was not heard of before; ``kept``: what an earlier agent had concluded."""
     verdict = _AT_FIRST[kind] if kept is None else kept
     return Track(container_id, verdict, on_hold=_is_final(kind, verdict))
 

@@ -63,31 +63,31 @@ def canonical(stated: k8s.ResourceRequirements | None) -> k8s.ResourceRequiremen
     return replace(stated, limits=_canonical(stated.limits), requests=_canonical(stated.requests))
 
 
-def is_held_to(amounts: Amounts, told: HeldResources | None) -> bool:
-    """Whether a container is held to these amounts, by what its runtime tells. What it does not tell is taken to be as
-    it should, and nobody tells memory requests."""
-    if told is None:
+def is_held_to(amounts: Amounts, reported: HeldResources | None) -> bool:
+    """Whether a container is held to these amounts, by what its runtime reports. What it does not report is taken to
+    be as it should, and no runtime reports memory requests."""
+    if reported is None:
         return True
-    if told.cpu_shares and told.cpu_shares != shares(amounts.cpu_request or amounts.cpu_limit):
+    if reported.cpu_shares and reported.cpu_shares != shares(amounts.cpu_request or amounts.cpu_limit):
         return False
-    period, quota = told.cpu_period_us, told.cpu_quota_us
+    period, quota = reported.cpu_period_us, reported.cpu_quota_us
     if period and quota > 0:
         has_quota = quota == quota_us(amounts.cpu_limit, period)
-    else:  # who tells anything of the processor and no quota tells that there is none
-        has_quota = not (amounts.cpu_limit and (period or quota or told.cpu_shares))
+    else:  # who reports anything of the processor and no quota says that there is none
+        has_quota = not (amounts.cpu_limit and (period or quota or reported.cpu_shares))
     if not has_quota:
         return False
-    return told.memory_limit_bytes == amounts.memory_limit
+    return reported.memory_limit_bytes == amounts.memory_limit
 
 
-def told_amounts(told: HeldResources) -> Amounts:
-    """What a container is held to, by what its runtime tells, rounded up; 0 where it is not limited. Nobody tells
-    memory requests."""
-    period, quota = told.cpu_period_us, told.cpu_quota_us
+def reported_amounts(reported: HeldResources) -> Amounts:
+    """What a container is held to, by what its runtime reports, rounded up; 0 where it is not limited. No runtime
+    reports memory requests."""
+    period, quota = reported.cpu_period_us, reported.cpu_quota_us
     return Amounts(
-        cpu_request=-(-told.cpu_shares * 1000 // SHARES_PER_CPU),
+        cpu_request=-(-reported.cpu_shares * 1000 // SHARES_PER_CPU),
         cpu_limit=-(-quota * 1000 // period) if period and quota > 0 else 0,
-        memory_limit=max(0, told.memory_limit_bytes),
+        memory_limit=max(0, reported.memory_limit_bytes),
     )
 
 
@@ -116,8 +116,8 @@ def _operation(was: int, shall_be: int) -> str:
     return "increase" if shall_be > was else "decrease"
 
 
-def _read(told: Callable[[], int]) -> int:
+def _read(amount: Callable[[], int]) -> int:
     try:
-        return told()
+        return amount()
     except ValueError:
         return 0

@@ -1,7 +1,7 @@
 """How far a resize is that was granted: which containers have other amounts than they are allocated, and the pod.
 
 What ended or was never made has nothing to be resized: it gets its new amounts when it is made. Of a container that was
-made before anybody noted with what (by an older agent) the runtime is asked, as far as it tells.
+made before anybody noted with what (by an older agent) the runtime is asked, as far as it reports that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from trikubelet.core.resize.allocation import same
-from trikubelet.core.resize.amounts import RESIZABLE, Amounts, is_held_to, told_amounts, wanted
+from trikubelet.core.resize.amounts import RESIZABLE, Amounts, is_held_to, reported_amounts, wanted
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
 
@@ -52,12 +52,16 @@ class Resize(NamedTuple):
 
     @property
     def has(self) -> Amounts:
-        """What it has, as far as anybody knows: where nobody noted it, what the runtime tells. What none of them tells
+        """What it has, as far as anybody knows: where nobody noted it, what the runtime reports. What neither says
         (a request of memory) counts as it shall be."""
         if self.held is not None:
             return self.held
-        told = self.status.resources
-        return self.wanted if told is None else told_amounts(told)._replace(memory_request=self.wanted.memory_request)
+        reported = self.status.resources
+        return (
+            self.wanted
+            if reported is None
+            else reported_amounts(reported)._replace(memory_request=self.wanted.memory_request)
+        )
 
     @property
     def shrinks(self) -> bool:
@@ -93,8 +97,8 @@ def resizes(pod: k8s.Pod, observed: PodObservation, allocation: Allocation) -> t
 def unnoted(
     pod: k8s.Pod, observed: PodObservation, allocation: Allocation
 ) -> Iterator[tuple[ContainerStatus, Amounts]]:
-    """The containers that run with what the pod, as it is allocated, gives them, as far as their runtime tells, and of
-    which nobody noted it."""
+    """The containers that run with what the pod, as it is allocated, gives them, as far as their runtime reports, and
+    of which nobody noted it."""
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         status = observed.latest(container.name)
         if status is None or status.state is not ContainerState.RUNNING or _is_replaced(status, allocation):

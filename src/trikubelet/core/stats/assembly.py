@@ -45,13 +45,13 @@ class PodFound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found out about all. ``told``: the runtime's word, by containers' ids; ``parts``: of the node."""
+    """What was found out about all. ``runtime_stats``: the runtime's, by containers' ids; ``parts``: of the node."""
 
     node_name: str
     gauges: NodeGauges
     pods: Sequence[PodFound]
     parts: Mapping[str, Usage | None]
-    told: Mapping[str, ContainerStats]
+    runtime_stats: Mapping[str, ContainerStats]
     disk: FsUsage | None = None
     images: FsUsage | None = None
     layers: FsUsage | None = None
@@ -96,13 +96,13 @@ def assembled(found: Found, before: Mapping[str, Rate]) -> tuple[Look, Mapping[s
             groups=found.groups,
             device=found.device,
         ),
-        pods=tuple(_pod(one, found.told, rates) for one in found.pods),
+        pods=tuple(_pod(one, found.runtime_stats, rates) for one in found.pods),
         problem=found.problem,
     )
     return look, rates.now
 
 
-def _pod(found: PodFound, told: Mapping[str, ContainerStats], rates: Rates) -> PodUsed:
+def _pod(found: PodFound, runtime_stats: Mapping[str, ContainerStats], rates: Rates) -> PodUsed:
     meta, gauges = found.pod.metadata, found.gauges
     specs = {one.name: one for one in all_containers(found.pod)}
     return PodUsed(
@@ -118,7 +118,7 @@ def _pod(found: PodFound, told: Mapping[str, ContainerStats], rates: Rates) -> P
                 one,
                 specs.get(one.name),
                 gauges.containers.get(one.id),
-                told.get(one.id),
+                runtime_stats.get(one.id),
                 found.disk.logs.get(one.name),
                 rates,
             )
@@ -132,12 +132,12 @@ def _container(
     seen: ContainerStatus,
     spec: k8s.Container | None,
     usage: Usage | None,
-    told: ContainerStats | None,
+    runtime_stats: ContainerStats | None,
     logs: FsUsage | None,
     rates: Rates,
 ) -> ContainerUsed:
-    if usage is None and told is not None:
-        usage = told.usage
+    if usage is None and runtime_stats is not None:
+        usage = runtime_stats.usage
     resources = spec.resources if spec is not None else None
     limits = resources.limits if resources is not None else {}
     wanted = {**limits, **(resources.requests if resources is not None else {})}
@@ -147,7 +147,7 @@ def _container(
         image=seen.image,
         started_ns=seen.started_at,
         used=rates.used(seen.id, usage),
-        layer=told.layer if told is not None else None,
+        layer=runtime_stats.layer if runtime_stats is not None else None,
         logs=logs,
         cpu_shares=shares(quantity.milli(wanted["cpu"]) if "cpu" in wanted else 0),
         cpu_millis=quantity.milli(limits["cpu"]) if "cpu" in limits else None,

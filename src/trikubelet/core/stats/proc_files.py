@@ -16,7 +16,7 @@ from trikubelet.model.usage import Interface, NodeGauges, Usage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FILES: Final = ("stat", "meminfo", "vmstat", "loadavg", "sys/kernel/pid_max")
+FILES: Final = ("stat", "meminfo", "vmstat", "loadavg", "sys/kernel/pid_max", "sys/kernel/threads-max")
 """Below /proc, what ``machine`` wants."""
 _IDLE: Final = (3, 4)
 """Of the times in the first line of ``stat``: doing nothing, and doing nothing until a disk answers."""
@@ -53,7 +53,7 @@ def machine(texts: Mapping[str, bytes], at_ns: int, interfaces: tuple[Interface,
         swap_total_bytes=memory["SwapTotal"],
         processors=sum(1 for name in stat if name.startswith("cpu")) - 1,
         booted_ns=int(stat["btime"]) * SECOND_NS,
-        processes_max=int(texts["sys/kernel/pid_max"]),
+        processes_max=min(int(texts["sys/kernel/pid_max"]), int(texts["sys/kernel/threads-max"])),
         interfaces=interfaces,
     )
 

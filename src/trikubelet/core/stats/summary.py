@@ -31,7 +31,7 @@ def summary(look: Look, depth: Depth) -> api.Summary:
 
 
 def pod_used(pod: PodUsed) -> Used | None:
-    """What a pod uses in all; None where nobody can tell."""
+    """What a pod uses in all; None where it is unknown."""
     if pod.used is not None:
         return pod.used
     parts = [one.used for one in pod.containers if one.used is not None]

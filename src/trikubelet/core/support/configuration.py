@@ -191,7 +191,7 @@ _WORKS: Final = (
     Works(
         "tests/shell/test_kernel_defaults.py::test_a_node_that_protects_them_starts_on_no_other_kernel",
         ("protectKernelDefaults",),
-        "without it the doctor tells of settings that differ, and nobody changes them",
+        "without it the doctor reports settings that differ, and nobody changes them",
     ),
     Works(f"{_WORDS}a_critical_pod_gets_the_place_of_a_lesser_one", ("maxPods",)),
     Works(

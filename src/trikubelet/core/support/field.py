@@ -41,7 +41,7 @@ class Works:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is told to whoever uses the field ``path``; ``when`` says which values count (of a map: which keys), and
+    """What is reported to whoever uses the field ``path``; ``when`` says which values count (of a map: which keys), and
     ``within`` in which records. A path that works too works with this limit."""
 
     path: str
@@ -97,14 +97,14 @@ class Table:
 
     @cached_property
     def _entries(self) -> dict[str, Standing]:
-        told: dict[str, tuple[str, ...]] = {}
+        reasons: dict[str, tuple[str, ...]] = {}
         for row in self.rows:
-            told[row.path] = (*told.get(row.path, ()), row.why)
-        found = {path: Standing(State.REPORTED, why) for path, why in told.items()}
+            reasons[row.path] = (*reasons.get(row.path, ()), row.why)
+        found = {path: Standing(State.REPORTED, why) for path, why in reasons.items()}
         for one in self.works:
             limit = (one.limit,) if one.limit else ()
             for path in one.paths:
-                why = (*limit, *told.get(path, ()))
+                why = (*limit, *reasons.get(path, ()))
                 found[path] = Standing(State.LIMITED if why else State.WORKS, why, one)
         found |= {path: Standing(State.REFUSED, (why,)) for path, why in self.refused.items()}
         return found | {path: Standing(State.ELSEWHERE, (why,)) for path, why in self.elsewhere.items()}

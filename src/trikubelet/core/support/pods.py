@@ -130,7 +130,7 @@ _WORKS: Final = (
     Works(
         "tests/shell/cri/test_wire_conversions.py::test_each_field_lands_in_its_own_place_and_nowhere_else",
         ("securityContext.seLinuxChangePolicy",),
-        "the runtime is told to relabel a pod's own volumes, as with Recursive; none is mounted with a label",
+        "the runtime is asked to relabel a pod's own volumes, as with Recursive; none is mounted with a label",
         by=("selinux_relabel",),
     ),
     # ---- containers ----

@@ -53,7 +53,7 @@ class Keeper:
         wake_read, wake_write = socket.socketpair()
         for end in (wake_read, wake_write):
             end.setblocking(False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # without a handler in Python nothing is written to the fd
         signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
         self._say(about)
         poll = select.poll()
@@ -154,7 +154,7 @@ class Keeper:
                 continue
             del self._pids[id_]
             code = os.waitstatus_to_exitcode(status)
-            self._say({"ended": id_, "code": code if code >= 0 else 128 - code})
+            self._say({"ended": id_, "code": code if code >= 0 else 128 - code})  # 128 + the signal, as shells do
 
 
 def main() -> NoReturn:

@@ -103,7 +103,7 @@ class Root:
         real = os.path.realpath(target)
         if real == _PROC or real.startswith(f"{_PROC}/"):  # the container's own would cover it
             raise MountRefused(
-                f"cannot mount {mount['host_path']} at {mount['container_path']}: {_PROC} tells of the container's own "
+                f"cannot mount {mount['host_path']} at {mount['container_path']}: {_PROC} shows the container's own "
                 "processes, and nothing can be mounted there; choose another mountPath"
             )
         self._ensure(target, is_directory=stat.S_ISDIR(os.fstat(fd).st_mode))

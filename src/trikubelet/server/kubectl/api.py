@@ -10,7 +10,7 @@
                                        another method than those                     405, and which file to change
 
 Pods, logs and streams are those of the node's own API and of the command line: here they only get the API's paths,
-words and errors. Nothing can be written, because what this node runs is what its manifests say; the answer to who tries
+terms and errors. Nothing can be written, because what this node runs is what its manifests say; the answer to who tries
 says so. Who has the token may do everything the agent's own user may with a pod, so it is kept like that user's.
 """
 
@@ -137,8 +137,8 @@ class KubectlApi:
         return await stream(replace(request, query=asked), place.namespace, place.name, container)
 
     def _container(self, request: Request, place: _Place) -> str:
-        """The container that is meant: where none is named, the only one there is. Raises Refused, in upstream's
-        words."""
+        """The container that is meant: where none is named, the only one there is. Raises Refused, with upstream's
+        message."""
         if name := request.query.get("container", ""):
             return name
         for pod in self._view.pods():

@@ -6,7 +6,7 @@
 A node has no such versions by itself: its pods and events are what they are now. So they are looked at when somebody
 asks, and while somebody watches, and what differs is a change. What came and went between two looks nobody sees, as
 with every watch that begins late. Versions begin with the time the agent began at, in milliseconds: those of an earlier
-life are older than everything that is kept, so who comes with one is told to list again.
+life are older than everything that is kept, so a client that comes with one must list again.
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ class Reading:
                 yield line("ERROR", failure(HTTPStatus.GONE, str(error)))
                 return
             version = self._history.version
-            told = [(change, _became(change, selection)) for change in changes]
-            yield b"".join(line(type_, spelling.one(change.thing)) for change, type_ in told if type_)
+            events = [(change, _became(change, selection)) for change in changes]
+            yield b"".join(line(type_, spelling.one(change.thing)) for change, type_ in events if type_)
 
     def _spelling(self, request: Request) -> Spelling:
         return spelling_for(request, self._resource, self._clock)

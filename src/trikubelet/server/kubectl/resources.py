@@ -1,6 +1,6 @@
 """What kubectl may ask a node without a cluster for: one record for each kind of things.
 
-A resource is what discovery tells of it, the columns of its table, the fields it can be selected by, and where its
+A resource is what discovery says of it, the columns of its table, the fields it can be selected by, and where its
 things come from. ``app/kubectl_resources.py`` makes them, since columns are the command line's; everything else in this
 package works on any of them.
 """
@@ -49,7 +49,7 @@ class Resource:
     """One kind of things. ``name`` is its part of the path, ``things`` asks for all there are, and ``look_seconds``
     says how long a watch may go without asking again. ``cells`` are those of a thing at a time (nanoseconds since the
     epoch): the columns', then the ``wide`` ones'. ``fields``: what a field of a thing is, by the path selectors name it
-    by. ``categories``: words for several kinds at once, of which it is one; ``parts``: what is below one thing's path,
+    by. ``categories``: names for several kinds at once, of which it is one; ``parts``: what is below one thing's path,
     and the methods it is asked with."""
 
     name: str

@@ -1,4 +1,4 @@
-"""How kubectl is told that something cannot be: the API's ``Status``, whose message it prints."""
+"""How kubectl is answered when something cannot be: the API's ``Status``, whose message it prints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REASONS: Final = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
     HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
 }
-"""The API's word for a status, by which clients decide; for others there is none."""
+"""The API's reason for a status, by which clients decide; for others there is none."""
 
 
 class Refused(Exception):
@@ -32,9 +32,9 @@ class Refused(Exception):
 
 def failure(code: int, message: str) -> dict[str, object]:
     """A Status that says no."""
-    told = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
     reason = _REASONS.get(HTTPStatus(code), "InternalError" if code >= HTTPStatus.INTERNAL_SERVER_ERROR else "")
-    return {**told, "reason": reason, "code": int(code)}
+    return {**status, "reason": reason, "code": int(code)}
 
 
 def refused(code: int, message: str) -> Response:

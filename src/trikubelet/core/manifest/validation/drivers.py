@@ -1,7 +1,7 @@
 """Volumes of drivers and of storage that is not this machine's: what such a volume must say to be any at all.
 
-Most of them nobody mounts any more, here or elsewhere; and yet a pod that names one is told what is wrong with it
-before it is told that.
+Most of them nobody mounts any more, here or elsewhere; and yet of a pod that names one, what is wrong with it
+is reported before that.
 """
 
 from __future__ import annotations

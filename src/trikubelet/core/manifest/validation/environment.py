@@ -116,7 +116,7 @@ def resource_field_problems(
 
 
 def _divisor(path: str, divisor: Quantity, resource: str) -> Problems:
-    """The unit a ``resource`` is told in; empty where nobody knows which it is."""
+    """The unit a ``resource`` is expressed in; empty where nobody knows which it is."""
     read = amount(divisor)
     if read is None:
         yield from amount_problems(path, divisor)

@@ -1,4 +1,4 @@
-"""What a verb's flags are read with: argparse, which here tells what is wrong in one line, as every verb does."""
+"""What a verb's flags are read with: argparse, which here says what is wrong in one line, as every verb does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def valid(read: Callable[[str], T]) -> Callable[[str], T]:
-    """A reader for argparse, which shows the words of no other error than its own."""
+    """A reader for argparse, which shows the message of no other error than its own."""
 
     def reading(said: str) -> T:
         try:

@@ -3,7 +3,7 @@
 Both are tried again every second, and may go on for days, for thousands of pods. So a list's problem is said once for
 each kind of it, wherever in the reply it stands, until a list succeeds; and pods are named once, at most a line a
 second, when they come out of sight and when they are back. A pod that hangs or fails for as long as an operator should
-know gets an event, where a user looks first; of very many pods that is no pod's own problem, and the node tells of it.
+know gets an event, where a user looks first; of very many pods that is no pod's own problem, and the node reports it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLACE: Final = re.compile(r"\bid .* stands|\d+", re.DOTALL)
 REMEDY: Final = "what is shown of them is from before; see what the container runtime says (crictl inspectp, its log)"
 
 
-class Telling:
+class ProblemReports:
     """Owns what was said of lists that fail and of pods out of sight. ``events``: where these are recorded, if
     anywhere; ``hung_seconds``: after how long."""
 
@@ -77,5 +77,7 @@ class Telling:
             return
         self._with_event.add(one.uid)
         about = ObjectRef("Pod", one.name, one.namespace, one.uid)
-        words = f"The container runtime does not tell how the pod is ({one.why}): what is shown of it is from before"
-        self._events.record(about, "Warning", "NotInspected", words)
+        message = (
+            f"The container runtime does not report the state of the pod ({one.why}): what is shown is from before"
+        )
+        self._events.record(about, "Warning", "NotInspected", message)

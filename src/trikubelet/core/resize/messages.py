@@ -31,7 +31,7 @@ class _Summary(msgspec.Struct, omit_defaults=True, rename="camel"):
     error: str = ""
 
 
-def told(what: str, pod: k8s.Pod, generation: int, error: str = "") -> str:
+def event_message(what: str, pod: k8s.Pod, generation: int, error: str = "") -> str:
     """The event's message: ``what`` became of the pod's resize of that generation."""
     summary = _Summary(_parts(pod.spec.init_containers), _parts(pod.spec.containers), generation, error)
     return f"Pod resize {what}: {msgspec.json.encode(summary, order='deterministic').decode()}"

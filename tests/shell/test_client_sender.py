@@ -1,4 +1,4 @@
-"""What a client is told at the end: the last words, wherever nothing was torn, and within one second."""
+"""What a client receives at the end: the closing message, wherever nothing was torn, and within one second."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
+from trikubelet.server.client_sender import ClientSender
 from trikubelet.server.relay import either
-from trikubelet.server.telling import Telling
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 async def test_who_is_cancelled_before_anything_was_sent_has_torn_nothing(autojump_clock: MockClock) -> None:
     near, far = memory_stream_pair()
-    telling = Telling(far)
+    sender = ClientSender(far)
     with trio.CancelScope() as scope:
         scope.cancel()
-        await telling.send_all(b"data")
-    await telling.end(partial(telling.send_all, b"bye"))
+        await sender.send_all(b"data")
+    await sender.end(partial(sender.send_all, b"bye"))
 
     assert b"bye" == await near.receive_some()
 
 
 @pytest.mark.parametrize(("taken", "end"), [([], 1), ([b"23456789"], 1), ([b"23456789", b"bye"], 0.9)])
-async def test_what_is_being_sent_has_a_second_and_the_last_words_what_is_left_of_it(
+async def test_what_is_being_sent_has_a_second_and_the_closing_message_what_is_left_of_it(
     autojump_clock: MockClock, taken: list[bytes], end: float
 ) -> None:
     near, far = lockstep_stream_pair()
-    telling, ends = Telling(far), list[float]()
+    sender, ends = ClientSender(far), list[float]()
 
     async def send(_: Silence) -> None:
-        await telling.send_all(b"0123456789")
+        await sender.send_all(b"0123456789")
 
     async def converse() -> None:
         with scope:
-            await either(send, telling.finishes, idle_seconds_max=0)
-        await telling.end(partial(telling.send_all, b"bye"))
+            await either(send, sender.finishes, idle_seconds_max=0)
+        await sender.end(partial(sender.send_all, b"bye"))
         ends.append(trio.current_time())
 
     scope = trio.CancelScope()
@@ -57,26 +57,26 @@ async def test_what_is_being_sent_has_a_second_and_the_last_words_what_is_left_o
     assert [end] == ends
 
 
-async def test_amid_what_nobody_finishes_there_are_no_last_words(autojump_clock: MockClock) -> None:
+async def test_amid_what_nobody_finishes_there_is_no_closing_message(autojump_clock: MockClock) -> None:
     """Nothing is shielded where ``finishes`` does not run, since nothing would end the shield."""
     _, far = lockstep_stream_pair()
-    telling = Telling(far)
+    sender = ClientSender(far)
     with trio.move_on_after(5):
-        await telling.send_all(b"data")
+        await sender.send_all(b"data")
     assert 5 == trio.current_time()
-    await telling.end(partial(telling.send_all, b"bye"))
+    await sender.end(partial(sender.send_all, b"bye"))
 
     assert 5 == trio.current_time()
 
 
 async def test_last_words_that_nobody_takes_or_hears_are_given_up(autojump_clock: MockClock) -> None:
     _, untaken = lockstep_stream_pair()
-    telling = Telling(untaken)
-    await telling.end(partial(telling.send_all, b"bye"))
+    sender = ClientSender(untaken)
+    await sender.end(partial(sender.send_all, b"bye"))
     assert 1 == trio.current_time()
     near, unheard = memory_stream_pair()
     await near.aclose()
-    telling = Telling(unheard)
-    await telling.end(partial(telling.send_all, b"bye"))
+    sender = ClientSender(unheard)
+    await sender.end(partial(sender.send_all, b"bye"))
 
     assert 1 == trio.current_time()

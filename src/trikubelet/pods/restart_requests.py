@@ -1,8 +1,8 @@
-"""Which containers an operator wants restarted (``trikubelet restart``): a wish is noted here, and a pod's next attempt
-plans by it.
+"""Which containers an operator wants restarted (``trikubelet restart``): a request is noted here, and a pod's next
+attempt plans by it.
 
-So a container is stopped by its own pod's worker, with its hook and its grace, and by nobody beside it. A wish is about
-one run of a container: with the end of that run, whatever ended it, it is fulfilled.
+So a container is stopped by its own pod's worker, with its hook and its grace, and by nobody beside it. A request is
+about one run of a container: with the end of that run, whatever ended it, it is fulfilled.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
     from trikubelet.model.runtime import PodObservation
 
-WISHES_MAX: Final = 10_000
+REQUESTS_MAX: Final = 10_000
 
 
-class RestartWishes:
-    """Owns the ids of the containers that are to be restarted. Of too many the oldest wishes are forgotten: those of
+class RestartRequests:
+    """Owns the ids of the containers that are to be restarted. Of too many the oldest requests are forgotten: those of
     pods that went before they could be fulfilled."""
 
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
 
     def add(self, container_ids: Iterable[str]) -> None:
-        """Wish for the end of these runs. The pod's worker has to be woken besides."""
+        """Request the end of these runs. The pod's worker has to be woken besides."""
         self._ids.update(dict.fromkeys(container_ids))
-        while len(self._ids) > WISHES_MAX:
+        while len(self._ids) > REQUESTS_MAX:
             del self._ids[next(iter(self._ids))]
 
     def about(self, observed: PodObservation) -> frozenset[str]:
-        """The containers of a pod, by id, that run and should not; those that have ended are wished for no more."""
+        """The containers of a pod, by id, that run and should not; those that have ended are requested no more."""
         running = {status.id for status in observed.running}
         for status in observed.containers:
             if status.id not in running:
