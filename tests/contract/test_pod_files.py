@@ -203,6 +203,15 @@ async def test_which_runs_left_logs_is_known_from_the_rotated_ones_too(subject: 
     assert [] == list(await files.log_attempts(directory, "other"))
 
 
+async def test_a_log_that_no_attempt_can_have_counts_for_none(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    await files.make_log_directory(directory, "c")
+    for name in ("7.log", "4294967295.log", "2147483647.log", "1000000000.log.20260101-000000", f"{'9' * 200}.log"):
+        subject.write(f"{directory}/c/{name}", b"")
+
+    assert [7] == list(await files.log_attempts(directory, "c"))
+
+
 async def test_the_end_of_a_log_has_no_prefixes_and_no_more_than_was_asked_for(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
     await files.make_log_directory(directory, "c")

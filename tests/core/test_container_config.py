@@ -136,3 +136,28 @@ def test_a_part_that_cannot_be_fails_the_whole() -> None:
             ContainerParts(attempt=0, image=ImageInfo("i")),
             security_context=k8s.SecurityContext(run_as_non_root=True),
         )
+
+
+@pytest.mark.parametrize(
+    ("named", "fields"),
+    [
+        ("command[1]", {"command": ("sh", "$(A)" * 40)}),
+        ("args[0]", {"args": ("$(A)" * 40,)}),
+        ("args[1]", {"command": ("$(A)" * 20,), "args": ("", "$(A)" * 20)}),
+        (
+            "volumeMounts[1].subPathExpr",
+            {
+                "volume_mounts": (
+                    k8s.VolumeMount(name="v", mount_path="/v"),
+                    k8s.VolumeMount(name="v", mount_path="/w", sub_path_expr="$(A)" * 40),
+                )
+            },
+        ),
+    ],
+)
+def test_what_its_variables_make_too_large_fails_the_container(named: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as failed:
+        configured(env=(k8s.EnvVar(name="A", value="x" * 200_000),), **fields)
+
+    assert failed.value.message.startswith(f"{named}: with it the container's variables, command, arguments")
+    assert ("CreateContainerConfigError", "a") == (failed.value.reason, failed.value.container)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.podkit import container, pod
-from trikubelet.core.containers import ConfigError, NodeFacts
-from trikubelet.core.containers.downward import field_value
+from trikubelet.core.containers import ConfigError, NodeFacts, downward
+from trikubelet.core.containers.downward import PodFields
 from trikubelet.core.containers.environment import EnvReferences, EnvSources, environment, references
 from trikubelet.model import k8s
 
@@ -91,7 +91,7 @@ def test_a_field_of_the_pod(expected: str, path: str) -> None:
 def test_a_listing_is_quoted_as_go_does(value: str, quoted: str) -> None:
     it = pod(meta={"uid": "u", "labels": {"app": value}})
 
-    assert f"app={quoted}" == field_value(it, "metadata.labels", (), NodeFacts("n"))
+    assert f"app={quoted}" == PodFields(it, (), NodeFacts("n")).value("metadata.labels")
 
 
 def test_a_field_is_not_expanded() -> None:
@@ -105,13 +105,13 @@ def test_a_field_is_not_expanded() -> None:
 
 
 def test_a_pod_on_the_host_network_has_the_nodes_addresses_before_it_runs() -> None:
-    assert "192.0.2.1" == field_value(pod(host_network=True), "status.podIP", (), FACTS)
-    assert "" == field_value(pod(), "status.podIP", (), FACTS)
-    assert "" == field_value(pod(), "status.hostIP", (), NodeFacts("n"))
+    assert "192.0.2.1" == PodFields(pod(host_network=True), (), FACTS).value("status.podIP")
+    assert "" == PodFields(pod(), (), FACTS).value("status.podIP")
+    assert "" == PodFields(pod(), (), NodeFacts("n")).value("status.hostIP")
 
 
 def test_the_scheduled_name_of_the_node_goes_before_our_own() -> None:
-    assert "other" == field_value(pod(node_name="other"), "spec.nodeName", (), FACTS)
+    assert "other" == PodFields(pod(node_name="other"), (), FACTS).value("spec.nodeName")
 
 
 def test_a_field_that_does_not_exist_fails_the_container() -> None:
@@ -345,3 +345,76 @@ def test_whatever_is_given_the_last_word_counts_and_each_sees_those_before_it(
         known[name] = re.sub(r"\$\((\w)\)", lambda match, seen=seen: seen.get(match[1], match[0]), text)
     assert services | known == dict(made)
     assert len(made) == len(dict(made))
+
+
+MIB = 1024**2
+LARGE = k8s.ConfigMap(metadata=k8s.ObjectMeta(name="large"), data={f"k{n}": "z" * MIB for n in range(8)})
+
+
+@pytest.mark.parametrize(
+    ("named", "fields"),
+    [
+        pytest.param(
+            "env E5",
+            {"env": (var("E0", "x" * 200), *(var(f"E{n}", f"$(E{n - 1})" * 8) for n in range(1, 7)))},
+            id="variables that name the one before",
+        ),
+        pytest.param("env A", {"env": (var("A", "x" * MIB), *[var("A", "$(A)$(A)")] * 6)}, id="one that grows"),
+        pytest.param(
+            "env F27",
+            {
+                "env": [
+                    var(f"F{n}", field_ref=k8s.ObjectFieldSelector(field_path="metadata.annotations"))
+                    for n in range(100)
+                ]
+            },
+            id="the annotations once for each",
+        ),
+        pytest.param(
+            "envFrom[0]",
+            {"env_from": (k8s.EnvFromSource(config_map_ref=k8s.ConfigMapEnvSource(name="large")),)},
+            id="a large object",
+        ),
+        pytest.param(
+            "envFrom[2]",
+            {
+                "env_from": [k8s.EnvFromSource(prefix="p" * 10_000, config_map_ref=k8s.ConfigMapEnvSource(name="many"))]
+                * 3
+            },
+            id="a long prefix before every name",
+        ),
+        pytest.param(
+            "env K6",
+            {
+                "env": [
+                    var(f"K{n}", config_map_key_ref=k8s.ConfigMapKeySelector(name="large", key="k0")) for n in range(10)
+                ]
+            },
+            id="one key once for each",
+        ),
+    ],
+)
+def test_a_spec_that_asks_for_more_than_a_program_can_be_given_fails_its_container(
+    named: str, fields: dict[str, Any]
+) -> None:
+    one = container("a", **fields)
+    many = k8s.ConfigMap(metadata=k8s.ObjectMeta(name="many"), data={f"k{n}": "" for n in range(300)})
+    sources = EnvSources(config_maps={"large": LARGE, "many": many})
+
+    with pytest.raises(ConfigError) as failed:
+        environment(pod(one, meta={"annotations": {"a": "y" * 230_000}}), one, IPS, FACTS, sources)
+    what = "the container's variables, command, arguments and sub-paths are larger than 6291456 bytes"
+    assert (f"{named}: with it {what}", "a") == (failed.value.message, failed.value.container)
+
+
+def test_the_annotations_are_listed_once_and_only_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[dict[str, str]] = []
+    monkeypatch.setattr(downward, "_listing", lambda values: listed.append(values) or "listed")
+
+    def asked(path: str) -> list[k8s.EnvVar]:
+        return [var(f"{path}{n}", field_ref=k8s.ObjectFieldSelector(field_path=path)) for n in range(9)]
+
+    env_of(*asked("metadata.name"), *asked("metadata.annotations['note']"))
+    assert [] == listed
+    env_of(*asked("metadata.annotations"), *asked("metadata.labels"))
+    assert [META["annotations"], META["labels"]] == listed

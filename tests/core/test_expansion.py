@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trikubelet.core.containers.allowance import Allowance, of_container
 from trikubelet.core.containers.expansion import expand, without_value
 
 VALUES = {"A": "one", "B": "$(A)", "EMPTY": "", "with space": "two"}
+
+
+def expanded(text: str) -> str:
+    return expand(text, VALUES, of_container(), "x")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +38,7 @@ VALUES = {"A": "one", "B": "$(A)", "EMPTY": "", "with space": "two"}
     ],
 )
 def test_references_are_replaced(expected: str, text: str) -> None:
-    assert expected == expand(text, VALUES)
+    assert expected == expanded(text)
 
 
 PIECES = st.sampled_from(["$", "$$", "(", ")", "$(A)", "$(B)", "$(C)", "A", "B", " ", "\n", "é"])
@@ -55,12 +60,12 @@ def twin(text: str, values: dict[str, str]) -> str:
 
 @given(st.lists(PIECES).map("".join))
 def test_any_text_expands_as_letter_by_letter(text: str) -> None:
-    assert twin(text, VALUES) == expand(text, VALUES)
+    assert twin(text, VALUES) == expanded(text)
 
 
 @given(st.text())
 def test_an_escaped_text_comes_back_as_it_was(text: str) -> None:
-    assert text == expand(text.replace("$", "$$"), VALUES)
+    assert text == expanded(text.replace("$", "$$"))
 
 
 @pytest.mark.parametrize(
@@ -72,3 +77,25 @@ def test_an_escaped_text_comes_back_as_it_was(text: str) -> None:
 )
 def test_names_without_a_value_are_told(expected: list[str], text: str) -> None:
     assert expected == without_value(text, VALUES)
+
+
+@pytest.mark.parametrize("text", ["$(" * 1_000_000, "$" * 999_999, "$()" * 500_000])
+def test_no_text_takes_longer_than_it_is_long(text: str) -> None:
+    # A search that begins again at every dollar sign takes hours, which the test's timeout ends.
+    assert len(text) >= len(expanded(text))
+    assert [""] * text.startswith("$()") == without_value(text, VALUES)
+
+
+def test_what_grows_too_large_is_refused_before_it_is_joined_and_named() -> None:
+    allowance = Allowance(10, "the words")
+
+    assert "one-one" == expand("$(A)-$(A)", VALUES, allowance, "first")
+    assert "one" == expand("$(A)", VALUES, allowance, "second")
+    with pytest.raises(ValueError, match=r"^third: with it the words are larger than 10 bytes$"):
+        expand("x" * 50, VALUES, allowance, "third")
+
+
+def test_what_grows_is_counted_in_bytes() -> None:
+    assert "é" * 5 == expand("é" * 5, {}, Allowance(10, "the words"), "x")
+    with pytest.raises(ValueError, match="larger than 10 bytes"):
+        expand("é" * 5 + "x", {}, Allowance(10, "the words"), "x")

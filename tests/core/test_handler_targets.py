@@ -117,6 +117,13 @@ def test_a_probes_command_knows_literal_variables_only() -> None:
     assert ("echo", "me", "", "$(WHO)") == probe_command(action, CONTAINER)
 
 
+def test_a_probes_command_that_its_variables_make_too_large_is_refused() -> None:
+    one = k8s.Container(name="a", env=(k8s.EnvVar(name="A", value="x" * 100_000),))
+
+    with pytest.raises(HandlerInvalid, match=r"^exec.command\[1\]: with it the container's variables, command"):
+        probe_command(k8s.ExecAction(command=("echo", "$(A)" * 100)), one)
+
+
 def test_a_pod_without_an_address_has_no_target_unless_the_handler_names_a_host() -> None:
     with pytest.raises(HandlerInvalid, match="no address"):
         http_target(k8s.HTTPGetAction(port=1), CONTAINER, "", "agent")

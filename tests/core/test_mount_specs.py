@@ -6,6 +6,7 @@ import pytest
 
 from core.podkit import container, pod
 from trikubelet.core.containers import ConfigError, NodeFacts
+from trikubelet.core.containers.allowance import of_container
 from trikubelet.core.containers.mounts import devices, mounts
 from trikubelet.model import k8s
 from trikubelet.model.runtime_config import Device, Mount, Propagation
@@ -23,7 +24,7 @@ def mounted(
 ) -> tuple[Mount, ...]:
     it = container("a", volume_mounts=volume_mounts, **fields)
     it_in_pod = pod(it, volumes=(SCRATCH, NODES, DATA))
-    return mounts(it_in_pod, it, PATHS, facts, VARIABLES, hosts_path=hosts, termination_log_path=log)
+    return mounts(it_in_pod, it, PATHS, facts, VARIABLES, of_container(), hosts_path=hosts, termination_log_path=log)
 
 
 def at(path: str, name: str = "scratch", **fields: Any) -> k8s.VolumeMount:
@@ -147,14 +148,16 @@ IMAGE = k8s.Volume(name="v", image=k8s.ImageVolumeSource(reference="tools:1"))
 def test_a_volume_that_is_read_only_as_a_whole_is_mounted_so(volume: k8s.Volume) -> None:
     it = container("a", volume_mounts=(at("/data", "v", read_only=False),))
 
-    assert (Mount("/data", "/mnt", readonly=True),) == mounts(pod(it, volumes=(volume,)), it, {"v": "/mnt"}, UNABLE, {})
+    assert (Mount("/data", "/mnt", readonly=True),) == mounts(
+        pod(it, volumes=(volume,)), it, {"v": "/mnt"}, UNABLE, {}, of_container()
+    )
 
 
 def test_an_image_is_the_runtimes_to_mount_with_its_part_and_read_only() -> None:
     it = container("a", volume_mounts=(at("/data", "v", sub_path="bin"),))
     expected = Mount("/data", "", readonly=True, image="sha256:1", user_specified_image="tools:1", sub_path="bin")
 
-    assert (expected,) == mounts(pod(it, volumes=(IMAGE,)), it, {"v": "sha256:1"}, UNABLE, {})
+    assert (expected,) == mounts(pod(it, volumes=(IMAGE,)), it, {"v": "sha256:1"}, UNABLE, {}, of_container())
 
 
 @pytest.mark.parametrize(("expected", "read_only"), [("r", True), ("mrw", False), ("mrw", None)])
@@ -164,7 +167,7 @@ def test_a_block_volume_is_a_device(expected: str, read_only: bool | None) -> No
     it_in_pod = pod(it, volumes=(k8s.Volume(name="v", persistent_volume_claim=claim),))
 
     assert (Device("/dev/mine", "/dev/loop7", expected),) == devices(it_in_pod, it, {"v": "/dev/loop7"})
-    assert () == mounts(it_in_pod, it, {"v": "/dev/loop7"}, UNABLE, {})
+    assert () == mounts(it_in_pod, it, {"v": "/dev/loop7"}, UNABLE, {}, of_container())
 
 
 def test_a_block_volume_that_is_not_there_fails_the_container() -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from core.podkit import container, pod
 from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.allowance import Allowance
+from trikubelet.core.containers.downward import PodFields
 from trikubelet.core.containers.volume_files import (
     VolumeFile,
     config_map_files,
@@ -83,7 +85,7 @@ def test_facts_about_the_pod_are_files() -> None:
     )
 
     assert {"l": VolumeFile(b'a="1"\nb="2"', 0o644), "cpu": VolumeFile(b"250", 0o400)} == downward_files(
-        it, files, 0o644, FACTS
+        PodFields(it, (), FACTS), files, 0o644, Allowance(20, "files")
     )
 
 
@@ -96,8 +98,9 @@ def test_facts_about_the_pod_are_files() -> None:
     ],
 )
 def test_a_fact_that_there_is_not_is_refused(fields: dict[str, Any], message: str) -> None:
+    wanted = k8s.DownwardAPIVolumeFile(path="f", **fields)
     with pytest.raises(ValueError, match=message):
-        downward_files(pod("c"), [k8s.DownwardAPIVolumeFile(path="f", **fields)], 0o644, FACTS)
+        downward_files(PodFields(pod("c"), (), FACTS), [wanted], 0o644, Allowance(9, "files"))
 
 
 def user(uid: int | None) -> k8s.SecurityContext:

@@ -94,6 +94,17 @@ def test_what_is_no_certificate_is_a_value_error(pem: bytes) -> None:
         read_certificate(pem)
 
 
+def test_a_text_full_of_beginnings_takes_no_longer_than_it_is_long() -> None:
+    # A search for the end at each of them takes hours, which the test's timeout ends.
+    with pytest.raises(ValueError, match="no PEM block"):
+        read_certificate(b"-----BEGIN CERTIFICATE-----" * 500_000)
+
+
+def test_an_end_within_a_beginning_is_none() -> None:
+    with pytest.raises(ValueError, match="no PEM block"):
+        read_certificate(b"-----BEGIN CERTIFICATE-----END CERTIFICATE-----")
+
+
 @given(st.data())
 def test_damage_is_a_value_error_or_goes_unnoticed(data: st.DataObject) -> None:
     der = bytearray(x509.load_pem_x509_certificate(SOUND).public_bytes(Encoding.DER))

@@ -252,6 +252,26 @@ async def test_of_two_tear_downs_the_first_to_end_lets_nothing_be_set_up_beside_
     assert {"c"} == (await volumes.set_up(it)).keys()
 
 
+async def test_a_pod_that_asks_for_its_annotations_in_too_many_files_has_its_volume_refused(
+    volumes: DiskVolumes, tmp_path: Path
+) -> None:
+    field = k8s.ObjectFieldSelector(field_path="metadata.annotations")
+    files = [k8s.DownwardAPIVolumeFile(path=f"f{n}", field_ref=field) for n in range(100)]
+    sources = [k8s.VolumeProjection(downward_api=k8s.DownwardAPIProjection(items=(file,))) for file in files]
+
+    with pytest.raises(VolumeFailed) as failed:
+        await volumes.set_up(pod(meta={"annotations": {"a": "y" * 230_000}}, volumes=(projected(*sources),)))
+
+    assert failed.value.message.startswith(
+        'MountVolume.SetUp failed for volume "p" : [f18: with it the volume\'s files of the downward API are larger '
+        "than 4194304 bytes, f19: "
+    )
+    assert failed.value.message.endswith(
+        "f27: with it the volume's files of the downward API are larger than 4194304 bytes, …]"
+    )
+    assert not (tmp_path / PLACE).exists()
+
+
 async def test_news_that_come_while_older_ones_are_written_are_written_behind_them(
     volumes: DiskVolumes, objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

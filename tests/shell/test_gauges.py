@@ -195,7 +195,7 @@ def test_a_disk_is_called_as_its_mount_says(machine: Machine, tmp_path: Path) ->
     number = os.stat(tmp_path).st_dev
     assert "" == machine.gauges().device(str(tmp_path))
     with (machine.root / "mountinfo").open("a") as mounts:
-        mounts.write(f"\n9 1 {os.major(number)}:{os.minor(number)} / / rw shared:1 - ext4 /dev/sda1 rw\n")
+        mounts.write(f"\n9 1 {os.major(number)}:{os.minor(number)} / /a\rb rw shared:1 - ext4 /dev/sda1 rw\n")
 
     assert "/dev/sda1" == machine.gauges().device(str(tmp_path))
 

@@ -41,6 +41,17 @@ def test_a_name_that_is_no_text_is_still_a_mount(tmp_path: Path) -> None:
     assert ("/p/\udcff",) == mounted_below("/p", mountinfo(tmp_path, "/p/\udcff"))
 
 
+@pytest.mark.parametrize("character", ["\u2028", "\u00a0", "\x0b", "\x0c", "\r", "\x85", "\x1c", "\u3000"])
+def test_no_whitespace_but_the_kernels_own_parts_a_line(character: str, tmp_path: Path) -> None:
+    path = f"/p/a{character}b"
+    (tmp_path / "p").write_bytes(f"1 0 0:1 / {path} rw - tmpfs  rw,size=4k\n".encode())
+
+    assert (path,) == mounted_below("/p", tmp_path / "p")
+    assert (MountPoint(path, "tmpfs", "", "rw", "rw,size=4k"),) == parse_mountinfo(
+        mounts.read_mountinfo(tmp_path / "p")
+    )
+
+
 def test_a_directory_reached_by_a_link_is_known_by_its_real_path(tmp_path: Path) -> None:
     real = tmp_path / "real"
     real.mkdir()

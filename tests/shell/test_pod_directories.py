@@ -1,5 +1,6 @@
 """What only a real disk can get wrong with pod directories: modes, inodes, links laid as traps, mounts below."""
 
+import io
 import os
 import stat
 import threading
@@ -339,6 +340,25 @@ async def test_a_making_that_hangs_holds_up_its_own_pod_alone_and_what_it_makes_
 def write_logs(*paths: str) -> None:
     for path in paths:
         Path(path).write_text("2026-01-01T00:00:00Z stdout F said\n")
+
+
+class Growing(io.BytesIO):
+    """A file to which its container writes as soon as somebody has looked where it ends."""
+
+    def seek(self, at: int, whence: int = os.SEEK_SET) -> int:
+        found = super().seek(at, whence)
+        if whence == os.SEEK_END:
+            self.write(b"x" * 100_000)
+        return found
+
+
+async def test_of_a_file_that_grows_while_its_end_is_read_no_more_is_read_than_was_asked_for(
+    files: DiskPodFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_files, "open_plain", lambda _: Growing(b"why it ended"))
+
+    assert "ended" == await files.read_termination_log("u", "c", 0, 5)
+    assert b"ended" == pod_files._end_with_part("/0.log", 5)
 
 
 async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(

@@ -1,11 +1,14 @@
 """Reading in a volume whose owner means harm."""
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from trikubelet.volumes.inside import read_file
+
+MIB = 1024**2
 
 
 @pytest.fixture
@@ -38,6 +41,17 @@ def test_a_pipe_holds_nobody_up_and_only_plain_files_are_read(volume: Path) -> N
     for path in ("pipe", "deep", ""):
         with pytest.raises(OSError, match="not a plain file"):
             read_file(str(volume), path, 1)
+
+
+def test_of_a_file_of_any_size_no_more_is_read_than_was_asked_for(volume: Path) -> None:
+    os.truncate(volume / "deep/a", 64 * MIB)  # which costs its maker nothing
+    tracemalloc.start()
+    try:
+        with pytest.raises(OSError, match="larger than 1000 bytes"):
+            read_file(str(volume), "deep/a", 1000)
+        assert 1 * MIB > tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("path", ["../secret", "deep/../../secret", ".."])

@@ -16,6 +16,7 @@ from trikubelet.core.kubectl.pod_row import pod_row
 from trikubelet.core.lifecycle import Finished, StopReason, Terminating
 from trikubelet.core.pleg_pod import Laggard
 from trikubelet.core.timestamps import parse_rfc3339
+from trikubelet.httpd.messages import json
 from trikubelet.model.faults import Fault
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.pleg.cache import PodCache
@@ -319,3 +320,12 @@ async def test_faults_name_the_pods_that_go_on_running(autojump_clock: MockClock
 
     assert ["/m/a.yaml:3: spec.x: unknown field (remove it)", "/m/b.yaml:1: is no YAML"] == list(map(str, faults))
     assert [("default/web",), ()] == [fault.running for fault in faults]
+
+
+async def test_a_fault_of_a_file_that_nobody_can_spell_can_be_sent(autojump_clock: MockClock) -> None:
+    fault = Fault("/m/\udcff.yaml", None, "", "as in /m/\udcfe.yaml")
+    async with Bench().agent() as node:
+        view = View(node, VirtualClock(), "n", "/logs", lambda: {fault.source: FileState(faults=(fault,))})
+
+    assert r"/m/\udcff.yaml: as in /m/\udcfe.yaml" == str(view.faults()[0])
+    assert json({"faults": view.faults()}).body

@@ -23,6 +23,7 @@ from trikubelet.core.names import CONFIG_SEEN, all_containers, full_name, log_di
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.kit.disk import DISK_SECONDS_MAX, disk_in_time
 from trikubelet.model import k8s
+from trikubelet.model.faults import printable
 from trikubelet.model.runtime import ContainerState
 from trikubelet.server.node_figures import NodeFigures, Setup
 from trikubelet.server.node_view import (
@@ -199,7 +200,14 @@ class View:
             kept = [pod.metadata for pod in state.pods if full_name(pod) not in state.lines]
             running = tuple(f"{meta.namespace}/{meta.name}" for meta in kept)
             found += [
-                ManifestFault(fault.source, fault.problem, fault.line, fault.path, fault.remedy, running)
+                ManifestFault(
+                    printable(fault.source),
+                    printable(fault.problem),  # it may name another file
+                    fault.line,
+                    fault.path,
+                    fault.remedy,
+                    running,
+                )
                 for fault in state.faults
             ]
         return found

@@ -32,6 +32,8 @@ CHANGES_SHOWN_MAX = 10
 """Fields of one pod that a fault names; one with more is another pod."""
 SETTLED_SECONDS = 1.0
 """A file that did not change for this long is as its author wants it."""
+UNSETTLED_SECONDS_MAX = 5.0
+"""A file that changes for this long without being good once is no manifest, and nobody waits for it any longer."""
 
 _LEFTOVERS = {
     "~": "an editor's backup",
@@ -148,6 +150,16 @@ def may_be_half_written(before: FileState | None, now: FileState, age_seconds: f
     if not 0 <= age_seconds < SETTLED_SECONDS:
         return False
     return bool(now.faults) or has_lost(before, now)
+
+
+def never_settles(path: str) -> FileState:
+    """What such a file says. The same words each time it is read, for they are logged once."""
+    problem = (
+        f"is written to all the time: for {UNSETTLED_SECONDS_MAX:g} s it never was a good manifest, nor left alone for "
+        f"{SETTLED_SECONDS:g} s"
+    )
+    remedy = "move it out of this directory, or write a manifest elsewhere and rename it into place"
+    return FileState(faults=(Fault(path, None, "", problem, remedy),))
 
 
 def has_lost(before: FileState | None, now: FileState) -> bool:

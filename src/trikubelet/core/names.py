@@ -6,7 +6,7 @@ restart these names are all we have. ``dnsPolicy`` and friends are decided elsew
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.model import k8s
 from trikubelet.model.names import uid_problem
@@ -144,6 +144,11 @@ def log_directory_name(namespace: str, name: str, uid: str) -> str:
 def uid_of_log_directory(directory: str) -> str:
     """The UID at the end of a pod log directory's name. Neither namespaces nor names of pods have an underscore."""
     return directory.split("_", 2)[-1]
+
+
+ATTEMPT_DIGITS_MAX: Final = 9
+"""Of an attempt that a log's name may say: the CRI has 32 bits for it, the API's restart count 31. A container that has
+its logs mounted can leave any name there, and the next attempt is one more."""
 
 
 def log_path(container: str, attempt: int) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-import re
 import textwrap
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -24,7 +23,8 @@ from trikubelet.model.certificates import Certificate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+_BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
+_END: Final = b"-----END CERTIFICATE-----"
 _COMMON_NAME: Final = bytes.fromhex("550403")
 _ORGANIZATION: Final = bytes.fromhex("55040a")
 _ALTERNATIVES: Final = bytes.fromhex("551d11")
@@ -46,8 +46,14 @@ def read_certificate(pem: bytes) -> Certificate:
 
 def certificate_blocks(pem: bytes) -> Iterator[bytes]:
     """The DER of every certificate in a PEM text, in its order. Raises ValueError for one that is torn."""
-    for block in _BLOCK.finditer(pem):
-        yield base64.b64decode(b"".join(block[1].split()), validate=True)
+    # By hand, for a regular expression looks for the end once more at each beginning.
+    at = 0
+    while (begins := pem.find(_BEGIN, at)) >= 0:
+        begins += len(_BEGIN)
+        if (ends := pem.find(_END, begins)) < 0:
+            return
+        yield base64.b64decode(b"".join(pem[begins:ends].split()), validate=True)
+        at = ends + len(_END)
 
 
 def pem_of(der: bytes) -> bytes:

@@ -11,7 +11,14 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.host.mounts import parse_mountinfo, read_mountinfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trikubelet.host.mounts import MountPoint
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +35,9 @@ class ProcessLimits:
         self._processes_max = processes_max
         self._root: Path | None = None
         try:
-            below = _own_cgroup((proc / "self/cgroup").read_text(), (proc / "self/mountinfo").read_text())
+            below = _own_cgroup(
+                (proc / "self/cgroup").read_text(), parse_mountinfo(read_mountinfo(proc / "self/mountinfo"))
+            )
             if below is not None:
                 _sweep(below, proc)
                 self._root = _make(below / f"{_PREFIX}{pid}")
@@ -66,7 +75,7 @@ class ProcessLimits:
             self._root = None
 
 
-def _own_cgroup(cgroups: str, mounts: str) -> Path | None:
+def _own_cgroup(cgroups: str, mounts: Iterable[MountPoint]) -> Path | None:
     """The directory of this process's cgroup in the hierarchy with the pids controller; None without one. Inside a
     container the path may not exist: then it is the top of the mounted hierarchy."""
     paths = {}
@@ -74,15 +83,13 @@ def _own_cgroup(cgroups: str, mounts: str) -> Path | None:
         _, controllers, path = line.split(":", 2)
         paths[controllers] = path
     unified: Path | None = None
-    for line in mounts.splitlines():
-        fields, _, tail = line.partition(" - ")
-        kind, _, options = tail.split(" ")[:3]
-        mounted = Path(fields.split(" ")[4])
-        if kind == "cgroup" and "pids" in options.split(","):
+    for mount in mounts:
+        mounted = Path(mount.path)
+        if mount.fs_type == "cgroup" and "pids" in mount.fs_options.split(","):
             path = next((p for controllers, p in paths.items() if "pids" in controllers.split(",")), "/")
             found = mounted / path.lstrip("/")
             return found if found.is_dir() else mounted
-        if kind == "cgroup2":
+        if mount.fs_type == "cgroup2":
             found = mounted / paths.get("", "/").lstrip("/")
             found = found if found.is_dir() else mounted
             # Version 2 lets a cgroup with processes have no children with controllers, save at the top: go beside it.

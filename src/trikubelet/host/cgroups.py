@@ -28,7 +28,7 @@ from trikubelet.core.containers.cgroup_values import asked, class_settings, clas
 from trikubelet.core.containers.cgroups import SYSTEMD, cgroup_below, class_cgroup, parts, pod_cgroup, uid_of
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from trikubelet.host.examination import is_by_systemd
-from trikubelet.host.mounts import parse_mountinfo
+from trikubelet.host.mounts import parse_mountinfo, read_mountinfo
 from trikubelet.host.slices import Slices
 from trikubelet.kit.threads import StillRunning, ThreadPool
 from trikubelet.model.errors import CgroupFailed
@@ -65,7 +65,7 @@ class Hierarchies:
 
 def read_hierarchies(mountinfo: Path = MOUNTINFO, controllers: Sequence[str] = CONTROLLERS) -> Hierarchies:
     """The mounted trees of these controllers. Raises OSError when the kernel's list cannot be read."""
-    mounts = parse_mountinfo(mountinfo.read_text(encoding="utf-8", errors="surrogateescape"))
+    mounts = parse_mountinfo(read_mountinfo(mountinfo))
     old = [(Path(mount.path), mount.fs_options.split(",")) for mount in mounts if mount.fs_type == "cgroup"]
     new = [Path(mount.path) for mount in mounts if mount.fs_type == "cgroup2"]
     trees = tuple(dict.fromkeys((*(path for path, _ in old), *new)))

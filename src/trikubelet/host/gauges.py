@@ -113,9 +113,9 @@ class HostGauges:
         """The device that a path's file system was mounted from; empty where no mount has it. Raises OSError."""
         number = os.stat(path).st_dev
         sign = f" {os.major(number)}:{os.minor(number)} ".encode()
-        mounts = _read(self._mountinfo).splitlines()
+        mounts = _read(self._mountinfo).split(b"\n")
         line_found = next((line for line in mounts if sign in line.partition(b" - ")[0]), b"")
-        return next(iter(line_found.partition(b" - ")[2].split()[1:2]), b"").decode(errors="replace")
+        return next(iter(line_found.partition(b" - ")[2].split(b" ")[1:2]), b"").decode(errors="replace")
 
     def directory(self, path: str) -> FsUsage:
         """A directory with all below it on the same file system; of one that is a mount of its own, the file system.

@@ -36,12 +36,19 @@ class MountPoint:
     fs_options: str = ""
 
 
+def read_mountinfo(mountinfo: Path = Path("/proc/self/mountinfo")) -> str:
+    """The kernel's list. Paths are bytes to the kernel: what does not decode is still a path, and a carriage return in
+    one ends no line."""
+    return mountinfo.read_bytes().decode(errors="surrogateescape")
+
+
 def parse_mountinfo(text: str) -> tuple[MountPoint, ...]:
     """Every mount, in the order of mounting. A line that is not understood is left out."""
     found = []
-    for line in text.splitlines():
+    # Nothing else parts them: the kernel leaves any other whitespace in a path as it is.
+    for line in text.split("\n"):
         left, dash, right = line.partition(" - ")
-        fields, tail = left.split(), right.split()
+        fields, tail = left.split(" "), right.split(" ")
         if not dash or len(fields) < 6 or len(tail) < 2:
             continue
         fs_options = tail[2] if len(tail) > 2 else ""
@@ -57,11 +64,10 @@ def mounted_below(directory: str, mountinfo: Path = Path("/proc/self/mountinfo")
     """Mount points at or below a directory, deepest first: the order to unmount them in. The kernel knows directories
     by their real paths, so a root directory that is a symbolic link is followed."""
     prefix = os.path.realpath(directory)
-    # Paths are bytes to the kernel: what does not decode is still a path.
-    text = mountinfo.read_text(encoding="utf-8", errors="surrogateescape")
+    text = read_mountinfo(mountinfo)
     # A node's list has several lines for each container, and is read eight times for a pod: other lines are not parsed.
     sign = "" if _WRITTEN_AS_OCTAL.search(prefix) else prefix
-    lines = (line for line in text.splitlines() if sign in line)
+    lines = (line for line in text.split("\n") if sign in line)
     paths = [mount.path for mount in parse_mountinfo("\n".join(lines))]
     below = [path for path in paths if path == prefix or path.startswith(prefix + "/")]
     return tuple(sorted(below, key=lambda path: path.count("/"), reverse=True))

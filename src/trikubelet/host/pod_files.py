@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from trikubelet.core.log_rotation import is_finished, stem
-from trikubelet.core.names import pod_directory
+from trikubelet.core.names import ATTEMPT_DIGITS_MAX, pod_directory
 from trikubelet.host.logs import plain_lines
 from trikubelet.host.mounts import mounted_below
 from trikubelet.host.plain_file import open_plain
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_ATTEMPT = re.compile(r"(\d+)\.log(?:\..*)?", re.ASCII)
+_ATTEMPT = re.compile(rf"(\d{{1,{ATTEMPT_DIGITS_MAX}}})\.log(?:\..*)?", re.ASCII)
 POD_MODE, FILE_MODE, TERMINATION_MODE = 0o750, 0o644, 0o666
 
 _PODS, _LOGS = "pods", "logs"
@@ -144,7 +144,7 @@ class DiskPodFiles:
 
     async def log_attempts(self, directory: str, container: str) -> Sequence[int]:
         """Each N of the container's ``N.log`` files and their rotated parts, highest first. What cannot be read holds
-        none."""
+        none, and a name whose number no attempt can have is not one."""
         # No key: a request for a log may run beside the pod's sync, and both are to be answered.
         return await self._using.run(partial(_attempts, Path(directory) / container), may_hang=True)
 

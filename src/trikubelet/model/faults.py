@@ -36,6 +36,11 @@ class Fault:
         return f"{where}: {what} ({self.remedy})" if self.remedy else f"{where}: {what}"
 
 
+def printable(text: str) -> str:
+    """As it can be sent and shown: of a file's name the bytes that are no UTF-8 are spelt out."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def nearest(name: str, known: Iterable[str], mark: str = "") -> str:
     """The remedy for a misspelt ``name``: ``did you mean "x"?``, or empty when nothing known is near it. ``mark`` is
     what stands before all of them, and makes none nearer: a flag's dashes."""

@@ -7,8 +7,8 @@ only wakes; the directory tells. Unchanged files are not read. What a faulty, va
 decided in ``core.file_source``; this module reads, remembers and publishes.
 
 Two things are not believed at once. A file that changed a moment ago and has faults or lost a pod may be half written:
-it is read again when it has settled. A directory that is gone may be on its way back (a mount, a swap by rename): it
-counts as empty only after ``file_check_seconds``.
+it is read again when it has settled, and where it never does it is a fault, which nobody waits for. A directory that is
+gone may be on its way back (a mount, a swap by rename): it counts as empty only after ``file_check_seconds``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ import trio
 
 from trikubelet.core.file_source import (
     SETTLED_SECONDS,
+    UNSETTLED_SECONDS_MAX,
     Claims,
     FileState,
     claim,
     fold_file,
     may_be_half_written,
+    never_settles,
     why_ignored,
 )
 from trikubelet.core.timestamps import SECOND_NS
@@ -103,6 +105,8 @@ class FileSource:
         self._stamps: dict[str, Stamp] = {}
         self._states: dict[str, FileState] = {}
         self._unsettled: dict[str, float] = {}
+        self._unsettled_since: dict[str, float] = {}
+        self._held_since: float | None = None
         self._claims = Claims({}, {})
         self._own_faults: tuple[Fault, ...] = ()
         self._missing_since: float | None = None
@@ -165,6 +169,8 @@ class FileSource:
     async def _look(self) -> None:
         """Bring everything up to date with the disk, and publish what changed."""
         entries = await self._in_time(self._disk.entries, self._path)
+        if entries is None or isinstance(entries, Fault):  # those are not read now: not at once again either
+            self._unsettled = dict.fromkeys(self._unsettled, trio.current_time() + SETTLED_SECONDS)
         if isinstance(entries, Fault):
             self._own_faults = (entries,)
             self._fault_log.tell(self.faults())
@@ -176,7 +182,7 @@ class FileSource:
         for path in self._ignored.keys() - {entry.path for entry in entries}:
             del self._ignored[path]  # editors leave another name each time: what is kept is what is there
         wanted = [entry for entry in entries if self._is_manifest(entry)]
-        for path in self._states.keys() - {entry.path for entry in wanted}:
+        for path in self._known() - {entry.path for entry in wanted}:
             self._drop(path)
         for entry in wanted:
             if self._stamps.get(entry.path) != entry.stamp:
@@ -230,9 +236,13 @@ class FileSource:
         before = self._states.get(path)
         age_seconds = (self._clock.now_ns() - entry.stamp.changed_ns) / SECOND_NS
         if entry.kind is EntryKind.FILE and may_be_half_written(before, now, age_seconds):
-            self._unsettled[path] = trio.current_time() + SETTLED_SECONDS - age_seconds
-            return
-        self._unsettled.pop(path, None)
+            time = trio.current_time()
+            self._unsettled[path] = time + SETTLED_SECONDS - age_seconds
+            if time < self._unsettled_since.setdefault(path, time) + UNSETTLED_SECONDS_MAX:
+                return
+            now = never_settles(path)
+        else:
+            self._settled(path)
         if not now.faults:
             self._never_good.discard(path)
         elif self._published is None:
@@ -242,10 +252,18 @@ class FileSource:
         unread = bool(folded.faults) and not (now.pods or now.objects) and all(f.line is None for f in folded.faults)
         self._stamps[path] = NO_STAMP if unread else entry.stamp
 
+    def _known(self) -> set[str]:
+        return self._states.keys() | self._unsettled.keys()
+
     def _drop(self, path: str) -> None:
-        for held in (self._states, self._stamps, self._unsettled):
-            held.pop(path, None)
+        self._settled(path)
+        self._states.pop(path, None)
+        self._stamps.pop(path, None)
         self._never_good.discard(path)
+
+    def _settled(self, path: str) -> None:
+        self._unsettled.pop(path, None)
+        self._unsettled_since.pop(path, None)
 
     def _note_missing(self) -> None:
         now = trio.current_time()
@@ -253,19 +271,31 @@ class FileSource:
             self._missing_since = now
             log.info("%s does not exist; waiting for it", self._path)
         if now >= self._missing_since + self._bounds.file_check_seconds:
-            for path in tuple(self._states):
+            for path in self._known():
                 self._drop(path)
             self._publish()
 
     def _publish(self) -> None:
         self._claims = claim(self._states, self._claims.owners)
         self._fault_log.tell(self.faults())
-        if self._published is None and self._unsettled:
-            return  # a first word that leaves out a file would have its pods taken for orphans
+        if self._published is None and self._is_held():
+            return
         now = Snapshot(self._claims.pods, tuple(sorted(self._never_good)), objects=self._claims.objects)
         if self._published is None or not _same(now, self._published):
             self._published = now
             self._slot.put(now)
+
+    def _is_held(self) -> bool:
+        """Whether the first word waits: one that leaves out a file would have its pods taken for orphans. It waits only
+        so long, be it for one file that never settles or for always another, and then those count as faulty."""
+        if not self._unsettled:
+            return False
+        time = trio.current_time()
+        self._held_since = time if self._held_since is None else self._held_since
+        if time < self._held_since + UNSETTLED_SECONDS_MAX:
+            return True
+        self._never_good.update(self._unsettled)
+        return False
 
     def __repr__(self) -> str:
         return f"<FileSource {self._path}: {len(self._states)} files, {len(self.faults())} faults>"

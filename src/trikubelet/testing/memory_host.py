@@ -13,7 +13,7 @@ import trio
 
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.log_rotation import PACKED, is_part
-from trikubelet.core.names import path_uid
+from trikubelet.core.names import ATTEMPT_DIGITS_MAX, path_uid
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.host.logs import plain_lines
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
@@ -133,7 +133,8 @@ class MemoryPodFiles:
         await trio.lowlevel.checkpoint()
         start = f"{directory}/{container}/"
         names = [path.removeprefix(start).split(".") for path in self.content if path.startswith(start)]
-        return sorted({int(first) for first, *rest in names if first.isdecimal() and rest[:1] == ["log"]}, reverse=True)
+        found = {first for first, *rest in names if first.isdecimal() and rest[:1] == ["log"]}
+        return sorted({int(first) for first in found if len(first) <= ATTEMPT_DIGITS_MAX}, reverse=True)
 
     async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
         """The end of a log, with its newest rotated part."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.core.containers.allowance import DOWNWARD_BYTES_MAX, DOWNWARD_FILES, Allowance
+from trikubelet.core.containers.downward import PodFields
 from trikubelet.core.containers.volume_files import (
     VolumeFile,
     certificate_files,
@@ -25,31 +27,39 @@ if TYPE_CHECKING:
     from trikubelet.ports import PodObjects
 
 TOKEN_SECONDS = 3600
+PROBLEMS_TOLD_MAX = 10
+"""Of one volume, which may have thousands of sources."""
 
 
 async def files_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeFacts) -> Files:
-    """The volume's files; of two sources with one path the later counts. Raises ValueError with everything that is
-    missing or not supported."""
+    """The volume's files; of two sources with one path the later counts. Raises ValueError with what is
+    missing, not supported or too large."""
     made: list[Files] = [{} for _ in sources.projections]
     problems: list[str] = ["" for _ in sources.projections]
 
     async def make(place: int, projection: VolumeProjection) -> None:
         try:
-            made[place] = await _files_of(pod, projection, sources.mode, objects, facts)
+            made[place] = await _files_of(pod, projection, sources.mode, objects)
         except (ValueError, ObjectUnavailable) as error:
             problems[place] = str(error)
 
+    fields, allowance = PodFields(pod, (), facts), Allowance(DOWNWARD_BYTES_MAX, DOWNWARD_FILES)
     async with trio.open_nursery() as nursery:  # concurrently: each may ask a server
         for place, projection in enumerate(sources.projections):
-            nursery.start_soon(make, place, projection)
+            if (downward := projection.downward_api) is None:
+                nursery.start_soon(make, place, projection)
+                continue
+            try:  # here and in order, for together they may be only so large
+                made[place] = downward_files(fields, downward.items, sources.mode, allowance)
+            except ValueError as error:
+                problems[place] = str(error)
     if failed := [problem for problem in problems if problem]:
-        raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
+        told = failed[:PROBLEMS_TOLD_MAX] + ["…"] * (len(failed) > PROBLEMS_TOLD_MAX)
+        raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(told)}]")
     return {path: file for files in made for path, file in files.items()}
 
 
-async def _files_of(pod: Pod, source: VolumeProjection, mode: int, objects: PodObjects, facts: NodeFacts) -> Files:
-    if source.downward_api is not None:
-        return downward_files(pod, source.downward_api.items, mode, facts)
+async def _files_of(pod: Pod, source: VolumeProjection, mode: int, objects: PodObjects) -> Files:
     if (config := source.config_map) is not None:
         held = await objects.config_map(pod, config.name)
         return config_map_files(pod, config, held, mode)

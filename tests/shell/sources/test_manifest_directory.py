@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -201,6 +203,95 @@ async def test_the_first_word_waits_for_a_file_that_is_being_written(autojump_cl
         assert await bench.snapshots.none_within(0.5)
         bench.directory.write("a.yaml", manifest("one"), age_seconds=0)
         assert {"one": "app:1", "two": "app:1"} == await bench.snapshots.next()
+
+
+async def keeps_writing(bench: Bench, name: str, text: str, *, numbered: bool = False) -> None:
+    for n in itertools.count():
+        bench.directory.write(name.format(n), text, age_seconds=0)
+        await trio.sleep(0.3)
+        if numbered:
+            bench.directory.remove(name.format(n), notify=False)
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+async def test_the_first_word_does_not_wait_for_what_never_settles(autojump_clock: MockClock, numbered: bool) -> None:
+    """A log in the directory, or one temporary file after another, kept every static pod from starting."""
+    bench = Bench()
+    bench.directory.write("good.yaml", manifest("one"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            partial(keeps_writing, bench, "some{}.log" if numbered else "some.log", BAD, numbered=numbered)
+        )
+        async with bench.running():
+            with trio.fail_after(7):
+                assert {"one": "app:1"} == await bench.snapshots.next()
+            # What it may once have brought nobody can know: orphans are left alone.
+            assert ["/manifests/some"] == [path.rstrip("0123456789.log") for path in bench.snapshots.faulty]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_file_that_never_settles_is_a_fault_that_is_said_once_and_ends_when_it_is_good(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    bench.directory.write("good.yaml", manifest("one"))
+    async with bench.running(), trio.open_nursery() as nursery:
+        await bench.snapshots.next()
+        nursery.start_soon(keeps_writing, bench, "good.yaml", BAD)
+        assert await bench.snapshots.none_within(60)  # the pod that it had goes on
+        nursery.cancel_scope.cancel()
+        (fault,) = bench.source.faults()
+        assert str(fault).startswith("/manifests/good.yaml: is written to all the time: for 5 s")
+        assert [f"Manifest fault: {fault}"] == [r.message for r in caplog.records if r.levelno == logging.WARNING]
+
+        bench.directory.write("good.yaml", manifest("one", "app:2"), age_seconds=0)
+        assert {"one": "app:2"} == await bench.snapshots.next()
+        assert () == bench.source.faults()
+
+
+async def test_a_file_that_never_settled_from_the_beginning_is_no_doubt_once_it_is_good(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", BAD, age_seconds=0)
+    async with bench.running():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keeps_writing, bench, "a.yaml", BAD)
+            assert {} == await bench.snapshots.next()
+            assert (("/manifests/a.yaml",), ["a.yaml"]) == (bench.snapshots.faulty, bench.faults())
+            nursery.cancel_scope.cancel()
+
+        bench.directory.write("a.yaml", manifest("one"), age_seconds=0)
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        assert ((), []) == (bench.snapshots.faulty, bench.faults())
+
+
+async def test_a_file_that_goes_before_it_has_settled_is_not_waited_for(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("good.yaml", manifest("one"))
+    bench.directory.write("a.yaml", BAD, age_seconds=0)
+    async with bench.running():
+        bench.directory.remove("a.yaml")
+        with trio.fail_after(1):
+            assert {"one": "app:1"} == await bench.snapshots.next()
+        await trio.sleep(60)  # which never ends where a time that is over is waited for
+
+
+@pytest.mark.parametrize("error", [None, OSError(errno.EIO, "Input/output error")])
+async def test_a_directory_that_goes_with_an_unsettled_file_is_looked_at_as_often_as_any(
+    autojump_clock: MockClock, error: OSError | None
+) -> None:
+    bench = Bench()
+    bench.directory.write("good.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.write("a.yaml", BAD, age_seconds=0)
+        await trio.sleep(0.5)
+        bench.directory.exists, bench.directory.error = error is not None, error
+        await trio.sleep(60)  # as above
+        bench.directory.exists, bench.directory.error = True, None
+        await trio.sleep(60)
+        assert ["a.yaml"] == bench.faults()
 
 
 async def test_of_two_files_with_one_pod_the_first_keeps_it_whatever_they_are_called(autojump_clock: MockClock) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from trikubelet.core import names
 from trikubelet.core.container_hash import container_hash
+from trikubelet.core.containers.allowance import Allowance, of_container
 from trikubelet.core.containers.environment import EnvSources, environment
 from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.containers.expansion import expand
@@ -22,7 +23,7 @@ from trikubelet.core.containers.security import container_security
 from trikubelet.model.runtime_config import ContainerConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Container, Pod
@@ -63,15 +64,16 @@ class ContainerParts:
 
 def container_config(pod: Pod, container: Container, parts: ContainerParts, facts: NodeFacts) -> ContainerConfig:
     """Everything ``CreateContainer`` needs. Raises ConfigError."""
-    envs = environment(pod, container, parts.ips, facts, parts.sources, parts.volume_paths)
+    allowance = of_container()
+    envs = environment(pod, container, parts.ips, facts, parts.sources, parts.volume_paths, allowance)
     values = dict(envs)
     return ContainerConfig(
         name=container.name,
         attempt=parts.attempt,
         image=parts.image.id,
         user_specified_image=container.image,
-        command=tuple(expand(word, values) for word in container.command),
-        args=tuple(expand(word, values) for word in container.args),
+        command=_expanded(container, "command", container.command, values, allowance),
+        args=_expanded(container, "args", container.args, values, allowance),
         working_dir=container.working_dir,
         envs=envs,
         mounts=mounts(
@@ -80,6 +82,7 @@ def container_config(pod: Pod, container: Container, parts: ContainerParts, fact
             parts.volume_paths,
             facts,
             values,
+            allowance,
             hosts_path=parts.hosts_path,
             termination_log_path=parts.termination_log_path,
         ),
@@ -94,6 +97,15 @@ def container_config(pod: Pod, container: Container, parts: ContainerParts, fact
         security=container_security(pod, container, parts.image, facts, parts.users, parts.target_id),
         stop_signal=_stop_signal(container),
     )
+
+
+def _expanded(
+    container: Container, field_path: str, words: Iterable[str], values: Mapping[str, str], allowance: Allowance
+) -> tuple[str, ...]:
+    try:
+        return tuple(expand(word, values, allowance, f"{field_path}[{n}]") for n, word in enumerate(words))
+    except ValueError as error:
+        raise ConfigError(str(error), container.name) from error
 
 
 def _stop_signal(container: Container) -> int:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.names import all_containers
 from trikubelet.model import quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Container, Pod, ResourceFieldSelector
 
@@ -32,28 +35,45 @@ _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 _OF_THE_NODE = ("cpu", "memory", "ephemeral-storage")
 
 
-def field_value(pod: Pod, path: str, ips: tuple[str, ...], facts: NodeFacts) -> str:
-    """The value of a downward-API field path. Raises KeyError for one that does not exist."""
-    meta, keyed = pod.metadata, _KEYED.fullmatch(path)
-    if keyed:
-        held = meta.labels if keyed[1] == "labels" else meta.annotations
-        return held.get(keyed[2], "")
-    if pod.spec.host_network and not ips:
-        ips = facts.host_ips
-    simple = {
-        "metadata.name": meta.name,
-        "metadata.namespace": meta.namespace,
-        "metadata.uid": meta.uid,
-        "metadata.labels": _listing(meta.labels),
-        "metadata.annotations": _listing(meta.annotations),
-        "spec.nodeName": pod.spec.node_name or facts.node_name,
-        "spec.serviceAccountName": pod.spec.service_account_name,
-        "status.hostIP": facts.host_ips[0] if facts.host_ips else "",
-        "status.hostIPs": ",".join(facts.host_ips),
-        "status.podIP": ips[0] if ips else "",
-        "status.podIPs": ",".join(ips),
+class PodFields:
+    """What a pod's field paths are at one moment, for all variables of a container or all files of a volume. Only what
+    is asked for is made, and a listing once: there may be thousands of questions, and a listing is as long as all
+    annotations."""
+
+    def __init__(self, pod: Pod, ips: tuple[str, ...], facts: NodeFacts) -> None:
+        self.pod = pod
+        self.facts = facts
+        self._ips = ips or (facts.host_ips if pod.spec.host_network else ())
+
+    def value(self, path: str) -> str:
+        """The value of a downward-API field path. Raises KeyError for one that does not exist."""
+        if keyed := _KEYED.fullmatch(path):
+            meta = self.pod.metadata
+            held = meta.labels if keyed[1] == "labels" else meta.annotations
+            return held.get(keyed[2], "")
+        return self._VALUES[path](self)
+
+    @cached_property
+    def _labels(self) -> str:
+        return _listing(self.pod.metadata.labels)
+
+    @cached_property
+    def _annotations(self) -> str:
+        return _listing(self.pod.metadata.annotations)
+
+    _VALUES: ClassVar[Mapping[str, Callable[[PodFields], str]]] = {
+        "metadata.name": lambda self: self.pod.metadata.name,
+        "metadata.namespace": lambda self: self.pod.metadata.namespace,
+        "metadata.uid": lambda self: self.pod.metadata.uid,
+        "metadata.labels": lambda self: self._labels,
+        "metadata.annotations": lambda self: self._annotations,
+        "spec.nodeName": lambda self: self.pod.spec.node_name or self.facts.node_name,
+        "spec.serviceAccountName": lambda self: self.pod.spec.service_account_name,
+        "status.hostIP": lambda self: next(iter(self.facts.host_ips), ""),
+        "status.hostIPs": lambda self: ",".join(self.facts.host_ips),
+        "status.podIP": lambda self: next(iter(self._ips), ""),
+        "status.podIPs": lambda self: ",".join(self._ips),
     }
-    return simple[path]
 
 
 def _listing(values: dict[str, str]) -> str:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trikubelet.core.containers import env_file
-from trikubelet.core.containers.downward import field_value, resource_value
+from trikubelet.core.containers.allowance import Allowance, of_container
+from trikubelet.core.containers.downward import PodFields, resource_value
 from trikubelet.core.containers.errors import ConfigError, missing
 from trikubelet.core.containers.expansion import expand
 
@@ -81,12 +82,17 @@ def environment(
     facts: NodeFacts,
     sources: EnvSources | None = None,
     volume_paths: Mapping[str, str] | None = None,
+    allowance: Allowance | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """Names and values in order, each name once. ``volume_paths`` are the host paths of the pod's volumes. Raises
-    ConfigError for what is missing and not optional."""
-    found = _Found(pod, container, ips, facts, sources or EnvSources(), volume_paths or {})
+    """Names and values in order, each name once. ``volume_paths`` are the host paths of the pod's volumes,
+    ``allowance`` what may be made for the container. Raises ConfigError for what is missing and not optional, and for
+    what is too large."""
+    fields, allowance = PodFields(pod, ips, facts), allowance or of_container()
+    found = _Found(pod, container, fields, facts, sources or EnvSources(), volume_paths or {}, allowance)
+    values: dict[str, str] = {}
     try:
-        values = {name: value for source in container.env_from for name, value in found.all_of(source).items()}
+        for number, source in enumerate(container.env_from):
+            values.update(found.all_of(source, f"envFrom[{number}]"))
         known = ChainMap(values, dict(found.sources.services))
         for variable in container.env:
             value = found.value(variable, known)
@@ -100,16 +106,18 @@ def environment(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Everything one container's values are made of. All raise ValueError for what is missing and not optional."""
+    """Everything one container's values are made of. All raise ValueError for what is missing and not optional, and
+    for what is too large."""
 
     pod: Pod
     container: Container
-    ips: tuple[str, ...]
+    fields: PodFields
     facts: NodeFacts
     sources: EnvSources
     volume_paths: Mapping[str, str]
+    allowance: Allowance
 
-    def all_of(self, source: EnvFromSource) -> dict[str, str]:
+    def all_of(self, source: EnvFromSource, where: str) -> dict[str, str]:
         """The variables of a whole object. Any key of one makes a name, since nearly every character may be in it."""
         data: Mapping[str, str] | None = {}
         if (config := source.config_map_ref) is not None:
@@ -117,19 +125,25 @@ class _Found:
         elif (secret := source.secret_ref) is not None:
             held = self._secret(secret.name, optional=secret.optional)
             data = None if held is None else {key: _text(secret.name, key, held[key]) for key in held}
-        return {source.prefix + key: value for key, value in (data or {}).items()}
+        counted = self.allowance.counted
+        # The name, too: a prefix may be as long as the pod is, and stands before each of them.
+        return {counted(source.prefix + key, where): counted(value, where) for key, value in (data or {}).items()}
 
     def value(self, variable: EnvVar, known: Mapping[str, str]) -> str | None:
         """The value; None for one that is left out."""
-        source = variable.value_from
+        source, where = variable.value_from, f"env {variable.name}"
         if source is None:
-            return expand(variable.value, known)
+            return expand(variable.value, known, self.allowance, where)
+        value = self._referred(source, where)
+        return None if value is None else self.allowance.counted(value, where)
+
+    def _referred(self, source: EnvVarSource, where: str) -> str | None:
         if source.field_ref is not None:
             path = source.field_ref.field_path
             try:
-                return field_value(self.pod, path, self.ips, self.facts)
+                return self.fields.value(path)
             except KeyError:
-                raise ValueError(f"env {variable.name}: unsupported fieldPath: {path}") from None
+                raise ValueError(f"{where}: unsupported fieldPath: {path}") from None
         if source.resource_field_ref is not None:
             return str(resource_value(self.pod, self.container, source.resource_field_ref, self.facts))
         if source.file_key_ref is not None:

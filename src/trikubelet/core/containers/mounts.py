@@ -17,6 +17,7 @@ from trikubelet.model.runtime_config import Device, Mount, Propagation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trikubelet.core.containers.allowance import Allowance
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Container, Pod, Volume, VolumeMount
 
@@ -35,13 +36,14 @@ def mounts(
     volume_paths: Mapping[str, str],
     facts: NodeFacts,
     variables: Mapping[str, str],
+    allowance: Allowance,
     *,
     hosts_path: str = "",
     termination_log_path: str = "",
 ) -> tuple[Mount, ...]:
     """Every mount of the container, those of ``volumeMounts`` first and in their order. ``volume_paths``
-    has the image in place of a path for a volume that is one; ``variables`` are the container's environment. Raises
-    ConfigError for a volume that is not there or cannot be mounted so.
+    has the image in place of a path for a volume that is one; ``variables`` are the container's environment,
+    ``allowance`` what may be made of them. Raises ConfigError for a volume that is not there or cannot be mounted so.
 
     A container that mounts something of its own at /etc/hosts keeps it.
     """
@@ -57,11 +59,11 @@ def mounts(
             selinux_relabel=mount.name in own,
             propagation=_PROPAGATION.get(mount.mount_propagation, Propagation.PRIVATE),
             recursive_read_only=_recursive_read_only(container, mount, facts),
-            sub_path=_sub_path(container, mount, variables),
+            sub_path=_sub_path(container, number, variables, allowance),
             image=volume_paths.get(mount.name, "") if mount.name in images else "",
             user_specified_image=images.get(mount.name, ""),
         )
-        for mount in container.volume_mounts
+        for number, mount in enumerate(container.volume_mounts)
     ]
     if hosts_path and not any(mount.container_path.rstrip("/") == ETC_HOSTS for mount in found):
         found.append(Mount(ETC_HOSTS, hosts_path, selinux_relabel=True))
@@ -100,11 +102,16 @@ def _volume(container: Container, volume: str, volume_paths: Mapping[str, str]) 
     return volume_paths[volume]
 
 
-def _sub_path(container: Container, mount: VolumeMount, variables: Mapping[str, str]) -> str:
+def _sub_path(container: Container, number: int, variables: Mapping[str, str], allowance: Allowance) -> str:
     """Upstream's rules and texts. API servers check what is written; what variables hold is only known now."""
+    mount = container.volume_mounts[number]
     if missing := without_value(mount.sub_path_expr, variables):
         raise ConfigError(f"missing value for {', '.join(missing)}", container.name)
-    path = expand(mount.sub_path_expr, variables) or mount.sub_path
+    try:
+        path = expand(mount.sub_path_expr, variables, allowance, f"volumeMounts[{number}].subPathExpr")
+    except ValueError as error:
+        raise ConfigError(str(error), container.name) from error
+    path = path or mount.sub_path
     if path.startswith("/"):
         raise ConfigError(f"error SubPath `{path}` must not be an absolute path", container.name)
     if ".." in path.split("/"):

@@ -12,7 +12,7 @@ import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.containers.downward import field_value, resource_value
+from trikubelet.core.containers.downward import resource_value
 from trikubelet.core.containers.errors import missing
 from trikubelet.core.names import all_containers
 from trikubelet.model import k8s
@@ -20,7 +20,8 @@ from trikubelet.model import k8s
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from trikubelet.core.containers.facts import NodeFacts
+    from trikubelet.core.containers.allowance import Allowance
+    from trikubelet.core.containers.downward import PodFields
     from trikubelet.model.objects import PodCertificate
 
 FILE_MODE: Final = 0o644
@@ -130,28 +131,32 @@ def _picked(
     return files
 
 
-def downward_files(pod: k8s.Pod, items: Iterable[k8s.DownwardAPIVolumeFile], mode: int, facts: NodeFacts) -> Files:
-    """Facts about the pod as files. Raises ValueError for a field or container that does not exist."""
-    return {
-        item.path: VolumeFile(_fact(pod, item, facts).encode(), mode if item.mode is None else item.mode)
-        for item in items
-    }
+def downward_files(
+    fields: PodFields, items: Iterable[k8s.DownwardAPIVolumeFile], mode: int, allowance: Allowance
+) -> Files:
+    """Facts about the pod as files. ``allowance``: what they may come to in the whole volume. Raises ValueError for a
+    field or container that does not exist, and for what is too large."""
+    files = {}
+    for item in items:
+        text = allowance.counted(_fact(fields, item), item.path)
+        files[item.path] = VolumeFile(text.encode(), mode if item.mode is None else item.mode)
+    return files
 
 
-def _fact(pod: k8s.Pod, item: k8s.DownwardAPIVolumeFile, facts: NodeFacts) -> str:
+def _fact(fields: PodFields, item: k8s.DownwardAPIVolumeFile) -> str:
     if item.field_ref is not None:
         path = item.field_ref.field_path
         try:
-            return field_value(pod, path, (), facts)
+            return fields.value(path)
         except KeyError:
             raise ValueError(f"unsupported fieldPath: {path}") from None
     if item.resource_field_ref is None:
         raise ValueError(f"{item.path}: neither fieldRef nor resourceFieldRef is given")
     name = item.resource_field_ref.container_name
-    container = next((one for one in all_containers(pod) if one.name == name), None)
+    container = next((one for one in all_containers(fields.pod) if one.name == name), None)
     if container is None:
         raise ValueError(f"container {name} not found")
-    return str(resource_value(pod, container, item.resource_field_ref, facts))
+    return str(resource_value(fields.pod, container, item.resource_field_ref, fields.facts))
 
 
 def secret_file(pod: k8s.Pod, content: bytes, mode: int) -> VolumeFile:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trikubelet.core.containers.allowance import of_container
 from trikubelet.core.containers.expansion import expand
 from trikubelet.model import names
 from trikubelet.model.handlers import HandlerInvalid, HttpTarget, authority
@@ -87,6 +88,9 @@ def _headers(given: Iterable[HTTPHeader], host: str, agent: str) -> tuple[tuple[
 
 
 def probe_command(action: ExecAction, container: Container) -> tuple[str, ...]:
-    """The command to run in the container."""
-    values = {variable.name: variable.value for variable in container.env}
-    return tuple(expand(word, values) for word in action.command)
+    """The command to run in the container. Raises HandlerInvalid for what its variables make too large."""
+    values, allowance = {variable.name: variable.value for variable in container.env}, of_container()
+    try:
+        return tuple(expand(word, values, allowance, f"exec.command[{n}]") for n, word in enumerate(action.command))
+    except ValueError as error:
+        raise HandlerInvalid(str(error)) from error

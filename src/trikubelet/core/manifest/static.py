@@ -62,8 +62,9 @@ def _same_target(a: k8s.Toleration, b: k8s.Toleration) -> bool:
 
 def _uid(pod: Pod, source: str, node_name: str) -> str:
     said = msgspec.json.encode({"metadata": pod.metadata, "spec": pod.spec}, order="sorted")
+    # A file's name is bytes, as upstream hashes it; those that are no UTF-8 are surrogates here.
     where = f"url:{source}" if is_url(source) else f"host:{node_name}file:{source}"
-    return f"{fnv1a_128(said + where.encode()):032x}"
+    return f"{fnv1a_128(said + where.encode(errors='surrogateescape')):032x}"
 
 
 def api_references(pod: Pod) -> list[str]:

@@ -1,0 +1,23 @@
+"""The cgroup of the embedded runtime, where the machine's mounts are called as nobody would."""
+
+from pathlib import Path
+
+import pytest
+
+from trikubelet.embedded.processes import ProcessLimits
+
+
+@pytest.mark.parametrize("name", [b"a\xe2\x80\xa8b", b"a\xff", b"a\rb"])
+def test_the_processes_of_containers_are_limited_whatever_else_is_mounted(name: bytes, tmp_path: Path) -> None:
+    own = tmp_path / "self"
+    own.mkdir()
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/cgroup.subtree_control").write_text("cpu pids\n")
+    (own / "cgroup").write_text("0::/\n")
+    tree = bytes(tmp_path / "tree")
+    (own / "mountinfo").write_bytes(
+        b"1 0 0:1 / /%s rw - tmpfs none rw\n2 0 0:2 / %s rw - cgroup2 cgroup rw\n" % (name, tree)
+    )
+
+    assert ProcessLimits(7, processes_max=1, proc=tmp_path).available
+    assert (tmp_path / "tree/trikubelet-embedded-7").is_dir()
