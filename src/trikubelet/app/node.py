@@ -217,6 +217,7 @@ def build_node(
     statuses.changed.add(startups.status_changed)
     probes.concluded.add(workers.serving_changed)
     desired = DesiredPods(sources)
+    disruptions = Disruptions(workers=workers, statuses=statuses, events=events, clock=ports.clock)
     admission = Admission(
         workers=workers,
         desired=desired,
@@ -227,7 +228,7 @@ def build_node(
         events=events,
         clock=ports.clock,
         allocations=allocations,
-        disruptions=Disruptions(workers=workers, statuses=statuses, events=events, clock=ports.clock),
+        disruptions=disruptions,
         unsupported=UnsupportedReports(events, embedded=facts.embedded),
     )
     resizes = Resizes(
@@ -289,7 +290,7 @@ def build_node(
         runtime_pods=pleg,
         garbage=garbage,
         images=image_garbage,
-        statuses=statuses,
+        disruptions=disruptions,
         events=events,
         node=this_node,
         clock=ports.clock,

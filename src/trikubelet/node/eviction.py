@@ -25,29 +25,30 @@ from trikubelet.core.eviction.observations import has_image_disk, observe
 from trikubelet.core.eviction.pressure import Pressure, advance, met
 from trikubelet.core.eviction.ranking import Candidate, rank
 from trikubelet.core.eviction.thresholds import DISK_SIGNALS, IMAGE_SIGNALS, RESOURCES
-from trikubelet.core.lifecycle import GRACE_SECONDS_MIN, Finished, StopReason, Terminated, Terminating
+from trikubelet.core.lifecycle import GRACE_SECONDS_MIN, Finished
 from trikubelet.core.names import is_critical, object_ref
-from trikubelet.core.pod_status.disrupted import disrupted, failed_by_node
-from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distributions
 from trikubelet.kit.seldom import Seldom
-from trikubelet.model import k8s
 from trikubelet.model.usage import Depth
+from trikubelet.pods.disruptions import ends_as_soon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trikubelet.core.eviction import EvictionRules
     from trikubelet.core.eviction.thresholds import Threshold
+    from trikubelet.model import k8s
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.look import NodeUsed, PodUsed
     from trikubelet.model.objects import ObjectRef
     from trikubelet.node.garbage import GarbageCollection
     from trikubelet.node.image_garbage import ImageGarbage
     from trikubelet.pods.allocations import Allocations
+    from trikubelet.pods.disruptions import Disruptions
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import Clock, Events, NodeUsage, RuntimePods, Statuses
+    from trikubelet.ports import Clock, Events, NodeUsage, RuntimePods
     from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class Eviction:
         runtime_pods: RuntimePods,
         garbage: GarbageCollection,
         images: ImageGarbage,
-        statuses: Statuses,
+        disruptions: Disruptions,
         events: Events,
         node: ObjectRef,
         clock: Clock,
@@ -79,7 +80,7 @@ class Eviction:
         self._runtime_pods = runtime_pods
         self._garbage = garbage
         self._images = images
-        self._statuses = statuses
+        self._disruptions = disruptions
         self._events = events
         self._node = node
         self._clock = clock
@@ -189,10 +190,10 @@ class Eviction:
                 continue
             observed = self.pressure.observed[threshold.signal]
             said = messages.evicted(one, threshold, observed)
-            self.stats_ages[threshold.signal].add(max(0, self._clock.now_ns() - observed.at_ns) / SECOND_NS)
             grace = GRACE_SECONDS_MIN if threshold.is_hard else self._soft_grace(one.pod)
-            self._evict(one.pod, threshold.signal, said, grace)
-            return [one.pod.metadata.uid]
+            if self._evict(one.pod, threshold.signal, said, grace):
+                self.stats_ages[threshold.signal].add(max(0, self._clock.now_ns() - observed.at_ns) / SECOND_NS)
+                return [one.pod.metadata.uid]
         if self._only_critical.may_say():
             log.warning("No pod can be evicted although %s is short: critical pods never are", threshold.signal)
         return ()
@@ -207,9 +208,10 @@ class Eviction:
             await trio.lowlevel.checkpoint()  # limits are parsed from their texts, for what may be 500 pods
             uid = pod.metadata.uid
             found = limits.violation(pod, used[uid], image_disk=image_disk) if uid in used else None
-            if found is not None:
-                # No disruption: the pod is itself to blame, and a Job must not ignore the failure as one of the node's.
-                self._evict(pod, found.signal, messages.Said(found.message, {}), GRACE_SECONDS_MIN, disruption=False)
+            if found is None:
+                continue
+            said = messages.Said(found.message, {})
+            if self._evict(pod, found.signal, said, GRACE_SECONDS_MIN, is_disruption=False):
                 ended.append(uid)
         return ended
 
@@ -234,8 +236,7 @@ class Eviction:
         return [
             self._allocations.as_allocated(one.pod)
             for one in self._workers
-            if not isinstance(one.state, Terminated | Finished)
-            and not (isinstance(one.state, Terminating) and _ends_soon(one.state))
+            if not ends_as_soon(one.state, GRACE_SECONDS_MIN)
         ]
 
     def _soft_grace(self, pod: k8s.Pod) -> int:
@@ -245,20 +246,21 @@ class Eviction:
         return longest if own is None else min(longest, own)
 
     def _evict(
-        self, pod: k8s.Pod, signal: str, said: messages.Said, grace_seconds: int, *, disruption: bool = True
-    ) -> None:
-        uid, about = pod.metadata.uid, object_ref(pod)
-        self.evicted[signal] += 1
-        log.warning("Pod %s is evicted: %s", about, said.message.strip())
-        self._events.record(about, "Warning", messages.REASON, said.message, said.annotations)
-        shown = self._statuses.get(uid) or pod.status or k8s.PodStatus()
-        now = rfc3339(self._clock.now_ns())
-        if disruption:
-            status = disrupted(pod, shown, now, reason=messages.REASON, message=said.message)
-        else:
-            status = failed_by_node(shown, now, reason=messages.REASON, message=said.message)
-        self._statuses.publish(uid, pod, status)
-        self._workers.stop(uid, StopReason.EVICTED, grace_seconds)
+        self, pod: k8s.Pod, signal: str, said: messages.Said, grace_seconds: int, *, is_disruption: bool = True
+    ) -> bool:
+        """Whether the pod was evicted, and did not end as soon already."""
+        ended = self._disruptions.end(
+            pod,
+            reason=messages.REASON,
+            message=said.message,
+            annotations=said.annotations,
+            grace_seconds=grace_seconds,
+            is_disruption=is_disruption,
+        )
+        if ended:
+            self.evicted[signal] += 1
+            log.warning("Pod %s is evicted: %s", object_ref(pod), said.message.strip())
+        return ended
 
     async def _are_over(self, uids: Sequence[str]) -> None:
         """Wait until nothing of these pods is left, for a while: what they had counts as used until then."""
@@ -270,8 +272,3 @@ class Eviction:
     def _is_over(self, uid: str) -> bool:
         worker = self._workers.worker(uid)
         return worker is None or isinstance(worker.state, Finished)
-
-
-def _ends_soon(state: Terminating) -> bool:
-    """Whether eviction would end it no sooner."""
-    return state.reason is StopReason.EVICTED or state.grace_seconds <= GRACE_SECONDS_MIN

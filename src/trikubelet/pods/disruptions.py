@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.lifecycle import StopReason
+from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
 from trikubelet.core.names import object_ref
-from trikubelet.core.pod_status.disrupted import disrupted
+from trikubelet.core.pod_status.disrupted import disrupted, failed_by_node
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trikubelet.core.lifecycle import State
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import Clock, Events, Statuses
 
@@ -41,17 +42,36 @@ class Disruptions:
         condition_message: str = "",
         annotations: Mapping[str, str] | None = None,
         grace_seconds: int | None = None,
+        is_disruption: bool = True,
     ) -> bool:
-        """End the pod; False for one that ends already, for a reason of its own: nothing is said of it.
-        ``condition_message``: what the condition DisruptionTarget says, if not the message; ``annotations``: the
-        event's; ``grace_seconds``: None for the pod's own. Never blocks."""
+        """End the pod; False for one that ends as soon already: nothing is said of it. ``condition_message``: what the
+        condition DisruptionTarget says, if not the message; ``annotations``: the event's; ``grace_seconds``: None for
+        the pod's own; ``is_disruption``: without that condition where not, for a pod that is itself to blame: a Job
+        must not ignore its failure as one of the node's. Never blocks."""
         uid, about = pod.metadata.uid, object_ref(pod)
-        if self._workers.is_termination_requested(uid):
+        worker = self._workers.worker(uid)
+        if worker is None or ends_as_soon(worker.state, grace_seconds):
             return False
         self._events.record(about, "Warning", reason, message, annotations)
         shown = self._statuses.get(uid) or pod.status or k8s.PodStatus()
         now = rfc3339(self._clock.now_ns())
-        status = disrupted(pod, shown, now, reason=reason, message=message, why=condition_message)
+        if is_disruption:
+            status = disrupted(pod, shown, now, reason=reason, message=message, why=condition_message)
+        else:
+            status = failed_by_node(shown, now, reason=reason, message=message)
         self._statuses.publish(uid, pod, status)
         self._workers.stop(uid, StopReason.EVICTED, grace_seconds)
         return True
+
+
+def ends_as_soon(state: State, grace_seconds: int | None) -> bool:
+    """Whether a pod in that state has ended, or ends with no more grace than that; None: with whatever grace it has."""
+    match state:
+        case Terminated() | Finished():
+            return True
+        case Terminating(reason=StopReason.EVICTED):
+            return True
+        case Terminating(grace_seconds=left):
+            return grace_seconds is None or left <= grace_seconds
+        case _:
+            return False

@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from shell.pods.shellkit import NothingThere, Said, Script
-from trikubelet.core.lifecycle import StopReason, Terminating
+from trikubelet.core.lifecycle import Finished, State, StopReason, Syncing, Terminated, Terminating
 from trikubelet.kit.gather import Gather
 from trikubelet.model.bounds import Bounds
-from trikubelet.pods.disruptions import Disruptions
+from trikubelet.pods.disruptions import Disruptions, ends_as_soon
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.status.memory import PodStatuses
@@ -47,3 +47,19 @@ async def test_a_pod_is_disrupted_once_and_not_when_it_ends_already(
         assert not disruptions.end(WEB, **given, grace_seconds=grace)
         assert [("Warning", "Evicted", "no memory")] == events.events
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("state", "grace", "expected"),
+    [
+        (Syncing(), None, False),
+        (Terminating(30, StopReason.REMOVED), None, True),
+        (Terminating(30, StopReason.REMOVED), 1, False),
+        (Terminating(30, StopReason.REMOVED), 30, True),
+        (Terminating(30, StopReason.EVICTED), 1, True),
+        (Terminated(StopReason.REMOVED), 1, True),
+        (Finished(StopReason.REMOVED), 1, True),
+    ],
+)
+def test_a_pod_that_ends_as_soon_is_not_disrupted(state: State, grace: int | None, expected: bool) -> None:
+    assert expected is ends_as_soon(state, grace)
