@@ -29,6 +29,7 @@ from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.cri.round import Question, Round
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.call_figures import CallFigures
+from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.model.runtime_errors import NotFound, RuntimeUnavailable
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class Channel:
             self._on_change()
 
     async def _connect_socket(self) -> trio.abc.Stream:
-        return await trio.open_unix_socket(self._path)
+        return await connect_unix(self._path)
 
     def begin(self, path: str, news: trio.lowlevel.ParkingLot) -> Exchange | None:
         """Begin a call now, whose answers wake those in ``news``. None where there is no connection, no room on it, or

@@ -26,6 +26,7 @@ from shell.cri.grpckit import (
     memory_pair,
     running,
 )
+from shell.portkit import full_queue
 from trikubelet.cri.channel import Channel, State, open_channel
 from trikubelet.cri.server import serve
 from trikubelet.cri.v1 import api_pb2 as pb
@@ -153,6 +154,16 @@ async def test_a_runtime_that_is_not_there_is_waited_for_ever_more_patiently_and
         now = channel.statistics()
         assert (State.CONNECTED, 0, 0) == (now.state, now.calls_waiting, now.calls_in_flight)
         nursery.cancel_scope.cancel()
+
+
+async def test_a_runtime_whose_queue_is_full_is_named_so_and_tried_again(tmp_path, autojump_clock, caplog):
+    with full_queue(tmp_path / "s"):
+        async with open_channel(str(tmp_path / "s")) as channel:
+            await trio.sleep(30)
+            assert State.WAITING is channel.statistics().state
+    [told] = caplog.records
+    why = f"cannot connect to {tmp_path}/s: its queue is full: it does not accept connections"
+    assert f"runtime at {tmp_path}/s: {why}; trying until it is there" == told.getMessage()
 
 
 async def test_what_accepts_and_says_nothing_is_left_after_five_seconds(autojump_clock):
