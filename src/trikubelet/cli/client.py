@@ -1,7 +1,8 @@
 """The commands' side of the local API: one request over the agent's Unix socket, whole or as a stream.
 
 A person reads every error here at a terminal, so each says what to do: no agent is there, the one that is does not
-answer, the socket is another user's, or what the agent itself objected to. Small on purpose: ``get pods`` should not wait for an HTTP library to load.
+answer, the socket is another user's, or what the agent itself objected to. Small on purpose: ``get pods`` should not
+wait for an HTTP library to load.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class AgentClient:
         except PermissionError as error:
             raise NotAllowed(self._who_may()) from error
         except BlockingIOError as error:  # it listens, or there would be no queue
-            raise AgentSilent(_silent(f"the agent at {self.socket_path}", error.strerror)) from error
+            raise AgentSilent(_silent(f"the agent at {self.socket_path}", error.strerror or str(error))) from error
         except OSError as error:
             raise NoAgent(no_agent(self.socket_path)) from error
 

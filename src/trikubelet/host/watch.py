@@ -125,7 +125,7 @@ class _Changes:
 
 
 def _links(path: str) -> list[str]:
-    """Every symbolic link that the kernel follows on the way to ``path``, itself among them, by a path without links."""
+    """Every symbolic link that the kernel follows on the way to ``path``, it among them, by a path without links."""
     found: list[str] = []
     at, left = "/", os.path.join(os.getcwd(), path).split("/")[::-1]
     while left and len(found) < _LINKS_MAX:
