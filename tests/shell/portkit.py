@@ -1,4 +1,5 @@
-"""Ports for tests: one that somebody is to listen at who must be told its number before, and one where nobody does.
+"""Ports for tests: one that somebody is to listen at who must be told its number before, and one where nobody does; and
+a Unix socket whose queue is full.
 
 Who can bind to port 0 does that and needs nothing from here.
 """
@@ -8,11 +9,12 @@ from __future__ import annotations
 import os
 import random
 import socket
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 # Below those the kernel gives to connections, and beside those of the live tests.
 _PORTS = range(12_000, 20_000)
@@ -40,3 +42,17 @@ def port_of_nobody() -> Iterator[int]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
+
+
+@contextmanager
+def full_queue(path: Path) -> Iterator[None]:
+    """Somebody listens at ``path`` and accepts nobody, and as many as may wait do."""
+    with ExitStack() as stack, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(0)
+        with suppress(BlockingIOError):
+            while True:
+                client = stack.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(str(path))
+        yield

@@ -17,6 +17,7 @@ import pytest
 import trio
 
 from shell.localkit import FakeAgent, FakeView, served
+from shell.portkit import full_queue
 from trikubelet.app import cluster_doctor, compose, doctor
 from trikubelet.app.access import Found, find_access
 from trikubelet.app.flags import parse_agent_flags
@@ -107,6 +108,14 @@ async def test_everything_is_looked_at_and_a_runtime_that_is_not_there_is_an_err
     assert {"runtime", "cgroups", "swap", "sysctls", "clock", "disk"} <= set(seen)
     (runtime,) = seen["runtime"]
     assert (ERROR, True) == (runtime.severity, "no socket at" in runtime.found)
+
+
+async def test_a_runtime_whose_queue_is_full_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with full_queue(tmp_path / "s"):
+        seen = await found(settings(tmp_path, "--standalone", f"--container-runtime-endpoint=unix://{tmp_path}/s"))
+
+    (runtime,) = seen["runtime"]
+    assert (ERROR, True) == (runtime.severity, "its queue is full: it does not accept connections" in runtime.found)
 
 
 async def test_why_nobody_can_talk_to_the_runtime_is_its_finding_and_no_line_of_the_channels(

@@ -14,7 +14,9 @@ import pytest
 import trio
 
 from shell.localkit import NOW, FakeAgent, FakeUse, FakeView, StoppedClock, event, no_streams, pod, served
-from trikubelet.cli.client import AgentClient, AgentObjects, NoAgent, NotAllowed
+from shell.portkit import full_queue
+from trikubelet.cli import client
+from trikubelet.cli.client import AgentClient, AgentObjects, AgentSilent, NoAgent, NotAllowed
 from trikubelet.model.errors import StartFailed
 from trikubelet.server import local_api
 from trikubelet.server.local_api import serve_local_api
@@ -194,17 +196,29 @@ async def test_who_may_ask_is_named_to_those_who_may_not(monkeypatch: pytest.Mon
     async def refused(_path: str) -> trio.SocketStream:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(trio, "open_unix_socket", refused)
+    monkeypatch.setattr(client, "connect_unix", refused)
     monkeypatch.setattr(os, "stat", lambda _path: os.stat_result((0,) * 10))
 
     with pytest.raises(NotAllowed, match=r"only root may ask the trikubelet at /x: use sudo"):
         await AgentClient("/x").get("/pods")
 
 
-async def test_an_agent_that_takes_the_connection_and_says_nothing_is_given_up(tmp_path: Path, autojump_clock) -> None:
-    mute = trio.socket.socket(socket.AF_UNIX)
-    with mute:
-        await mute.bind(str(tmp_path / "mute.sock"))
+@pytest.mark.parametrize(("seconds", "path"), [(10, "/pods"), (10, "/node"), (30, "/nodes"), (30, "/logs/a/b/c")])
+async def test_an_agent_that_takes_the_connection_and_says_nothing_is_named_soon_unless_it_may_have_to_ask(
+    tmp_path: Path, autojump_clock, seconds: int, path: str
+) -> None:
+    place = tmp_path / "mute.sock"
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(place))
         mute.listen()
-        with pytest.raises(NoAgent, match="does not answer: 30 seconds of silence"):
-            await AgentClient(str(tmp_path / "mute.sock")).get("/pods")
+        said = rf"the agent \(process {os.getpid()}\) at {place} does not answer: {seconds} seconds of silence"
+        with pytest.raises(AgentSilent, match=said):
+            await AgentClient(str(place)).get(path)
+    assert seconds == pytest.approx(trio.current_time())
+
+
+async def test_an_agent_that_accepts_no_connection_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    place = tmp_path / "full.sock"
+    said = f"the agent at {place} does not answer: its queue is full: it does not accept connections"
+    with full_queue(place), pytest.raises(AgentSilent, match=said):
+        await AgentClient(str(place)).get("/pods")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from shell.portkit import full_queue
 from trikubelet.cli import one_shot
 from trikubelet.cli.main import main
 from trikubelet.cli.neighbours import agents_on
@@ -134,6 +135,14 @@ def test_without_a_runtime_nothing_is_waited_for(place: Path) -> None:
     why = f"no socket at {place}/nope.sock: the runtime is not running, or listens elsewhere"
     assert (1, f"error: {why}\n") == (done.returncode, done.stderr)
     assert [place / "pod.yaml"] == list(place.iterdir())
+
+
+def test_a_runtime_whose_queue_is_full_is_named_so_and_not_waited_for(place: Path) -> None:
+    with full_queue(place / "full.sock"):
+        done = run(manifest(place, "true"), f"--container-runtime-endpoint=unix://{place}/full.sock")
+
+    why = f"cannot connect to {place}/full.sock: its queue is full: it does not accept connections"
+    assert (1, f"error: {why}\n") == (done.returncode, done.stderr)
 
 
 @pytest.mark.slow

@@ -204,7 +204,7 @@ def test_thresholds_of_eviction_and_rules_for_images_are_the_configurations(tmp_
 
 
 def test_everything_wrong_is_told_together(tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text(f"{HEAD}maxPod: 1\n")
+    (tmp_path / "c.yaml").write_text(f"{HEAD}healthzPort: 70000\nmaxPod: 1\nport: 1\nport: 2\n")
     (tmp_path / "d").mkdir()
     (tmp_path / "d/1.conf").write_text("")
     (tmp_path / "d/2.conf").write_text(f"{HEAD}---\n{HEAD}")
@@ -223,9 +223,11 @@ def test_everything_wrong_is_told_together(tmp_path: Path) -> None:
 
     assert [
         '--hostname-overide: unknown flag (did you mean "--hostname-override"?)',
+        f"{tmp_path}/c.yaml:3: healthzPort: Invalid value: 70000: must be between 0 and 65535",
+        f'{tmp_path}/c.yaml:4: maxPod: unknown field (did you mean "maxPods"?)',
+        f"{tmp_path}/c.yaml:6: port: the key is given twice, first in line 5 (remove one of the two)",
         f"{tmp_path}/d/1.conf:1: there is nothing in the file (write a KubeletConfiguration or remove it)",
         f"{tmp_path}/d/2.conf:4: a second document (put one KubeletConfiguration into one file)",
-        f'{tmp_path}/c.yaml:3: maxPod: unknown field (did you mean "maxPods"?)',
         "--max-pods: Invalid value: -1: must be 0 or more",
         "--bootstrap-kubeconfig: needs --kubeconfig, where its outcome is written",
         "--cloud-provider: 'aws' is none: no cloud provider is built in "

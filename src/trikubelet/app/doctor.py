@@ -32,6 +32,7 @@ from trikubelet.host.cgroups import read_hierarchies
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.node import read_node
 from trikubelet.kit.threads import ThreadPool
+from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.model.certificates import SELF_SIGNED_NAMES
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
@@ -124,7 +125,7 @@ async def _runtime(settings: Settings) -> Sequence[Finding]:
 
 async def _asked(endpoint: str, question: Callable[[CriRuntime], Awaitable[T]]) -> T:
     """The answer of the runtime there. Raises OSError where nothing listens, and RuntimeCallError."""
-    await (await trio.open_unix_socket(socket_path(endpoint))).aclose()  # a channel would retry forever
+    await (await connect_unix(socket_path(endpoint))).aclose()  # a channel would retry forever
     async with open_channel(endpoint, quiet=True) as channel:  # the agent's own channel logs
         try:
             with trio.fail_after(CHECK_SECONDS_MAX / 2):

@@ -19,7 +19,7 @@ from trikubelet.app.endpoint import EndpointChoice, choose_endpoint
 from trikubelet.app.flags import said_by_flags_alone
 from trikubelet.app.paths import Places, places_for
 from trikubelet.app.served import NOT_SERVED, api_port, obstacles
-from trikubelet.core.configuration import Effective, combine
+from trikubelet.core.configuration import Effective, as_written, combine
 from trikubelet.core.document import Document, parse_documents
 from trikubelet.core.node_status.own_labels import label_faults
 from trikubelet.kit.named_file import read_named
@@ -28,7 +28,7 @@ from trikubelet.model.faults import Fault
 from trikubelet.model.names import ip_problem, subdomain_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from trikubelet.app.flags import AgentFlags
     from trikubelet.model.credential_plugin import CredentialPlugin
@@ -140,9 +140,10 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     each."""
     faults = list(flags.faults)
     notes: list[str] = []
-    documents = [_with_absolute_paths(one) for one in _documents(flags, faults, notes)]
+    paths = _paths(flags, faults, notes)
+    documents = [_with_absolute_paths(one) for one in _documents(paths, faults)]
     effective, wrong = combine(documents, flags.settings)
-    faults += wrong
+    faults = as_written([*faults, *wrong], [*map(str, paths)])
     faults += _conflicts(flags)
     node_name = (flags.hostname_override.strip() or surroundings.hostname.strip()).lower()
     if problem := subdomain_problem(node_name):
@@ -224,11 +225,16 @@ def _settings(
     )
 
 
-def _documents(flags: AgentFlags, faults: list[Fault], notes: list[str]) -> list[Document]:
+def _paths(flags: AgentFlags, faults: list[Fault], notes: list[str]) -> list[Path]:
     """The configuration file and its drop-ins, in order."""
     paths = [Path(_absolute(flags.config))] if flags.config else []
     if flags.config_dir:
         paths += _drop_ins(Path(_absolute(flags.config_dir)), faults, notes)
+    return paths
+
+
+def _documents(paths: Sequence[Path], faults: list[Fault]) -> list[Document]:
+    """What the files say."""
     documents = []
     for path in paths:
         try:

@@ -1,13 +1,16 @@
 """The commands' side of the local API: one request over the agent's Unix socket, whole or as a stream.
 
-A person reads every error here at a terminal, so each says what to do: no agent answers, the socket is another user's,
-or what the agent itself objected to. Small on purpose: ``get pods`` should not wait for an HTTP library to load.
+A person reads every error here at a terminal, so each says what to do: no agent is there, the one that is does not
+answer, the socket is another user's, or what the agent itself objected to. Small on purpose: ``get pods`` should not
+wait for an HTTP library to load.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+import socket
+import struct
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -17,21 +20,33 @@ import trio
 
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.core.remote_command import spdy_headers
+from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.server.runtime_stream import Declined, change_protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from trio.abc import Stream
 
 _RECEIVE_BYTES = 64 * 1024
-ANSWER_SECONDS_MAX = 30.0
-"""Between asking and the beginning of an answer, and between the parts of one that is not a stream."""
+ANSWER_SECONDS_MAX = 10.0
+"""Between asking for what the agent knows and the beginning of its answer, and between the parts of one that is not a
+stream."""
+FETCHED_SECONDS_MAX = 30.0
+"""The same where the agent asks the runtime or a disk first, with deadlines of its own."""
+_FETCHED = ("/doctor", "/images", "/logs/", "/nodes", "/stats/")
 BODY_BYTES_MAX = 256 * 1024 * 1024
+_CREDENTIALS = struct.Struct("3i")
+"""Of the process at the other end: its id, which is 0 in another PID namespace, its user and its group."""
 
 
 class NoAgent(CommandFailed):
     """Nobody answers at the socket."""
+
+
+class AgentSilent(CommandFailed):
+    """The agent is there and does not answer."""
 
 
 class NotAllowed(CommandFailed):
@@ -53,7 +68,7 @@ class AgentClient:
         self.socket_path = socket_path
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """The whole answer at ``path``. Raises NoAgent, NotAllowed or AgentObjects."""
+        """The whole answer at ``path``. Raises NoAgent, AgentSilent, NotAllowed or AgentObjects."""
         return await self._whole(path, query, "GET")
 
     async def post(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
@@ -64,7 +79,7 @@ class AgentClient:
         body = bytearray()
         async with self.stream(path, query, method) as parts:
             while True:
-                with _soon_enough(self.socket_path):
+                with parts.soon_enough():
                     part = await anext(parts, None)
                 if part is None:
                     return bytes(body)
@@ -75,12 +90,14 @@ class AgentClient:
     @asynccontextmanager
     async def stream(
         self, path: str, query: Mapping[str, str] | None = None, method: str = "GET"
-    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+    ) -> AsyncGenerator[_Wire, None]:
         """The answer at ``path`` as it comes, for as long as the block lasts. Raises as ``get`` does."""
         target = quote(path) + (f"?{urlencode(query)}" if query else "")
         async with await self._connect() as stream:
-            wire = _Wire(stream, self.socket_path)
-            with _soon_enough(self.socket_path):
+            wire = _Wire(
+                stream, self.socket_path, FETCHED_SECONDS_MAX if path.startswith(_FETCHED) else ANSWER_SECONDS_MAX
+            )
+            with wire.soon_enough():
                 status = await wire.ask(method, target)
                 if status >= 400:
                     said = b"".join([part async for part in wire]).decode(errors="replace").strip()
@@ -96,7 +113,7 @@ class AgentClient:
         target = quote(path) + (f"?{urlencode(query)}" if query else "")
         headers = [("host", "trikubelet"), *spdy_headers(protocol)]
         async with await self._connect() as stream:
-            with _soon_enough(self.socket_path):
+            with _soon_enough(stream, self.socket_path, FETCHED_SECONDS_MAX):
                 try:
                     agreed = await change_protocol(stream, h11.Request(method="POST", target=target, headers=headers))
                 except Declined as declined:
@@ -109,9 +126,11 @@ class AgentClient:
 
     async def _connect(self) -> trio.SocketStream:
         try:
-            return await trio.open_unix_socket(self.socket_path)
+            return await connect_unix(self.socket_path)
         except PermissionError as error:
             raise NotAllowed(self._who_may()) from error
+        except BlockingIOError as error:  # it listens, or there would be no queue
+            raise AgentSilent(_silent(f"the agent at {self.socket_path}", error.strerror or str(error))) from error
         except OSError as error:
             raise NoAgent(no_agent(self.socket_path)) from error
 
@@ -135,23 +154,36 @@ def no_agent(socket_path: str) -> str:
 
 
 @contextmanager
-def _soon_enough(socket_path: str) -> Iterator[None]:
-    """A deadline for an agent that took the connection and says nothing."""
+def _soon_enough(stream: trio.SocketStream, socket_path: str, seconds_max: float) -> Iterator[None]:
+    """A deadline for an agent that took the connection and says nothing. The kernel takes it for one that is stopped,
+    too."""
     try:
-        with trio.fail_after(ANSWER_SECONDS_MAX):
+        with trio.fail_after(seconds_max):
             yield
     except trio.TooSlowError as error:
-        silence = f"{ANSWER_SECONDS_MAX:g} seconds of silence"
-        raise NoAgent(f"the trikubelet at {socket_path} does not answer: {silence}") from error
+        process, _, _ = _CREDENTIALS.unpack(
+            stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        )
+        agent = f"the agent (process {process}) at {socket_path}" if process else f"the agent at {socket_path}"
+        raise AgentSilent(_silent(agent, f"{seconds_max:g} seconds of silence")) from error
+
+
+def _silent(agent: str, how: str) -> str:
+    return f"{agent} does not answer: {how} (its log may say why; restart it if this lasts)"
 
 
 class _Wire:
     """One request and its answer. Iterating gives the parts of the body."""
 
-    def __init__(self, stream: trio.SocketStream, socket_path: str) -> None:
+    def __init__(self, stream: trio.SocketStream, socket_path: str, seconds_max: float) -> None:
         self._stream = stream
         self._path = socket_path
+        self._seconds_max = seconds_max
         self._h11 = h11.Connection(h11.CLIENT)
+
+    def soon_enough(self) -> AbstractContextManager[None]:
+        """A deadline for what is awaited in the block. Raises AgentSilent."""
+        return _soon_enough(self._stream, self._path, self._seconds_max)
 
     async def ask(self, method: str, target: str) -> int:
         """Send the request and wait for the head of the answer; its status."""

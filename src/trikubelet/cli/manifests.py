@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.cli import asking
-from trikubelet.cli.client import AgentClient, NoAgent
+from trikubelet.cli.client import AgentClient, AgentSilent, NoAgent
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.manifest_directory import Given, ManifestDirectory, carry_out, locked
 from trikubelet.cli.validate import SEEN, STDIN, bare_directories, files_of, read, report
@@ -37,7 +37,7 @@ def directory(args: argparse.Namespace) -> tuple[str, str]:
     else:
         try:
             note = trio.run(asking.configuration, AgentClient(asking.socket_path(args)))
-        except NoAgent as error:
+        except (NoAgent, AgentSilent) as error:
             raise CommandFailed(f"{error}; or name the directory of manifests: --to") from error
         place, node = note.manifests, note.node_name
     if not place:

@@ -5,8 +5,9 @@
                                └──100 ms … 3 s─── waiting ◄┘
 
 A call made while the channel is not connected waits, until its caller's cancel scope ends; ``statistics`` says what it
-waits for. That a runtime is away is logged once for each kind of problem, when it comes back once more. Calls in flight
-when a connection breaks fail with RuntimeLost, since only the caller can know whether asking twice does harm.
+waits for. That a runtime is away is logged once for each kind of problem, when it comes back once more; until it has
+answered a call, one that greets and goes away is not back. Calls in flight when a connection breaks fail with
+RuntimeLost, since only the caller can know whether asking twice does harm.
 
 Who finds no room, because the runtime takes only so many calls at a time, stands in a line; as long as there is one,
 room that comes is for its first. A round of a thousand questions stands there with one at a time, like everybody.
@@ -29,6 +30,7 @@ from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.cri.round import Question, Round
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.call_figures import CallFigures
+from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.model.runtime_errors import NotFound, RuntimeUnavailable
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ HANDSHAKE_SECONDS_MAX: Final = 5.0
 RUNTIME: Final = "runtime"
 RECONNECT_SECONDS_FIRST: Final = 0.1
 RECONNECT_SECONDS_MAX: Final = 3.0
+
+_CONNECTED: Final = "connected"
 
 CALL_SECONDS: Final = tuple(0.005 * 2.5**power for power in range(14))
 """Upper bounds of how long calls take: upstream's."""
@@ -100,7 +104,8 @@ class Channel:
         self._connects = 0
         self._last_error = ""
         self._quiet = quiet
-        self._logged: set[str] = set()  # the kinds of problems, since it was last connected
+        self._logged: set[str] = set()  # the kinds of problems, and the connecting, since the runtime last answered
+        self._logged_last = ""  # the last of these
         self._line: dict[trio.lowlevel.ParkingLot, None] = {}  # of those who wait for room, the longest first
         self._replaced = trio.lowlevel.ParkingLot()
         self.figures: Final = CallFigures(CALL_SECONDS)
@@ -236,7 +241,7 @@ class Channel:
             self._on_change()
 
     async def _connect_socket(self) -> trio.abc.Stream:
-        return await trio.open_unix_socket(self._path)
+        return await connect_unix(self._path)
 
     def begin(self, path: str, waiters: trio.lowlevel.ParkingLot) -> Exchange | None:
         """Begin a call now, whose answers wake those in ``waiters``. None where there is no connection, no room on it,
@@ -281,6 +286,9 @@ class Channel:
 
     def _on_change(self) -> None:
         connection = self._connections[-1] if self._connections else None
+        # In another state it is an earlier one, which drains, and says nothing about the next.
+        if self._state is State.CONNECTED and connection is not None and connection.has_answered:
+            self._note_answered()
         if connection is None or not connection.open:
             self._replaced.unpark_all()
             return
@@ -291,17 +299,31 @@ class Channel:
     def _note_connected(self) -> None:
         self._state = State.CONNECTED
         self._connects += 1
-        self._logged.clear()
+        if _CONNECTED not in self._logged:
+            self._log_connected()
+
+    def _log_connected(self) -> None:
+        self._logged.add(_CONNECTED)
+        self._logged_last = _CONNECTED
         if not self._quiet:
             log.info("connected to the %s at %s", self._peer, self._endpoint)
 
+    def _note_answered(self) -> None:
+        """The runtime is there, and what is said of it next is news. A log must not end with its being away."""
+        if self._logged and self._logged_last != _CONNECTED:
+            self._log_connected()
+        self._logged.clear()
+
     def _note(self, kind: str, reason: str) -> None:
-        """Say what went wrong, unless the like was said since the channel was last connected: what rubbish says of
-        itself is never the same twice."""
+        """Say what went wrong, unless the like was said since the runtime last answered: what rubbish says of itself is
+        never the same twice."""
         self._last_error = reason
-        if kind not in self._logged and not self._quiet:
-            log.warning("%s at %s: %s; trying until it is there", self._peer, self._endpoint, reason)
+        if kind in self._logged:
+            return
         self._logged.add(kind)
+        self._logged_last = kind
+        if not self._quiet:
+            log.warning("%s at %s: %s; trying until it is there", self._peer, self._endpoint, reason)
 
 
 @asynccontextmanager

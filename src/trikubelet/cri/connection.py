@@ -57,6 +57,7 @@ class Connection:
     ) -> None:
         self.exchanges: dict[int, Exchange] = {}
         self.reason = ""  # why it takes no more calls
+        self.has_answered = False  # to a call: a greeting says little of what comes after it
         self._calls_left = calls_max
         self._on_change = on_change  # more or less room, or none any more
         self._greeted = trio.Event()
@@ -132,8 +133,10 @@ class Connection:
             if exchange := self._find(event):
                 exchange.on_data(event)
         elif isinstance(event, Block):
+            self.has_answered = True
             self._on_block(event)
         elif isinstance(event, ResponseReceived | TrailersReceived):
+            self.has_answered = True
             if exchange := self._find(event):
                 headers, last = to_dict(event.headers), event.stream_ended is not None
                 exchange.on_headers(headers, last=last)

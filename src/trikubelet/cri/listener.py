@@ -16,7 +16,7 @@ import trio
 
 from trikubelet.cri.endpoint import socket_path
 
-SOCKET_MODE: Final = 0o660
+SOCKET_MODE: Final = 0o600
 _BACKLOG: Final = 128
 
 

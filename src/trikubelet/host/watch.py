@@ -1,8 +1,9 @@
 """Notices of changed files, by inotify (``ports.Watcher``).
 
 A directory is watched itself, a single file through its directory: editors and package tools replace files by renaming
-new ones over them, which a watch on the file would not survive. Files that a link inside the directory points to are
-not watched; the periodic checks find their changes.
+new ones over them, which a watch on the file would not survive. A link on the way to the directory is watched, too:
+inotify follows it once, and would go on watching the old directory after the link was swapped. Files that a link inside
+the directory points to are not watched; the periodic checks find their changes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from contextlib import asynccontextmanager
+from collections import defaultdict
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -35,6 +37,10 @@ _CHANGES = (
     | flags.MOVE_SELF
     | flags.ONLYDIR
 )
+_LINKS_MAX = 40
+"""The kernel's own limit."""
+_OVERFLOW = -1
+"""The watch descriptor of the notice that others were dropped."""
 _END = flags.DELETE_SELF | flags.MOVE_SELF | flags.IGNORED | flags.UNMOUNT
 
 
@@ -47,7 +53,7 @@ class InotifyWatcher:
     @asynccontextmanager
     async def watch(self, path: str) -> AsyncGenerator[AsyncIterator[None], None]:
         """An item each time something changed at the path. Raises OSError when it cannot be watched, or while an
-        earlier start of a watch still hangs, or, on the next item, when it is gone."""
+        earlier start of a watch still hangs, or, on the next item, when it is gone or a link leads elsewhere."""
         changes = _Changes(path)
         try:
             try:
@@ -66,6 +72,8 @@ class _Changes:
     def __init__(self, path: str) -> None:
         self._path = path
         self._only = ""
+        self._watched = _OVERFLOW
+        self._links: defaultdict[int, set[str]] = defaultdict(set)  # by the watch of the directory each lies in
         self._inotify: INotify | None = None
         self._is_over = False
         self._handing_over = threading.Lock()
@@ -79,7 +87,12 @@ class _Changes:
         self._only = "" if is_directory else os.path.basename(path)
         inotify = INotify(nonblocking=True)
         try:
-            inotify.add_watch(path if is_directory else os.path.dirname(os.path.abspath(path)), _CHANGES)
+            directory = path if is_directory else os.path.dirname(os.path.abspath(path))
+            for link in _links(directory):
+                with suppress(OSError):  # who may not read where the link lies can still watch where it leads
+                    self._links[inotify.add_watch(os.path.dirname(link), _CHANGES)].add(os.path.basename(link))
+            # Last: where a link was swapped meanwhile, either its notice has come or this follows the new one.
+            self._watched = inotify.add_watch(directory, _CHANGES)
         except OSError:
             inotify.close()
             raise
@@ -104,7 +117,28 @@ class _Changes:
         while True:
             await trio.lowlevel.wait_readable(self._inotify.fileno())
             events = list(self._inotify.read(timeout=0))
-            if any(event.mask & _END for event in events):
+            if any(event.mask & _END or event.name in self._links.get(event.wd, ()) for event in events):
                 raise OSError(errno.ENOENT, "it was removed or replaced", self._path)
-            if any(not self._only or event.name in ("", self._only) for event in events):
+            ours = (event for event in events if event.wd in (self._watched, _OVERFLOW))
+            if any(not self._only or event.name in ("", self._only) for event in ours):
                 return
+
+
+def _links(path: str) -> list[str]:
+    """Every symbolic link that the kernel follows on the way to ``path``, it among them, by a path without links."""
+    found: list[str] = []
+    at, left = "/", os.path.join(os.getcwd(), path).split("/")[::-1]
+    while left and len(found) < _LINKS_MAX:
+        name = left.pop()
+        if name in ("", "."):
+            continue
+        here = os.path.dirname(at) if name == ".." else os.path.join(at, name)
+        try:
+            target = os.readlink(here)
+        except OSError:  # it is none
+            at = here
+            continue
+        found.append(here)
+        at = "/" if target.startswith("/") else at
+        left += target.split("/")[::-1]
+    return found

@@ -13,6 +13,7 @@ what was sent and not acknowledged for 30 s. So a half-open connection is an err
 from __future__ import annotations
 
 import errno
+import re
 import socket
 import ssl
 from base64 import b64encode
@@ -51,6 +52,8 @@ _NAME_ADVICE: Final = "; a kubeconfig's tls-server-name says for which other nam
 _ADVICE: Final = (
     "; no authority that is trusted here signed it, for a server the certificate-authority of its kubeconfig"
 )
+_TRIOS_WORDS: Final = re.compile(r"Error connecting to \('([^']+)', (\d+)[^)]*\): (.*)")
+"""Of a connection that failed; it shows the address as Python does."""
 _ANSWER_BYTES_MAX: Final = 16 * 1024
 """Of a proxy's answer to CONNECT."""
 
@@ -222,4 +225,8 @@ def reason_of(error: BaseException) -> str:
         return f"the certificate is not to be trusted: {error.verify_message}{advice}"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error}"
-    return (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+    said = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+    if found := _TRIOS_WORDS.fullmatch(said):
+        host, port, why = found.groups()
+        return f"[{host}]:{port}: {why}" if ":" in host else f"{host}:{port}: {why}"
+    return said

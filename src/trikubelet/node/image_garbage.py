@@ -23,7 +23,7 @@ from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.every import Every
 from trikubelet.kit.seldom import Seldom
-from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,8 +86,8 @@ class ImageGarbage:
             try:
                 if await self._look():
                     await self._remove(image_garbage.removable(self._seen.values(), *self._now_and_age()), SPACE)
-            except (RuntimeCallError, trio.TooSlowError) as error:
-                self._failed(f"images cannot be listed: {error!r}")
+            except RuntimeCallError as error:
+                self._failed(f"images cannot be listed: {error}")
 
     async def _collect(self, usage: NodeUsage) -> None:
         async with self._turn:
@@ -100,8 +100,8 @@ class ImageGarbage:
                     self._events.record(self._node, "Warning", "FreeDiskSpaceFailed", short)
                     self._failed(short)
                     return
-            except (RuntimeCallError, trio.TooSlowError, OSError) as error:
-                self._failed(f"{error!r}")
+            except (RuntimeCallError, OSError) as error:
+                self._failed(str(error))
             except ValueError as error:
                 self._events.record(self._node, "Warning", "InvalidDiskCapacity", str(error))
                 self._failed(str(error))
@@ -131,8 +131,12 @@ class ImageGarbage:
 
     async def _look(self) -> bool:
         """Bring what is known up to date; whether anything may be removed after it. Raises RuntimeCallError."""
-        with trio.fail_after(self._bounds.runtime_call_seconds_max):
-            images = await self._images.list_images()
+        seconds = self._bounds.runtime_call_seconds_max
+        try:
+            with trio.fail_after(seconds):
+                images = await self._images.list_images()
+        except trio.TooSlowError as error:
+            raise RuntimeTimeout(f"the runtime did not answer in {seconds:g} s") from error
         references = self._references()
         if references is None:
             return False
@@ -186,7 +190,7 @@ class ImageGarbage:
                 break  # each of the others would wait as long
             except RuntimeCallError as error:
                 if self._complaints.may_say(one.image.id):
-                    log.warning("Image %s cannot be removed, will try again: %r", _name(one), error)
+                    log.warning("Image %s cannot be removed, will try again: %s", _name(one), error)
                 continue
             log.info("Removed image %s, unused, of %d bytes", _name(one), one.image.size_bytes)
             self._complaints.works_again(one.image.id)

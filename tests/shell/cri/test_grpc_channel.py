@@ -26,7 +26,9 @@ from shell.cri.grpckit import (
     memory_pair,
     running,
 )
+from shell.portkit import full_queue
 from trikubelet.cri.channel import Channel, State, open_channel
+from trikubelet.cri.goaway import goaway_bytes
 from trikubelet.cri.server import serve
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import RuntimeServiceStub
@@ -155,6 +157,16 @@ async def test_a_runtime_that_is_not_there_is_waited_for_ever_more_patiently_and
         nursery.cancel_scope.cancel()
 
 
+async def test_a_runtime_whose_queue_is_full_is_named_so_and_tried_again(tmp_path, autojump_clock, caplog):
+    with full_queue(tmp_path / "s"):
+        async with open_channel(str(tmp_path / "s")) as channel:
+            await trio.sleep(30)
+            assert State.WAITING is channel.statistics().state
+    [told] = caplog.records
+    why = f"cannot connect to {tmp_path}/s: its queue is full: it does not accept connections"
+    assert f"runtime at {tmp_path}/s: {why}; trying until it is there" == told.getMessage()
+
+
 async def test_what_accepts_and_says_nothing_is_left_after_five_seconds(autojump_clock):
     network = MemoryNetwork()
     async with open_channel("memory", connector=network.connect) as channel:
@@ -197,6 +209,48 @@ async def test_rubbish_is_logged_once_however_it_differs_and_again_after_the_run
         await channel.unary_raw(VERSION, ANY)
         nursery.cancel_scope.cancel()
     assert 1 < len(told())
+
+
+async def test_a_runtime_that_goes_away_after_every_connect_is_logged_once_until_it_has_answered(
+    autojump_clock, caplog
+):
+    caplog.set_level(logging.INFO)
+    network = MemoryNetwork()
+
+    def told():
+        return [record.getMessage() for record in caplog.records if "channel" in record.name]
+
+    async def greet_and_go(nursery):
+        while True:
+            stream = await network.accept()
+            await stream.send_all(SettingsFrame(0).serialize() + goaway_bytes(0))
+            nursery.start_soon(drained, stream)
+
+    async def drained(stream):
+        while await stream.receive_some():
+            pass
+
+    there = "connected to the runtime at memory"
+    gone = "runtime at memory: told to go away (NO_ERROR); trying until it is there"
+    async with open_channel("memory", connector=network.connect) as channel, trio.open_nursery() as nursery:
+        async with trio.open_nursery() as peers:
+            peers.start_soon(greet_and_go, peers)
+            await trio.sleep(60)
+            peers.cancel_scope.cancel()
+        assert network.connects > 10
+        assert [there, gone] == told()
+
+        for _ in range(2):
+            async with trio.open_nursery() as servers:
+                await servers.start(serve, [FakeRuntime()], network)
+                await channel.unary_raw(VERSION, ANY)
+                servers.cancel_scope.cancel()
+            network.up = True
+        nursery.cancel_scope.cancel()
+    lost = [line for line in told()[2:] if line != there]
+    assert [there, gone, there] == told()[:3]
+    assert 2 == told()[2:].count(there)
+    assert 1 <= len(lost) <= 2
 
 
 async def test_a_quiet_channel_leaves_the_telling_to_who_asks(autojump_clock, caplog):

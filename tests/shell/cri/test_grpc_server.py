@@ -264,7 +264,7 @@ async def test_a_socket_left_behind_is_replaced_and_taken_away_at_the_end(tmp_pa
     left.close()
     async with trio.open_nursery() as nursery:
         await nursery.start(serve, [FakeRuntime()], f"unix://{path}")
-        assert 0o660 == stat.S_IMODE(path.stat().st_mode)
+        assert 0o600 == stat.S_IMODE(path.stat().st_mode)
         async with open_channel(str(path)) as channel:
             assert await channel.unary_raw(VERSION, ANY)
         nursery.cancel_scope.cancel()

@@ -139,6 +139,7 @@ def test_an_impossible_endpoint_is_refused_with_a_remedy(endpoint: str, words: s
         (FileNotFoundError(), "no socket at /x"),
         (ConnectionRefusedError(), "no process listens at /x"),
         (PermissionError(), "no permission for /x"),
+        (BlockingIOError(11, "its queue is full"), "cannot connect to /x: its queue is full"),
         (OSError(24, "Too many open files"), "Too many open files"),
     ],
 )

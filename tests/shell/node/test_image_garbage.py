@@ -195,7 +195,28 @@ async def test_a_runtime_that_fails_is_told_from_the_second_time_on(autojump_clo
         await trio.sleep(100)
         assert [] == node_events(node)
         await trio.sleep(400)
-        assert [("ImageGCFailed", "RuntimeFailure('broken')")] == node_events(node)
+        assert [("ImageGCFailed", "broken")] == node_events(node)
+
+
+class Silent(MemoryImages):
+    """A runtime that lists no images, for ever."""
+
+    async def list_images(self) -> Sequence[ImageInfo]:
+        await trio.sleep_forever()
+        raise AssertionError
+
+
+async def test_a_runtime_that_does_not_answer_is_told_in_words(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    bench.images = Silent(["app:1"])
+    async with node_of(bench, full()) as node:
+        await trio.sleep(1500)
+        why = f"the runtime did not answer in {bench.bounds.runtime_call_seconds_max:g} s"
+        assert {("ImageGCFailed", why)} == set(node_events(node))
+    assert f"Image garbage collection failed: {why}" in caplog.text
+    assert "TooSlowError" not in caplog.text
 
 
 async def test_what_is_removed_for_disk_pressure_waits_for_a_collection_under_way(autojump_clock: MockClock) -> None:

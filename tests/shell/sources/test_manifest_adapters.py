@@ -15,11 +15,13 @@ import pytest
 import trio
 from inotify_simple import INotify
 
+from shell.portkit import port_of_nobody
 from shell.sources.sourcekit import Snapshots, manifest
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.manifests import DiskManifests
 from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
+from trikubelet.kube.dial import reason_of
 from trikubelet.kube.manifest_url import ManifestUrl
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.manifest_places import EntryKind, ManifestAnswer
@@ -89,6 +91,27 @@ async def test_a_single_file_is_followed_through_being_replaced(tmp_path: Path) 
         replace_file(file, manifest("one", "app:3"))
         await next_with(snapshots, {"one": "app:3"})
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("path", ["link", "link/below", "second"], ids=["itself", "on the way", "behind another"])
+async def test_a_watch_ends_when_a_link_on_its_way_is_swapped_and_the_next_is_of_the_new_directory(
+    tmp_path: Path, path: str
+) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("old")
+    (tmp_path / "second").symlink_to("link")
+    watcher = InotifyWatcher(ThreadPool("manifests", 1))
+    with trio.fail_after(60):
+        async with watcher.watch(str(tmp_path / path)) as changes:
+            (tmp_path / "next").symlink_to("new")
+            (tmp_path / "next").rename(tmp_path / "link")
+            with pytest.raises(OSError, match="removed or replaced"):
+                await anext(changes)
+        async with watcher.watch(str(tmp_path / path)) as changes:
+            (tmp_path / "neighbour").touch()
+            (tmp_path / path / "a.yaml").touch()
+            await anext(changes)
 
 
 async def test_a_watch_ends_when_its_directory_goes(tmp_path: Path) -> None:
@@ -361,6 +384,17 @@ async def test_an_answer_beyond_the_bound_is_an_error() -> None:
         with trio.fail_after(60), pytest.raises(OSError, match="larger than") as too_large:
             await ManifestUrl(url, {}, BYTES_MAX).fetch()
     assert errno.EFBIG == too_large.value.errno
+
+
+async def test_who_cannot_be_reached_is_told_by_the_address_as_people_write_it() -> None:
+    with port_of_nobody() as port, trio.fail_after(60), pytest.raises(ConnectionError) as told:
+        await ManifestUrl(f"http://127.0.0.1:{port}/", {}, BYTES_MAX).fetch()
+    assert f"the server cannot be reached: 127.0.0.1:{port}: Connection refused" == str(told.value)
+
+
+def test_an_address_of_version_6_is_written_in_brackets() -> None:
+    error = OSError(111, "Error connecting to ('::1', 80, 0, 0): Connection refused")
+    assert "[::1]:80: Connection refused" == reason_of(error)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "nonsense", "http://127.0.0.1:99999999/"])

@@ -26,6 +26,7 @@ from trikubelet.cli.one_shot import EXIT_INTERRUPTED, EXIT_TIMEOUT, Shot, run_sh
 from trikubelet.cli.validate import load
 from trikubelet.cri.endpoint import connect_failure, socket_path
 from trikubelet.kit import klog
+from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.model.duration import parse_span
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import Fault
@@ -116,6 +117,6 @@ async def _refuse_without_a_runtime(endpoint: str) -> None:
     except ValueError as error:
         raise CommandFailed(str(error)) from error
     try:
-        await (await trio.open_unix_socket(path)).aclose()
+        await (await connect_unix(path)).aclose()
     except OSError as error:
         raise CommandFailed(connect_failure(path, error)) from error

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from trikubelet.core.manifest.problem import Problems
 
-__all__ = ["Effective", "FieldSetting", "combine"]
+__all__ = ["Effective", "FieldSetting", "as_written", "combine"]
 
 _IDENTITY = {"apiVersion": API_VERSION, "kind": KIND}
 _DEFAULTS = KubeletConfiguration()
@@ -79,6 +79,22 @@ def combine(documents: Sequence[Document], flags: Sequence[FieldSetting] = ()) -
     gates = FeatureGates(configuration.feature_gates)
     idle = without_effect(merged.given(), configuration.feature_gates)
     return Effective(configuration, gates, merged.provenance(), idle), []
+
+
+def as_written(faults: Sequence[Fault], sources: Sequence[str]) -> list[Fault]:
+    """The faults of files in the order of ``sources``, each file's by their lines; before and after them those of
+    anything else, as they were: who mends a file goes through it once, from its beginning."""
+    rank = {source: number for number, source in enumerate(sources)}
+    ranked = iter(
+        sorted((one for one in faults if one.source in rank), key=lambda one: (rank[one.source], one.line or 0))
+    )
+    ordered: list[Fault] = []
+    for one in faults:
+        if one.source not in rank:
+            ordered.append(one)
+        else:
+            ordered += ranked  # all of them, where the first stood
+    return ordered
 
 
 def _identity_faults(document: Document) -> list[Fault]:
