@@ -28,6 +28,7 @@ from trikubelet.kube.items import item_of, page_of
 from trikubelet.kube.transport import Transport
 from trikubelet.kube.watch import Watch
 from trikubelet.model.api_errors import WISH_SECONDS_MAX, ApiBusy, ApiLost, Unauthorized
+from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
@@ -56,6 +57,7 @@ class ApiClient:
     who makes one of each request, until its answer begins, if anybody does.
 
     ``tries_max`` is 1 for a caller that has something newer to say by the time the server wants to be asked again.
+    Raises StartFailed when the server's URL is none.
     """
 
     def __init__(
@@ -73,7 +75,10 @@ class ApiClient:
         self._spans = spans
         self._credentials = credentials
         self._server = credentials.server.url
-        self._base = httpx.URL(self._server)
+        try:
+            self._base = httpx.URL(self._server)
+        except httpx.InvalidURL as error:  # names of other scripts: httpx knows fewer than may be looked up
+            raise StartFailed(f"{self._server} is no URL of a server: {error}") from error
         self._host = self._base.netloc.decode()
         self._prefix = self._base.path.rstrip("/")
         self._transport = Transport(credentials.server, lambda: credentials.tls, connections_max)

@@ -45,6 +45,7 @@ from trikubelet.model.api_errors import (
     Refused,
     Unauthorized,
 )
+from trikubelet.model.errors import StartFailed
 from trikubelet.model.kubeconfig import ClusterAccess, Server
 
 if TYPE_CHECKING:
@@ -541,6 +542,35 @@ async def test_nobody_there_is_unreachable_and_says_where(authority: CA, mock_cl
         async with asking(access_to(url, authority.cert_pem.bytes())) as client:
             with pytest.raises(ApiUnreachable, match=f"{url} cannot be reached: .*Connection refused"):
                 await client.get(PODS, "a", "n")
+
+
+@pytest.mark.parametrize(
+    "server", [Server("https://a..b"), Server("https://.a"), Server(f"https://{'a' * 64}")], ids=str
+)
+async def test_a_host_that_can_be_none_is_unreachable(server: Server) -> None:
+    async with asking(ClusterAccess(server)) as client:
+        with pytest.raises(ApiUnreachable, match="cannot be reached: its host can be none"):
+            await client.get(PODS, "a", "n")
+
+
+@pytest.mark.parametrize("name", [".x", "a\0b"])
+async def test_a_name_that_tls_cannot_check_is_a_server_that_is_unreachable(
+    name: str, authority: CA, certificates: ssl.SSLContext
+) -> None:
+    async def never(_: Request) -> Response:
+        raise AssertionError("it was asked")
+
+    async with serving(certificates, never) as server:
+        access = ClusterAccess(Server(server.url, authority.cert_pem.bytes(), name))
+        async with asking(access) as client:
+            with pytest.raises(ApiUnreachable, match="cannot be reached: its host can be none"):
+                await client.get(PODS, "a", "n")
+
+
+async def test_a_name_that_no_url_can_have_is_a_fault_at_the_start() -> None:
+    with pytest.raises(StartFailed, match=r"^https://\u2603\.net is no URL of a server: "):
+        async with asking(ClusterAccess(Server("https://\u2603.net"))):
+            pass
 
 
 async def test_a_server_that_never_finishes_its_handshake_is_unreachable(
