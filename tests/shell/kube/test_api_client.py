@@ -182,6 +182,51 @@ async def test_a_server_behind_a_path_is_asked_below_it(authority: CA, certifica
         assert "a" == (await client.get(NODES, "w")).name
 
 
+async def test_a_path_with_a_space_in_it_is_asked_as_it_was_written(
+    authority: CA, certificates: ssl.SSLContext
+) -> None:
+    async def answer(request: Request) -> Response:
+        return Response(200, {}, TEXT)
+
+    async with (
+        serving(certificates, answer) as server,
+        asking(access_to(f"{server.url}/a%20b", authority.cert_pem.bytes())) as client,
+    ):
+        assert "a" == (await client.get(NODES, "w")).name
+    (request,) = server.requests
+    assert request.path in ("/a%20b/api/v1/nodes/w", "/a b/api/v1/nodes/w")  # a server may show it unquoted
+
+
+async def test_a_server_that_names_no_pause_is_asked_with_longer_and_longer_ones(
+    open_pair: Callable[..., Any], autojump_clock: MockClock
+) -> None:
+    autojump_clock.autojump_threshold = 0.05
+    asked_at: list[float] = []
+
+    async def answer(_: Request) -> Response:
+        asked_at.append(trio.current_time())
+        return Response(429, {"retry-after": "0"})
+
+    async with open_pair(answer) as (_, client):
+        with pytest.raises(ApiBusy):
+            await client.get(PODS, "a", "n")
+
+    waits = [later - earlier for earlier, later in pairwise(asked_at)]
+    assert 9 == len(waits)
+    assert 0.1 <= waits[0]
+    assert 5.0 <= waits[-1] <= 6.0
+
+
+async def test_a_watch_is_asked_for_unpacked(open_pair: Callable[..., Any]) -> None:
+    async with open_pair(Response(200, {}, b"")) as (server, client):
+        async with client.watch(PODS, Selection(), resource_version="1") as changes:
+            assert [] == [change async for change in changes]
+        with pytest.raises(ApiFailure):
+            await client.list(PODS, Selection())
+
+    assert ["identity", "gzip"] == [request.headers["accept-encoding"] for request in server.requests]
+
+
 # ---- what answers mean ---------------------------------------------------------------------------------------------
 
 
