@@ -242,17 +242,17 @@ class _Meaning:
         if not url:
             self._fault(replace(required(path), remedy="write https:// and where the API server is"))
             return
+        host = ""
         try:
             parts = urlsplit(url)
-            fits = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+            host = parts.hostname or ""
+            fits = parts.scheme in schemes and bool(host) and parts.port != 0 and not parts.query and not parts.fragment
         except ValueError:
             fits = False
+        if fits:
+            problem = control_characters_problem(url) or host_problem(host)
         else:
-            fits = fits and not parts.query and not parts.fragment
-        if not fits:
             problem = f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}, then a host"
-        else:
-            problem = control_characters_problem(url) or host_problem(parts.hostname or "")
         if problem:
             self._fault(invalid(path, url.rpartition("@")[2], problem))
 
