@@ -520,6 +520,34 @@ async def test_a_kubeconfig_whose_certificate_is_of_no_use_is_recreated(
     assert 2 == len(names(joining))
 
 
+async def test_a_clock_that_is_behind_at_boot_loses_no_certificate(autojump_clock: MockClock, joining: Joining) -> None:
+    access = await joining.run_signed()
+    joining.cluster.clock.jump(-3 * LIFE_SECONDS)
+    assert Found(access) == find_access(joining.settings, joining.cluster.clock)
+    joining.target.unlink()
+    with trio.fail_after(1):
+        await joining.run()
+
+    assert 1 == len(names(joining))
+
+
+async def test_a_certificate_that_had_expired_by_a_clock_ahead_is_used_once_the_clock_is_set(
+    autojump_clock: MockClock, joining: Joining
+) -> None:
+    await joining.run_signed()
+    joining.cluster.clock.jump(3 * LIFE_SECONDS)
+    joining.cluster.api.plan("create", *[Fail(Unauthorized("token expired"))] * 1000)
+    with trio.fail_after(420):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(joining.run)
+            await trio.sleep(300)
+            assert find_access(joining.settings, joining.cluster.clock).is_first
+            joining.cluster.clock.jump(-3 * LIFE_SECONDS)
+
+    assert not find_access(joining.settings, joining.cluster.clock).is_first
+    assert 1 == len(names(joining))
+
+
 async def test_somebody_elses_kubeconfig_is_not_written_over_while_its_certificate_is_away(
     autojump_clock: MockClock, joining: Joining, tmp_path: Path
 ) -> None:

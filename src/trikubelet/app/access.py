@@ -103,7 +103,7 @@ def _why_unusable(access: ClusterAccess, store: CertificateFiles, clock: Clock) 
     except OSError as error:
         is_gone = isinstance(error, FileNotFoundError) and _shows_own(access, store)
         return f"{error.filename}: {error.strerror}" if is_gone else None
-    if not held.valid_at(clock.now_ns()):
+    if held.has_expired(clock.now_ns()):
         return f"its certificate was valid until {rfc3339(held.not_after_ns)}"
     return None
 
@@ -155,16 +155,19 @@ class Bootstrap:
 
     async def _certificate(self, store: CertificateStore) -> Certificate:
         """The stored certificate if it is valid, or a new one."""
-        try:
-            held = store.current()
-        except (CertificateUnusable, OSError) as error:
-            log.warning("%s", error)
-            held = None
         subject = node_subject(self._settings.node_name)
-        if held is not None and held.valid_at(self._clock.now_ns()) and held.common_name == subject.common_name:
-            return held
-        backoff = self._new_backoff()
+        backoff, problem = self._new_backoff(), ""
         while True:
+            try:
+                # Looked at in each round: one that had expired is valid again once a clock that was ahead is set.
+                held = store.current()
+            except (CertificateUnusable, OSError) as error:
+                held = None
+                if str(error) != problem:
+                    problem = str(error)
+                    log.warning("%s", problem)
+            if held and not held.has_expired(self._clock.now_ns()) and held.common_name == subject.common_name:
+                return held
             try:
                 found = await self._signed(store, subject)
             except (CertificateRefused, CertificateUnusable) as error:

@@ -46,6 +46,7 @@ from trikubelet.model.kubeconfig import (
     TokenFile,
     User,
 )
+from trikubelet.model.names import control_characters_problem, host_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -226,6 +227,8 @@ class _Meaning:
         elif cluster.insecure_skip_tls_verify:
             problem = "whoever answers at the server's address is believed, and shown this node's credentials"
             self._warn(insecure, problem, "give certificate-authority-data instead")
+        if cluster.tls_server_name and (problem := host_problem(cluster.tls_server_name)):
+            self._fault(invalid(member_path(path, "tls-server-name"), cluster.tls_server_name, problem))
         return Server(
             cluster.server.rstrip("/"),
             ca,
@@ -239,16 +242,19 @@ class _Meaning:
         if not url:
             self._fault(replace(required(path), remedy="write https:// and where the API server is"))
             return
+        host = ""
         try:
             parts = urlsplit(url)
-            fits = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+            host = parts.hostname or ""
+            fits = parts.scheme in schemes and bool(host) and parts.port != 0 and not parts.query and not parts.fragment
         except ValueError:
             fits = False
+        if fits:
+            problem = control_characters_problem(url) or host_problem(host)
         else:
-            fits = fits and not parts.query and not parts.fragment
-        if not fits:
-            shown = f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}, then a host"
-            self._fault(invalid(path, url.rpartition("@")[2], shown))
+            problem = f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}, then a host"
+        if problem:
+            self._fault(invalid(path, url.rpartition("@")[2], problem))
 
     def _from_data_or_file(self, path: str, name: str, data: str, file: str) -> Material | None:
         at_data = member_path(path, f"{name}-data")

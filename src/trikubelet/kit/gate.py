@@ -28,6 +28,11 @@ class Gate:
         self._shut_until = -math.inf
 
     @property
+    def is_open(self) -> bool:
+        """Whether the last that is known of the server is that it answers."""
+        return self._is_open
+
+    @property
     def asks_max(self) -> int:
         """How many may ask at the same time: one, while nobody knows whether it will answer."""
         return self._asks_max if self._is_open else 1

@@ -21,6 +21,7 @@ import httpx
 import msgspec
 import trio
 
+from trikubelet.kit.backoff import Backoff
 from trikubelet.kube.body import body_of, read_body
 from trikubelet.kube.errors import error_of_answer, transport_errors
 from trikubelet.kube.figures import FAILED, ApiFigures
@@ -28,6 +29,7 @@ from trikubelet.kube.items import item_of, page_of
 from trikubelet.kube.transport import Transport
 from trikubelet.kube.watch import Watch
 from trikubelet.model.api_errors import RETRY_AFTER_SECONDS_MAX, ApiBusy, ApiLost, Unauthorized
+from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
@@ -43,10 +45,16 @@ ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """A node's pods, all in one page, are some megabytes."""
 TRIES_MAX: Final = 10
 """Of one request, when the server asks to come back later (upstream's client: 10)."""
+PAUSE_FIRST_SECONDS: Final = 0.1
+PAUSE_SECONDS_MAX: Final = 5.0
+"""Between tries, where the server asks for 0 s."""
 WATCH_SECONDS: Final = (300.0, 600.0)
 """How long the server is asked to keep a watch, drawn at random so that they do not all end together (upstream's)."""
 
 _JSON: Final = "application/json"
+_GZIP: Final = (b"accept-encoding", b"gzip")
+_PLAIN: Final = (b"accept-encoding", b"identity")
+"""For watches, too: a proxy that packs one keeps changes back until it has enough of them, and nobody unpacks it."""
 
 T = TypeVar("T")
 
@@ -56,6 +64,7 @@ class ApiClient:
     who makes one of each request, until its answer begins, if anybody does.
 
     ``tries_max`` is 1 for a caller that has something newer to say by the time the server wants to be asked again.
+    Raises StartFailed when the server's URL is none.
     """
 
     def __init__(
@@ -73,18 +82,20 @@ class ApiClient:
         self._spans = spans
         self._credentials = credentials
         self._server = credentials.server.url
-        self._base = httpx.URL(self._server)
+        try:
+            self._base = httpx.URL(self._server)
+        except httpx.InvalidURL as error:  # names of other scripts: httpx knows fewer than may be looked up
+            raise StartFailed(f"{self._server} is no URL of a server: {error}") from error
         self._host = self._base.netloc.decode()
-        self._prefix = self._base.path.rstrip("/")
+        self._prefix = self._base.raw_path.decode().rstrip("/")  # as written: ``path`` has %20 as a space
         self._transport = Transport(credentials.server, lambda: credentials.tls, connections_max)
         self._tries_max = tries_max
         self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
-        coding = "gzip" if credentials.server.compression else "identity"
+        self._coding = _GZIP if credentials.server.compression else _PLAIN
         self._headers = [
             (b"host", self._base.netloc),
             (b"user-agent", user_agent.encode()),
             (b"accept", _JSON.encode()),
-            (b"accept-encoding", coding.encode()),
         ]
         credentials.on_change(self.reset)
 
@@ -200,7 +211,7 @@ class ApiClient:
 
     async def _open(self, path: str, query: Mapping[str, str]) -> httpx.Response:
         """A good answer that has only begun."""
-        call = self._call("GET", path, query)
+        call = self._call("GET", path, query, coding=_PLAIN)
 
         async def once() -> httpx.Response:
             with self._bounded(), transport_errors(self._server):
@@ -215,12 +226,17 @@ class ApiClient:
         query: Mapping[str, str] | None,
         content: bytes | None = None,
         content_type: str = _JSON,
+        *,
+        coding: tuple[bytes, bytes] | None = None,
     ) -> Callable[[Headers], httpx.Request]:
-        """Makes the request, given what it shows."""
+        """Makes the request, given what it shows. ``coding``: how the answer may be packed, where that is not up to the
+        kubeconfig."""
         target = self._prefix + quote(path) + (f"?{urlencode(query)}" if query else "")
         # A URL made for each would be a tenth of a request's time.
         extensions = {"target": target.encode()}
-        headers = self._headers if content is None else [*self._headers, (b"content-type", content_type.encode())]
+        headers = [*self._headers, coding or self._coding]
+        if content is not None:
+            headers.append((b"content-type", content_type.encode()))
         return lambda shown: httpx.Request(
             method, self._base, headers=headers + shown, content=content, extensions=extensions
         )
@@ -255,13 +271,14 @@ class ApiClient:
     async def _patiently(self, once: Callable[[], Awaitable[T]], method: str) -> T:
         """Ask, and again as often as the server wishes. Only what the server said it has not done is repeated here;
         whether a lost request may be, its caller knows."""
+        backoff = Backoff(PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX)
         for _ in range(self._tries_max - 1):
             try:
                 return await once()
             except ApiBusy as busy:
                 if busy.after is None or busy.after > RETRY_AFTER_SECONDS_MAX:
                     raise  # to be left alone for longer is the caller's problem
-                after = busy.after
+                after = busy.after or backoff.next_seconds()  # Retry-After: 0 is no leave to ask without a pause
                 self.figures.retries[str(busy.code), method, self._host] += 1
             # Not all at the same moment, which is what made the server busy.
             await trio.sleep(after * (1.0 + 0.1 * self._chance.random()))

@@ -192,6 +192,10 @@ def _failing_to_connect() -> Iterator[None]:
         raise CannotConnect(f"no answer for {CONNECT_SECONDS_MAX:g} s") from error
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
         raise (NoMoreFiles if _lacks_files(error) else CannotConnect)(reason_of(error)) from error
+    except (ValueError, TypeError) as error:
+        # What can be no host, as a redirect or an environment may name it: UnicodeError of a lookup, ValueError for a
+        # name TLS is to check, TypeError for a NUL in it.
+        raise CannotConnect(f"its host can be none: {reason_of(error)}") from error
 
 
 @contextmanager

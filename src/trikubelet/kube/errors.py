@@ -135,8 +135,11 @@ def transport_errors(server: str) -> Iterator[None]:
     except CannotConnect as error:
         raise ApiUnreachable(f"{server} cannot be reached: {error}") from error
     except h11.LocalProtocolError:
-        # Its text quotes the header, which may be a token.
-        raise Refused("a header of the request cannot be sent: is there a line break in the token?") from None
+        # Its text may quote a header, which may be a token.
+        raise Refused(
+            "the request cannot be sent: is there a line break in the token or in a name to act as, or a strange"
+            " character in the server's URL?"
+        ) from None
     except (h11.RemoteProtocolError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
         raise ApiLost(f"the connection to {server} was lost: {reason_of(error)}") from error
 

@@ -190,4 +190,5 @@ class Plugin:
             ends_ns = parse_rfc3339(made.expiration_timestamp) if made.expiration_timestamp else None
         except ValueError as error:
             raise ProgramFailed(f"says when it ends, but not as a timestamp: {error}") from error
-        return Credential(made.token or "", f"{certificate}\n{key}".encode() if certificate else b"", ends_ns)
+        # A token as printed by a shell script ends with a line break, which no header may have.
+        return Credential((made.token or "").strip(), f"{certificate}\n{key}".encode() if certificate else b"", ends_ns)

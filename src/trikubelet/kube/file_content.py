@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from typing import Final
 
 import trio
@@ -34,6 +35,9 @@ class FileContent:
     def look(self, now: float) -> bytes:
         """What is in it at this time (Trio's clock, seconds, which a thread cannot ask for). Raises as ``get``."""
         found = os.stat(self.path)
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+            # To open a pipe waits for whoever writes it, at the start for ever.
+            raise OSError(errno.EINVAL, "it is no regular file", self.path)
         stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
         self._looked_at = now
         if stamp != self._stamp or now >= self._read_at + KEPT_SECONDS_MAX:

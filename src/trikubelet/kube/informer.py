@@ -5,7 +5,7 @@
     LIST ──whole──► WATCH from the version known ──changes, bookmarks───┤
      ▲ ▲               │                                                │
      │ └──too old──────┘  (410; also after two watches that said        │
-     │                     nothing at all)                              │
+     │                     nothing at all, or what cannot be read)      │
      └────────────────────── pause ◄──────────── any other problem ─────┘
 
 Where the server offers it, a watch that begins with all objects takes the place of the list. Else the list comes in
@@ -62,6 +62,9 @@ the kind was written."""
 QUIET_WATCHES_MAX = 2
 """So many quiet watches in a row are not believed, and a list is asked for: a server that was set back to an older
 state says nothing to who asks for what comes after a newer one."""
+UNREADABLE_WATCHES_MAX = 2
+"""So many watches in a row that failed at one version are not tried again: the change that comes next may be there each
+time and never be read, while a list has what became of it."""
 STEADY_SECONDS = 5.0
 """A watch that lived this long was a success: the next pause is the first again."""
 HURRIES_EVERY_SECONDS = 60.0
@@ -99,6 +102,8 @@ class Informer(Generic[T]):
         self._hurried_at = -math.inf
         self._streams = True
         self._quiet = 0
+        self._is_open = False
+        self._unreadable_at, self._unreadable = "", 0
         self._steady_at = math.inf
 
     # ---- for everybody ----
@@ -170,7 +175,8 @@ class Informer(Generic[T]):
         """Go on from what is known; where that cannot be, list, and go on from there. Returns when a watch ended in
         order or was quiet. Raises ApiError."""
         try:
-            if self._known.version and self._quiet < QUIET_WATCHES_MAX:
+            is_believed = self._quiet < QUIET_WATCHES_MAX and self._unreadable < UNREADABLE_WATCHES_MAX
+            if self._known.version and is_believed:
                 await self._watch()
                 return
         except (Expired, Invalid, Refused):  # whatever it has against the version, a list will show
@@ -182,7 +188,7 @@ class Informer(Generic[T]):
 
     async def _learn(self, version: str, page_items_max: int) -> None:
         """List everything, at least as new as a version, and watch."""
-        if self._streams:
+        if self._streams and self._unreadable <= UNREADABLE_WATCHES_MAX:
             try:
                 await self._watch(Listing(self._known), version)
                 return
@@ -217,7 +223,15 @@ class Informer(Generic[T]):
 
     async def _watch(self, listing: Listing[T] | None = None, version: str = "") -> None:
         """Watch on from what is known, or begin with all objects, as new as a version, and gather them in a listing."""
-        is_open = False
+        self._is_open = False
+        try:
+            await self._watch_patiently(listing, version)
+        except ApiFailure:
+            if self._is_open:  # else it says nothing of what comes after that version
+                self._note_unreadable()
+            raise
+
+    async def _watch_patiently(self, listing: Listing[T] | None, version: str) -> None:
         listed_by = math.inf if listing is None else trio.current_time() + LISTING_SECONDS_MAX
         with trio.CancelScope(deadline=trio.current_time() + QUIET_SECONDS_MAX) as patience:
             async with self._api.watch(
@@ -226,7 +240,7 @@ class Informer(Generic[T]):
                 resource_version=self._known.version if listing is None else version,
                 initial=listing is not None,
             ) as changes:
-                is_open = True
+                self._is_open = True
                 if listing is None:
                     self._note_answer()
                 async for change in changes:
@@ -244,7 +258,7 @@ class Informer(Generic[T]):
                         listing.take(change)
         if not patience.cancelled_caught:
             return
-        if not is_open:
+        if not self._is_open:
             raise ApiLost(f"no answer to a watch within {QUIET_SECONDS_MAX:g} s")
         self._quiet += 1
         if listing is not None:  # the initial objects never came to their end: pages from now on
@@ -254,7 +268,7 @@ class Informer(Generic[T]):
 
     def _adopt(self, listing: Listing[T], version: str) -> None:
         self._note_answer()
-        self._quiet = 0
+        self._quiet = self._unreadable = 0
         changed = self._known.adopt(listing, version)
         first = not self.has_synced
         self._synced.set()
@@ -264,6 +278,11 @@ class Informer(Generic[T]):
         if keys or always:
             for listener in self._listeners:
                 listener(keys)
+
+    def _note_unreadable(self) -> None:
+        at = self._known.version
+        self._unreadable = self._unreadable + 1 if at == self._unreadable_at else 1
+        self._unreadable_at = at
 
     def _note_answer(self) -> None:
         self._outcomes.worked()

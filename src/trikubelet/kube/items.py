@@ -10,10 +10,14 @@ from typing import Final
 
 import msgspec
 
+from trikubelet.core.resource_version import is_older
 from trikubelet.kube.errors import Status, error_of_status
 from trikubelet.model.api import Change, ChangeKind, Item, Page
 from trikubelet.model.api_errors import ApiFailure
 
+_VERSION_MAX: Final = str(2**64 - 1)
+_CHARS_MAX: Final = 50
+"""Of an impossible version, as shown to people."""
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -64,7 +68,8 @@ def item_of(text: bytes | bytearray | msgspec.Raw) -> Item:
         metadata = _OBJECTS.decode(text).metadata
     except (ValueError, RecursionError) as error:
         raise ApiFailure(f"the server's answer is not an object: {error}") from error
-    return Item(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version, bytes(text))
+    version = _possible(metadata.resource_version)
+    return Item(metadata.namespace, metadata.name, metadata.uid, version, bytes(text))
 
 
 def page_of(text: bytes | bytearray) -> Page:
@@ -74,7 +79,8 @@ def page_of(text: bytes | bytearray) -> Page:
         page = _LISTS.decode(text)
     except (ValueError, RecursionError) as error:
         raise ApiFailure(f"the server's answer is not a list: {error}") from error
-    return Page(map(item_of, page.items or ()), page.metadata.resource_version, page.metadata.continue_token)
+    version = _possible(page.metadata.resource_version)
+    return Page(map(item_of, page.items or ()), version, page.metadata.continue_token)
 
 
 def change_of(line: bytes) -> Change:
@@ -94,3 +100,11 @@ def change_of(line: bytes) -> Change:
     if not item.resource_version:
         raise ApiFailure("the server's watch says what has no version")
     return Change(kind, item, initial_end)
+
+
+def _possible(version: str) -> str:
+    """The version, which no etcd and no API server has with more than 64 bits: whoever believed a larger one would take
+    every true one for older. Raises ApiFailure."""
+    if is_older(_VERSION_MAX, version):
+        raise ApiFailure(f"the server's answer has an impossible version: {version[:_CHARS_MAX]}")
+    return version

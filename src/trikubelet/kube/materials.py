@@ -123,9 +123,11 @@ class Materials:
             context.verify_mode = ssl.CERT_NONE
         elif ca:
             try:
-                context.load_verify_locations(cadata=ca.decode("ascii", "replace"))
-            except ssl.SSLError as error:
-                why = f"there is no certificate in it: {error.reason or error}"
+                # What is not ASCII can only be a comment, as the names that tools write above each certificate.
+                context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
+            except (ssl.SSLError, ValueError, TypeError) as error:
+                reason = error.reason if isinstance(error, ssl.SSLError) else None
+                why = f"there is no certificate in it: {reason or error}"
                 raise self._ca.unusable(why, "give the certificate of the cluster's authority in PEM") from error
         else:
             context.load_default_certs()

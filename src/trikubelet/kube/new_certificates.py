@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import sys
+import warnings
 from datetime import UTC, datetime
 
 import msgspec
@@ -90,11 +91,13 @@ def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _name_of(subject: Subject) -> x509.Name:
+    with warnings.catch_warnings():
+        # RFC 5280 ends a common name after 64 characters, and X.509 warns. A node's name alone may have 253, and API
+        # servers, as everything written in Go, take it whole.
+        warnings.simplefilter("ignore", UserWarning)
+        common_name = x509.NameAttribute(NameOID.COMMON_NAME, subject.common_name, _validate=False)
     return x509.Name(
-        [
-            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in subject.organizations),
-            x509.NameAttribute(NameOID.COMMON_NAME, subject.common_name),
-        ]
+        [*(x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in subject.organizations), common_name]
     )
 
 

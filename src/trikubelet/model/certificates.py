@@ -28,6 +28,11 @@ class Certificate:
         """Whether a peer whose clock is right accepts its dates."""
         return self.not_before_ns <= now_ns < self.not_after_ns
 
+    def has_expired(self, now_ns: int) -> bool:
+        """Whether its end is past. One of our own that is not valid yet is no reason for another: a machine without a
+        battery for its clock begins in the past, and it is the peer's clock that counts."""
+        return now_ns >= self.not_after_ns
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:

@@ -147,7 +147,27 @@ def url_problem(url: str) -> str:
         return f"must be a URL: {error}"
     if not host:
         return "must name a host, as http://host/path does"
-    return "must have no white space" if any(character.isspace() for character in url) else ""
+    if any(character.isspace() for character in url):
+        return "must have no white space"
+    return control_characters_problem(url) or host_problem(host)
+
+
+def host_problem(host: str) -> str:
+    """An address, or a name that can be looked up: the resolver raises for any other before it asks anybody."""
+    if any(character.isspace() for character in host):
+        return "must be a host without white space"
+    try:
+        labels = (host if host.isascii() else host.encode("idna").decode()).removesuffix(".").split(".")
+    except UnicodeError:
+        labels = [""]
+    if any(not 1 <= len(label) <= LABEL_CHARS_MAX for label in labels):
+        return f"must be an address, or a name whose parts have between 1 and {LABEL_CHARS_MAX} characters"
+    return control_characters_problem(host)
+
+
+def control_characters_problem(text: str) -> str:
+    """A text that goes into a request's head, or to the system's resolver."""
+    return "must have no control characters" if any(one < " " or one == "\x7f" for one in text) else ""
 
 
 def path_in_volume_problem(path: str) -> str:

@@ -41,7 +41,7 @@ def _of_writes(writes: PublishFigures) -> Iterator[Family]:
         ("status_failures", "Writes about pods that the API server did not answer.", statuses.failures),
         ("status_bugs", "Times that a pod's status could not be written because of a bug in the agent.", statuses.bugs),
         ("events_written", "Requests that reported an event.", events.written),
-        ("events_lost", "Events never sent to the API server because the queue was full.", events.lost),
+        ("events_lost", "Events never sent, for want of room in the queue or of a server that works.", events.lost),
         ("events_filtered", "Events not sent because their object had too many.", events.filtered),
         ("events_refused", "Events that the API server refused.", events.refused),
         ("event_bugs", "Events not sent because of a bug in the agent.", events.bugs),

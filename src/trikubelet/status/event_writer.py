@@ -5,7 +5,8 @@
 
 It never blocks who records. A series that recurs while it waits is written once with the count it has then. So many
 series may wait and no more: what comes while the queue is full is lost and counted, since an event is worth neither
-memory nor a pod's time. What the server refuses is given up as well; what it did not answer is tried again.
+memory nor a pod's time. What the server refuses is given up as well; what it did not answer is tried again, and given
+up after ``TRIES_MAX`` where the server was there and failed: an admission webhook may fail for this event alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import trio
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from trikubelet.status.turns import Turn
 
 log = logging.getLogger(__name__)
+
+TRIES_MAX: Final = 12
+"""Of one event, where the server fails (upstream's ``maxTriesPerEvent``)."""
 
 _REFUSALS = (
     api_errors.ObjectMissing,  # its namespace
@@ -148,8 +152,12 @@ class EventWriter:
             self._turns.answered(key)
             log.debug("The API server does not take an event about %s: %s", key[0], error)
         except api_errors.ApiError as error:
-            self._turns.failed(key, error)
-            self._turns.want(key)
+            if self._turns.failed(key, error) < TRIES_MAX:
+                self._turns.want(key)
+                return
+            self._lost += 1
+            self._turns.forget(key)
+            log.debug("An event about %s is given up after %d tries: %s", key[0], TRIES_MAX, error)
 
     async def _send(self, series: Series) -> None:
         namespace = namespace_of(series)

@@ -27,7 +27,8 @@ class WriterFigures:
 @dataclass(frozen=True, slots=True)
 class EventFigures:
     """Requests that wrote an event, how many series wait, and how many events never reached the server: for want
-    of room, because the object had too many, because the server refused them, and for a bug of our own."""
+    of room or because the server failed too often, because the object had too many, because the server refused them,
+    and for a bug of our own."""
 
     written: int
     waiting: int

@@ -6,7 +6,10 @@ ones go first, then whoever has waited longest.
 
 Whoever serves a name says how it went. A server that fails is everybody's (``kit.gate``): a pause for all, then one
 tries. It may also be that the server has a problem with just this name, so unless it is plain that nothing was asked
-the name waits a back-off of its own, and the others have their turns before it. A no concerns its name alone.
+the name waits a back-off of its own, and the others have their turns before it. A name that fails again, while others
+are answered, stops nobody else; names that failed before hold at most half of the places; and while the gate lets one
+in, the newest of the others goes first. So a webhook that fails or hangs for some objects does not stop the writes of
+all. A no concerns its name alone.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import math
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import trio
@@ -25,6 +29,7 @@ from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model.api_errors import (
     ApiBusy,
     ApiError,
+    ApiFailure,
     ApiLost,
     ApiUnreachable,
     NothingToShow,
@@ -34,7 +39,7 @@ from trikubelet.model.api_errors import (
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Hashable, Iterator
+    from collections.abc import Collection, Hashable, Iterable, Iterator
 
     from trikubelet.kit.outage import Outage
     from trikubelet.model.bounds import Bounds
@@ -79,6 +84,7 @@ class Turns(Generic[K]):
         self._not_before: dict[K, float] = {}
         self._backoffs: dict[K, Backoff] = {}
         self._refusals: Counter[K] = Counter()
+        self._failures: Counter[K] = Counter()
         self._changed = trio.Event()
 
     def want(self, name: K, *, urgent: bool = False) -> None:
@@ -109,6 +115,7 @@ class Turns(Generic[K]):
         """There is nothing of that name any more."""
         self._backoffs.pop(name, None)
         self._refusals.pop(name, None)
+        self._failures.pop(name, None)
         self._not_before.pop(name, None)
 
     def keep(self, names: Collection[K]) -> None:
@@ -141,12 +148,17 @@ class Turns(Generic[K]):
         """The server was not asked, for a fault of our own; this name waits, ever longer."""
         self._delay(name, self._bounds.api_retry_seconds_max)
 
-    def failed(self, name: K, error: ApiError) -> None:
-        """The server did not answer, or not now, or has nobody who asks it."""
+    def failed(self, name: K, error: ApiError) -> int:
+        """The server did not answer, or not now, or has nobody who asks it. How many times in a row it failed with this
+        name, where the name may be why."""
         self._outcomes.failed(error)
-        self._gate.problem(retry_after_seconds(error))
+        says_nothing_new = isinstance(error, ApiFailure | ApiLost) and name in self._failures and self._gate.is_open
+        if not says_nothing_new:
+            self._gate.problem(retry_after_seconds(error))
         if not isinstance(error, ApiBusy | ApiUnreachable | Unauthorized | NothingToShow):
+            self._failures[name] += 1
             self._delay(name, self._bounds.api_pause_seconds_max)
+        return self._failures[name]
 
     def _hear(self) -> None:
         self._gate.answered()
@@ -169,14 +181,23 @@ class Turns(Generic[K]):
         if now < self._gate.shut_until:
             return self._gate.shut_until
         soonest = math.inf
-        for waiting in (self._urgent, self._rest):
-            for name in waiting:
-                allowed = self._not_before.get(name, now)
-                if name not in self._served and allowed <= now:
-                    self._not_before.pop(name, None)
-                    self._served.add(name)
-                    return Turn(name, waiting.pop(name))
-                soonest = min(soonest, max(allowed, now) if name not in self._served else math.inf)
+        names: Iterable[K] = chain(self._urgent, self._rest)
+        if not self._gate.is_open:
+            # The first answer opens it. Of many that were asked for together, as the pods of one namespace, all may
+            # fail, each with a pause for everybody: so the newest tries before them.
+            newest = chain(reversed(self._urgent), reversed(self._rest))
+            names = sorted(newest, key=self._failures.__contains__)
+        # One at least, or nothing would be tried again while the gate lets only one in.
+        is_room_for_failed = len(self._served & self._failures.keys()) < max(1, self._gate.asks_max // 2)
+        for name in names:
+            if name in self._served or (name in self._failures and not is_room_for_failed):
+                continue  # ``done`` is what it waits for
+            allowed = self._not_before.get(name, now)
+            if allowed <= now:
+                self._not_before.pop(name, None)
+                self._served.add(name)
+                return Turn(name, (self._urgent if name in self._urgent else self._rest).pop(name))
+            soonest = min(soonest, allowed)
         return soonest
 
     @property

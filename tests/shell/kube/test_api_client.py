@@ -45,6 +45,7 @@ from trikubelet.model.api_errors import (
     Refused,
     Unauthorized,
 )
+from trikubelet.model.errors import StartFailed
 from trikubelet.model.kubeconfig import ClusterAccess, Server
 
 if TYPE_CHECKING:
@@ -179,6 +180,51 @@ async def test_a_server_behind_a_path_is_asked_below_it(authority: CA, certifica
         asking(access_to(f"{server.url}/k8s/c1", authority.cert_pem.bytes())) as client,
     ):
         assert "a" == (await client.get(NODES, "w")).name
+
+
+async def test_a_path_with_a_space_in_it_is_asked_as_it_was_written(
+    authority: CA, certificates: ssl.SSLContext
+) -> None:
+    async def answer(request: Request) -> Response:
+        return Response(200, {}, TEXT)
+
+    async with (
+        serving(certificates, answer) as server,
+        asking(access_to(f"{server.url}/a%20b", authority.cert_pem.bytes())) as client,
+    ):
+        assert "a" == (await client.get(NODES, "w")).name
+    (request,) = server.requests
+    assert request.path in ("/a%20b/api/v1/nodes/w", "/a b/api/v1/nodes/w")  # a server may show it unquoted
+
+
+async def test_a_server_that_names_no_pause_is_asked_with_longer_and_longer_ones(
+    open_pair: Callable[..., Any], autojump_clock: MockClock
+) -> None:
+    autojump_clock.autojump_threshold = 0.05
+    asked_at: list[float] = []
+
+    async def answer(_: Request) -> Response:
+        asked_at.append(trio.current_time())
+        return Response(429, {"retry-after": "0"})
+
+    async with open_pair(answer) as (_, client):
+        with pytest.raises(ApiBusy):
+            await client.get(PODS, "a", "n")
+
+    waits = [later - earlier for earlier, later in pairwise(asked_at)]
+    assert 9 == len(waits)
+    assert 0.1 <= waits[0]
+    assert 5.0 <= waits[-1] <= 6.0
+
+
+async def test_a_watch_is_asked_for_unpacked(open_pair: Callable[..., Any]) -> None:
+    async with open_pair(Response(200, {}, b"")) as (server, client):
+        async with client.watch(PODS, Selection(), resource_version="1") as changes:
+            assert [] == [change async for change in changes]
+        with pytest.raises(ApiFailure):
+            await client.list(PODS, Selection())
+
+    assert ["identity", "gzip"] == [request.headers["accept-encoding"] for request in server.requests]
 
 
 # ---- what answers mean ---------------------------------------------------------------------------------------------
@@ -541,6 +587,35 @@ async def test_nobody_there_is_unreachable_and_says_where(authority: CA, mock_cl
         async with asking(access_to(url, authority.cert_pem.bytes())) as client:
             with pytest.raises(ApiUnreachable, match=f"{url} cannot be reached: .*Connection refused"):
                 await client.get(PODS, "a", "n")
+
+
+@pytest.mark.parametrize(
+    "server", [Server("https://a..b"), Server("https://.a"), Server(f"https://{'a' * 64}")], ids=str
+)
+async def test_a_host_that_can_be_none_is_unreachable(server: Server) -> None:
+    async with asking(ClusterAccess(server)) as client:
+        with pytest.raises(ApiUnreachable, match="cannot be reached: its host can be none"):
+            await client.get(PODS, "a", "n")
+
+
+@pytest.mark.parametrize("name", [".x", "a\0b"])
+async def test_a_name_that_tls_cannot_check_is_a_server_that_is_unreachable(
+    name: str, authority: CA, certificates: ssl.SSLContext
+) -> None:
+    async def never(_: Request) -> Response:
+        raise AssertionError("it was asked")
+
+    async with serving(certificates, never) as server:
+        access = ClusterAccess(Server(server.url, authority.cert_pem.bytes(), name))
+        async with asking(access) as client:
+            with pytest.raises(ApiUnreachable, match="cannot be reached: its host can be none"):
+                await client.get(PODS, "a", "n")
+
+
+async def test_a_name_that_no_url_can_have_is_a_fault_at_the_start() -> None:
+    with pytest.raises(StartFailed, match=r"^https://\u2603\.net is no URL of a server: "):
+        async with asking(ClusterAccess(Server("https://\u2603.net"))):
+            pass
 
 
 async def test_a_server_that_never_finishes_its_handshake_is_unreachable(

@@ -427,6 +427,15 @@ async def test_a_file_too_large_to_be_a_token_is_not_read_into_memory(tmp_path: 
         await shown(access_to("https://x", proof=TokenFile(str(file))))
 
 
+@pytest.mark.timeout(20)
+async def test_a_pipe_is_no_token_and_holds_up_no_start(tmp_path: Path) -> None:
+    pipe = tmp_path / "token"
+    os.mkfifo(pipe)
+
+    with pytest.raises(StartFailed, match="it is no regular file"):
+        await shown(access_to("https://x", proof=TokenFile(str(pipe))))
+
+
 # ---- a server that does not know us --------------------------------------------------------------------------------
 
 ORIGIN = Origin("/etc/k.conf", "clusters[0].cluster", "users[0].user")
@@ -617,6 +626,12 @@ async def jump_when(clock: MockClock, seconds: float, file: Path, begun: list[tr
 def plugged(plugin: ExecPlugin, clock: FixedClock | None = None, **server: Any) -> Credentials:
     access = ClusterAccess(Server("https://x", **server), proof=plugin)
     return Credentials(access, clock or FixedClock(), {"PATH": "/usr/bin:/bin"})
+
+
+async def test_a_plugins_token_is_shown_without_the_line_break_after_it(tmp_path: Path) -> None:
+    credentials = plugged(Script(tmp_path, "say(token='abc\\n')").plugin())
+
+    assert [(b"authorization", b"Bearer abc")] == await credentials.headers()
 
 
 async def test_a_plugin_runs_once_until_what_it_made_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,21 @@ def test_without_files_there_is_no_certificate(files: CertificateFiles) -> None:
     assert files.current() is None
 
 
+LONG_NAME = f"{'n' * 63}.{'o' * 63}.{'d' * 63}.{'e' * 61}"
+
+
+def test_a_node_with_the_longest_name_gets_its_certificates(
+    files: CertificateFiles, tmp_path: Path, clock: StoppedClock
+) -> None:
+    subject = node_subject(LONG_NAME, [LONG_NAME])
+    request = x509.load_pem_x509_csr(files.request(subject, CLIENT_SIGNER).pem)
+    assert subject.common_name.encode() in request.public_bytes(Encoding.DER)
+    made, key = keep_self_signed(tmp_path / "serving", subject, clock)
+    found = read_pair(made.read_bytes(), key.read_bytes())
+    assert 253 == len(LONG_NAME)
+    assert (f"system:node:{LONG_NAME}", {LONG_NAME}) == (found.common_name, found.names)
+
+
 def test_a_request_names_the_node_and_proves_its_key(files: CertificateFiles) -> None:
     request = x509.load_pem_x509_csr(files.request(SUBJECT, CLIENT_SIGNER).pem)
 

@@ -41,6 +41,20 @@ def test_a_change_without_a_version_is_a_failure(kind: bytes) -> None:
         change_of(b'{"type":"' + kind + b'","object":{"metadata":{"name":"a"}}}')
 
 
+@pytest.mark.parametrize("version", [b"18446744073709551616", b"1" + b"0" * 40, b"9" * 5000])
+def test_a_version_of_more_than_64_bits_is_a_failure(version: bytes) -> None:
+    item = b'{"metadata":{"name":"a","resourceVersion":"' + version + b'"}}'
+    with pytest.raises(ApiFailure, match=r"impossible version: [0-9]{20,50}$"):
+        change_of(b'{"type":"BOOKMARK","object":' + item + b"}")
+    with pytest.raises(ApiFailure, match="impossible version"):
+        page_of(b'{"metadata":{"resourceVersion":"' + version + b'"},"items":[]}')
+
+
+@pytest.mark.parametrize("version", ["18446744073709551615", "7", "opaque"])
+def test_any_other_version_is_taken(version: str) -> None:
+    assert version == item_of(f'{{"metadata":{{"name":"a","resourceVersion":"{version}"}}}}'.encode()).resource_version
+
+
 @pytest.mark.parametrize("member", [b'"message":"\xff"', b'"x":' + DEEP, b'"code":' + b"9" * 5000, b'"details":7'])
 @pytest.mark.parametrize("code", [404, 429, 500])
 def test_a_damaged_status_is_an_error_all_the_same(code: int, member: bytes) -> None:

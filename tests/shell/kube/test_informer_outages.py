@@ -194,6 +194,62 @@ async def test_a_version_the_server_will_not_hear_of_means_a_list(autojump_clock
         assert ["watch", "list", "watch"] == cluster.asked()
 
 
+@pytest.mark.parametrize(
+    ("streams", "fails_initial", "expected"),
+    [
+        (StreamedLists.OFFERED, False, ["watch"] * 3),
+        (StreamedLists.OFFERED, True, ["watch"] * 3 + ["list", "watch"]),
+        (StreamedLists.REFUSED, False, ["watch"] * 2 + ["list", "watch"]),
+    ],
+)
+async def test_a_change_that_cannot_be_read_means_a_list_after_two_watches(
+    streams: StreamedLists,
+    fails_initial: bool,
+    expected: list[str],
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster()
+    cluster.server.streamed_lists = streams
+    whole = cluster.api.watch
+
+    @asynccontextmanager
+    async def watch(*args: Any, resource_version: str, initial: bool = False) -> AsyncIterator[Any]:
+        async with whole(*args, resource_version=resource_version, initial=initial) as changes:
+            if resource_version == known and (fails_initial or not initial):
+                for one in cluster.link.watches:
+                    one.end(ApiFailure("what is no change"))
+            yield changes
+
+    async with cluster.running():
+        await cluster.informer.synced()
+        await trio.sleep(SOON)
+        cluster.asked()
+        known = str(cluster.server.store.version)
+        monkeypatch.setattr(cluster.api, "watch", watch)
+        cluster.link.cut()
+        cluster.create("late")
+        await trio.sleep(10 * AFTER_A_PAUSE)
+
+        assert expected == cluster.asked()
+        assert cluster.truth() == cluster.known()
+
+
+async def test_a_server_that_fails_before_a_watch_begins_is_asked_for_no_list(autojump_clock: MockClock) -> None:
+    cluster = Cluster()
+    cluster.server.streamed_lists = StreamedLists.REFUSED
+
+    async with cluster.running():
+        await cluster.informer.synced()
+        await trio.sleep(SOON)
+        cluster.asked()
+        cluster.api.plan("watch", *[Fail(ApiFailure("bad gateway"))] * 4)
+        cluster.link.cut()
+        await trio.sleep(20 * AFTER_A_PAUSE)
+
+        assert ["watch"] * 5 == cluster.asked()
+
+
 async def test_bookmarks_keep_a_quiet_watch(autojump_clock: MockClock) -> None:
     cluster = Cluster()
 

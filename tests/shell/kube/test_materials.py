@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ class Given:
             "other": authority.issue_cert(common_name="b").private_key_pem.bytes(),
             "authority": authority.cert_pem.bytes(),
             "rubbish": b"-----BEGIN RUBBISH",
+            "binary": b"\xff\xfe\xe9",
             "empty": b" \n",
         }
         self._directory = directory
@@ -67,6 +69,7 @@ def fault(certificate: Material, key: Material, ca: Material) -> str:
         (".", "key", "authority", CERTIFICATE, ".", "Is a directory (have a file there that this agent can read)"),
         ("certificate", "key", "nowhere", AUTHORITY, "nowhere", "No such file or directory"),
         ("certificate", "key", "rubbish", AUTHORITY, "rubbish", "there is no certificate in it"),
+        ("certificate", "key", "binary", AUTHORITY, "binary", "there is no certificate in it"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_its_field(
@@ -108,3 +111,11 @@ def test_what_has_not_changed_is_what_it_was_before(authority: CA, tmp_path: Pat
     after = materials.made(materials.read(200), before)
     assert ["first", "second"] == [tls.certificate.common_name for tls in (before, after) if tls.certificate]
     assert before.context is not after.context
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", "# Beh\u00f6rde\n".encode(), b"# \xff\n"])
+def test_an_authoritys_file_may_have_comments_in_any_script(before: bytes, authority: CA) -> None:
+    pem = authority.cert_pem.bytes()
+    materials = Materials(ClusterAccess(Server("https://x", before + pem), origin=ORIGIN))
+    context = materials.made(materials.read(0), None).context
+    assert [ssl.PEM_cert_to_DER_cert(pem.decode())] == context.get_ca_certs(binary_form=True)

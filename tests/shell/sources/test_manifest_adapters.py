@@ -340,6 +340,13 @@ async def test_a_redirect_is_followed() -> None:
             assert ManifestAnswer(200, b"body") == await ManifestUrl(old, {}, BYTES_MAX).fetch()
 
 
+@pytest.mark.parametrize("place", ["http://a..b/x", "http://.a/", f"http://{'a' * 64}/", "http://\u2603.net/"])
+async def test_a_redirect_to_what_can_be_no_host_is_a_failure(place: str) -> None:
+    async with http_server(302, b"", [], (("location", place),)) as url:
+        with trio.fail_after(60), pytest.raises(ConnectionError):
+            await ManifestUrl(url, {}, BYTES_MAX).fetch()
+
+
 async def test_a_redirect_that_never_ends_is_told_with_where_it_led_and_without_the_password() -> None:
     async with http_server(302, b"", [], (("location", "/again"),)) as url:
         told = rf"^redirected more than 10 times, the last time to {url.removesuffix('/pods')}/again$"

@@ -13,7 +13,7 @@ from shell.status.apikit import TrioClock, Watchful
 from trikubelet.kit.outage import Outage
 from trikubelet.model import k8s
 from trikubelet.model.api import EVENTS, Selection
-from trikubelet.model.api_errors import Forbidden
+from trikubelet.model.api_errors import ApiFailure, ApiUnreachable, Forbidden
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.objects import ObjectRef
 from trikubelet.status import event_writer
@@ -151,6 +151,29 @@ async def test_an_event_the_server_refuses_is_given_up(autojump_clock: MockClock
 
     assert {"create": 2} == bench.api.asked
     assert 2 == bench.writer.figures().refused
+
+
+async def test_an_event_that_the_server_fails_with_each_time_is_given_up_and_counted(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    bench = Bench()
+    bench.api.plan("create", *[Fail(ApiFailure("failed calling webhook"))] * 100)
+    await nursery.start(bench.writer.run)
+    bench.record()
+    await trio.sleep(600)
+
+    assert {"create": event_writer.TRIES_MAX} == bench.api.asked
+    assert (1, 0) == (bench.writer.figures().lost, bench.writer.figures().waiting)
+
+
+async def test_an_event_outlives_a_server_that_is_away_for_long(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench()
+    bench.api.plan("create", *[Fail(ApiUnreachable("no route"))] * 100)
+    await nursery.start(bench.writer.run)
+    bench.record()
+    await trio.sleep(1000)
+
+    assert ["Pulled"] == [event.reason for event in bench.events()]
 
 
 async def test_too_many_of_one_object_are_kept_back_and_counted(autojump_clock: MockClock, nursery: Any) -> None:

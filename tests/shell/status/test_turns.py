@@ -115,6 +115,55 @@ async def test_where_it_may_be_the_name_others_try_before_it(error: ApiLost, aut
     assert ["a"] == await next_names(it, within=0.7)
 
 
+@pytest.mark.parametrize("error", [ApiLost("x"), ApiFailure("x")], ids=repr)
+async def test_a_name_that_fails_again_stops_nobody_while_others_are_answered(
+    error: ApiLost, autojump_clock: MockClock
+) -> None:
+    it = turns()
+    assert 1 == it.failed("a", error)
+    it.answered("b")
+    assert [2, 3, 4] == [it.failed("a", error) for _ in range(3)]
+    it.want("b")
+    assert ["b"] == await next_names(it)
+    it.forget("a")
+    assert 1 == it.failed("a", error)
+
+
+async def test_while_nobody_is_answered_the_pauses_grow_and_the_newest_that_has_not_failed_tries_first(
+    autojump_clock: MockClock,
+) -> None:
+    it = turns(served_max=8)
+    for name in ("a", "b", "c"):
+        it.want(name)
+        it.failed(name, ApiFailure("x"))
+        await trio.sleep(10)
+    it.want("d")
+    it.want("e")
+    assert "e" == (await it.take()).name
+    it.done("e")
+    assert "d" == (await it.take()).name
+    it.failed("d", ApiFailure("x"))
+    it.done("d")
+    began = trio.current_time()
+    await it.take()
+    assert 1.6 <= trio.current_time() - began <= 2.4  # the fourth pause of the gate
+
+
+async def test_names_that_failed_before_hold_half_of_the_places(autojump_clock: MockClock) -> None:
+    it = turns(served_max=8)
+    for number in range(20):
+        it.failed(f"bad-{number}", ApiFailure("x"))
+        it.want(f"bad-{number}")
+    it.answered("good")
+    await trio.sleep(10)
+    hung = {(await it.take()).name for _ in range(4)}
+    it.want("good")
+    assert ["good"] == await next_names(it)
+    assert hung == it.served
+    it.done(hung.pop())
+    assert (await it.take()).name.startswith("bad-")
+
+
 async def test_a_no_concerns_its_name_alone_and_is_counted(autojump_clock: MockClock) -> None:
     it = turns()
     it.want("a")
