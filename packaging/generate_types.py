@@ -43,6 +43,8 @@ ALWAYS_THERE = (
 )
 # Required in the schema, and yet servers write null for none.
 MAY_BE_NULL = {"CSINodeSpec": {"drivers"}}
+# Required in the schema, and yet servers take an object without it, for Go's zero is a value that is allowed there.
+MAY_BE_ZERO = {"SleepAction": {"seconds"}}
 SCALARS = {
     "Time": "str",
     "MicroTime": "str",
@@ -116,9 +118,11 @@ def python_type(schema: dict) -> str:
     return {"string": "str", "integer": "int", "boolean": "bool", "number": "float"}[kind]
 
 
-def member(name: str, schema: dict, *, required: bool) -> str:
+def member(name: str, schema: dict, *, required: bool, zero: bool) -> str:
     """One line of a class body."""
     kind = python_type(schema)
+    if zero:
+        return f"    {snake(name)}: {kind} = 0"
     if required:
         return f"    {snake(name)}: {kind}"
     if kind == "str":
@@ -142,7 +146,8 @@ def render(name: str, schema: dict) -> str:
     # One member of the API begins with a capital letter (DaemonEndpoint.Port); it is renamed where it stands.
     capital = {snake(m): m for m in schema["properties"] if m[0].isupper()}
     head = f"class {name}(Record, frozen=True, kw_only=True{f', rename={json.dumps(capital)}' if capital else ''}):"
-    members = [member(m, s, required=m in required) for m, s in sorted(schema["properties"].items())]
+    zero = MAY_BE_ZERO.get(name, set())
+    members = [member(m, s, required=m in required, zero=m in zero) for m, s in sorted(schema["properties"].items())]
     return "\n".join([head, f'    """The API\'s {name}."""', "", *members])
 
 

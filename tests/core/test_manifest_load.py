@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from trikubelet.core.manifest import load_manifest
 from trikubelet.core.manifest.load import NULL_CHARACTER, Loaded
+from trikubelet.model import k8s
 
 POD = "{{apiVersion: v1, kind: Pod, metadata: {{name: {}}}, spec: {{containers: [{{name: main, image: a:1}}]}}}}"
 
@@ -303,3 +304,12 @@ spec:
     problem = "Invalid value: 1: must be no less than what the containers request together"
 
     assert [f"f.yaml:6: spec.resources.limits[cpu]: {problem}"] == faults(text)
+
+
+def test_a_hook_sleeps_for_no_time_where_it_does_not_say_for_how_long() -> None:
+    text = a("one").replace("image: a:1", "image: a:1, lifecycle: {preStop: {sleep: {}}}")
+
+    (pod,) = load(text).pods
+    hook = pod.spec.containers[0].lifecycle
+    assert hook is not None
+    assert k8s.LifecycleHandler(sleep=k8s.SleepAction(seconds=0)) == hook.pre_stop

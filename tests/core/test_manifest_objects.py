@@ -86,6 +86,7 @@ def test_a_namespace_that_is_written_is_kept() -> None:
         (["4: data[a]: Invalid value: 1: must be a string (put it in quotes)"], "ConfigMap", "data: {a: 1}"),
         (["4: stringData[pin]: Invalid value: <contents redacted>: must be a string (put it in quotes)"],
          "Secret", "stringData: {pin: 1234}"),
+        (['4: data: Invalid value: <contents redacted>: must be an object'], "Secret", "data: [hunter2]"),
         (["4: data: Invalid value: \"1048577 bytes\": must be no more than 1048576 bytes together"],
          "ConfigMap", f"data: {{a: {'x' * (1024 * 1024 + 1)}}}"),
     ],

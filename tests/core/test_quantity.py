@@ -31,7 +31,7 @@ QUANTITIES = st.builds("{}{}".format, NUMBERS, st.sampled_from(SUFFIXES))
         (".5", "500m", 1, 500), ("5.", "5", 5, 5000), ("+5", "5", 5, 5000), ("007", "7", 7, 7000),
         ("99E", "9223372036854775807", MOST, MOST * 1000),
         ("-99Ei", "-9223372036854775807", -MOST, -MOST * 1000),
-        (1e-07, "100e-9", 1, 1),
+        (1e-07, "100e-9", 1, 1), ("1Gi ", "1Gi", 2**30, 2**30 * 1000), (" \t1\n", "1", 1, 1000),
     ],
 )  # fmt: skip
 def test_worth_and_writing(text: str | float, canonical: str, whole: int, milli: int) -> None:
@@ -39,7 +39,7 @@ def test_worth_and_writing(text: str | float, canonical: str, whole: int, milli:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " 1", "1 ", "1 Gi", "1gi", "1K", "1ki", "1mi", "1GB", "one", ".", "m", "-", "1e", "1e3m", "--1",
+    "text", ["", " ", "1 Gi", "1gi", "1K", "1ki", "1mi", "1GB", "one", ".", "m", "-", "1e", "1e3m", "--1",
              "1.1.1", "0x10", "1_0", "1,5", "٣", "nan", "inf", "1e1000", "1" * 500]
 )  # fmt: skip
 def test_what_is_no_quantity_is_refused_with_an_example(text: str) -> None:

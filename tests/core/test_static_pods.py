@@ -73,6 +73,13 @@ def test_what_a_manifest_claims_to_have_been_on_a_node_is_not_believed() -> None
     assert "yes" == static.metadata.annotations["mine"]
 
 
+def test_a_manifest_of_a_pod_that_was_ending_is_of_one_that_runs() -> None:
+    ending = {"deletionTimestamp": "2019-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    meta = static_pod(pod(metadata=ending), FILE, "node", SEEN).metadata
+
+    assert ("", None) == (meta.deletion_timestamp, meta.deletion_grace_period_seconds)
+
+
 def uid(of: k8s.Pod | None = None, source: str = FILE, node: str = "node", seen: str = SEEN) -> str:
     return static_pod(of or pod(), source, node, seen).metadata.uid
 

@@ -214,3 +214,11 @@ def test_a_block_device_is_a_claim_and_mounted_in_no_other_way() -> None:
     assert expected == problems_of(pod(volumes=volumes, containers=[mounted]))
     expected = [("spec.containers[0].volumeDevices[1].name", DUPLICATE)]
     assert expected == problems_of(pod(volumes=volumes, containers=[again]))
+
+
+@pytest.mark.parametrize("size", ["7x", "0", "-2Mi", ""])
+def test_a_medium_of_huge_pages_has_a_size(size: str) -> None:
+    """What the API server takes, and so none of the corpus; the pod would wait for ever."""
+    volume = {"name": "v", "emptyDir": {"medium": f"HugePages-{size}"}}
+
+    assert [("spec.volumes[0].emptyDir.medium", "Unsupported value")] == problems_of(pod(volumes=[volume]))

@@ -110,7 +110,7 @@ NAMED = (
 
 OURS = (
     Alone(
-        r".*\.(?:preference|podAffinityTerm|seconds|value|spec|lun): Required value",
+        r".*\.(?:preference|podAffinityTerm|value|spec|lun): Required value",
         "the API's schema wants it there, and the server takes nothing for zero",
     ),
     Alone(
@@ -147,7 +147,6 @@ OURS = (
         beside=r"spec\.initContainers\[\d+\]\.restartPolicy$",
     ),
     Alone(r".*\.lifecycle\.stopSignal: .*", "the server drops it while its feature gate is off, and does not look"),
-    Alone(r".*\.resources\.limits\[\w+\]: Invalid value", "blanks are no part of an amount", r'": "1 "'),
     Alone(r".*\.resources\.limits\[\w+\]: Invalid value", "without a digit it is no amount", r'": "\."'),
     Alone(r".*\.resources\.limits\[\w+\]: Invalid value", "what is not filled in is not zero", "null"),
     Alone(r".*\.(?:env|containers)\[\d+\]: Invalid value", "there is nothing that could have a name", "null"),

@@ -164,6 +164,25 @@ async def test_a_name_that_is_not_there_hides_none_that_is(tmp_path: Path, capsy
     )
 
 
+async def test_a_pod_that_is_not_there_may_be_in_a_manifest_with_faults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = msgspec.structs.replace(FAULT, source="/m/two.yaml", running=("default/web-n1",))
+    view = FakeView([pod("web-n1")], wrong=[FAULT, kept])
+    what = '4: spec.contaners: unknown field "contaners" (did you mean "containers"?)\n'
+    manifests = f"It may be in one of these manifests, which have faults:\n/m/web.yaml:{what}/m/two.yaml:{what}"
+
+    error = f'error: pods "nobody" not found\n{manifests}'
+    assert (1, "", error) == await say(view, tmp_path, capsys, "get", "pods", "nobody")
+    assert (1, "", error) == await say(view, tmp_path, capsys, "get", "pod", "nobody", "-o", "json")
+    assert (1, "pod/web-n1\n", error) == await say(
+        view, tmp_path, capsys, "get", "pods", "nobody", "web-n1", "-o", "name"
+    )
+    below_the_table = (await say(view, tmp_path, capsys, "get", "pods", "nobody", "web-n1"))[2]
+    assert 1 == below_the_table.count("/m/web.yaml")
+    assert (1, "", 'error: nodes "n2" not found\n') == await say(view, tmp_path, capsys, "get", "nodes", "n2")
+
+
 async def test_an_empty_node_says_that_it_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (0, "", "No resources found in default namespace.\n") == await say(
         FakeView(), tmp_path, capsys, "get", "pods"

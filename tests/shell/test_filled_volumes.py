@@ -17,6 +17,7 @@ from core.podkit import pod
 from shell.mountkit import NotedMounts
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.service_links import ServiceAddress
+from trikubelet.core.containers.unsupported import unsupported_fields
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import ObjectUnavailable, VolumeFailed
@@ -268,6 +269,49 @@ async def test_a_pod_that_asks_for_its_annotations_in_too_many_files_has_its_vol
     )
     assert failed.value.message.endswith(
         "f27: with it the volume's files of the downward API are larger than 4194304 bytes, …]"
+    )
+    assert not (tmp_path / PLACE).exists()
+
+
+@pytest.mark.parametrize(
+    ("volume", "why"),
+    [
+        (
+            k8s.Volume(name="v", git_repo=k8s.GitRepoVolumeSource(repository="r")),
+            "no kubelet mounts volumes of this type any more",
+        ),
+        (
+            k8s.Volume(name="v", flex_volume=k8s.FlexVolumeSource(driver="d")),
+            "volumes of this type are not supported yet",
+        ),
+    ],
+)
+async def test_the_pods_event_and_its_volume_give_one_reason(
+    volumes: DiskVolumes, volume: k8s.Volume, why: str
+) -> None:
+    it = pod(volumes=(volume,))
+    with pytest.raises(VolumeFailed) as failed:
+        await volumes.set_up(it)
+
+    assert f'MountVolume.SetUp failed for volume "v" : {why}' == failed.value.message
+    assert [f"{why}: the pod waits"] == [one.why for one in unsupported_fields(it)]
+
+
+@pytest.mark.parametrize("kind", ["one source", "a source each"])
+async def test_a_key_at_too_many_paths_has_its_volume_refused(
+    volumes: DiskVolumes, objects: Objects, tmp_path: Path, kind: str
+) -> None:
+    objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "y" * MIB})
+    items = tuple(k8s.KeyToPath(key="a", path=f"f{n}") for n in range(66))
+    apart = [(item,) for item in items] if kind == "a source each" else [items]
+    sources = [k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name="o", items=those)) for those in apart]
+
+    with pytest.raises(VolumeFailed) as failed:
+        await volumes.set_up(pod(volumes=(projected(*sources),)))
+
+    assert (
+        'MountVolume.SetUp failed for volume "p" : f64: with it the volume\'s files are larger than 67108864 bytes'
+        == failed.value.message
     )
     assert not (tmp_path / PLACE).exists()
 

@@ -81,8 +81,13 @@ def test_a_file_is_made_where_none_is_but_not_its_parents(tmp_path: Path) -> Non
     host_path.prepare(str(path), "FileOrCreate")
     assert (0o644, "kept") == (stat.S_IMODE(path.stat().st_mode), path.read_text())
 
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match=r"^hostPath type check failed: .*/absent/file cannot be made: No such file"):
         host_path.prepare(str(tmp_path / "absent/file"), "FileOrCreate")
+
+
+def test_a_directory_that_cannot_be_made_is_told_with_its_path(things: Path) -> None:
+    with pytest.raises(ValueError, match=r"^hostPath type check failed: .*/file/a cannot be made: Not a directory"):
+        host_path.prepare(str(things / "file/a"), "DirectoryOrCreate")
 
 
 @pytest.mark.parametrize(("type_", "name"), [("DirectoryOrCreate", "file"), ("FileOrCreate", "directory")])

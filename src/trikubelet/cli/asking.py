@@ -13,6 +13,7 @@ import msgspec
 
 from trikubelet.app.paths import RUNTIME_RECORD, places_for
 from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.terminal import in_a_cell
 from trikubelet.core.doctor.finding import Finding
 from trikubelet.core.kubectl.pod_row import in_order
 from trikubelet.model.errors import StartFailed
@@ -244,6 +245,14 @@ def not_found(name: str, namespace: str, known: Iterable[Pod]) -> CommandFailed:
     else:
         hint = f'did you mean "{longer[0]}"?' if longer else nearest(name, here)
     return CommandFailed(f'pods "{name}" not found' + (f" ({hint})" if hint else ""))
+
+
+async def with_faults(agent: AgentClient, error: CommandFailed) -> CommandFailed:
+    """The same of a pod that is not there, with the faults of manifests: it may be in one of those."""
+    found = [in_a_cell(str(fault)) for fault in await faults(agent)]
+    if not found:
+        return error
+    return CommandFailed("\n".join([str(error), "It may be in one of these manifests, which have faults:", *found]))
 
 
 def default_container(pod: Pod) -> str:

@@ -104,12 +104,18 @@ async def _answer(stream: trio.abc.Stream, target: HttpTarget, received: bytes) 
             received = b""
         elif isinstance(event, h11.Response):
             status = event.status_code
-            location = next((bytes(v).decode("latin-1") for name, v in event.headers if name == b"location"), "")
+            location = next((_text(bytes(value)) for name, value in event.headers if name == b"location"), "")
         elif isinstance(event, h11.Data):
             body += event.data
         elif not isinstance(event, h11.InformationalResponse):
             break  # the message has ended
     return HttpAnswer(status, bytes(body[:BODY_BYTES_MAX])), location
+
+
+def _text(value: bytes) -> str:
+    """A header's value, from which the same bytes are made again when it is asked for: bytes that are no UTF-8 are
+    surrogates."""
+    return value.decode(errors="surrogateescape")
 
 
 async def _secured(connection: trio.SocketStream, host: str) -> trio.abc.Stream:

@@ -15,7 +15,7 @@ _PATH_SAFE = "/%:@!$&'()*+,;=~-._?"
 
 class HandlerInvalid(Exception):
     """The handler cannot be carried out as it is written, whatever the container does: a port of a name that no port
-    has, a header that would be two."""
+    has."""
 
 
 class Unreachable(Exception):
@@ -50,8 +50,9 @@ class HttpTarget:
 
     @property
     def request_path(self) -> str:
-        """The path as it goes on the wire: what a URL may not hold is escaped, what is escaped stays."""
-        return quote(self.path, safe=_PATH_SAFE)
+        """The path as it goes on the wire: what a URL may not hold is escaped, what is escaped stays. A redirect may
+        have bytes that are no UTF-8, which are surrogates here, and bytes again when they are escaped."""
+        return quote(self.path, safe=_PATH_SAFE, errors="surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1898,7 +1898,7 @@ class ShardInfo(Record, frozen=True, kw_only=True):
 class SleepAction(Record, frozen=True, kw_only=True):
     """The API's SleepAction."""
 
-    seconds: int
+    seconds: int = 0
 
 
 class StorageOSPersistentVolumeSource(Record, frozen=True, kw_only=True):

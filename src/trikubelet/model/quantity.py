@@ -64,7 +64,7 @@ def canonical(text: str | int | float) -> str:
 
 
 def _parts(text: str | int | float) -> tuple[str, str, str, str]:
-    shown = str(text)
+    shown = str(text).strip()  # as upstream reads one from an object
     match = _FORM.fullmatch(shown) if len(shown) <= _CHARACTERS_MAX else None
     if match is None:
         raise ValueError(f"{shown[:60]!r} is not a quantity: write a number with a suffix such as 500m, 1Gi or 2e3")

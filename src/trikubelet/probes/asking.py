@@ -76,7 +76,10 @@ class Asking:
             command = probe_command(probe.exec, container)
             return Question(partial(self._run, container_id, command, seconds), math.inf, "")
         if probe.http_get is not None:
-            target = http_target(probe.http_get, container, address, PROBE_AGENT)
+            try:
+                target = http_target(probe.http_get, container, address, PROBE_AGENT)
+            except Unreachable as error:
+                return Question(partial(_failed, str(error)), seconds, "")
             late = f'Get "{target.url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)'
             return Question(partial(self._get, target), seconds, late)
         if probe.tcp_socket is not None:
@@ -140,3 +143,9 @@ class Asking:
         if health is Health.SERVING:
             return Answer(Meaning.WELL)
         return Answer(Meaning.FAILED, f'service unhealthy (responded with "{health.name}")')
+
+
+async def _failed(text: str) -> Answer:
+    """The answer to what nobody needs to be asked."""
+    await trio.lowlevel.checkpoint()
+    return Answer(Meaning.FAILED, text)

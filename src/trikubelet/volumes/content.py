@@ -3,13 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.containers.allowance import DOWNWARD_BYTES_MAX, DOWNWARD_FILES, Allowance
+from trikubelet.core.containers.allowance import (
+    DOWNWARD_BYTES_MAX,
+    DOWNWARD_FILES,
+    VOLUME_BYTES_MAX,
+    VOLUME_FILES,
+    Allowance,
+)
 from trikubelet.core.containers.downward import PodFields
 from trikubelet.core.containers.volume_files import (
+    Files,
     VolumeFile,
     certificate_files,
     config_map_files,
@@ -21,10 +30,14 @@ from trikubelet.core.trust_bundles import trust_anchors
 from trikubelet.model.errors import ObjectUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trikubelet.core.containers import NodeFacts
-    from trikubelet.core.containers.volume_files import Files, Sources
+    from trikubelet.core.containers.volume_files import Sources
     from trikubelet.model.k8s import Pod, ServiceAccountTokenProjection, VolumeProjection
     from trikubelet.ports import PodObjects
+
+Maker = Callable[[], Files]
 
 TOKEN_SECONDS = 3600
 PROBLEMS_TOLD_MAX = 10
@@ -34,12 +47,12 @@ PROBLEMS_TOLD_MAX = 10
 async def files_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeFacts) -> Files:
     """The volume's files; of two sources with one path the later counts. Raises ValueError with what is
     missing, not supported or too large."""
-    made: list[Files] = [{} for _ in sources.projections]
+    makers: list[Maker] = [dict for _ in sources.projections]
     problems: list[str] = ["" for _ in sources.projections]
 
-    async def make(place: int, projection: VolumeProjection) -> None:
+    async def ask(place: int, projection: VolumeProjection) -> None:
         try:
-            made[place] = await _files_of(pod, projection, sources.mode, objects)
+            makers[place] = await _maker(pod, projection, sources.mode, objects)
         except (ValueError, ObjectUnavailable) as error:
             problems[place] = str(error)
 
@@ -47,31 +60,50 @@ async def files_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeF
     async with trio.open_nursery() as nursery:  # concurrently: each may ask a server
         for place, projection in enumerate(sources.projections):
             if (downward := projection.downward_api) is None:
-                nursery.start_soon(make, place, projection)
-                continue
-            try:  # here and in order, for together they may be only so large
-                made[place] = downward_files(fields, downward.items, sources.mode, allowance)
-            except ValueError as error:
-                problems[place] = str(error)
+                nursery.start_soon(ask, place, projection)
+            else:
+                makers[place] = partial(downward_files, fields, downward.items, sources.mode, allowance)
+    return _made(makers, problems)
+
+
+def _made(makers: Iterable[Maker], problems: list[str]) -> Files:
+    """The files of all sources. Made in order, for together they may be only so large, and one after another, so that
+    what is too large is never held."""
+    files: Files = {}
+    allowance = Allowance(VOLUME_BYTES_MAX, VOLUME_FILES)
+    for place, maker in enumerate(makers):
+        try:
+            made = maker()
+        except ValueError as error:
+            problems[place] = str(error)
+            continue
+        try:
+            for path, file in made.items():
+                allowance.count(len(file.content), path)
+        except ValueError as error:
+            problems[place] = str(error)
+            break  # a thousand more sources would be read to no purpose
+        files |= made
     if failed := [problem for problem in problems if problem]:
         told = failed[:PROBLEMS_TOLD_MAX] + ["…"] * (len(failed) > PROBLEMS_TOLD_MAX)
         raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(told)}]")
-    return {path: file for files in made for path, file in files.items()}
+    return files
 
 
-async def _files_of(pod: Pod, source: VolumeProjection, mode: int, objects: PodObjects) -> Files:
+async def _maker(pod: Pod, source: VolumeProjection, mode: int, objects: PodObjects) -> Maker:
+    """What makes the source's files, of its objects as they are now."""
     if (config := source.config_map) is not None:
-        held = await objects.config_map(pod, config.name)
-        return config_map_files(pod, config, held, mode)
+        return partial(config_map_files, pod, config, await objects.config_map(pod, config.name), mode)
     if (secret := source.secret) is not None:
-        return secret_files(pod, secret, await objects.secret(pod, secret.name), mode)
+        return partial(secret_files, pod, secret, await objects.secret(pod, secret.name), mode)
     if (token := source.service_account_token) is not None:
-        return await _token(pod, token, mode, objects)
+        return partial(dict, await _token(pod, token, mode, objects))
     if (bundle := source.cluster_trust_bundle) is not None:
-        return {bundle.path: VolumeFile(trust_anchors(bundle, await objects.trust_bundles(pod)), mode)}
+        known = await objects.trust_bundles(pod)
+        return lambda: {bundle.path: VolumeFile(trust_anchors(bundle, known), mode)}
     if (wanted := source.pod_certificate) is not None:
-        return certificate_files(pod, wanted, await objects.pod_certificate(pod, wanted), mode)
-    return {}  # of a source that names nothing the API server has already complained
+        return partial(certificate_files, pod, wanted, await objects.pod_certificate(pod, wanted), mode)
+    return dict  # of a source that names nothing the API server has already complained
 
 
 async def _token(pod: Pod, source: ServiceAccountTokenProjection, mode: int, objects: PodObjects) -> Files:

@@ -58,14 +58,10 @@ def prepare(path: str, type_: str) -> None:
     """
     if not type_:
         return
-    if type_ == "DirectoryOrCreate":
+    if type_ in ("DirectoryOrCreate", "FileOrCreate"):
+        type_ = type_.removesuffix("OrCreate")
         if not os.path.lexists(path):
-            Path(path).mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
-        type_ = "Directory"
-    elif type_ == "FileOrCreate":
-        if not os.path.lexists(path):
-            Path(path).touch(mode=FILE_MODE)
-        type_ = "File"
+            _make(Path(path), type_)
     if type_ not in _CHECKS:
         raise ValueError(f"hostPath type check failed: {type_!r} is an invalid volume type")
     holds, complaint = _CHECKS[type_]
@@ -75,3 +71,13 @@ def prepare(path: str, type_: str) -> None:
         raise ValueError(f"hostPath type check failed: {path} {complaint}: {error.strerror}") from error
     if not holds(mode):
         raise ValueError(f"hostPath type check failed: {path} {complaint}")
+
+
+def _make(path: Path, type_: str) -> None:
+    try:
+        if type_ == "Directory":
+            path.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        else:
+            path.touch(mode=FILE_MODE)
+    except OSError as error:
+        raise ValueError(f"hostPath type check failed: {path} cannot be made: {error.strerror}") from error

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.claims import claim_of
+from trikubelet.core.containers.unsupported import why_not_mounted
 from trikubelet.core.containers.volume_files import sources_of
 from trikubelet.core.names import pod_directory
 from trikubelet.model.volume_figures import VolumeFigures
@@ -93,7 +94,7 @@ class PretendedVolumes:
         elif (claim := claim_of(pod, volume)) is not None:
             await self._claims.find(pod, volume.name, claim)
         elif not any((volume.empty_dir, volume.nfs, volume.image, volume.csi)):
-            raise ValueError("volumes of this type are not supported yet")
+            raise ValueError(why_not_mounted(volume))
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
         """Host paths in place of sub-paths; nothing accesses them."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trikubelet.core.containers.unsupported import why_not_mounted
 from trikubelet.core.containers.volume_files import PLUGINS
 from trikubelet.core.names import object_ref
 from trikubelet.host.removal import remove_tree
@@ -227,7 +228,7 @@ class DiskVolumes:
         for field, plugin in self._plugins.items():
             if getattr(volume, field) is not None:
                 return plugin
-        raise ValueError("volumes of this type are not supported yet")
+        raise ValueError(why_not_mounted(volume))
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
         """Host paths in place of sub-paths. Raises ConfigError."""

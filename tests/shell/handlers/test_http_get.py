@@ -102,6 +102,21 @@ async def test_redirects_to_the_same_host_are_followed() -> None:
     assert ["named", "named", f"127.0.0.1:{script.port}"] == [fields(r)["Host"] for r in script.requests]
 
 
+async def test_a_redirect_is_followed_byte_for_byte_whether_it_is_utf_8_or_not() -> None:
+    first = answer(302, b"", "Location: /ü?x=é").replace("é".encode(), b"\xff%41")
+    async with serving(first, answer(204)) as script:
+        assert 204 == (await handlers.http_get(target(script.port))).status
+
+    assert b"/%C3%BC?x=%FF%41" == script.requests[1].split(b" ")[1]
+
+
+async def test_a_redirect_to_what_is_no_place_is_told_in_text_that_can_be_sent_on() -> None:
+    nowhere = answer(302, b"", "Location: http://127.0.0.1:99999/é").replace("é".encode(), b"\xff")
+    async with serving(nowhere) as script:
+        with pytest.raises(Unreachable, match=r"Location header \"http://127.0.0.1:99999/\ufffd\""):
+            await handlers.http_get(target(script.port))
+
+
 async def test_a_redirect_to_another_host_is_the_answer() -> None:
     async with serving(answer(301, b"go away", "Location: http://elsewhere.example/")) as script:
         assert HttpAnswer(301, b"go away") == await handlers.http_get(target(script.port))

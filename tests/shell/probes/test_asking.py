@@ -153,6 +153,16 @@ async def test_a_failure_is_not_tried_again(autojump_clock: MockClock) -> None:
     assert 1 == len(answers.asked)
 
 
+async def test_a_header_that_no_request_can_have_is_a_failure_without_asking() -> None:
+    headers = (k8s.HTTPHeader(name="X", value="a\nb"),)
+    answers = Answers(HttpAnswer(200))
+    probe = k8s.Probe(http_get=k8s.HTTPGetAction(port=1, http_headers=headers))
+
+    text = 'Get "http://10.0.0.1:1/": net/http: invalid header field value for "X"'
+    assert Answer(FAILED, text) == await asked(probe, answers)
+    assert [] == answers.asked
+
+
 @pytest.mark.parametrize("probe", [k8s.Probe(), k8s.Probe(tcp_socket=k8s.TCPSocketAction(port="no"))])
 def test_what_cannot_be_asked_is_told(probe: k8s.Probe) -> None:
     answers = Answers(None)

@@ -84,11 +84,7 @@ async def _missing(
     if kind is not PODS:
         hint = nearest(name, [one.name for one in everything])
         return CommandFailed(f'{kind.names[0]} "{name}" not found{f" ({hint})" if hint else ""}')
-    error = asking.not_found(name, namespace, [one.whole for one in everything])
-    orphaned = [str(fault) for fault in await asking.faults(agent) if not fault.running]
-    if orphaned:
-        error.args = ("\n".join([str(error), "It may be in one of these manifests, which have faults:", *orphaned]),)
-    return error
+    return await asking.with_faults(agent, asking.not_found(name, namespace, [one.whole for one in everything]))
 
 
 async def _pods(agent: AgentClient, chosen: Sequence[Listed]) -> list[list[str]]:

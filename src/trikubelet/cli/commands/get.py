@@ -70,6 +70,8 @@ async def _get(args: argparse.Namespace, kind: Kind) -> None:
     agent = AgentClient(asking.socket_path(args))
     everything = await kind.ask(agent)
     shown, missing = _chosen(args, kind, everything)
+    if missing and kind is PODS and not (shown and args.output.is_table):  # below a table the faults stand anyway
+        missing = await asking.with_faults(agent, missing)
     if missing and not shown:
         raise missing
     table = _table(args, kind) if args.output.is_table else None

@@ -19,6 +19,11 @@ DOWNWARD_BYTES_MAX: Final = 4 * MIB
 sixteen files."""
 DOWNWARD_FILES: Final = "the volume's files of the downward API"
 
+VOLUME_BYTES_MAX: Final = 64 * MIB
+"""Of all files of a volume made of data. An API server keeps no object that is larger than 1.5 MiB, so this is more
+than forty of the largest, each at one path."""
+VOLUME_FILES: Final = "the volume's files"
+
 
 class Allowance:
     """Owns how much was made so far of what may be no more than ``bytes_max``, of one container or volume."""
@@ -32,10 +37,14 @@ class Allowance:
     def counted(self, text: str, where: str) -> str:
         """The same text. Raises ValueError, which names ``where``, for what is no longer within the bound."""
         # As UTF-8, which it is to a runtime and on a disk; text that is no UTF-8 is refused there, and not here.
-        self._bytes += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+        self.count(len(text) if text.isascii() else len(text.encode(errors="surrogatepass")), where)
+        return text
+
+    def count(self, size: int, where: str) -> None:
+        """So many bytes more. Raises as ``counted`` does."""
+        self._bytes += size
         if self._bytes > self._bytes_max:
             raise ValueError(f"{where}: with it {self._what} are larger than {self._bytes_max} bytes")
-        return text
 
 
 def of_container() -> Allowance:

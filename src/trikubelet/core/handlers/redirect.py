@@ -20,6 +20,11 @@ REDIRECTS_MAX = 10
 _STATUSES = frozenset({301, 302, 303, 307, 308})
 
 
+def _printable(location: str) -> str:
+    """For a message, which is UTF-8 to whoever gets it; a container's answer need not be."""
+    return location.encode(errors="surrogateescape").decode(errors="replace")
+
+
 def redirected(target: HttpTarget, status: int, location: str) -> HttpTarget | None:
     """Where an answer sends us, None when it is the last word. Raises Unreachable for a place that cannot be read."""
     if status not in _STATUSES or not location:
@@ -28,11 +33,12 @@ def redirected(target: HttpTarget, status: int, location: str) -> HttpTarget | N
         place = urlsplit(urljoin(target.url, location))
         host, port = place.hostname or "", place.port
     except ValueError as error:
-        raise Unreachable(f'Get "{target.url}": failed to parse Location header "{location}": {error}') from error
+        why = f'failed to parse Location header "{_printable(location)}": {error}'
+        raise Unreachable(f'Get "{target.url}": {why}') from error
     if host != target.host.lower():
         return None
     if place.scheme not in DEFAULT_PORTS:
-        raise Unreachable(f'Get "{location}": unsupported protocol scheme "{place.scheme}"')
+        raise Unreachable(f'Get "{_printable(location)}": unsupported protocol scheme "{place.scheme}"')
     path = (place.path or "/") + (f"?{place.query}" if place.query else "")
     following = replace(target, scheme=place.scheme, port=port or DEFAULT_PORTS[place.scheme], path=path)
     if urlsplit(location).netloc:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from trikubelet.core.containers.allowance import of_container
 from trikubelet.core.containers.expansion import expand
 from trikubelet.model import names
-from trikubelet.model.handlers import HandlerInvalid, HttpTarget, authority
+from trikubelet.model.handlers import HandlerInvalid, HttpTarget, Unreachable, authority
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,14 +30,19 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def http_target(action: HTTPGetAction, container: Container, address: str, agent: str) -> HttpTarget:
-    """What to ask; ``address`` is the pod's, ``agent`` the name we go by. Raises HandlerInvalid."""
+    """What to ask; ``address`` is the pod's, ``agent`` the name we go by. Raises HandlerInvalid, and Unreachable for a
+    header that no request can have: to upstream the question was asked and failed (net/http looks first)."""
     scheme = (action.scheme or "http").lower()
     host = host_of(action.host, address)
     port = port_number(action.port, container)
     path, _, _ = action.path.partition("#")  # a fragment is for whoever reads the answer
     path = path if path.startswith("/") else f"/{path}"
-    headers = _headers(action.http_headers, authority(host, port), agent)
-    return HttpTarget(scheme, host, port, path, headers)
+    target = HttpTarget(scheme, host, port, path, _headers(action.http_headers, authority(host, port), agent))
+    for header in action.http_headers:
+        if any(ord(character) < 32 and character != "\t" for character in header.value) or "\x7f" in header.value:
+            why = f'net/http: invalid header field value for "{header.name}"'
+            raise Unreachable(f'Get "{target.url}": {why}')
+    return target
 
 
 def host_of(given: str, address: str) -> str:
@@ -66,11 +71,7 @@ def _named(name: str, container: Container) -> int:
 
 
 def _headers(given: Iterable[HTTPHeader], host: str, agent: str) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
-    for header in given:
-        if any(ord(character) < 32 and character != "\t" for character in header.value) or "\x7f" in header.value:
-            raise HandlerInvalid(f"header {header.name} has a control character in its value")
-        found.append((header.name, header.value.strip()))
+    found = [(header.name, header.value.strip()) for header in given]
     set_ = {name.lower(): value for name, value in found}
     first = [("Host", set_.get("host") or host)]
     if "user-agent" not in set_:

@@ -178,8 +178,10 @@ def _read(part: Origin, type_: type[T], problems: Callable[[T], Problems]) -> tu
 
 def _shape_problem(type_: type[msgspec.Struct], fault: Fault) -> str:
     """A number or a word that should have been a string may be a secret all the same."""
-    held = type_ is k8s.Secret and place_of(fault.path)[:1] in (("data",), ("stringData",))
-    return "Invalid value: <contents redacted>: must be a string" if held else fault.problem
+    place = place_of(fault.path)
+    if type_ is not k8s.Secret or place[:1] not in (("data",), ("stringData",)):
+        return fault.problem
+    return f"Invalid value: <contents redacted>: must be {'an object' if len(place) == 1 else 'a string'}"
 
 
 def _problems(pod: Pod, node_name: str, written: object) -> Problems:

@@ -34,7 +34,8 @@ def is_url(source: str) -> bool:
 def static_pod(pod: Pod, source: str, node_name: str, seen: str) -> Pod:
     """The pod of a manifest from ``source`` as it is on the node. ``seen`` is when it was read, in RFC 3339.
 
-    A UID in the manifest is kept. Whatever the manifest says of the pod's status is not.
+    A UID in the manifest is kept. Whatever the manifest says of the pod's status is not, nor that somebody deleted it:
+    ``kubectl get -o yaml`` writes both, and an API server drops both from what is created.
     """
     meta = pod.metadata
     annotations = {key: value for key, value in meta.annotations.items() if key not in LOCAL_ANNOTATIONS}
@@ -46,6 +47,8 @@ def static_pod(pod: Pod, source: str, node_name: str, seen: str) -> Pod:
         namespace=meta.namespace or "default",
         uid=uid,
         annotations=annotations,
+        deletion_timestamp="",
+        deletion_grace_period_seconds=None,
     )
     spec = replace(pod.spec, node_name=node_name)
     if not is_url(source):

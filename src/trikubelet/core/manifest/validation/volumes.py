@@ -12,7 +12,7 @@ from trikubelet.core.manifest.validation.containers import PULL_POLICIES
 from trikubelet.core.manifest.validation.drivers import driver_problems
 from trikubelet.core.manifest.validation.environment import VOLUME_FIELDS, field_problems, resource_field_problems
 from trikubelet.core.manifest.validation.rules import amount_problems, at_most_one, chosen, exactly_one, mode_problems
-from trikubelet.model import names
+from trikubelet.model import names, quantity
 
 if TYPE_CHECKING:
     from trikubelet.core.manifest.problem import Problems
@@ -94,8 +94,17 @@ def _host_path(path: str, source: HostPathVolumeSource) -> Problems:
 def _empty_dir(path: str, source: EmptyDirVolumeSource) -> Problems:
     if source.size_limit is not None:
         yield from amount_problems(f"{path}.sizeLimit", source.size_limit)
-    if not source.medium.startswith("HugePages-"):
+    if not _is_of_pages(source.medium):
         yield from one_of(f"{path}.medium", source.medium, ("Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"))
+
+
+def _is_of_pages(medium: str) -> bool:
+    """Whether the medium is huge pages of a size that can be read."""
+    kind, _, size = medium.partition("-")
+    try:
+        return kind == "HugePages" and quantity.parse(size) > 0
+    except ValueError:
+        return False
 
 
 def _objects(path: str, volume: Volume) -> Problems:
