@@ -32,7 +32,7 @@ async def worker(runtime: CriRuntime, pleg: Pleg, cache: PodCache, uid: str) -> 
     say(f"stopped it; the cache still says {cache.get(uid).containers[0].state.name}")
     assert cache.get(uid).observed_at < acted_at
 
-    pleg.look_at(uid)
+    pleg.request_relist(uid)
     after = await cache.newer_than(uid, acted_at)
     say(f"an observation that began after the stop says {after.containers[0].state.name}")
     assert after.observed_at > acted_at

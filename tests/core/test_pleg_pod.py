@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from trikubelet.core import pleg_pod
-from trikubelet.core.pleg_pod import IDLE, Inspecting, Job, Laggard, ListEnd, PlegPod, Waiting
+from trikubelet.core.pleg_pod import IDLE, Inspecting, Job, ListEnd, PlegPod, UninspectedPod, Waiting
 from trikubelet.core.relist import PodChange
 
 CHANGE = PodChange("u", "web", "ns", (), ("s",), ("c",))
@@ -17,7 +17,7 @@ FOUND = PlegPod(inspection=Waiting(JOB))
 INSPECTING = PlegPod(inspection=Inspecting(JOB, 5.5))
 OUTDATED = PlegPod(inspection=Inspecting(JOB, 5.5, is_outdated=True))
 HUNG = PlegPod(inspection=Inspecting(JOB, 5.5, is_hung=True))
-FAILED = Laggard("u", "web", "ns", 1.0, "refused")
+FAILED = UninspectedPod("u", "web", "ns", 1.0, "refused")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_an_inspection_of_a_list_that_began_at_5_succeeded(before: PlegPod, afte
     ],
 )
 def test_an_inspection_failed(before: PlegPod, doubted_at: float, since: float) -> None:
-    failing = Laggard("u", "web", "ns", since, "no answer")
+    failing = UninspectedPod("u", "web", "ns", since, "no answer")
 
     assert PlegPod(doubted_at=doubted_at, failing=failing) == pleg_pod.inspection_failed(before, "no answer")
 
@@ -201,9 +201,9 @@ def test_an_inspection_failed(before: PlegPod, doubted_at: float, since: float) 
     ],
 )
 def test_since_when_a_pod_is_out_of_sight(pod: PlegPod, since: float, why: str) -> None:
-    assert Laggard("u", "web", "ns", since, why) == pleg_pod.laggard(pod)
+    assert UninspectedPod("u", "web", "ns", since, why) == pleg_pod.uninspected(pod)
 
 
 @pytest.mark.parametrize("pod", [IDLE, WAITING, PlegPod(doubted_at=1.0)])
 def test_a_pod_that_only_waits_is_not_out_of_sight(pod: PlegPod) -> None:
-    assert pleg_pod.laggard(pod) is None
+    assert pleg_pod.uninspected(pod) is None

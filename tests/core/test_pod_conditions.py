@@ -8,7 +8,7 @@ import pytest
 
 from core.podkit import BOX, DEAD_BOX, container, exited, observe, pod, rule, running, sidecar
 from core.statuskit import EARLIER, NOW, by_name, condition, runs, serves, shown, stopped, waits
-from trikubelet.core.pod_status.conditions import OWNED, conditions, gates_unheeded
+from trikubelet.core.pod_status.conditions import OWNED, conditions, readiness_gates_differ
 from trikubelet.model import k8s
 from trikubelet.model.runtime import PodObservation, SandboxStatus
 
@@ -119,14 +119,14 @@ def test_what_was_written_heeds_the_gates_until_one_of_them_changes(gate: str, s
 
     before = (condition("gate", gate),) if gate else ()
     written = conditions(ONE_GATE, by_name(status), "Running", observe(ONE_GATE), before, NOW)
-    assert not gates_unheeded(told(gate, written))
+    assert not readiness_gates_differ(told(gate, written))
     for other in {"True", "False", "Unknown", ""} - {gate}:
-        assert status.ready == gates_unheeded(told(other, written))
+        assert status.ready == readiness_gates_differ(told(other, written))
 
 
 def test_a_pod_that_nothing_was_written_of_heeds_no_gate_and_one_without_gates_has_none_to_heed() -> None:
-    assert gates_unheeded(ONE_GATE)
-    assert not gates_unheeded(PLAIN)
+    assert readiness_gates_differ(ONE_GATE)
+    assert not readiness_gates_differ(PLAIN)
 
 
 def test_an_open_gate_does_not_make_unready_containers_ready() -> None:

@@ -160,7 +160,7 @@ def test_an_agent_that_starts_before_its_runtime_waits_and_says_so_once(containe
         await_that(lambda: "not well" in agent.log_path.read_text(), 60, agent.story)
         containerd.start()
         agent.wait_phase("web", "Running")
-        said = [line for line in agent.log_path.read_text().splitlines() if "is not well" in line]
+        said = [line for line in agent.log_path.read_text().splitlines() if "is not ready" in line]
         # A containerd that is starting takes calls before it can answer them: another problem, in its own words.
         starting = [line for line in said if "not initialized" in line]
         assert (1, True) == (len(said) - len(starting), len(starting) <= 1), said
@@ -177,7 +177,7 @@ def test_a_manifest_that_is_bad_when_the_agent_comes_back_does_not_cost_its_pod(
         agent.put("kind: Pod\nspec: [", "web.yaml")
         agent.take("goes")
         agent.start()
-        await_that(lambda: "Leaving alone" in agent.log_path.read_text(), 60, agent.story)
+        await_that(lambda: "Not killing orphaned pods" in agent.log_path.read_text(), 60, agent.story)
         assert before == containerd2.tasks()
         agent.put(pod("web", container("s", "serve", "8080")))
         await_that(lambda: 2 == len(containerd2.tasks()), 60, agent.story)

@@ -99,7 +99,7 @@ def ready(now: Objects) -> bool:
     return bool(now) and all(map(is_ready, now.values()))
 
 
-def complaints(member: ClusterAgent, name: str) -> str:
+def failure_log(member: ClusterAgent, name: str) -> str:
     """What the cluster was told of volumes of the pod that are not ready."""
     selector = f"--field-selector=involvedObject.name={name},reason=FailedMount"
     return "\n".join(event["message"] for event in member.plane.kubectl.get("events", selector)["items"])
@@ -121,7 +121,7 @@ def test_a_pod_waits_until_its_claim_is_bound_and_gets_its_files_for_its_group(
         kubectl("create", "-f-", manifests=claim("local"))
         it = claiming(member, "local", script, securityContext={"fsGroup": 2000, "runAsUser": 1000})
         kubectl("create", "-f-", manifests=it)
-        await_that(lambda: "default/local: PVC is not bound" in complaints(member, "local"), 60, member.story)
+        await_that(lambda: "default/local: PVC is not bound" in failure_log(member, "local"), 60, member.story)
 
         there = volume(member, "local", local={"path": str(disk)})
         there["metadata"]["annotations"] = {"pv.beta.kubernetes.io/gid": "3000"}
@@ -165,7 +165,7 @@ def test_a_volume_of_another_node_is_not_taken_for_one_of_this(member: ClusterAg
     kubectl("create", "-f-", manifests=claim("afar"))
     kubectl("create", "-f-", manifests=claiming(member, "afar", "sleep 1000"))
     told = 'MountVolume.NodeAffinity check failed for volume "afar" : no matching NodeSelectorTerms'
-    await_that(lambda: told in complaints(member, "afar"), 60, member.story)
+    await_that(lambda: told in failure_log(member, "afar"), 60, member.story)
 
 
 def test_an_ephemeral_volume_is_a_claim_that_goes_with_its_pod(member: ClusterAgent, disk: Path) -> None:

@@ -71,14 +71,14 @@ def test_a_pod_comes_up_when_its_last_object_does_and_sees_their_changes_without
 ) -> None:
     kubectl = member.plane.kubectl
 
-    def complaints() -> set[str]:
+    def failure_log() -> set[str]:
         events = kubectl.get("events", "--field-selector=involvedObject.name=reader,reason=FailedMount")["items"]
         return {event["message"] for event in events}
 
     with member.watch(PODS) as pods:
         kubectl("create", "-f-", manifests=READER)
         missing = 'MountVolume.SetUp failed for volume "config" : configmap "settings" not found'
-        await_that(lambda: missing in complaints(), 60, member.story)
+        await_that(lambda: missing in failure_log(), 60, member.story)
         kubectl("create", "configmap", "settings", "--from-literal=colour=red", "--from-literal=other=x")
         kubectl("create", "secret", "generic", "keys", "--from-literal=door=open")
         found = pods.wait(all_ready, "it runs", story=member.story)["reader"]

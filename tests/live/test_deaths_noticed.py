@@ -151,7 +151,7 @@ async def test_starts_and_deaths_are_noticed_by_events_alone(containerd2: Contai
     async with watched(containerd2, ONE_LIST, has_events=True) as (mortal, pleg, runtime):
         lags = [await mortal.die(await mortal.start(number)) for number in range(DEATHS)]
         assert pleg.figures().has_reliable_events
-        assert [] == pleg.laggards()
+        assert [] == pleg.uninspected_pods()
         assert 1 == len(runtime.listed)
     print(f"deaths noticed by events after {', '.join(f'{lag * 1e3:.0f}' for lag in lags)} ms")
 
@@ -169,10 +169,10 @@ async def test_a_worker_that_acted_sees_what_became_of_it_without_another_full_l
     async with watched(containerd, ONE_LIST, hints=False) as (mortal, pleg, runtime):
         for number in range(DEATHS):
             id_, acted = await mortal.make(number), trio.current_time()
-            pleg.look_at(UID)
+            pleg.request_relist(UID)
             assert ContainerState.RUNNING is await mortal.seen(id_, acted)
             await runtime.stop_container(id_, 0)
             acted = trio.current_time()
-            pleg.look_at(UID)
+            pleg.request_relist(UID)
             assert ContainerState.EXITED is await mortal.seen(id_, acted)
         assert 1 == len(runtime.listed)

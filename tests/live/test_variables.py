@@ -222,11 +222,11 @@ READER = pod(
 def test_without_an_api_server_a_pod_reads_what_stands_in_manifests_and_sees_it_change(agent: Agent) -> None:
     agent.put(READER)
 
-    def complaints() -> str:
+    def failure_log() -> str:
         return agent.command("describe", "pod", "reader").stdout
 
     where = 'not found among the manifests, in namespace "default"'
-    await_that(lambda: f'configmap "settings" {where}' in complaints(), 60, agent.story)
+    await_that(lambda: f'configmap "settings" {where}' in failure_log(), 60, agent.story)
     agent.put(yaml.safe_dump_all([settings(colour="red"), KEYS]), "objects.yaml")
     found = agent.wait_phase("reader", "Running")
     made, before = environment(agent.containerd, found), agent.containerd.tasks()

@@ -22,7 +22,7 @@ from trikubelet.testing.apiserver.patches import merge
 from trikubelet.testing.memory_host import VirtualClock
 from trikubelet.testing.memory_plugins import MemoryDriver, MemoryPlugins
 from trikubelet.volumes.csi import CsiVolumes
-from trikubelet.volumes.csi_means import CsiMeans
+from trikubelet.volumes.csi_attachments import CsiAttachments
 from trikubelet.volumes.csi_records import CsiRecords
 from trikubelet.volumes.csi_registration import RegisteredDrivers
 from trikubelet.volumes.volumes import DiskVolumes
@@ -148,10 +148,10 @@ class CsiNodeBench:
             self.plug_in(DRIVER, self.driver)
         threads: ThreadPool = NoThreads()  # type: ignore[assignment]
         seen = RegisteredDrivers(self.registry, self.plugins, self.notices, random.Random(1))
-        csi = CsiVolumes("n", seen, CsiMeans("n"), CsiRecords(self.root), self.mounts, threads)
+        csi = CsiVolumes("n", seen, CsiAttachments("n"), CsiRecords(self.root), self.mounts, threads)
         volumes = DiskVolumes(self.root, NodeFacts("n"), self.mounts, threads, csi=csi)
-        volumes.draw_on(self.cluster)  # type: ignore[arg-type]
-        volumes.claim_from(self.cluster, self.cluster.node, self.cluster.changed, self.events)
+        volumes.use_objects(self.cluster)  # type: ignore[arg-type]
+        volumes.use_claims(self.cluster, self.cluster.node, self.cluster.changed, self.events)
         async with trio.open_nursery() as nursery:
             await nursery.start(volumes.run)
             await trio.testing.wait_all_tasks_blocked()

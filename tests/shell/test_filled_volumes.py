@@ -83,7 +83,7 @@ async def volumes(
     nursery: trio.Nursery, mock_clock: MockClock, tmp_path: Path, mounts: NotedMounts, objects: Objects
 ) -> DiskVolumes:
     made = DiskVolumes(tmp_path, NodeFacts("n", allocatable={"memory": 100 * MIB}), mounts, ThreadPool("volumes", 4))
-    made.draw_on(objects)
+    made.use_objects(objects)
     await nursery.start(made.run)
     return made
 

@@ -104,7 +104,7 @@ async def test_a_local_directory_is_mounted_once_where_upstream_mounts_it(
     volumes: DiskVolumes, mounts: NotedMounts, disk: Path, tmp_path: Path
 ) -> None:
     cluster = local(disk)
-    volumes.claim_from(cluster, lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(cluster, lambda: NODE, lambda: None, EVENTS)
 
     assert {"v": str(tmp_path / PLACE)} == await volumes.set_up(claiming())
     await volumes.set_up(claiming())
@@ -118,7 +118,7 @@ async def test_taking_down_unmounts_a_local_directory_and_leaves_what_is_in_it(
     volumes: DiskVolumes, mounts: NotedMounts, disk: Path
 ) -> None:
     cluster = local(disk)
-    volumes.claim_from(cluster, lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(cluster, lambda: NODE, lambda: None, EVENTS)
     await volumes.set_up(claiming())
 
     await volumes.tear_down("12345678")
@@ -141,7 +141,7 @@ async def test_taking_down_unmounts_a_local_directory_and_leaves_what_is_in_it(
 async def test_a_local_directorys_files_are_given_to_the_pods_group(
     expected: int, policy: str, root_mode: int, volumes: DiskVolumes, disk: Path
 ) -> None:
-    volumes.claim_from(local(disk), lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(local(disk), lambda: NODE, lambda: None, EVENTS)
     os.chmod(disk, root_mode)
 
     await volumes.set_up(claiming(policy))
@@ -168,7 +168,7 @@ async def test_it_is_told_when_giving_a_volumes_files_takes_long(
         assert seen.wait(60)
 
     monkeypatch.setattr(ownership, "give", give)
-    volumes.claim_from(local(disk), lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(local(disk), lambda: NODE, lambda: None, EVENTS)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(volumes.set_up, claiming("Always"))
         await trio.to_thread.run_sync(begun.wait)
@@ -183,7 +183,7 @@ async def test_it_is_told_when_giving_a_volumes_files_takes_long(
 async def test_a_host_path_of_a_claim_is_checked_and_used_as_it_is(
     volumes: DiskVolumes, mounts: NotedMounts, disk: Path
 ) -> None:
-    volumes.claim_from(
+    volumes.use_claims(
         Cluster(host_path=k8s.HostPathVolumeSource(path=f"{disk}/new", type="DirectoryOrCreate")),
         lambda: NODE,
         lambda: None,
@@ -244,7 +244,7 @@ async def test_a_servers_directory_of_a_claim_has_the_volumes_options(
     volumes: DiskVolumes, mounts: NotedMounts
 ) -> None:
     nfs = k8s.NFSVolumeSource(server="files", path="/data", read_only=True)
-    volumes.claim_from(Cluster(nfs=nfs, mount_options=("nfsvers=4.2", "hard")), lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(Cluster(nfs=nfs, mount_options=("nfsvers=4.2", "hard")), lambda: NODE, lambda: None, EVENTS)
 
     path = (await volumes.set_up(claiming()))["v"]
 
@@ -255,7 +255,7 @@ async def test_a_servers_directory_of_a_claim_has_the_volumes_options(
 async def test_a_volumes_group_is_the_pods_as_long_as_it_has_the_volume(volumes: DiskVolumes, disk: Path) -> None:
     cluster = local(disk)
     cluster.annotations = {"pv.beta.kubernetes.io/gid": "3000"}
-    volumes.claim_from(cluster, lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(cluster, lambda: NODE, lambda: None, EVENTS)
     it = claiming()
     assert () == volumes.groups(it.metadata.uid)
     await volumes.set_up(it)
@@ -269,7 +269,7 @@ async def test_a_volumes_group_is_the_pods_as_long_as_it_has_the_volume(volumes:
 async def test_a_claim_that_is_not_bound_is_asked_for_again(volumes: DiskVolumes, disk: Path) -> None:
     cluster = local(disk)
     cluster.phase = "Pending"
-    volumes.claim_from(cluster, lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(cluster, lambda: NODE, lambda: None, EVENTS)
 
     with pytest.raises(VolumeFailed) as failed:
         await volumes.set_up(claiming())
@@ -284,7 +284,7 @@ async def test_a_claim_that_is_not_bound_is_asked_for_again(volumes: DiskVolumes
 
 
 async def test_an_ephemeral_volumes_claim_is_named_for_its_pod(volumes: DiskVolumes, disk: Path) -> None:
-    volumes.claim_from(local(disk), lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(local(disk), lambda: NODE, lambda: None, EVENTS)
     template = k8s.PersistentVolumeClaimTemplate(spec=k8s.PersistentVolumeClaimSpec())
     it = pod(volumes=(k8s.Volume(name="v", ephemeral=k8s.EphemeralVolumeSource(volume_claim_template=template)),))
 
@@ -293,7 +293,7 @@ async def test_an_ephemeral_volumes_claim_is_named_for_its_pod(volumes: DiskVolu
 
 
 async def test_a_volume_for_one_pod_at_a_time_is_refused_to_a_second(volumes: DiskVolumes, disk: Path) -> None:
-    volumes.claim_from(local(disk, access_modes=("ReadWriteOncePod",)), lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(local(disk, access_modes=("ReadWriteOncePod",)), lambda: NODE, lambda: None, EVENTS)
     await volumes.set_up(claiming(uid="first"))
 
     with pytest.raises(VolumeFailed, match="ReadWriteOncePod access mode and is already in use by another pod"):
@@ -309,7 +309,7 @@ async def test_a_volume_of_another_node_is_not_taken_for_one_of_this(
 ) -> None:
     there = k8s.NodeSelectorRequirement(key="zone", operator="In", values=(zone,))
     terms = k8s.NodeSelector(node_selector_terms=(k8s.NodeSelectorTerm(match_expressions=(there,)),))
-    volumes.claim_from(
+    volumes.use_claims(
         local(disk, node_affinity=k8s.VolumeNodeAffinity(required=terms)), lambda: NODE, lambda: None, EVENTS
     )
 
@@ -345,7 +345,7 @@ async def test_without_an_api_server_there_are_no_claims(volumes: DiskVolumes) -
     ],
 )
 async def test_what_cannot_be_mounted_is_told(told: str, spec: dict[str, object], volumes: DiskVolumes) -> None:
-    volumes.claim_from(Cluster(**spec), lambda: NODE, lambda: None, EVENTS)
+    volumes.use_claims(Cluster(**spec), lambda: NODE, lambda: None, EVENTS)
     device = k8s.VolumeDevice(name="v", device_path="/dev/v")
     user = container("a", volume_devices=(device,)) if "volume_mode" in spec else container("a")
 

@@ -54,12 +54,12 @@ async def test_whether_a_runtime_gives_groups_strictly_is_unknown_until_it_has_s
 ) -> None:
     runtime = Says()
     state = RuntimeState(cast(Any, runtime), EventRecorder(VirtualClock(), 10), NODE, Bounds())
-    assert None is state.gives_groups_strictly()
+    assert None is state.supports_strict_groups()
     await nursery.start(state.run)
     for says in (None, False, True):
         runtime.told = replace(runtime.told, supplemental_groups_policy=says)
         await trio.sleep(20)
-        assert bool(says) is state.gives_groups_strictly()
+        assert bool(says) is state.supports_strict_groups()
 
 
 async def test_what_a_runtime_handler_can_do_is_what_the_runtime_last_said_of_it(
@@ -67,12 +67,12 @@ async def test_what_a_runtime_handler_can_do_is_what_the_runtime_last_said_of_it
 ) -> None:
     runtime = Says()
     state = RuntimeState(cast(Any, runtime), EventRecorder(VirtualClock(), 10), NODE, Bounds())
-    assert not state.maps_users("")
+    assert not state.supports_user_namespaces("")
     await nursery.start(state.run)
-    assert not state.maps_users("")
+    assert not state.supports_user_namespaces("")
 
     runtime.told = replace(runtime.told, handlers=(RuntimeHandler("a", True, False), RuntimeHandler("b", False, True)))
     await trio.sleep(20)
 
-    assert [True, False, False] == [state.reads_only_below(name) for name in ("a", "b", "c")]
-    assert [False, True, False] == [state.maps_users(name) for name in ("a", "b", "c")]
+    assert [True, False, False] == [state.supports_recursive_read_only(name) for name in ("a", "b", "c")]
+    assert [False, True, False] == [state.supports_user_namespaces(name) for name in ("a", "b", "c")]

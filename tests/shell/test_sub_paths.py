@@ -43,7 +43,7 @@ async def volumes(nursery: trio.Nursery, tmp_path: Path, mounts: NotedMounts) ->
 
 def made(root: Path, mounts: NotedMounts, *, one_user: bool = False) -> DiskVolumes:
     volumes = DiskVolumes(root, NodeFacts("n"), mounts, ThreadPool("volumes", 4), one_user=one_user)
-    volumes.draw_on(NodeObjects(ManifestObjects(())))
+    volumes.use_objects(NodeObjects(ManifestObjects(())))
     return volumes
 
 

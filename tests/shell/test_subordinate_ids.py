@@ -79,7 +79,7 @@ async def test_a_user_database_that_does_not_answer_in_time_costs_only_pods_that
 
     told = await read_subordinate_ids(environment)
 
-    assert "Pods get no users of their own: no answer within 0 s" in caplog.text
+    assert "User namespaces are not available to pods: no answer within 0 s" in caplog.text
     pool = facts(tmp_path, told).user_ids
     had = IdRange(HOST_IDS, HOST_IDS)
     assert had == ids_of("old", {"old": written(had)}, pool)

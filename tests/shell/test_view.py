@@ -14,7 +14,7 @@ from trikubelet.app.view import View
 from trikubelet.core.file_source import FileState
 from trikubelet.core.kubectl.pod_row import pod_row
 from trikubelet.core.lifecycle import Finished, StopReason, Terminating
-from trikubelet.core.pleg_pod import Laggard
+from trikubelet.core.pleg_pod import UninspectedPod
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.httpd.messages import json
 from trikubelet.model.faults import Fault
@@ -112,7 +112,7 @@ async def test_a_pod_that_cannot_be_inspected_is_told_with_its_work(
 ) -> None:
     async with seen(Bench(), pod("web"), pod("well")) as (node, view):
         await until(lambda: len(view.work()) == 2)
-        late = Laggard("uid-web", "web", "default", trio.current_time() - 45, "no answer yet")
+        late = UninspectedPod("uid-web", "web", "default", trio.current_time() - 45, "no answer yet")
         monkeypatch.setattr(node.pleg, "laggards", lambda: [late])
         told = {work.uid: (work.unseen_seconds, work.unseen_because) for work in view.work()}
 

@@ -136,8 +136,8 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
 
     def pods_changed(keys: Collection[tuple[str, str]]) -> None:
         source.changed(keys)
-        mirrors.look_at(keys)
-        writer.look_at(keys)
+        mirrors.enqueue(keys)
+        writer.enqueue(keys)
         noted.changed(keys)
 
     def own_changed(keys: Collection[tuple[str, str]]) -> None:
@@ -145,12 +145,12 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
             publisher.seen(own.objects.get(("", name)))
         node.volumes.node_changed()
         csi_node.node_changed()
-        mirrors.look_at_all()
+        mirrors.enqueue_all()
 
     def pod_changed(pod: k8s.Pod) -> None:
         names = [namespaced_name(pod)]
-        mirrors.look_at(names)
-        writer.look_at(names)
+        mirrors.enqueue(names)
+        writer.enqueue(names)
 
     node.objects.join(objects)
     csi_node = CsiNode(lines.volumes, lambda: publisher.node, node.volumes.drivers, outage, chance)
@@ -159,7 +159,7 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         publisher.wake()
         csi_node.wake()
 
-    node.volumes.claim_from(ApiClaims(lines.volumes), lambda: publisher.node, volumes_changed, node.events)
+    node.volumes.use_claims(ApiClaims(lines.volumes), lambda: publisher.node, volumes_changed, node.events)
     described = node.admission.node
     node.admission.node = lambda: publisher.node or described()
     pods.add_listener(pods_changed)

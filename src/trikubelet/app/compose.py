@@ -284,13 +284,15 @@ def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiV
     """Volumes of CSI drivers. Loaded only in a cluster: such a volume cannot be looked up elsewhere."""
     from trikubelet.cri.plugin_sockets import GrpcPlugins  # noqa: PLC0415
     from trikubelet.volumes.csi import CsiVolumes  # noqa: PLC0415
-    from trikubelet.volumes.csi_means import CsiMeans  # noqa: PLC0415
+    from trikubelet.volumes.csi_attachments import CsiAttachments  # noqa: PLC0415
     from trikubelet.volumes.csi_records import CsiRecords  # noqa: PLC0415
     from trikubelet.volumes.csi_registration import RegisteredDrivers  # noqa: PLC0415
 
     root = settings.root_dir.resolve()  # by which the kernel knows what is mounted there
     registration = RegisteredDrivers(root / "plugins_registry", GrpcPlugins(), InotifyWatcher(threads), chance)
-    return CsiVolumes(settings.node_name, registration, CsiMeans(settings.node_name), CsiRecords(root), mounts, threads)
+    return CsiVolumes(
+        settings.node_name, registration, CsiAttachments(settings.node_name), CsiRecords(root), mounts, threads
+    )
 
 
 def _reporter(settings: Settings, node: Node, facts: NodeFacts, reading: NodeReading, images: Images) -> Reporter:

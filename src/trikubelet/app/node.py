@@ -166,7 +166,7 @@ def build_node(
     this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
     runtime_state = RuntimeState(ports.runtime, events, this_node, bounds)
     objects = NodeObjects(ManifestObjects(sources))
-    ports.volumes.draw_on(objects)
+    ports.volumes.use_objects(objects)
     user_ids = UserIds(ports.files, facts.user_ids, runtime_state)
     probes = NodeProbes(
         runtime=ports.runtime,
@@ -215,7 +215,7 @@ def build_node(
     workers.finished.add(startups.finished)
     puller.pulled.add(startups.pulled)
     statuses.changed.add(startups.status_changed)
-    probes.concluded.add(workers.serving_changed)
+    probes.concluded.add(workers.probe_result_changed)
     desired = DesiredPods(sources)
     disruptions = Disruptions(workers=workers, statuses=statuses, events=events, clock=ports.clock)
     admission = Admission(

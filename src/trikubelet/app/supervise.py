@@ -113,7 +113,7 @@ class Supervisor(Generic[T]):
         work.cancel()
         with trio.move_on_after(self._stop_seconds_max):
             came = await anext(signals)  # one that Trio has received already; another bypasses it
-            log.error("Ended at once: %s came while going down", signal.Signals(came).name)
+            log.error("Ended at once: a second signal, %s, while going down", signal.Signals(came).name)
             self._end_now(EXIT_FAILED)
             return
         log.error("Ended at once: going down took more than %g seconds", self._stop_seconds_max)
@@ -136,7 +136,7 @@ class Supervisor(Generic[T]):
             while found := problems(checks):
                 if logged is None or found.keys() != logged.keys():
                     text = "; ".join(f"{name}: {wrong}" for name, wrong in found.items())
-                    log.error("No sign of life to systemd, which will kill the agent if this lasts: %s", text)
+                    log.error("Watchdog not notified, systemd will kill the agent if this lasts: %s", text)
                 logged = found
                 await trio.sleep(_ILL_RETRY_SECONDS)
             self._notifier.alive()

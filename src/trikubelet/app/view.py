@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from trikubelet.app.node import Node
     from trikubelet.core.file_source import FileState
     from trikubelet.core.lifecycle import State
-    from trikubelet.core.pleg_pod import Laggard
+    from trikubelet.core.pleg_pod import UninspectedPod
     from trikubelet.core.relist import PodRecord
     from trikubelet.kit.call_figures import CallFigures
     from trikubelet.kit.distribution import Distribution
@@ -215,10 +215,10 @@ class View:
     def work(self) -> Sequence[PodWork]:
         """What the agent is doing, pod by pod."""
         now = trio.current_time()
-        unseen = {one.uid: one for one in self._node.pleg.laggards()}
+        unseen = {one.uid: one for one in self._node.pleg.uninspected_pods()}
         return [self._work(worker, unseen.get(worker.pod.metadata.uid), now) for worker in self._node.workers]
 
-    def _work(self, worker: PodWorker, unseen: Laggard | None, now: float) -> PodWork:
+    def _work(self, worker: PodWorker, unseen: UninspectedPod | None, now: float) -> PodWork:
         statistics = worker.statistics()
         busy = None if statistics.busy_since is None else now - statistics.busy_since
         uid, state = worker.pod.metadata.uid, type(statistics.state).__name__

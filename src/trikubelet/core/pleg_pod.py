@@ -10,7 +10,8 @@ They meet where an older answer could have the last word:
 - An on-demand relist that a newer full list overtook is thrown away, and so is one whose pod came under inspection
   meanwhile (the pod is asked for again).
 - A full list that a newer on-demand relist overtook (``overtook``) or that finds the pod under inspection does not
-  speak for the pod: ``is_apart``. It only shows that the inspection began from another picture, ``is_outdated``.
+  speak for the pod: ``outruns_full_list``. It only shows that the inspection began from another picture,
+  ``is_outdated``.
 - What was known at an instant may be wrong (``doubted_at``): after a failed or outdated inspection, or because somebody
   said so. Only an inspection of a newer list ends the doubt.
 
@@ -35,7 +36,7 @@ class Job(NamedTuple):
     began: float
 
 
-class Laggard(NamedTuple):
+class UninspectedPod(NamedTuple):
     """A pod that could not be inspected since that time (Trio's clock, seconds), and why."""
 
     uid: str
@@ -76,7 +77,7 @@ class PlegPod:
     overtook: bool = False
     inspection: Waiting | Inspecting | None = None
     doubted_at: float | None = None
-    failing: Laggard | None = None
+    failing: UninspectedPod | None = None
     acting: int = 0
 
     @property
@@ -90,7 +91,7 @@ class PlegPod:
         return isinstance(self.inspection, Waiting)
 
     @property
-    def is_apart(self) -> bool:
+    def outruns_full_list(self) -> bool:
         """Whether the full list under way, or just in, does not speak for the pod."""
         return self.overtook or self.is_inspecting
 
@@ -199,7 +200,7 @@ def full_list_began(pod: PlegPod) -> PlegPod:
 def full_list_ended(pod: PlegPod, began: float, at: float, *, is_due: bool, is_other: bool) -> PlegPod:
     """The full list that began at that instant is in, ``at`` now. ``is_due``: it shows the pod not as recorded;
     ``is_other``: nor as the pod's inspection, made or due, began from. It answers who asked before it began."""
-    if pod.is_apart:
+    if pod.outruns_full_list:
         if is_other and pod.inspection is not None:
             pod = replace(pod, inspection=replace(pod.inspection, is_outdated=True))
         # The record was set back to what this list has seen, which is older than what was recorded: ask once more.
@@ -246,18 +247,18 @@ def inspection_failed(pod: PlegPod, why: str) -> PlegPod:
     assert isinstance(inspection, Inspecting)
     change = inspection.job.change
     since = inspection.since if pod.failing is None else pod.failing.since
-    failing = Laggard(change.uid, change.name, change.namespace, since, why)
+    failing = UninspectedPod(change.uid, change.name, change.namespace, since, why)
     return _in_doubt_since(replace(pod, inspection=None, failing=failing), inspection.job.began)
 
 
-def laggard(pod: PlegPod) -> Laggard | None:
+def uninspected(pod: PlegPod) -> UninspectedPod | None:
     """Since when the pod is out of sight, and why; None for one that is not under inspection and did not fail."""
     inspection = pod.inspection
     if not isinstance(inspection, Inspecting) or (pod.failing is not None and not inspection.is_hung):
         return pod.failing  # tried once more: the error of the last time says more
     change = inspection.job.change
     since = inspection.since if pod.failing is None else pod.failing.since
-    return Laggard(change.uid, change.name, change.namespace, since, "no answer yet")
+    return UninspectedPod(change.uid, change.name, change.namespace, since, "no answer yet")
 
 
 def _in_doubt_since(pod: PlegPod, instant: float) -> PlegPod:

@@ -110,7 +110,7 @@ class KeeperLink:
             if not await self._has_ended_within(END_SECONDS_MAX):
                 self._process.kill()
                 if not await self._has_ended_within(KILLED_SECONDS_MAX):
-                    log.error("The keeper, process %d, does not die of being killed: left behind", self._process.pid)
+                    log.error("The keeper, process %d, survived SIGKILL: left behind", self._process.pid)
 
     async def _has_ended_within(self, seconds: float) -> bool:
         """Shielded from cancellation. Polls, for it takes no descriptor: there may be none left."""

@@ -45,7 +45,9 @@ async def read_subordinate_ids(environment: Mapping[str, str]) -> SubordinateIds
         return None
     except trio.TooSlowError:
         why = f"no answer within {ANSWER_SECONDS_MAX:g} s, when the agent started, whether there is a user {USER}"
-        log.warning("Pods get no users of their own: %s; start it again when the node's user database answers", why)
+        log.warning(
+            "User namespaces are not available to pods: %s; start it again when the node's user database answers", why
+        )
         return Unsaid(why)
     program = shutil.which(PROGRAM, path=environment.get("PATH"))
     if program is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.kit.seldom import Seldom
+from trikubelet.kit.log_rate_limit import LogRateLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ class Crowd:
         self._connections_max = connections_max
         self._held: set[Place] = set()
         self._idle: dict[Place, None] = {}
-        self._full_warning = Seldom()
+        self._full_warning = LogRateLimit()
         self.made_room = 0
         self.turned_away = 0
 
@@ -80,7 +80,7 @@ class Crowd:
 
     def _place(self) -> Place | None:
         if len(self._held) >= self._connections_max:
-            if self._full_warning.may_say():
+            if self._full_warning.may_log():
                 why = "%s: %d connections are as many as there may be; idle unauthenticated ones are closed for others"
                 log.warning(why, self._what, self._connections_max)
             leaves = next(iter(self._idle), None)

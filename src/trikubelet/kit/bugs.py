@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.kit.barrier import Barrier, message_of
-from trikubelet.kit.complaints import Complaints
+from trikubelet.kit.failure_log import FailureLog
 
 if TYPE_CHECKING:
     import logging
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SILENCE_SECONDS: Final = 3600.0
 REMEMBERED_MAX: Final = 1000
-"""Of others nothing is said until there is room (``kit.complaints``)."""
+"""Of others nothing is said until there is room (``kit.failure_log``)."""
 
 
 class Bugs:
@@ -29,7 +29,7 @@ class Bugs:
         that."""
         self._log = log
         self._said = said
-        self._complaints = Complaints(SILENCE_SECONDS, REMEMBERED_MAX)
+        self._failure_log = FailureLog(SILENCE_SECONDS, REMEMBERED_MAX)
         self.count = 0
 
     def of(self, who: str, notify: Callable[[str], object] | None = None) -> Barrier:
@@ -39,7 +39,7 @@ class Bugs:
 
     def _met(self, who: str, notify: Callable[[str], object] | None, fault: Exception) -> None:
         self.count += 1
-        if self._complaints.may_say(f"{who}: {type(fault).__name__}"):
+        if self._failure_log.may_log(f"{who}: {type(fault).__name__}"):
             self._log.error(self._said, who, exc_info=fault)
             if notify is not None:
                 notify(f"a bug in the node's agent: {type(fault).__name__}: {message_of(fault)}")

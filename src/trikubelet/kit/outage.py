@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.kit.local_failure import LocalFailure
-from trikubelet.kit.seldom import Seldom
+from trikubelet.kit.log_rate_limit import LogRateLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ class Outage:
     def __init__(self, what: str) -> None:
         self._what = what
         self._since: float | None = None
-        self._outage_warning, self._local_warning = Seldom(), Seldom()
+        self._outage_warning, self._local_warning = LogRateLimit(), LogRateLimit()
         self._said = False
         self._failures = 0
         self._listeners: dict[object, Callable[[], None]] = {}
@@ -48,23 +48,28 @@ class Outage:
         """It did not answer, or not well, when it was asked for something; or, with LocalFailure, could not be asked,
         which is said as that and is no outage."""
         if isinstance(error, LocalFailure):
-            if self._local_warning.may_say():
-                log.warning("%s cannot be asked, which is not its fault: %s: %s", self._what, doing, error)
+            if self._local_warning.may_log():
+                log.warning("Cannot reach %s because of a local failure: %s: %s", self._what, doing, error)
             return
         now = trio.current_time()
         self._failures += 1
         if self._since is None:
             self._since = now
-        if not self._outage_warning.may_say():
+        if not self._outage_warning.may_log():
             return
         self._said = True
         why = "no answer in time" if isinstance(error, trio.TooSlowError) else error  # which says nothing of itself
         if self._failures == 1:
-            log.warning("%s is away: %s: %s", self._what, doing, why)
+            log.warning("%s is unreachable: %s: %s", self._what, doing, why)
         else:
             away = now - self._since
             log.warning(
-                "%s is away for %.0f s, %d failures; the last: %s: %s", self._what, away, self._failures, doing, why
+                "%s is unreachable for %.0f s, %d failures; the last: %s: %s",
+                self._what,
+                away,
+                self._failures,
+                doing,
+                why,
             )
 
     def worked(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.kit.seldom import Seldom
+from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.model.api_errors import OVERTAKEN, PASSING, NothingToShow, Unauthorized
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class RequestOutcomes:
     def __init__(self, doing: str, outage: Outage) -> None:
         self._doing = doing
         self._outage = outage
-        self._refusal_warning = Seldom()
+        self._refusal_warning = LogRateLimit()
         self._overtaken = 0
 
     def worked(self) -> None:
@@ -47,6 +47,6 @@ class RequestOutcomes:
         self._outage.worked()  # it is there
         if self._overtaken == 1 or isinstance(error, Unauthorized):
             return False
-        if self._refusal_warning.may_say():
+        if self._refusal_warning.may_log():
             log.warning("The API server refuses %s: %s; asking again until it does not", self._doing, error)
         return False

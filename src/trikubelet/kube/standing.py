@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.kit.seldom import Seldom
+from trikubelet.kit.log_rate_limit import LogRateLimit
 
 if TYPE_CHECKING:
     from trikubelet.model.api_errors import Unauthorized
@@ -26,7 +26,7 @@ class Standing:
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self._unauthorized_warning = Seldom()
+        self._unauthorized_warning = LogRateLimit()
         self._said = False
         self._count = 0
 
@@ -35,7 +35,7 @@ class Standing:
         self._count += 1
         if self._since is None:
             self._since = trio.current_time()
-        if self._unauthorized_warning.may_say():
+        if self._unauthorized_warning.may_log():
             self._said = True
             log.warning("The API server answers, but does not know this node (%s). %s", error, message)
 

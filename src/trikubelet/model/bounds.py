@@ -27,9 +27,9 @@ class Bounds:
     """How often it does on a quiet node whose runtime has shown that it sends events: so late is a lost event found."""
     relist_quiet_after_seconds: float = 10.0
     """A node is quiet when nothing was asked, changed or failed for this long."""
-    looks_waiting_max: int = 200
+    pod_relists_waiting_max: int = 200
     """Pods asked for and not yet listed (upstream: 200); the next full list answers who found no room."""
-    looks_max: int = 16
+    pod_relists_max: int = 16
     """Pods listed one by one at the same time: enough to hide a runtime's latency, few enough not to flood it."""
     inspections_max: int = 32
     """Pods inspected at the same time. 100 pods that changed at once are seen after four times the latency of one
@@ -81,8 +81,8 @@ class Bounds:
     dead file server, is rarely alone. For so long a pod that came back under its UID waits for what is left of it."""
     runtime_check_seconds: float = 5.0
     """How often the runtime is asked how it is (upstream: 5 s)."""
-    runtime_unwell_check_seconds: float = 0.5
-    """How often while it, or its network, is not well: a node is ready as soon as its runtime is."""
+    runtime_not_ready_check_seconds: float = 0.5
+    """How often while it, or its network, is not ready: a node is ready as soon as its runtime is."""
     runtime_stale_seconds_max: float = 30.0
     """Without a good answer for this long the runtime counts as down (upstream: 30 s)."""
     kill_orphan_grace_seconds: int = 1

@@ -30,7 +30,7 @@ from trikubelet.core.names import is_critical, object_ref
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distributions
-from trikubelet.kit.seldom import Seldom
+from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.model.usage import Depth
 from trikubelet.pods.disruptions import ends_as_soon
 
@@ -89,7 +89,7 @@ class Eviction:
         self._bugs = Bugs(log, "%s: a bug in looking whether it is short of anything; no pod is evicted")
         # One for each message, or one would keep another from being logged.
         self._node_unmeasured, self._pods_unmeasured, self._only_critical, self._reclaim_late = (
-            Seldom(bounds.eviction_silence_seconds) for _ in range(4)
+            LogRateLimit(bounds.eviction_silence_seconds) for _ in range(4)
         )
         self._finished = trio.lowlevel.ParkingLot()
         workers.finished.add(lambda _: self._finished.unpark_all())
@@ -119,7 +119,7 @@ class Eviction:
         try:
             node = await usage.node()
         except OSError as error:
-            if self._node_unmeasured.may_say():
+            if self._node_unmeasured.may_log():
                 log.warning("The node cannot be measured, no pod is evicted: %s", error)
             return ()
         self._note(node)
@@ -138,7 +138,7 @@ class Eviction:
         with trio.move_on_after(self._bounds.eviction_reclaim_seconds_max) as scope:
             if await self._reclaim(usage, threshold.signal, image_disk=image_disk):
                 return ()
-        if scope.cancelled_caught and self._reclaim_late.may_say():
+        if scope.cancelled_caught and self._reclaim_late.may_log():
             log.warning("Removing dead containers and unused images takes too long, a pod is evicted meanwhile")
         return await self._evict_one(usage, threshold, image_disk=image_disk)
 
@@ -194,7 +194,7 @@ class Eviction:
             if self._evict(one.pod, threshold.signal, said, grace):
                 self.stats_ages[threshold.signal].add(max(0, self._clock.now_ns() - observed.at_ns) / SECOND_NS)
                 return [one.pod.metadata.uid]
-        if self._only_critical.may_say():
+        if self._only_critical.may_log():
             log.warning("No pod can be evicted although %s is short: critical pods never are", threshold.signal)
         return ()
 
@@ -226,7 +226,7 @@ class Eviction:
             if not (with_layers and look.problem):
                 return {one.uid: one for one in look.pods}
             problem = look.problem
-        if self._pods_unmeasured.may_say():
+        if self._pods_unmeasured.may_log():
             log.warning("What pods use cannot be measured, none is evicted for it: %s", problem)
         return None
 

@@ -94,6 +94,6 @@ class Housekeeping:
         faulty = self._desired.faulty
         if faulty and orphans and faulty != self._left_alone:
             names = ", ".join(f"{one.namespace}/{one.name}" for one in orphans)
-            log.warning("Leaving alone what runs and no manifest names (%s), until %s can be read", names, faulty[0])
+            log.warning("Not killing orphaned pods (%s) while manifest %s cannot be read", names, faulty[0])
         self._left_alone = faulty
         return bool(faulty)

@@ -20,9 +20,9 @@ import trio
 from trikubelet.core import image_garbage
 from trikubelet.core.image_names import normalized, repository
 from trikubelet.kit.bugs import Bugs
-from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.every import Every
-from trikubelet.kit.seldom import Seldom
+from trikubelet.kit.failure_log import FailureLog
+from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeTimeout
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class ImageGarbage:
         self._bounds = bounds
         self._seen: dict[str, Seen] = {}
         self._began: float | None = None
-        self._uninspected = Seldom(bounds.eviction_silence_seconds)
+        self._uninspected = LogRateLimit(bounds.eviction_silence_seconds)
         self._turn = trio.Lock()
-        self._complaints = Complaints()
+        self._failure_log = FailureLog()
         self._failures = 0
         self._bugs = Bugs(log, "%s: a bug in collecting them; they stay")
         self.removed: Counter[str] = Counter()
@@ -153,7 +153,7 @@ class ImageGarbage:
         for uid in self._runtime_pods.uids():
             record, seen = self._runtime_pods.pod(uid), self._cache.get(uid)
             if record is not None and {one.id for one in record.containers} - {one.id for one in seen.containers}:
-                if self._uninspected.may_say():
+                if self._uninspected.may_log():
                     log.warning("No image is removed while pod %s cannot be inspected: it may use any of them", uid)
                 return None
             for container in seen.containers:
@@ -185,15 +185,15 @@ class ImageGarbage:
                 with trio.fail_after(self._bounds.runtime_call_seconds_max):
                     await self._images.remove_image(one.image.id)
             except trio.TooSlowError:
-                if self._complaints.may_say(one.image.id):
+                if self._failure_log.may_log(one.image.id):
                     log.warning("Image %s cannot be removed, will try again: the runtime does not answer", _name(one))
                 break  # each of the others would wait as long
             except RuntimeCallError as error:
-                if self._complaints.may_say(one.image.id):
+                if self._failure_log.may_log(one.image.id):
                     log.warning("Image %s cannot be removed, will try again: %s", _name(one), error)
                 continue
             log.info("Removed image %s, unused, of %d bytes", _name(one), one.image.size_bytes)
-            self._complaints.works_again(one.image.id)
+            self._failure_log.works_again(one.image.id)
             self._seen.pop(one.image.id, None)
             self.removed[why] += 1
             freed += one.image.size_bytes

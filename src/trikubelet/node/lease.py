@@ -22,7 +22,7 @@ import trio
 
 from trikubelet.core.timestamps import parse_rfc3339, rfc3339_micro
 from trikubelet.kit.backoff import Backoff
-from trikubelet.kit.seldom import Seldom
+from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import LEASES
@@ -80,7 +80,7 @@ class NodeLease:
         self._sent: deque[str] = deque(maxlen=RENEWALS_REMEMBERED)
         self._accepted = ""
         self._conflicts = 0
-        self._rival_log = Seldom(RIVAL_SILENCE_SECONDS)
+        self._rival_log = LogRateLimit(RIVAL_SILENCE_SECONDS)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the lease young until cancelled."""
@@ -126,7 +126,7 @@ class NodeLease:
         """Say, now and then, that another agent renews this lease, when what was found after a conflict shows it."""
         spec = found.spec or k8s.LeaseSpec()
         ours = spec.renew_time in ("", self._accepted, *self._sent)
-        if ours or not self._rival_log.may_say():
+        if ours or not self._rival_log.may_log():
             return
         log.warning(
             "Another agent seems to use this node's name, %s: %s renewed its lease at %s, and this agent did not. Both "

@@ -23,8 +23,8 @@ import trio
 
 from trikubelet.core import log_rotation
 from trikubelet.kit.bugs import Bugs
-from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.every import Every
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.settle import settle
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
 
@@ -66,7 +66,7 @@ class LogRotation:
         self._under_way: set[str] = set()
         self._compressing: dict[str, str] = {}
         self._failed: dict[str, bool] = {}
-        self._complaints = Complaints()
+        self._failure_log = FailureLog()
         self._bugs = Bugs(log, "%s: a bug in rotating it; it is tried again at the next look")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -99,10 +99,10 @@ class LogRotation:
             try:
                 sizes = await self._logs.sizes([container.log_path for _, container in of])
             except OSError as error:
-                if self._complaints.may_say(_LOOKING):
+                if self._failure_log.may_log(_LOOKING):
                     log.warning("Cannot %s, will try again: %s", _LOOKING, error)
             else:
-                self._complaints.works_again(_LOOKING)
+                self._failure_log.works_again(_LOOKING)
                 return sizes
         return ()
 

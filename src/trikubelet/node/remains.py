@@ -22,7 +22,7 @@ import trio
 
 from trikubelet.kit.barrier import Barrier, message_of
 from trikubelet.kit.chores import Chores
-from trikubelet.kit.complaints import Complaints
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Remains:
         self._bounds = bounds
         self._figures = figures
         self._chores = Chores(bounds.removals_max, bounds.removal_hung_seconds)
-        self._complaints = Complaints()
+        self._failure_log = FailureLog()
         self._under_way: dict[str, trio.CancelScope] = {}
         self._stuck: set[str] = set()
         self._removed_since = 0
@@ -75,10 +75,10 @@ class Remains:
         try:
             found = self._directories.pods_on_disk() | self._cgroups.leftovers()
         except OSError as error:
-            if self._complaints.may_say(_LOOKING):
+            if self._failure_log.may_log(_LOOKING):
                 log.warning("Cannot %s, will try again: %s", _LOOKING, error)
             return
-        self._complaints.works_again(_LOOKING)
+        self._failure_log.works_again(_LOOKING)
         self.removed, self._removed_since = self._removed_since, 0
         gone = {uid for uid in found if self._may_go(uid)}
         self._stuck &= gone
@@ -123,13 +123,13 @@ class Remains:
         self._removed_since += 1
         self._stuck.discard(uid)
         for kind in _KINDS:
-            self._complaints.works_again(_what(uid, kind))
+            self._failure_log.works_again(_what(uid, kind))
         log.debug("Removed what was left of pod %s", uid)
 
     def _failed(self, uid: str, error: Exception) -> None:
         self._stuck.add(uid)
         kind = next(kind for kind in _KINDS if isinstance(error, kind))
-        if not self._complaints.may_say(_what(uid, kind)):
+        if not self._failure_log.may_log(_what(uid, kind)):
             return
         late = f"not done within {self._bounds.runtime_call_seconds_max:g} s"
         why = late if kind is trio.TooSlowError else message_of(error)

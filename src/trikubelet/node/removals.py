@@ -17,7 +17,7 @@ import trio
 from trikubelet.core import garbage
 from trikubelet.core.relist import DecodeError
 from trikubelet.kit.barrier import Barrier, message_of
-from trikubelet.kit.complaints import Complaints
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.instant import instant
 from trikubelet.model.errors import StillMounted
 from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeUnavailable
@@ -58,7 +58,7 @@ class Removals:
         self._events = events
         self._node = node
         self._bounds = bounds
-        self._complaints = Complaints()
+        self._failure_log = FailureLog()
 
     async def remove_dead(
         self, record: PodRecord, should_content_be_removed: Callable[[str], bool], goes_on: Callable[[], None]
@@ -107,12 +107,12 @@ class Removals:
         with barrier:
             yield
         if barrier.fault is None:
-            self._complaints.works_again(what)
+            self._failure_log.works_again(what)
 
     def _failed(self, what: str, error: Exception) -> None:
         if isinstance(error, RuntimeUnavailable):
             log.debug("Cannot %s while the runtime is away: %s", what, error)
-        elif self._complaints.may_say(what):
+        elif self._failure_log.may_log(what):
             why = "no answer in time" if isinstance(error, trio.TooSlowError) else message_of(error)
             message = f"Cannot {what}, will try again: {why}"
             log.warning("%s", message, exc_info=None if isinstance(error, _PROBLEMS) else error)

@@ -1,5 +1,5 @@
 """How the container runtime is, remembered for those who must not start anything without it: asked every five seconds,
-and twice a second while it is not well, so that a node is ready as soon as its runtime is.
+and twice a second while it is not ready, so that a node is ready as soon as its runtime is.
 
 ``RuntimeReady`` false, or no answer for half a minute, makes the runtime down. ``NetworkReady`` false lets only
 host-network pods start. A change is logged once; that its lists do not fit in one message any more is an event of the
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class RuntimeState:
-    """Owns what the runtime last said of itself. ``changed``: it became well or unwell."""
+    """Owns what the runtime last said of itself. ``changed``: it became well or not ready."""
 
     def __init__(self, runtime: Runtime, events: Events, node: ObjectRef, bounds: Bounds) -> None:
         self._runtime = runtime
@@ -36,19 +36,19 @@ class RuntimeState:
         self._info: RuntimeInfo | None = None
         self._answered_at: float | None = None
         self._problem = "the container runtime has not answered yet"
-        self.changed: Final[Listeners[()]] = Listeners("a runtime that is well or unwell by now")
+        self.changed: Final[Listeners[()]] = Listeners("a runtime that is well or not ready by now")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Ask until cancelled. Started: asked once, whatever the answer."""
         await self._ask()
         task_status.started()
         while True:
-            before = self._well
+            before = self._ready
             await trio.sleep(
-                self._bounds.runtime_check_seconds if before else self._bounds.runtime_unwell_check_seconds
+                self._bounds.runtime_check_seconds if before else self._bounds.runtime_not_ready_check_seconds
             )
             await self._ask()
-            if self._well != before:
+            if self._ready != before:
                 self.changed.notify()
 
     async def _ask(self) -> None:
@@ -68,7 +68,7 @@ class RuntimeState:
     def _note(self, problem: str) -> None:
         if problem != self._problem:
             if problem:
-                log.warning("Container runtime is not well: %s", problem)
+                log.warning("Container runtime is not ready: %s", problem)
             else:
                 log.info("Container runtime is ready")
         self._problem = problem
@@ -91,24 +91,24 @@ class RuntimeState:
         """The last answer."""
         return self._info
 
-    def reads_only_below(self, handler: str) -> bool:
+    def supports_recursive_read_only(self, handler: str) -> bool:
         """Whether pods of that runtime handler can have mounts that are read-only with all that is mounted in them."""
         return any(one.recursive_read_only_mounts for one in self._handlers(handler))
 
-    def maps_users(self, handler: str) -> bool:
+    def supports_user_namespaces(self, handler: str) -> bool:
         """Whether pods of that runtime handler can have users of their own, which are others of the node's."""
         return any(one.user_namespaces for one in self._handlers(handler))
 
     def _handlers(self, name: str) -> list[RuntimeHandler]:
         return [one for one in self._info.handlers if one.name == name] if self._info else []
 
-    def gives_groups_strictly(self) -> bool | None:
+    def supports_strict_groups(self) -> bool | None:
         """Whether the runtime can give a process no groups but its pod's; None until it has spoken. One that has, and
         did not say so, cannot."""
         return None if self._info is None else bool(self._info.supplemental_groups_policy)
 
     @property
-    def _well(self) -> bool:
+    def _ready(self) -> bool:
         return self.unhealthy() is None and self.network_problem() is None
 
     def unhealthy(self) -> str | None:

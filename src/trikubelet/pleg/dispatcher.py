@@ -1,7 +1,7 @@
 """The dispatcher: one task that begins every list of the node, the right one first.
 
     a full list, when it is due       one at a time
-    a pod that was asked for          ``looks_max`` at a time, who has waited longest first
+    a pod that was asked for          ``pod_relists_max`` at a time, who has waited longest first
 
 A full list that is due goes first. Who was asked for before it began is answered by it and waits, but for a period at
 most: a list in many parts may take a minute, and one that hangs longer.
@@ -87,7 +87,7 @@ class Dispatcher:
             else:
                 self.listing_since = instant()
                 nursery.start_soon(self._list_all, self.listing_since)
-        while self._of_one < self._bounds.looks_max:
+        while self._of_one < self._bounds.pod_relists_max:
             uid = self._pods.begin_list(self._held_until(now))
             if uid is None:
                 break

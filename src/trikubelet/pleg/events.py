@@ -32,12 +32,14 @@ ASK_AGAIN_SECONDS: Final = 600.0
 
 
 class EventHints:
-    """Owns since when the runtime's events can be relied on. ``look_at`` is called for each pod that an event names,
-    ``interrupted`` that what happens now may go unreported."""
+    """Owns since when the runtime's events can be relied on. ``request_relist`` is called for each pod that an event
+    names, ``interrupted`` that what happens now may go unreported."""
 
-    def __init__(self, runtime: Runtime, look_at: Callable[[str], None], interrupted: Callable[[], None]) -> None:
+    def __init__(
+        self, runtime: Runtime, request_relist: Callable[[str], None], interrupted: Callable[[], None]
+    ) -> None:
         self._runtime = runtime
-        self._look_at = look_at
+        self._request_relist = request_relist
         self._interrupted = interrupted
         self.reliable_since: float | None = None
         """The instant of the first event of the stream that is open; None while events cannot be relied on."""
@@ -74,7 +76,7 @@ class EventHints:
                     self.reliable_since = instant()
                 self.received += 1
                 if event.pod_uid:
-                    self._look_at(event.pod_uid)
+                    self._request_relist(event.pod_uid)
 
     def __repr__(self) -> str:
         trust = "not to be relied on" if self.reliable_since is None else "reliable"

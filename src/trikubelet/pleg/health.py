@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trikubelet.core.pleg_pod import Laggard
+    from trikubelet.core.pleg_pod import UninspectedPod
     from trikubelet.model.bounds import Bounds
 
 NAMED_MAX: Final = 5
@@ -33,17 +33,17 @@ def unlisted(now: float, listed_at: float | None, last_error: str, bounds: Bound
     return f"pleg was last seen active {age:.0f}s ago; threshold is {threshold:.0f}s: {last_error}"
 
 
-def unseen(now: float, pods: int, laggards: Sequence[Laggard], bounds: Bounds) -> str | None:
+def unseen(now: float, pods: int, uninspected_pods: Sequence[UninspectedPod], bounds: Bounds) -> str | None:
     """Why this is more than the problem of single pods, or None. ``pods``: how many there are."""
     threshold = bounds.relist_stale_seconds_max
-    late = [one for one in laggards if now - one.since > threshold]
+    late = [one for one in uninspected_pods if now - one.since > threshold]
     if 2 * len(late) <= max(pods, len(late)):
         return None
     return f"{len(late)} of {pods} pods could not be inspected for {threshold:.0f}s: {named(now, late)}"
 
 
-def named(now: float, laggards: Sequence[Laggard]) -> str:
+def named(now: float, uninspected_pods: Sequence[UninspectedPod]) -> str:
     """The first of them by name, how long, and why."""
-    named = [f"{one.namespace}/{one.name} ({now - one.since:.0f}s: {one.why})" for one in laggards[:NAMED_MAX]]
-    more = len(laggards) - len(named)
+    named = [f"{one.namespace}/{one.name} ({now - one.since:.0f}s: {one.why})" for one in uninspected_pods[:NAMED_MAX]]
+    more = len(uninspected_pods) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

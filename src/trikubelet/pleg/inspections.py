@@ -26,7 +26,7 @@ from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from trikubelet.core.pleg_pod import Job, Laggard
+    from trikubelet.core.pleg_pod import Job, UninspectedPod
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.runtime import PodObservation
     from trikubelet.pleg.pods import PlegPods
@@ -51,7 +51,7 @@ class Inspections:
         inspect: Callable[[Job], Awaitable[PodObservation]],
         settle: Callable[[Job, PodObservation | Exception], None],
         as_listed: Callable[[str], Job],
-        report: Callable[[float, Sequence[Laggard]], None],
+        report: Callable[[float, Sequence[UninspectedPod]], None],
         bounds: Bounds,
     ) -> None:
         self._pods = pods
@@ -72,7 +72,7 @@ class Inspections:
             async for now in Every(CHECK_SECONDS):
                 self._pods.look_for_hung(now - self._bounds.inspection_hung_seconds)
                 self.begin()
-                self._report(now, self._pods.laggards(also_running=False))
+                self._report(now, self._pods.uninspected_pods(also_running=False))
 
     def begin(self) -> None:
         """Begin what is due while there is a place. Never blocks."""

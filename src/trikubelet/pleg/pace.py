@@ -28,7 +28,7 @@ class Situation(NamedTuple):
 
     ``changed_at``: when a pod was last asked for or found changed, or a list failed.
     ``events_since``: from when on events are reliable, None when they are not. ``is_awaited``: a pod worker waits for
-    an observation. ``is_blind``: a pod is out of sight, under inspection or since an inspection has failed.
+    an observation. ``has_uninspected``: a pod is out of sight, under inspection or since an inspection has failed.
     ``backlog``: pods that wait for their inspection.
     """
 
@@ -36,7 +36,7 @@ class Situation(NamedTuple):
     changed_at: float
     events_since: float | None
     is_awaited: bool
-    is_blind: bool
+    has_uninspected: bool
     backlog: int
 
 
@@ -57,6 +57,6 @@ def may_rest(now: float, situation: Situation, bounds: Bounds) -> bool:
 def _is_quiet(now: float, listed_at: float, situation: Situation, bounds: Bounds) -> bool:
     """Whether all that happened before events became reliable is listed, nothing has happened for a while, all pods
     are in sight, and nobody waits."""
-    if situation.events_since is None or situation.is_awaited or situation.is_blind:
+    if situation.events_since is None or situation.is_awaited or situation.has_uninspected:
         return False
     return listed_at > situation.events_since and now - situation.changed_at > bounds.relist_quiet_after_seconds

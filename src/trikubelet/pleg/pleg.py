@@ -2,7 +2,7 @@
 
     Dispatcher ─► list sandboxes and containers (undecoded) ─► core.relist: which pods changed ─► Inspections
       ▲  every second all, and one pod for whom it was asked                                           │
-      └─ look_at(uid) ◄─ EventHints, whoever acted      wake the pod's worker ◄─ PodCache ◄────────────┘
+      └─ request_relist(uid) ◄─ EventHints, whoever acted      wake the pod's worker ◄─ PodCache ◄────────────┘
 
 A change of state only says who to look at; the inspection says what is so. A pod's record advances when its inspection
 has succeeded; until then every list reports it again.
@@ -45,7 +45,7 @@ from trikubelet.pleg.problem_reports import ProblemReports
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from trikubelet.core.pleg_pod import Laggard, PlegPod
+    from trikubelet.core.pleg_pod import PlegPod, UninspectedPod
     from trikubelet.core.relist import Counts, PodRecord
     from trikubelet.kit.backoff import Backoff
     from trikubelet.kit.spans import Spans
@@ -83,7 +83,7 @@ class Pleg:
         self._relist = Relist()
         self._digester = StatusDigester(token_bytes(KEY_BYTES))
         everything = self._list_all if spans is None else partial(self._list_all_within, spans)
-        self._pods = PlegPods(bounds.looks_waiting_max)
+        self._pods = PlegPods(bounds.pod_relists_waiting_max)
         self._dispatcher = Dispatcher(Lister(everything, self._list_one, self._may_rest), self._pods, bounds)
         self._problem_reports = ProblemReports(events, bounds.inspection_hung_seconds)
         self._inspections = Inspections(
@@ -98,11 +98,11 @@ class Pleg:
 
     # ---- what others may ask ----
 
-    def look_at(self, uid: str) -> None:
+    def request_relist(self, uid: str) -> None:
         """Ask for an on-demand relist of one pod, soon. Never blocks; asking twice is asking once."""
         self._now(uid, pleg_pod.asked(self._pods.get(uid), instant()))
 
-    def look_inside(self, uid: str) -> None:
+    def request_inspection(self, uid: str) -> None:
         """Ask for an on-demand relist of one pod and for its inspection, see ``ports.Relister``."""
         self._now(uid, pleg_pod.doubted(self._pods.get(uid), instant()))
 
@@ -136,17 +136,17 @@ class Pleg:
 
     def remark(self) -> str | None:
         """What operators should know though PLEG is healthy: the pods out of sight, or None."""
-        late = self.laggards()
+        late = self.uninspected_pods()
         return f"cannot inspect {health.named(trio.current_time(), late)}" if late else None
 
-    def laggards(self) -> list[Laggard]:
+    def uninspected_pods(self) -> list[UninspectedPod]:
         """The pods out of sight for so long that an operator should know, longest first."""
         return self._out_of_sight(self._bounds.inspection_hung_seconds)
 
-    def _out_of_sight(self, seconds: float) -> list[Laggard]:
+    def _out_of_sight(self, seconds: float) -> list[UninspectedPod]:
         """The pods that have been out of sight for longer than that, longest first."""
         now = trio.current_time()
-        return [one for one in self._pods.laggards() if now - one.since > seconds]
+        return [one for one in self._pods.uninspected_pods() if now - one.since > seconds]
 
     def pod(self, uid: str) -> PodRecord | None:
         """One pod as last listed; None when the runtime has nothing of it."""
@@ -198,7 +198,7 @@ class Pleg:
             inspections_running=len(self._pods.inspecting),
             inspections_waiting=len(self._pods.due),
             oldest_inspection_seconds=0.0 if oldest is None else now - oldest,
-            hung_pods=len(self.laggards()),
+            hung_pods=len(self.uninspected_pods()),
             event_streams=self._events.streams,
             event_stream_failures=self._events.failures,
             events_received=self._events.received,
@@ -235,7 +235,7 @@ class Pleg:
             changed_at=self._changed_at,
             events_since=self._events.reliable_since,
             is_awaited=self._cache.is_awaited,
-            is_blind=self._pods.is_blind,
+            has_uninspected=self._pods.has_uninspected,
             backlog=len(self._pods.due),
         )
         return pace.may_rest(now, situation, self._bounds)

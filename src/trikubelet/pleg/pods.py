@@ -18,7 +18,7 @@ from trikubelet.core.pleg_pod import DUE, IDLE, Inspecting, Waiting
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from trikubelet.core.pleg_pod import Job, Laggard, PlegPod
+    from trikubelet.core.pleg_pod import Job, PlegPod, UninspectedPod
     from trikubelet.core.relist import PodChange
 
 
@@ -99,7 +99,7 @@ class PlegPods:
             if pod is DUE:
                 pending.add(uid)  # thousands, on the first look at a large node, and nothing to be said of them
                 continue
-            is_other = pod.is_apart and _is_other(pod.inspection, uid, as_listed)
+            is_other = pod.outruns_full_list and _is_other(pod.inspection, uid, as_listed)
             after = pleg_pod.full_list_ended(pod, began, at, is_due=uid in differs, is_other=is_other)
             self.answered += pod.asked_at is not None and after.asked_at is None
             self.put(uid, after)
@@ -130,7 +130,7 @@ class PlegPods:
         return len(self._inspecting) - self._hung
 
     @property
-    def is_blind(self) -> bool:
+    def has_uninspected(self) -> bool:
         """Whether some pod is under inspection, or what is known of it in doubt."""
         return bool(self._inspecting) or any(pod.doubted_at is not None for pod in self._pods.values())
 
@@ -161,13 +161,13 @@ class PlegPods:
         running = (self._pods[uid].inspection for uid in self._inspecting)
         return min((one.since for one in running if isinstance(one, Inspecting)), default=None)
 
-    def laggards(self, *, also_running: bool = True) -> list[Laggard]:
+    def uninspected_pods(self, *, also_running: bool = True) -> list[UninspectedPod]:
         """The pods out of sight, longest first: whose inspection failed last, or hangs, or (``also_running``) runs."""
         found = [
             late
             for pod in self._pods.values()
             if also_running or pod.failing or _is_hung(pod.inspection)
-            if (late := pleg_pod.laggard(pod))
+            if (late := pleg_pod.uninspected(pod))
         ]
         return sorted(found, key=lambda one: (one.since, one.uid))
 

@@ -18,7 +18,7 @@ from trikubelet.pleg.health import NAMED_MAX, named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trikubelet.core.pleg_pod import Laggard
+    from trikubelet.core.pleg_pod import UninspectedPod
     from trikubelet.ports import Events
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class ProblemReports:
         self._events = events
         self._hung_seconds = hung_seconds
         self._kinds: set[str] = set()
-        self._named: dict[str, Laggard] = {}
+        self._named: dict[str, UninspectedPod] = {}
         self._with_event: set[str] = set()
 
     def list_failed(self, text: str) -> None:
@@ -54,7 +54,7 @@ class ProblemReports:
         """A list of everything succeeded."""
         self._kinds.clear()
 
-    def look(self, now: float, late: Sequence[Laggard]) -> None:
+    def look(self, now: float, late: Sequence[UninspectedPod]) -> None:
         """These pods are out of sight now (Trio's clock), and no others."""
         if not late and not self._named:
             return
@@ -72,7 +72,7 @@ class ProblemReports:
             if now - one.since > self._hung_seconds and one.uid not in self._with_event:
                 self._give_event(one)
 
-    def _give_event(self, one: Laggard) -> None:
+    def _give_event(self, one: UninspectedPod) -> None:
         if self._events is None or len(self._with_event) >= EVENTS_MAX:
             return
         self._with_event.add(one.uid)

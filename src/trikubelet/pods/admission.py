@@ -174,7 +174,7 @@ class Admission:
 
     def evaluate(self, pod: k8s.Pod) -> Admitted | Rejection:
         """Whether the node has what the pod's spec asks for, beside what the other pods are allocated."""
-        facts = replace(self._facts, strict_groups=bool(self._health.gives_groups_strictly()))
+        facts = replace(self._facts, strict_groups=bool(self._health.supports_strict_groups()))
         return admit(pod, self._others(pod.metadata.uid), self.node(), facts, self.pressures())
 
     def make_room(self, pod: k8s.Pod, admitted: Admitted) -> None:
@@ -183,7 +183,7 @@ class Admission:
             self._preempt(victim, pod, admitted.short_of)
 
     def _has_runtime_spoken(self) -> bool:
-        return self._health.gives_groups_strictly() is not None and self._runtime_pods.has_listed
+        return self._health.supports_strict_groups() is not None and self._runtime_pods.has_listed
 
     def _needs_evaluation(self, pod: k8s.Pod) -> bool:
         """Whether it depends on the node if the pod gets a worker: not if it ends, or was admitted already."""

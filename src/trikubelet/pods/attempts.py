@@ -153,9 +153,9 @@ class PodAttempts:
         """Until the pod's activeDeadlineSeconds are over (see ``StatusPublisher``)."""
         return self._publisher.seconds_left(pod)
 
-    def show_serving(self, pod: k8s.Pod) -> None:
+    def publish_readiness(self, pod: k8s.Pod) -> None:
         """Publish what probes and readiness gates say now, in the middle of an attempt or without one."""
-        self._publisher.show_serving(pod)
+        self._publisher.publish_readiness(pod)
 
     def begin_despite_leftovers(self, uid: str) -> None:
         """From now on none of the pod's containers that are there counts: they are of an instance that is over."""

@@ -87,7 +87,7 @@ class ContainerConfigs:
             users=config.security.namespaces.users,
             target_id=target_id,
         )
-        able = self._health.reads_only_below(sandbox.runtime_handler)
+        able = self._health.supports_recursive_read_only(sandbox.runtime_handler)
         pod = in_groups(pod, self._volumes.groups(uid))
         made = container_config(pod, container, parts, replace(self._facts, recursive_read_only=able))
         directory = log_directory(pod, self._facts)

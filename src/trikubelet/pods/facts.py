@@ -66,7 +66,7 @@ class FactFinder:
                 waiting=self._reasons.of(pod.metadata.uid),
                 messages=self._messages.of(pod.metadata.uid, observed),
                 verdicts=verdicts,
-                recursive_read_only=self._health.reads_only_below(handler),
+                recursive_read_only=self._health.supports_recursive_read_only(handler),
                 previous={status.name: status for status in shown},
             ),
         )

@@ -39,7 +39,7 @@ class Observations:
         """What the runtime has of the pod, seen after ``since`` (an instant); ``soon``: ask for it, unless it is known,
         rather than wait for the next list. Raises the RuntimeCallError or TooSlowError of the pod's inspection."""
         if soon and not self._cache.is_newer(uid, since):
-            self._relister.look_at(uid)
+            self._relister.request_relist(uid)
         return self.of_this_life(await self._cache.newer_than(uid, since))
 
     async def with_remains(self, uid: str) -> PodObservation:

@@ -105,7 +105,7 @@ class Resizing:
             return observed, error
         finally:
             self._figures.resizes[str(is_done).lower()].add((trio.current_time() - began) * 1000)
-            self._relister.look_inside(uid)
+            self._relister.request_inspection(uid)
         return observed, None
 
     async def end(self, pod: Pod) -> None:

@@ -76,7 +76,7 @@ class StatusPublisher:
         if status.reason == DEADLINE_EXCEEDED:
             self._events.record(object_ref(pod), "Normal", DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
 
-    def show_serving(self, pod: k8s.Pod) -> None:
+    def publish_readiness(self, pod: k8s.Pod) -> None:
         """Publish what probes and readiness gates say now, in the middle of an attempt or without one."""
         uid = pod.metadata.uid
         shown = self._statuses.get(uid)

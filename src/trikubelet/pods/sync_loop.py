@@ -18,7 +18,7 @@ import trio
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.merge import Op
 from trikubelet.core.names import object_ref
-from trikubelet.core.pod_status import gates_unheeded
+from trikubelet.core.pod_status import readiness_gates_differ
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.kit.bugs import Bugs
 from trikubelet.pods.resizes import PODS_REMOVED
@@ -92,8 +92,10 @@ class SyncLoop:
                 what = "DELETE" if pod.metadata.deletion_timestamp else op.name
                 log.info("SyncLoop %s pod %s (source %s, uid %s)", what, ref, change.source, pod.metadata.uid)
                 (self._admission.begin if op is Op.ADD else self._admission.update)(pod)
-            case Op.RECONCILE if gates_unheeded(pod):
-                self._workers.heed_gates(pod)  # a condition somebody else wrote makes it ready, or not any more
+            case Op.RECONCILE if readiness_gates_differ(pod):
+                self._workers.readiness_gates_changed(
+                    pod
+                )  # a condition somebody else wrote makes it ready, or not any more
             case Op.RECONCILE if pod.status is not None and pod.status.phase in TERMINAL:
                 self._workers.sync(pod)  # should somebody else have said so, it ends now; what ended is not woken
             case Op.RECONCILE:

@@ -28,7 +28,7 @@ class TracedAttempts:
         self.accompany = attempts.accompany
         self.observe = attempts.observe
         self.seconds_left = attempts.seconds_left
-        self.show_serving = attempts.show_serving
+        self.publish_readiness = attempts.publish_readiness
         self.forget = attempts.forget
         self.begin_despite_leftovers = attempts.begin_despite_leftovers
 

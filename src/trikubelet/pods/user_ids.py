@@ -47,7 +47,7 @@ class UserIds:
         None where the pod's users are the node's. Raises SandboxConfigError."""
         if pod.spec.host_users is not False:
             return None
-        if not self._health.maps_users(handler):
+        if not self._health.supports_user_namespaces(handler):
             who = f'RuntimeClass handler "{handler}"' if handler else "runtime"
             raise SandboxConfigError(f"can't set `spec.hostUsers: false`, {who} does not support user namespaces")
         uid = pod.metadata.uid
@@ -79,4 +79,4 @@ class UserIds:
         try:
             self._notes.forget_note(uid, Note.USER_IDS)
         except OSError as error:
-            log.warning("Pod %s keeps its users: %s", uid, error)
+            log.warning("Pod %s: its user namespace cannot be released: %s", uid, error)

@@ -23,7 +23,7 @@ from trikubelet.core.lifecycle import Finished, Graces, Outcome, Starting, Synci
 from trikubelet.core.names import object_ref
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.barrier import Barrier, InvariantBroken, message_of
-from trikubelet.kit.complaints import Complaints
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.instant import instant
 from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
 from trikubelet.model.runtime_errors import RuntimeCallError
@@ -69,7 +69,7 @@ class Attempts(Protocol):
         """Until the pod's activeDeadlineSeconds are over; None when it has no end."""
         ...
 
-    def show_serving(self, pod: Pod) -> None:
+    def publish_readiness(self, pod: Pod) -> None:
         """Show which of its containers serve and what its readiness gates say, without an attempt. Never blocks."""
         ...
 
@@ -120,7 +120,7 @@ class PodWorker:
         self._chance = chance
         self._volume_retries = Backoff(bounds.volume_retry_seconds, bounds.retry_seconds, jitter=0.5, chance=chance)
         self._bug_retries = Backoff(bounds.retry_seconds, bounds.bug_retry_seconds_max, jitter=0.5, chance=chance)
-        self._complaints = Complaints()
+        self._failure_log = FailureLog()
         self._woken = trio.Event()
         self._attempt: trio.CancelScope | None = None
         self._due = trio.current_time()
@@ -151,17 +151,17 @@ class PodWorker:
         """Make the next attempt due now. Never blocks."""
         self._woken.set()
 
-    def serving_changed(self) -> None:
+    def probe_result_changed(self) -> None:
         """Probes concluded something new: act on it, and show it now if an attempt is under way. Never blocks."""
         if self._attempt is not None:
-            self._attempts.show_serving(self.pod)
+            self._attempts.publish_readiness(self.pod)
         self.wake()
 
-    def heed_gates(self, pod: Pod) -> None:
+    def readiness_gates_changed(self, pod: Pod) -> None:
         """Somebody wrote a condition that its readiness gates name: show what follows. An attempt under way began with
         the conditions of before and may show those again, so there is another after it. Never blocks."""
         self.pod = pod
-        self._attempts.show_serving(pod)
+        self._attempts.publish_readiness(pod)
         if self._attempt is not None:
             self.wake()
 
@@ -256,7 +256,7 @@ class PodWorker:
 
     def _found_bug(self, bug: Exception) -> None:
         """It stays until somebody mends it, so each try is later than the last, and one an hour is logged."""
-        if self._complaints.may_say(type(bug).__name__):
+        if self._failure_log.may_log(type(bug).__name__):
             said = "Pod %s: a bug in its worker; the attempt will be repeated, later each time"
             log.error(said, object_ref(self.pod), exc_info=bug)
         self._failed(bug, 0.0)

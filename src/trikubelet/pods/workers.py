@@ -100,11 +100,11 @@ class PodWorkers:
         if worker is not None:
             worker.pod = pod
 
-    def heed_gates(self, pod: Pod) -> None:
+    def readiness_gates_changed(self, pod: Pod) -> None:
         """The server has a status of the pod that is not as ready as its readiness gates say."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
-            worker.heed_gates(pod)
+            worker.readiness_gates_changed(pod)
 
     def stop(self, uid: str, reason: StopReason, grace_override: int | None = None) -> None:
         """The pod must end. A UID without a worker is left to housekeeping."""
@@ -140,11 +140,11 @@ class PodWorkers:
             if worker is not None:
                 worker.wake()
 
-    def serving_changed(self, uid: str) -> None:
+    def probe_result_changed(self, uid: str) -> None:
         """The pod's probes concluded something new."""
         worker = self._workers.get(uid)
         if worker is not None:
-            worker.serving_changed()
+            worker.probe_result_changed()
 
     def compare_with(self, desired: Collection[str], unread: Collection[str] = (), *, all_known: bool = True) -> None:
         """Every source has spoken: pods that none of them wants end, and finished ones are forgotten: one that came

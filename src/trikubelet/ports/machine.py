@@ -42,11 +42,11 @@ class FileWatcher(Protocol):
 class Volumes(Protocol):
     """Sets up and takes down what a pod's ``spec.volumes`` name."""
 
-    def draw_on(self, objects: PodObjects) -> None:
+    def use_objects(self, objects: PodObjects) -> None:
         """Where the objects are that volumes are filled from. Called before any volume is set up."""
         ...
 
-    def claim_from(
+    def use_claims(
         self, claims: Claims, node: Callable[[], k8s.Node | None], changed: Callable[[], None], events: Events
     ) -> None:
         """The node has joined a cluster: from now on there are claims. ``node``: this one, as the API server has it;

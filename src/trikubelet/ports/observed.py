@@ -93,13 +93,13 @@ class RuntimePods(Protocol):
 class Relister(Protocol):
     """The PLEG's side door for those who just changed something."""
 
-    def look_at(self, uid: str) -> None:
+    def request_relist(self, uid: str) -> None:
         """Ask for an on-demand relist of one pod, soon. Never blocks; asking twice is asking once."""
         ...
 
-    def look_inside(self, uid: str) -> None:
-        """Ask for one as ``look_at`` does, and for an inspection whatever it shows: what changed of the pod no list
-        shows. Never blocks."""
+    def request_inspection(self, uid: str) -> None:
+        """Ask for one as ``request_relist`` does, and for an inspection whatever it shows: what changed of the pod no
+        list shows. Never blocks."""
         ...
 
     def acting_on(self, uid: str) -> AbstractContextManager[None]:

@@ -140,15 +140,15 @@ class RuntimeHealth(Protocol):
         """Why the runtime's network is not ready, or None. Unknown counts as ready: the runtime will say."""
         ...
 
-    def maps_users(self, handler: str) -> bool:
+    def supports_user_namespaces(self, handler: str) -> bool:
         """Whether pods of that runtime handler can have users of their own, which are others of the node's."""
         ...
 
-    def reads_only_below(self, handler: str) -> bool:
+    def supports_recursive_read_only(self, handler: str) -> bool:
         """Whether pods of that runtime handler can have mounts that are read-only with all that is mounted in them."""
         ...
 
-    def gives_groups_strictly(self) -> bool | None:
+    def supports_strict_groups(self) -> bool | None:
         """Whether the runtime can give a process no groups but its pod's; None until it has spoken."""
         ...
 

@@ -23,8 +23,8 @@ from trikubelet.core.names import object_ref
 from trikubelet.core.probes import ProbeKind
 from trikubelet.core.probes.timing import period_seconds
 from trikubelet.kit.barrier import Barrier, message_of
-from trikubelet.kit.complaints import Complaints
 from trikubelet.kit.distribution import Distribution
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.model.handlers import HandlerInvalid
 from trikubelet.probes.asking import Answer, Meaning
 from trikubelet.probes.figures import ProbeFigures
@@ -56,7 +56,7 @@ class ProbeTask:
         self._next = -math.inf
         self._asked: tuple[str, str] = ("", "")
         self._question: Question | None = None
-        self._complaints = Complaints()
+        self._failure_log = FailureLog()
 
     async def run(self) -> None:
         """Probe until there will be nothing to ask any more, or cancelled."""
@@ -106,7 +106,7 @@ class ProbeTask:
         return Answer(Meaning.ERROR, message_of(barrier.fault))
 
     def _say_bug(self, bug: Exception) -> None:
-        if self._complaints.may_say(type(bug).__name__):
+        if self._failure_log.may_log(type(bug).__name__):
             log.error("Pod %s: a bug in its probe; the next answer will count", object_ref(self._pod.pod), exc_info=bug)
 
     def _question_to(self, subject: Subject) -> Question:

@@ -1,6 +1,6 @@
 """The mirror pods of this node: made, made again, and taken away when what they mirrored is gone.
 
-    look_at(names) ─ synchronous ─► Turns ─► one task: core.mirror.mirror_due ─► create or delete
+    enqueue(names) ─ synchronous ─► Turns ─► one task: core.mirror.mirror_due ─► create or delete
 
 Nothing waits for a mirror: a static pod starts, runs and ends whether or not an API server is there to be shown it.
 Level-triggered: woken by the informer and by statuses, and everything is compared every few seconds besides, since
@@ -20,7 +20,7 @@ from trikubelet.core.names import is_mirror, namespaced_name
 from trikubelet.core.resource_version import may_be_newer
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.every import Every
-from trikubelet.kit.seldom import Seldom
+from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.model import api_errors
 from trikubelet.model.api import PODS
 from trikubelet.status.rewrites import Rewrites
@@ -86,13 +86,13 @@ class MirrorPods:
         self._rewrites: Rewrites[Name] = Rewrites(chance)
         self._bugs = Bugs(log, "%s: a bug in keeping its mirror; it is tried again, ever more rarely")
         self._gone_at: dict[Name, str] = {}
-        self._undone_log = Seldom(UNDONE_SILENCE_SECONDS)
+        self._undone_log = LogRateLimit(UNDONE_SILENCE_SECONDS)
 
-    def look_at(self, names: Iterable[Name]) -> None:
+    def enqueue(self, names: Iterable[Name]) -> None:
         """Something about the pods of these names changed: the static pod, or its mirror. Never blocks."""
         self._compare(names, self._static_pods())
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Something all mirrors depend on changed, as the node's object does. Never blocks."""
         mirrors = (name for name, pod in self._pods.objects.items() if is_mirror(pod))
         static = self._static_pods()
@@ -111,7 +111,7 @@ class MirrorPods:
 
     async def _compare_always(self) -> None:
         async for _ in Every(self._bounds.housekeeping_period_seconds):
-            self.look_at_all()
+            self.enqueue_all()
 
     def _compare(self, names: Iterable[Name], static: Mapping[Name, k8s.Pod]) -> None:
         for name in names:
@@ -175,7 +175,7 @@ class MirrorPods:
                 self._say_undone(name)
 
     def _say_undone(self, name: Name) -> None:
-        if self._undone_log.may_say():
+        if self._undone_log.may_log():
             log.warning(
                 "The mirror of static pod %s/%s is undone by somebody as often as it is written: writing it more "
                 "rarely. Does another agent use this node's name? Stop it, or give it another with --hostname-override",

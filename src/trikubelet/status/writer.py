@@ -1,6 +1,6 @@
 """The status writer: what we computed of each pod, written to the API server.
 
-    look_at(names) ─ synchronous ─► Turns: who, never what       (urgent ones first: an end, the first time ready)
+    enqueue(names) ─ synchronous ─► Turns: who, never what       (urgent ones first: an end, the first time ready)
     run():  whose turn it is ─► one task: core.pod_status.due ─► PATCH or DELETE ─► look again
             ─ an answer ─► remembered beside the informer's picture until that has caught up
             ─ no answer ─► everybody pauses, then one tries (status/turns.py)
@@ -116,7 +116,7 @@ class StatusWriter:
         self._patches = self._removals = self._failures = 0
         self._durations = Distribution(DURATIONS)
 
-    def look_at(self, names: Iterable[Name]) -> None:
+    def enqueue(self, names: Iterable[Name]) -> None:
         """Something about the pods of these names may be due: their status, object or life changed. Never blocks."""
         for name in names:
             seen = self._pods.objects.get(name)
@@ -132,10 +132,10 @@ class StatusWriter:
     def _is_urgent(self, name: Name, seen: k8s.Pod) -> bool:
         uid = status_uid(seen)
         life = self._life(uid)
-        self._look_at_refusals(name, self._statuses.version(uid), is_last=is_to_go(seen, life))
+        self._reconsider_refusals(name, self._statuses.version(uid), is_last=is_to_go(seen, life))
         return is_urgent(seen, self._reported(seen), self._statuses.get(uid), life)
 
-    def _look_at_refusals(self, name: Name, version: int, *, is_last: bool) -> None:
+    def _reconsider_refusals(self, name: Name, version: int, *, is_last: bool) -> None:
         known = self._objects.get(name)
         if known is None:
             return
@@ -169,7 +169,7 @@ class StatusWriter:
     async def _reconcile(self) -> None:
         async for _ in Every(self._bounds.status_reconcile_seconds):
             names = list(self._pods.objects)  # in order: a simulated node is to do the same each time
-            self.look_at(names)
+            self.enqueue(names)
             self._turns.keep(names)
             for name in self._objects.keys() - set(names) - self._turns.served:
                 del self._objects[name]
@@ -219,7 +219,7 @@ class StatusWriter:
         step = self._step(seen, known)
         if step is not None and await self._done(step, seen, known):
             self._durations.add(trio.current_time() - turn.since)
-            self.look_at([namespaced_name(seen)])
+            self.enqueue([namespaced_name(seen)])
 
     def _step(self, seen: k8s.Pod, known: _Object) -> Patch | Remove | None:
         """What is due about the object."""
@@ -325,7 +325,7 @@ class StatusWriter:
         log.info("Pod %s/%s: its status is written again: %s", namespace, name, conflict)
         known.in_doubt = True
         self._turns.refused((namespace, name))
-        self.look_at([namespaced_name(seen)])
+        self.enqueue([namespaced_name(seen)])
 
     def _refuse(self, name: Name, error: api_errors.ApiError) -> None:
         """The server refused, which is logged once. It is tried again, ever more rarely, when everything is
@@ -337,7 +337,7 @@ class StatusWriter:
         self._failures += 1
         known.in_doubt = True
         self._turns.failed(namespaced_name(seen), error)
-        self.look_at([namespaced_name(seen)])
+        self.enqueue([namespaced_name(seen)])
 
     def __repr__(self) -> str:
         return f"<StatusWriter {self._turns!r}, {self._patches} patches, {self._removals} removals>"

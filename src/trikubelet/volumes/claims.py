@@ -40,7 +40,7 @@ class ClaimedVolumes:
         self._claims: Claims | None = None
         self._node: Callable[[], Node | None] = lambda: None
 
-    def draw_on(self, claims: Claims, node: Callable[[], Node | None]) -> None:
+    def use_objects(self, claims: Claims, node: Callable[[], Node | None]) -> None:
         """From now on there is an API server to ask. ``node``: this node, as the API server has it."""
         self._claims, self._node = claims, node
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from trikubelet.model.csi import DriverInfo, VolumeStats
     from trikubelet.model.k8s import CSIDriver, Pod
     from trikubelet.model.objects import ObjectRef
-    from trikubelet.volumes.csi_means import CsiMeans
+    from trikubelet.volumes.csi_attachments import CsiAttachments
     from trikubelet.volumes.csi_records import CsiRecords, Published, Staged
     from trikubelet.volumes.csi_registration import Registered, RegisteredDrivers
     from trikubelet.volumes.mounter import Mounter
@@ -88,7 +88,7 @@ class CsiVolumes:
         self,
         node_name: str,
         registration: RegisteredDrivers,
-        means: CsiMeans,
+        means: CsiAttachments,
         records: CsiRecords,
         mounter: Mounter,
         threads: ThreadPool,
@@ -103,7 +103,7 @@ class CsiVolumes:
         self._staged: set[Path] = set()
         self._turns: dict[tuple[str, str], _Turns] = {}
         self._unstaging: set[Path] = set()
-        self._complaints: dict[Path, str] = {}
+        self._failure_log: dict[Path, str] = {}
         self._bugs = Bugs(log, "%s: a bug in unstaging it; it is tried again")
         self._sweeps: Slot[None] = Slot()
         self._growing = Growing(node_name, registration, means, self._turn, lambda key: key in self._ready)
@@ -312,12 +312,12 @@ class CsiVolumes:
                     with within(CALL_SECONDS_MAX):
                         await registered.driver.unstage(data.volume_handle, str(staged.path))
                 await self._drop_staged(staged)
-            self._complaints.pop(staged.path, None)
+            self._failure_log.pop(staged.path, None)
         except _PROBLEMS as error:
             message = f'UnmountDevice failed for volume "{data.spec_vol_id or data.volume_handle}" : {error}'
-            if self._complaints.get(staged.path) != message:
+            if self._failure_log.get(staged.path) != message:
                 log.warning("%s; it is tried again", message)
-            self._complaints[staged.path] = message
+            self._failure_log[staged.path] = message
 
     async def _drop_staged(self, staged: Staged) -> None:
         await self._remove(staged.path)

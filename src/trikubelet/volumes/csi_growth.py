@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trikubelet.core.csi import Volume
     from trikubelet.model.csi import Publish
     from trikubelet.model.k8s import PersistentVolumeClaim, Pod
-    from trikubelet.volumes.csi_means import CsiMeans
+    from trikubelet.volumes.csi_attachments import CsiAttachments
     from trikubelet.volumes.csi_registration import RegisteredDrivers
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Growing:
         self,
         node_name: str,
         registration: RegisteredDrivers,
-        means: CsiMeans,
+        means: CsiAttachments,
         turn: Callable[[tuple[str, str]], AbstractAsyncContextManager[None]],
         is_ready: Callable[[tuple[str, str]], bool],
     ) -> None:

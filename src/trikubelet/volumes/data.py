@@ -39,7 +39,7 @@ class DataVolumes(VolumePlugin):
         self._facts = facts
         self._objects: PodObjects | None = None
 
-    def draw_on(self, objects: PodObjects) -> None:
+    def use_objects(self, objects: PodObjects) -> None:
         """From now on their objects come from there."""
         self._objects = objects
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from trikubelet.core.claims import BLOCK
 from trikubelet.volumes import ownership
 from trikubelet.volumes.giving import give_in_thread
-from trikubelet.volumes.mounter import is_mounted, let_go
+from trikubelet.volumes.mounter import is_mounted, unmount_below
 from trikubelet.volumes.plugin import PersistentPlugin, is_there
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class LocalVolumes(PersistentPlugin):
 
     def _let_go(self, directory: Path) -> None:
         if is_there(directory):
-            let_go(self._places.mounter, str(directory))
+            unmount_below(self._places.mounter, str(directory))
 
 
 def mount(source: str, place: Path, group: ownership.Group | None, mounter: Mounter, done: Callable[[], None]) -> None:

@@ -49,7 +49,7 @@ def is_mounted(mounter: Mounter, place: Path) -> bool:
     return f"{parent}/{place.name}" in mounter.mounted_below(parent)
 
 
-def let_go(mounter: Mounter, directory: str) -> None:
+def unmount_below(mounter: Mounter, directory: str) -> None:
     """Unmount everything at and below a directory, here alone: what is mounted in a directory of the node appears in
     our mount of that as well, and to unmount it here would take it away there. Raises OSError."""
     found = mounter.mounted_below(directory)

@@ -47,15 +47,15 @@ class PretendedVolumes:
         self._claims = ClaimedVolumes()
         self._figures = VolumeFigures()
 
-    def draw_on(self, objects: PodObjects) -> None:
+    def use_objects(self, objects: PodObjects) -> None:
         """From now on the objects that volumes name come from there."""
         self._objects = objects
 
-    def claim_from(
+    def use_claims(
         self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
     ) -> None:
         """From now on claims are looked up there."""
-        self._claims.draw_on(claims, node)
+        self._claims.use_objects(claims, node)
 
     def node_changed(self) -> None:
         """Nothing waits to be attached."""

@@ -22,7 +22,7 @@ from trikubelet.core.containers.volume_files import sources_of
 from trikubelet.core.names import object_ref
 from trikubelet.host.beneath import open_beneath
 from trikubelet.kit.threads import StillRunning
-from trikubelet.volumes.mounter import is_mounted, let_go
+from trikubelet.volumes.mounter import is_mounted, unmount_below
 from trikubelet.volumes.plugin import is_there
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ class SubPaths:
             message = f'failed to prepare subPath for volumeMount "{volume}" of container "{container.name}": {why}'
             raise ConfigError(message, container.name) from error
 
-    async def let_go(self, uid: str) -> None:
+    async def unmount_below(self, uid: str) -> None:
         """Unmount those of the pod. Raises OSError, StillRunning."""
         await self._places.tear_down(uid, partial(self._let_go, self._places.of_pod(uid) / DIRECTORY))
 
     def _let_go(self, parts: Path) -> None:
         if is_there(parts):
-            let_go(self._places.mounter, str(parts))
+            unmount_below(self._places.mounter, str(parts))
 
 
 def hold(volume: str, sub_path: str, place: Path, mounter: Mounter, *, make: bool) -> str:
@@ -92,7 +92,7 @@ def hold(volume: str, sub_path: str, place: Path, mounter: Mounter, *, make: boo
             if _is_same(found, place):
                 return str(place)
             # A file of a ConfigMap is another one after each change, and a server may have lost its files.
-            let_go(mounter, str(place))
+            unmount_below(mounter, str(place))
         _make_mount_point(place, is_directory=stat.S_ISDIR(os.fstat(found).st_mode))
         mounter.bind(found, str(place))
     finally:

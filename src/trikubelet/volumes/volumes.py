@@ -117,19 +117,19 @@ class DiskVolumes:
         self._tear_downs: Counter[str] = Counter()
         self._figures = VolumeFigures()
 
-    def draw_on(self, objects: PodObjects) -> None:
+    def use_objects(self, objects: PodObjects) -> None:
         """From now on the objects that volumes are filled from come from there."""
-        self._data.draw_on(objects)
+        self._data.use_objects(objects)
         if self._csi is not None:
-            self._csi.means.draw_on(objects)
+            self._csi.means.use_objects(objects)
 
-    def claim_from(
+    def use_claims(
         self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
     ) -> None:
         """From now on claims are looked up there."""
-        self._persistent.claims.draw_on(claims, node)
+        self._persistent.claims.use_objects(claims, node)
         if self._csi is not None:
-            self._csi.means.claim_from(claims, node, changed, events)
+            self._csi.means.use_claims(claims, node, changed, events)
 
     def node_changed(self) -> None:
         """Something may have been attached to this node."""
@@ -262,7 +262,7 @@ class DiskVolumes:
             plugin.release(uid)
         try:
             # Parts of volumes before the volumes, which their drivers unmount.
-            await self._sub_paths.let_go(uid)
+            await self._sub_paths.unmount_below(uid)
             for plugin in plugins:
                 await plugin.remove(uid)
             await self._places.tear_down(uid, partial(self._remove_rest, directory))

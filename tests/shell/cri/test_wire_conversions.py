@@ -542,7 +542,7 @@ def test_an_image_is_read_whole_and_root_is_not_nobody(uid):
     assert ImageInfo("i", ("t",), ("d",), 3 * 2**30, uid, "web", True) == from_wire.image_info(image)
 
 
-def test_an_event_says_whom_to_look_at():
+def test_an_event_says_whom_to_request_relist():
     event = pb.ContainerEventResponse(
         container_id="c",
         container_event_type=pb.CONTAINER_DELETED_EVENT,

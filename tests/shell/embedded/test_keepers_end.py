@@ -78,7 +78,7 @@ async def test_a_keeper_that_does_not_die_of_that_is_left_behind_and_named(
     autojump_clock: MockClock, ends: tuple[socket.socket, socket.socket], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert END_SECONDS_MAX + KILLED_SECONDS_MAX == pytest.approx(await leave(ends[0], Keeper()), abs=0.1)
-    assert ["The keeper, process 4711, does not die of being killed: left behind"] == caplog.messages
+    assert ["The keeper, process 4711, survived SIGKILL: left behind"] == caplog.messages
 
 
 async def test_that_it_died_is_told_however_long_it_takes_to_be_gone(

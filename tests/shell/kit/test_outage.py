@@ -35,7 +35,7 @@ async def test_the_first_failure_and_the_first_success_are_said(
     outage.worked()
     outage.worked()
 
-    assert ["server is away: asking: no", "server is back after 7 s and 2 failures"] == caplog.messages
+    assert ["server is unreachable: asking: no", "server is back after 7 s and 2 failures"] == caplog.messages
     assert outage.since is None
 
 
@@ -47,7 +47,7 @@ async def test_a_long_outage_is_said_once_a_minute(autojump_clock: MockClock, ca
         await trio.sleep(1)
 
     assert 10 == len(caplog.messages)
-    assert "server is away for 540 s, 541 failures; the last: asking: no" == caplog.messages[-1]
+    assert "server is unreachable for 540 s, 541 failures; the last: asking: no" == caplog.messages[-1]
 
 
 async def test_coming_and_going_is_said_twice_a_minute_at_most(
@@ -89,7 +89,7 @@ async def test_a_deadline_that_has_passed_is_said_in_words(
     except trio.TooSlowError as error:
         outage.failed("asking", error)
 
-    assert ["server is away: asking: no answer in time"] == caplog.messages
+    assert ["server is unreachable: asking: no answer in time"] == caplog.messages
 
 
 async def test_local_failure_is_said_as_that_and_is_no_outage(
@@ -104,5 +104,5 @@ async def test_local_failure_is_said_as_that_and_is_no_outage(
         assert outage.since is None
         outage.worked()
 
-    assert 2 * ["server cannot be asked, which is not its fault: asking: no more files"] == caplog.messages
+    assert 2 * ["Cannot reach server because of a local failure: asking: no more files"] == caplog.messages
     assert [] == returns

@@ -35,7 +35,7 @@ from trikubelet.core.timestamps import rfc3339
 from trikubelet.httpd.messages import Request, Response
 from trikubelet.httpd.messages import json as told
 from trikubelet.kit import program
-from trikubelet.kit.seldom import MINUTE
+from trikubelet.kit.log_rate_limit import MINUTE
 from trikubelet.kube import credentials as credentials_module
 from trikubelet.kube import exec_plugin
 from trikubelet.kube.client import ApiClient

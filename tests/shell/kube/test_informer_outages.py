@@ -333,7 +333,7 @@ async def test_an_hour_without_a_server_changes_nothing_and_says_so_once_a_minut
         assert 0.8 <= min(waits)
         assert 15.0 <= max(waits) <= PAUSE_SECONDS_MAX
         assert 60 * 2 <= len(tries) <= 60 * 4 + 10
-        assert "API server is away: watching configmaps (default): the connection was lost" in caplog.text
+        assert "API server is unreachable: watching configmaps (default): the connection was lost" in caplog.text
         assert 50 <= len(caplog.records) <= 61
 
         cluster.change("one", a="1")

@@ -39,7 +39,7 @@ async def test_a_server_that_is_away_or_fails_is_an_outage(
     assert RequestOutcomes("asking", outage).failed(kind("x"))
     assert 0 == outage.since
     assert 1 == len(caplog.messages)
-    assert caplog.messages[0].startswith("API server is away: asking: ")
+    assert caplog.messages[0].startswith("API server is unreachable: asking: ")
 
 
 @pytest.mark.parametrize("kind", [Forbidden, Invalid, Refused])
@@ -95,6 +95,6 @@ async def test_what_to_show_is_our_own_problem_and_a_server_that_does_not_know_i
     assert outage.since is None
     outage.worked()
     assert [
-        "API server cannot be asked, which is not its fault: asking: no token",
+        "Cannot reach API server because of a local failure: asking: no token",
         "API server is back after 7 s and 1 failures",
     ] == caplog.messages

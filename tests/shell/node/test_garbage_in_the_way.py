@@ -105,5 +105,5 @@ async def test_a_pod_that_cannot_be_inspected_after_a_removal_is_no_failure_of_t
         await trio.sleep(60)
         told = [event.reason for event in node.events.all()]
 
-    assert "NotInspected" in told or node.pleg.laggards()
+    assert "NotInspected" in told or node.pleg.uninspected_pods()
     assert "ContainerGCFailed" not in told

@@ -163,7 +163,7 @@ async def test_a_want_of_open_files_is_not_told_as_the_server_s_absence(
     world.api.plan("get", *[Fail(problem)] * 4)
     await trio.sleep(30)
 
-    expected = f"API server cannot be asked, which is not its fault: renewing the node's lease: {problem}"
+    expected = f"Cannot reach API server because of a local failure: renewing the node's lease: {problem}"
     assert [expected] == [record.getMessage() for record in caplog.records]
     assert world.age_seconds() <= 10 * 1.04
 
@@ -275,7 +275,7 @@ async def test_an_outage_is_said_once_a_minute(
     await trio.sleep(1)
     world.api.link.down()
     await trio.sleep(600)
-    lines = [record.getMessage() for record in caplog.records if "is away" in record.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "is unreachable" in record.getMessage()]
     assert 9 <= len(lines) <= 11
 
     world.api.link.up()

@@ -515,4 +515,4 @@ async def test_a_report_that_takes_its_time_is_told_and_blamed_on_no_server(
         nursery.cancel_scope.cancel()
 
     assert "True" == world.condition().status
-    assert [] == [record.getMessage() for record in caplog.records if "is away" in record.getMessage()]
+    assert [] == [record.getMessage() for record in caplog.records if "is unreachable" in record.getMessage()]

@@ -43,8 +43,8 @@ BOUNDS = Bounds(
     runtime_call_seconds_max=3.0,
     inspections_max=2,
     inspection_hung_seconds=1.0,
-    looks_max=2,
-    looks_waiting_max=2,
+    pod_relists_max=2,
+    pod_relists_waiting_max=2,
     relist_quiet_after_seconds=1.0,
 )
 ROUNDS = 12
@@ -161,7 +161,7 @@ async def live(seed: int, cache_type: Callable[[], PodCache] = PodCache) -> None
             stage.step(uid)
             acted = instant()
             if chance.random() < 0.7:
-                pleg.look_at(uid)
+                pleg.request_relist(uid)
             with trio.move_on_after(chance.choice((0.1, 5.0, 60.0))):
                 try:
                     check(stage, await cache.newer_than(uid, acted), acted)
@@ -188,7 +188,7 @@ async def live(seed: int, cache_type: Callable[[], PodCache] = PodCache) -> None
             with trio.fail_after(CALM_SECONDS_MAX):
                 check(stage, await cache.newer_than(uid, acted), acted)
             assert stage.containers.get(uid, {}) == {c.id: c.state for c in cache.get(uid).containers}
-        assert [] == pleg.laggards()
+        assert [] == pleg.uninspected_pods()
         nursery.cancel_scope.cancel()
 
 

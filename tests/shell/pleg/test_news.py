@@ -52,13 +52,13 @@ async def test_what_no_list_shows_is_seen_by_who_looks_inside(autojump_clock: Mo
     async with watching(shelf) as watch:
         await watch.wakes()
         shelf.resources = HeldResources(100_000, 10_000, 102)
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.sleep(5)
         assert (None, []) == (watch.cache.get("a").containers[0].resources, await watch.wakes())
-        watch.pleg.look_inside("a")
+        watch.pleg.request_inspection("a")
         await trio.sleep(0.1)
         assert (shelf.resources, ["a"]) == (watch.cache.get("a").containers[0].resources, await watch.wakes())
-        watch.pleg.look_inside("a")
+        watch.pleg.request_inspection("a")
         await trio.sleep(0.1)
 
         assert [] == await watch.wakes()
@@ -70,10 +70,10 @@ async def test_an_inspection_that_had_begun_before_it_was_asked_for_does_not_ans
     async with watching(shelf) as watch:
         await watch.wakes()
         shelf.gates["c"] = trio.Event()
-        watch.pleg.look_inside("a")
+        watch.pleg.request_inspection("a")
         await trio.sleep(0.1)
         seen = len(shelf.inspected)
-        watch.pleg.look_inside("a")
+        watch.pleg.request_inspection("a")
         shelf.gates.pop("c").set()
         await trio.sleep(0.1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.pleg_pod import Laggard
+from trikubelet.core.pleg_pod import UninspectedPod
 from trikubelet.model.bounds import Bounds
 from trikubelet.pleg import health
 from trikubelet.pleg.pace import Situation, due_at, may_rest
@@ -17,8 +17,12 @@ def test_lists_take_half_of_the_time_and_pause_no_longer_than_the_bound(took: fl
     assert due == pytest.approx(due_at(10.0, 10.0 + took, BOUNDS))
 
 
-QUIET = Situation(listed_at=100.0, changed_at=50.0, events_since=20.0, is_awaited=False, is_blind=False, backlog=0)
-BUSY = Situation(listed_at=100.0, changed_at=101.0, events_since=None, is_awaited=True, is_blind=True, backlog=321)
+QUIET = Situation(
+    listed_at=100.0, changed_at=50.0, events_since=20.0, is_awaited=False, has_uninspected=False, backlog=0
+)
+BUSY = Situation(
+    listed_at=100.0, changed_at=101.0, events_since=None, is_awaited=True, has_uninspected=True, backlog=321
+)
 
 
 @pytest.mark.parametrize(
@@ -45,8 +49,8 @@ def test_a_node_is_listed_less_often_while_nothing_goes_on_and_events_work_or_a_
     assert rests is may_rest(now, situation, BOUNDS)
 
 
-def laggards(count: int, since: float = 0.0) -> list[Laggard]:
-    return [Laggard(f"u{n}", f"p{n}", "ns", since, "no answer yet") for n in range(count)]
+def uninspected_pods(count: int, since: float = 0.0) -> list[UninspectedPod]:
+    return [UninspectedPod(f"u{n}", f"p{n}", "ns", since, "no answer yet") for n in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -63,11 +67,11 @@ def laggards(count: int, since: float = 0.0) -> list[Laggard]:
 def test_most_pods_out_of_sight_for_three_minutes_is_the_runtimes_problem(
     pods: int, late: int, since: float, ill: bool
 ) -> None:
-    assert ill is (health.unseen(200.0, pods, laggards(late, since), BOUNDS) is not None)
+    assert ill is (health.unseen(200.0, pods, uninspected_pods(late, since), BOUNDS) is not None)
 
 
 def test_a_sentence_names_a_few_and_counts_the_rest() -> None:
-    told = health.named(60.0, laggards(7))
+    told = health.named(60.0, uninspected_pods(7))
 
     assert told.startswith("ns/p0 (60s: no answer yet), ns/p1 (")
     assert told.endswith("ns/p4 (60s: no answer yet) and 2 more")

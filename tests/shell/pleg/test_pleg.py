@@ -255,7 +255,7 @@ async def test_a_repeated_inspection_without_news_wakes_the_pod_once(autojump_cl
         await watch.wakes()
         shelf.containers["a"]["new"] = CREATED  # a change to look at, and no event
         shelf.failing = {"c"}
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.sleep(0.5)
         assert [] == await watch.wakes()
         shelf.failing.clear()
@@ -346,7 +346,7 @@ async def test_a_pod_that_was_asked_for_is_inspected_before_those_that_only_chan
     shelf.gates = {"c0": trio.Event()}
     async with watching(shelf, Bounds(inspections_max=1)) as watch:
         await trio.testing.wait_all_tasks_blocked()
-        watch.pleg.look_at("p3")
+        watch.pleg.request_relist("p3")
         await trio.testing.wait_all_tasks_blocked()
         shelf.gates["c0"].set()
         await trio.testing.wait_all_tasks_blocked()
@@ -397,8 +397,8 @@ async def test_a_look_at_one_pod_lists_only_it_and_lets_its_worker_go_on(autojum
         await watch.wakes()
         await trio.sleep(0.3)
         acted = instant()
-        watch.pleg.look_at("a")
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
+        watch.pleg.request_relist("a")
         seen = await watch.cache.newer_than("a", acted)
         assert acted < seen.observed_at
         assert 0.3 == pytest.approx(trio.current_time())
@@ -415,13 +415,13 @@ async def test_a_look_at_one_pod_lists_only_it_and_lets_its_worker_go_on(autojum
 async def test_a_look_that_a_full_list_has_answered_already_is_skipped(autojump_clock: MockClock) -> None:
     shelf = Shelf()
     shelf.containers = {"a": {"c": RUNNING}}
-    async with watching(shelf, Bounds(looks_max=1)) as watch:
+    async with watching(shelf, Bounds(pod_relists_max=1)) as watch:
         await watch.wakes()
         shelf.gates["list hung"] = trio.Event()
-        watch.pleg.look_at("hung")
+        watch.pleg.request_relist("hung")
         await trio.sleep(0.5)
         acted = instant()
-        watch.pleg.look_at("a")  # waits: the only place is taken
+        watch.pleg.request_relist("a")  # waits: the only place is taken
         await trio.sleep(1)
         assert acted < (await watch.cache.newer_than("a", -math.inf)).observed_at or watch.cache._listed_at > acted
         shelf.gates["list hung"].set()
@@ -436,7 +436,7 @@ async def test_a_look_asked_for_before_a_full_list_began_waits_for_it(autojump_c
     async with watching(shelf) as watch:
         await watch.wakes()
         await trio.sleep(0.9)
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         watch.pleg._dispatcher._due = trio.current_time()  # both fall due at the same moment
         shelf.gates["list"] = trio.Event()
         await trio.sleep(0.5)
@@ -454,7 +454,7 @@ async def test_a_look_during_an_inspection_is_renewed_when_it_is_over(autojump_c
     async with watching(shelf) as watch:
         await trio.testing.wait_all_tasks_blocked()
         acted = instant()
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.testing.wait_all_tasks_blocked()
         shelf.gates["c"].set()
         seen = await watch.cache.newer_than("a", acted)
@@ -472,7 +472,7 @@ async def test_a_look_that_meets_the_inspection_of_an_older_list_is_renewed(auto
         shelf.containers["a"]["c2"] = RUNNING
         await trio.sleep(1.1)  # a full list is under way
         acted = instant()
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         for gate in ("list", "list a", "c2"):
             await trio.testing.wait_all_tasks_blocked()
             shelf.gates[gate].set()
@@ -506,7 +506,7 @@ async def test_a_slow_look_does_not_take_back_what_a_full_list_saw_since(autojum
     async with watching(shelf) as watch:
         await watch.wakes()
         shelf.gates["list a"] = trio.Event()
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.sleep(0.1)
         shelf.containers["a"]["c2"] = RUNNING
         await trio.sleep(1)
@@ -526,7 +526,7 @@ async def test_a_slow_full_list_does_not_take_back_what_a_look_saw_since(autojum
         await trio.sleep(1.1)  # a full list is under way
         shelf.containers["a"]["c2"] = RUNNING
         acted = instant()
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         seen = await watch.cache.newer_than("a", acted)
         assert {"c1", "c2"} == {c.id for c in seen.containers}
         shelf.gates["list"].set()
@@ -545,7 +545,7 @@ async def test_what_an_overtaken_inspection_brought_does_not_pass_for_what_was_r
         await watch.wakes()
         shelf.gates["c1"] = trio.Event()
         shelf.containers["a"]["c2"] = CREATED
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.sleep(0.5)  # an inspection has seen c2 and waits for c1 ...
         shelf.containers["a"]["c3"] = CREATED
         await trio.sleep(1)  # ... while a full list has seen c3
@@ -592,7 +592,7 @@ async def test_a_pod_that_waits_with_a_look_of_its_own_is_asked_for_as_a_newer_f
         shelf.containers["b"]["slow"] = CREATED
         await trio.sleep(1)  # the only place is taken
         shelf.containers["a"]["d"] = RUNNING
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.sleep(0.1)
         assert ["a"] == list(watch.pleg._pods.due)
         shelf.containers["a"]["e"] = RUNNING
@@ -627,9 +627,9 @@ async def test_two_looks_at_one_pod_do_not_overlap(autojump_clock: MockClock) ->
     async with watching(shelf) as watch:
         await trio.testing.wait_all_tasks_blocked()
         shelf.gates["list a"] = trio.Event()
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.testing.wait_all_tasks_blocked()
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.testing.wait_all_tasks_blocked()
         assert 1 == shelf.listed.count("a")
         shelf.gates["list a"].set()
@@ -666,18 +666,18 @@ async def test_some_pods_that_hang_or_fail_are_named_and_do_not_make_it_unhealth
     shelf.gates["c-hung"], shelf.failing = trio.Event(), {"c-failing"}
     async with watching(shelf) as watch:
         await trio.sleep(9)
-        assert [] == watch.pleg.laggards()
+        assert [] == watch.pleg.uninspected_pods()
         await trio.sleep(11)
-        told = {(one.namespace, one.name, one.why) for one in watch.pleg.laggards()}
+        told = {(one.namespace, one.name, one.why) for one in watch.pleg.uninspected_pods()}
         assert {("default", "hung", "no answer yet"), ("default", "failing", "no c-failing")} == told
         await trio.sleep(600)
-        assert [0.0, 0.0] == [one.since for one in watch.pleg.laggards()]
+        assert [0.0, 0.0] == [one.since for one in watch.pleg.uninspected_pods()]
         assert watch.pleg.unhealthy() is None
         shelf.gates["c-hung"].set()
         shelf.failing.clear()
         await trio.sleep(2)
 
-        assert [] == watch.pleg.laggards()
+        assert [] == watch.pleg.uninspected_pods()
 
 
 async def test_when_most_pods_cannot_be_seen_it_is_the_runtime_that_is_unhealthy(autojump_clock: MockClock) -> None:
@@ -822,7 +822,7 @@ async def test_a_list_that_cannot_be_read_is_a_failed_list_and_a_look_at_one_pod
     async with watching(shelf) as watch:
         monkeypatch.setattr(shelf, "list_containers", rubbish)
         await trio.sleep(0.5)
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.sleep(200)
         assert "threshold is 180s" in (watch.pleg.unhealthy() or "")
         monkeypatch.undo()
@@ -847,7 +847,7 @@ async def test_a_bug_in_listing_is_not_taken_for_a_runtime_that_fails(
     with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="a bug"), flatten_subgroups=True):
         async with watching(shelf) as watch:
             await trio.sleep(0.5)
-            watch.pleg.look_at("a")
+            watch.pleg.request_relist("a")
             await trio.sleep(5)
 
 
@@ -902,7 +902,7 @@ async def test_a_full_list_that_takes_long_does_not_hold_up_single_pods(autojump
         pods = watch.pleg._pods
         pods.put("a", replace(pods.get("a"), listing=instant()))  # its turn has not come when the full list begins
         acted = instant()
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         await trio.sleep(0.1)
         pods.put("a", replace(pods.get("a"), listing=None))
         watch.pleg._dispatcher.stir()

@@ -121,8 +121,8 @@ def test_a_hung_inspection_gives_its_place_up() -> None:
     made.look_for_hung(before=5.0)
 
     assert (1, 2, 1.0) == (made.in_places, len(made.inspecting), made.began_first())
-    assert ["a"] == [one.uid for one in made.laggards(also_running=False)]
-    assert ["a", "b"] == [one.uid for one in made.laggards()]
+    assert ["a"] == [one.uid for one in made.uninspected_pods(also_running=False)]
+    assert ["a", "b"] == [one.uid for one in made.uninspected_pods()]
 
 
 def test_the_end_of_a_hung_inspection_takes_no_second_place() -> None:
@@ -210,4 +210,4 @@ def check_lines(made: PlegPods) -> None:
     assert inspecting.keys() == set(made.inspecting)
     assert len([one for one in inspecting.values() if not one.is_hung]) == made.in_places
     assert len([pod for pod in records.values() if pod != IDLE]) == len(made)
-    assert made.is_blind == bool(inspecting or [pod for pod in records.values() if pod.doubted_at is not None])
+    assert made.has_uninspected == bool(inspecting or [pod for pod in records.values() if pod.doubted_at is not None])

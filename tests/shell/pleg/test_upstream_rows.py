@@ -117,11 +117,11 @@ async def test_event_channel_full(autojump_clock: MockClock) -> None:
     line: what finds no room is counted, nothing blocks, the next full list sees it, and PLEG stays healthy."""
     shelf = Shelf()
     uids = [f"p{n}" for n in range(6)]
-    async with watching(shelf, Bounds(looks_waiting_max=4)) as watch:
+    async with watching(shelf, Bounds(pod_relists_waiting_max=4)) as watch:
         await passes(0.5)
         shelf.containers = {uid: {f"c-{uid}": RUNNING} for uid in uids}
         for uid in uids:
-            watch.pleg.look_at(uid)
+            watch.pleg.request_relist(uid)
         assert (4, 2) == (watch.pleg.figures().looks_waiting, watch.pleg.figures().looks_dropped)
         assert uids[:4] == await watch.wakes()
         await passes(0.6)
@@ -310,12 +310,12 @@ async def test_worker_loop(autojump_clock: MockClock) -> None:
         await watch.wakes()
         await passes(0.2)
         acted = instant()
-        watch.pleg.look_at("a")
+        watch.pleg.request_relist("a")
         assert await satisfied(watch, "a", acted)  # on demand: that pod's worker goes on, and no other's
         assert not await satisfied(watch, "b", acted)
 
         shelf.gates["list a"] = trio.Event()
-        watch.pleg.look_at("a")  # its list is slow; the full one comes first, and is for everybody
+        watch.pleg.request_relist("a")  # its list is slow; the full one comes first, and is for everybody
         later = instant()
         await passes(1)
         assert await satisfied(watch, "a", later)

@@ -173,15 +173,15 @@ class FixedHealth:
         """The problem."""
         return self.problem
 
-    def maps_users(self, handler: str) -> bool:
+    def supports_user_namespaces(self, handler: str) -> bool:
         """Whether a test said so."""
         return handler in self.maps_users_of
 
-    def reads_only_below(self, handler: str) -> bool:
+    def supports_recursive_read_only(self, handler: str) -> bool:
         """Whether a test said so."""
         return handler in self.reads_only_below_of
 
-    def gives_groups_strictly(self) -> bool | None:
+    def supports_strict_groups(self) -> bool | None:
         """It can."""
         return True
 
@@ -234,7 +234,7 @@ class Script:
         """DONE unless told otherwise."""
         return await self._try("clean up", pod, Outcome.DONE)
 
-    def show_serving(self, pod: Pod) -> None:
+    def publish_readiness(self, pod: Pod) -> None:
         """Keep that it was asked."""
         self.shown.append(pod.metadata.uid)
 

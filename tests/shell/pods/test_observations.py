@@ -43,11 +43,11 @@ class Relister:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def look_at(self, uid: str) -> None:
+    def request_relist(self, uid: str) -> None:
         """Keep it."""
         self.asked.append(uid)
 
-    def look_inside(self, uid: str) -> None:
+    def request_inspection(self, uid: str) -> None:
         """Nobody asks."""
 
     def acting_on(self, uid: str) -> AbstractContextManager[None]:

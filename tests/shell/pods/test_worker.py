@@ -352,7 +352,7 @@ async def test_what_probes_conclude_is_shown_in_the_middle_of_an_attempt_and_act
 ) -> None:
     script = Script(takes_seconds=30)
     async with ten_seconds_at_work(script) as worker:
-        worker.serving_changed()
+        worker.probe_result_changed()
         assert ["uid-web"] == script.shown
         await trio.sleep(25)
         assert [0, 30] == [round(at - script.times[0]) for at in script.times]
@@ -361,7 +361,7 @@ async def test_what_probes_conclude_is_shown_in_the_middle_of_an_attempt_and_act
 async def test_between_attempts_the_next_one_shows_it(autojump_clock: MockClock) -> None:
     script = Script()
     async with ten_seconds_at_work(script) as worker:
-        worker.serving_changed()
+        worker.probe_result_changed()
         await trio.sleep(1)
         assert ([], 2) == (script.shown, len(script.calls))
 
@@ -370,7 +370,7 @@ async def test_a_readiness_gate_is_shown_without_an_attempt(autojump_clock: Mock
     script = Script()
     async with ten_seconds_at_work(script) as worker:
         edited = pod("web", grace=3)
-        worker.heed_gates(edited)
+        worker.readiness_gates_changed(edited)
         await trio.sleep(1)
         assert (["uid-web"], 1, edited) == (script.shown, len(script.calls), worker.pod)
 
@@ -380,7 +380,7 @@ async def test_an_attempt_that_began_without_a_gates_condition_is_followed_by_an
 ) -> None:
     script = Script(takes_seconds=30)
     async with ten_seconds_at_work(script) as worker:
-        worker.heed_gates(pod("web"))
+        worker.readiness_gates_changed(pod("web"))
         assert ["uid-web"] == script.shown
         await trio.sleep(25)
         assert [0, 30] == [round(at - script.times[0]) for at in script.times]

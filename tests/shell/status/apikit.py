@@ -154,8 +154,8 @@ class Cluster:
             bounds or Bounds(),
             random.Random(seed),
         )
-        self.seen.watchers.append(self.writer.look_at)
-        self.statuses.changed.add(lambda _uid, pod, *_: self.writer.look_at([namespaced_name(pod)]))
+        self.seen.watchers.append(self.writer.enqueue)
+        self.statuses.changed.add(lambda _uid, pod, *_: self.writer.enqueue([namespaced_name(pod)]))
 
     def add(self, name: str, **meta: Any) -> k8s.Pod:
         """A pod bound to this node, as the informer sees it."""
@@ -177,7 +177,7 @@ class Cluster:
     def finish(self, pod: k8s.Pod) -> None:
         """Nothing of the pod is left to do on this node."""
         self.lives.finished.add(pod.metadata.uid)
-        self.writer.look_at([namespaced_name(pod)])
+        self.writer.enqueue([namespaced_name(pod)])
 
 
 def shows(pod: k8s.Pod) -> tuple[str, str, bool]:

@@ -55,7 +55,7 @@ class Bench:
             Bounds(),
             random.Random(1),
         )
-        self.cluster.seen.watchers.append(self.mirrors.look_at)
+        self.cluster.seen.watchers.append(self.mirrors.enqueue)
 
     def uid(self, name: str = "web") -> str:
         """The mirror's UID; empty when there is none."""
@@ -83,7 +83,7 @@ async def test_a_mirror_needs_the_node_and_a_look_at_what_is_there(autojump_cloc
     await trio.sleep(60)
     assert {} == bench.cluster.api.asked
     bench.cluster.seen.has_synced = True
-    bench.mirrors.look_at_all()
+    bench.mirrors.enqueue_all()
     await trio.sleep(0.01)
     assert bench.uid()
 
@@ -116,7 +116,7 @@ async def test_two_agents_of_one_name_do_not_fight_over_a_mirror_for_long(
         Bounds(),
         random.Random(2),
     )
-    bench.cluster.seen.watchers.append(rival.look_at)
+    bench.cluster.seen.watchers.append(rival.enqueue)
     await nursery.start(bench.mirrors.run)
     await nursery.start(rival.run)
     await trio.sleep(60)
@@ -200,7 +200,7 @@ async def test_a_mirror_is_removed_once_while_the_informer_stands_still_and_nobo
     assert (1, []) == (bench.cluster.api.asked["delete"], caplog.messages)
     bench.cluster.seen.catch_up()
     bench.static = [static()]
-    bench.mirrors.look_at([("default", "web")])
+    bench.mirrors.enqueue([("default", "web")])
     await trio.sleep(0.01)
 
     assert bench.uid()
@@ -219,8 +219,8 @@ async def test_a_comparison_goes_through_the_static_pods_once_however_many_there
             return super().__iter__()
 
     bench.static = Counted(bench.static)
-    bench.mirrors.look_at_all()
-    bench.mirrors.look_at([("default", f"p{number}") for number in range(200)])
+    bench.mirrors.enqueue_all()
+    bench.mirrors.enqueue([("default", f"p{number}") for number in range(200)])
 
     assert 2 == looks
 

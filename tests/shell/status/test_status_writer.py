@@ -373,8 +373,8 @@ async def test_a_server_that_says_no_is_back(
     cluster.publish(gone, computed())
     await trio.sleep(5)
 
-    assert ["is away", "is back"] == [
-        word for record in caplog.records for word in ("is away", "is back") if word in record.getMessage()
+    assert ["is unreachable", "is back"] == [
+        word for record in caplog.records for word in ("is unreachable", "is back") if word in record.getMessage()
     ]
 
 

@@ -3,14 +3,14 @@
 ``generate`` computes it, ``terminate`` says the last word when nothing runs any more. ``normalize`` brings it into the
 API server's form, ``merge`` lays it over what the server has, ``equal`` says whether sending it is worth the call, and
 ``illegal_transitions`` finds what a status must never say. ``due`` decides what is written to the server.
-``deadline_left`` says when a pod's time is over, ``gates_unheeded`` that its readiness is out of date,
+``deadline_left`` says when a pod's time is over, ``readiness_gates_differ`` that its readiness is out of date,
 ``with_verdicts`` puts what probes and readiness gates say into a status without an attempt.
 """
 
 from __future__ import annotations
 
 from trikubelet.core.pod_status.between import illegal_transitions
-from trikubelet.core.pod_status.conditions import gates_unheeded
+from trikubelet.core.pod_status.conditions import readiness_gates_differ
 from trikubelet.core.pod_status.deadline import deadline_left
 from trikubelet.core.pod_status.generate import StatusFacts, generate
 from trikubelet.core.pod_status.merged import equal, merge
@@ -27,7 +27,7 @@ __all__ = [
     "deadline_left",
     "due",
     "equal",
-    "gates_unheeded",
+    "readiness_gates_differ",
     "generate",
     "illegal_transitions",
     "is_to_go",

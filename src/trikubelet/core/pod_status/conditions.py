@@ -91,7 +91,7 @@ def of_serving(
     return tuple(renewed.get(condition.type, condition) for condition in before)
 
 
-def gates_unheeded(pod: k8s.Pod) -> bool:
+def readiness_gates_differ(pod: k8s.Pod) -> bool:
     """Whether the pod, as the server has it, is not as ready as its readiness gates now say: somebody has written a
     condition. Our own writes come back as changes too, and say nothing new."""
     if not pod.spec.readiness_gates:

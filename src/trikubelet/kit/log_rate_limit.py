@@ -14,7 +14,7 @@ import trio
 MINUTE: Final = 60.0
 
 
-class Seldom:
+class LogRateLimit:
     """Owns until when one thing is not said again."""
 
     def __init__(self, silence_seconds: float = MINUTE) -> None:
@@ -22,7 +22,7 @@ class Seldom:
         self._silence_seconds = silence_seconds
         self._silent_until = -math.inf
 
-    def may_say(self) -> bool:
+    def may_log(self) -> bool:
         """Whether it may be said now; then another silence begins."""
         now = trio.current_time()
         if now < self._silent_until:

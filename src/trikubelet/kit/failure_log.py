@@ -1,4 +1,4 @@
-"""Complaints, rate-limited warnings: what fails again and again for many is said once for each, and once an hour while
+"""FailureLog, rate-limited warnings: what fails again and again for many is said once for each, and once an hour while
 it goes on.
 
 Whoever has something to complain of asks first, by the name of what he tries to do and not by the error's message:
@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from trikubelet.kit.seldom import Seldom
+from trikubelet.kit.log_rate_limit import LogRateLimit
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ HOUR: Final = 3600.0
 KEPT_MAX: Final = 1000
 
 
-class Complaints:
+class FailureLog:
     """Owns what was complained of within the hour, oldest first, at most ``kept_max``: of others nothing is said until
     there is room, but for one line an hour, which this logs."""
 
@@ -32,9 +32,9 @@ class Complaints:
         self._silence_seconds = silence_seconds
         self._kept_max = kept_max
         self._silent_until: dict[str, float] = {}
-        self._others = Seldom(silence_seconds)
+        self._others = LogRateLimit(silence_seconds)
 
-    def may_say(self, what: str) -> bool:
+    def may_log(self, what: str) -> bool:
         """Whether this may be complained of now; then its silence begins."""
         now = trio.current_time()
         while self._silent_until and next(iter(self._silent_until.values())) <= now:
@@ -42,7 +42,7 @@ class Complaints:
         if what in self._silent_until:
             return False
         if len(self._silent_until) >= self._kept_max:
-            if self._others.may_say():
+            if self._others.may_log():
                 line = "More than %d things fail of which each is said once an hour; %s and others are not said for now"
                 log.warning(line, self._kept_max, what)
             return False
@@ -60,4 +60,4 @@ class Complaints:
         return len(self._silent_until)
 
     def __repr__(self) -> str:
-        return f"<Complaints: {len(self)} within the last {self._silence_seconds:g} s>"
+        return f"<FailureLog: {len(self)} within the last {self._silence_seconds:g} s>"

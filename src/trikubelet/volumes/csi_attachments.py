@@ -26,7 +26,7 @@ ATTACH_SECONDS_MAX: Final = 100.0
 """How long an attempt waits for a controller to attach a volume; less than all volumes of a pod have together."""
 
 
-class CsiMeans:
+class CsiAttachments:
     """Owns which volumes pods need to have attached: the unique name, by the pod's UID and the volume's name."""
 
     def __init__(self, node_name: str) -> None:
@@ -39,11 +39,11 @@ class CsiMeans:
         self._needed: dict[tuple[str, str], str] = {}
         self._node_waiters = trio.lowlevel.ParkingLot()
 
-    def draw_on(self, objects: PodObjects) -> None:
+    def use_objects(self, objects: PodObjects) -> None:
         """From now on pods' tokens come from there."""
         self._objects = objects
 
-    def claim_from(
+    def use_claims(
         self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
     ) -> None:
         """See ``ports.Volumes``."""
