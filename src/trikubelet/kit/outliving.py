@@ -1,6 +1,6 @@
 """A nursery that outlives its caller's cancellation, so that what runs in it can still serve while the caller ends.
 
-    open_outliving(nursery) ──► tasks in ``.nursery``, shielded ──► ``cancel`` or ``drain``, which the caller always calls
+    open_outliving(nursery) ──► tasks in ``.nursery``, shielded ──► ``cancel`` or ``drain``, always called
 
 Trio's ``nursery.start`` cannot open one: when the caller is cancelled already, the task that it waits for is not handed
 over to the nursery, and a task with a shield of its own then waits there for ever, and its caller with it.
