@@ -111,6 +111,10 @@ def test_each_sysctl_that_is_wrong_is_named_with_the_command_that_mends_it() -> 
 
     assert [(GOOD, "as a node's should be")] == told(doctor.judge_sysctls(right))
     assert [(GOOD, "as a node's should be")] == told(doctor.judge_sysctls(right | {"kernel.panic": None}))
+    inside = {name: right[name] for name in doctor.SYSCTLS_INSIDE}
+    assert [(GOOD, "vm.panic_on_oom is as it should be; pods inside the agent depend on no other")] == told(
+        doctor.judge_sysctls(inside)
+    )
     (finding,) = doctor.judge_sysctls(right | {"net.ipv4.ip_forward": 0})
     assert (WARNING, "sysctl -w net.ipv4.ip_forward=1, and a file in /etc/sysctl.d") == (
         finding.severity,

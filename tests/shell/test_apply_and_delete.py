@@ -239,6 +239,16 @@ def test_pods_are_deleted_by_either_name_and_by_file(tmp_path: Path, there: Path
     assert {} == files(there)
 
 
+@pytest.mark.parametrize("words", ["node vm", "no vm", "node/vm", "web-n1 event/x"])
+def test_only_pods_are_deleted_by_name(there: Path, say: Spoken, words: str) -> None:
+    write(there / "web.yaml", manifest("web", "node"))
+
+    code, _, err = say("delete", *words.split())
+
+    assert (2, True) == (code, err.startswith("error: only pods can be deleted by name"))
+    assert (0, "pod/web-n1 deleted\npod/node-n1 deleted\n", "") == say("delete", "pod", "node", "web")
+
+
 def test_a_file_that_defines_more_is_not_deleted_and_a_name_nobody_defines_is_told(there: Path, say: Spoken) -> None:
     write(there / "pair.yaml", manifest("web", "db"))
 

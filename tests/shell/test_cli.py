@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trikubelet import __version__
+from trikubelet.cli.client import AgentClient
 from trikubelet.cli.commands import version
+from trikubelet.cli.failed import Misunderstood
 from trikubelet.cli.main import VERBS, main
 
 if TYPE_CHECKING:
@@ -87,6 +89,27 @@ def test_a_misspelt_verb_is_not_taken_for_an_agent(
     assert 2 == main([word])
     assert 2 == main(["help", word])
     assert (said * 2, []) == (capsys.readouterr().err, agent)
+
+
+@pytest.mark.parametrize("flags", ["--root-dir=x", "--root-dir x", "--standalone", "-n x"])
+def test_a_verb_behind_flags_is_told_its_place(
+    agent: list[list[str]], capsys: pytest.CaptureFixture[str], flags: str
+) -> None:
+    assert 2 == main([*flags.split(), "get", "pods"])
+    assert ('error: "get" stands behind a flag: the verb comes first (trikubelet get …)\n', []) == (
+        capsys.readouterr().err,
+        agent,
+    )
+
+
+def test_a_flags_value_is_no_verb(agent: list[list[str]]) -> None:
+    assert 7 == main(["--hostname-override", "get"])
+
+
+@pytest.mark.parametrize("verb", ["get", "describe"])
+def test_a_kind_alone_is_required(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    assert 2 == main([verb])
+    assert re.match(r"error: the following arguments are required: [a-z|]+;", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("line", ["get gnomes", "get pods -o xml", "describe", "delete", "logs a b c", "cp a b"])
@@ -194,3 +217,16 @@ def test_what_the_outputs_encoding_lacks_is_spelt_out(tmp_path: Path) -> None:
 
     assert (1, b"") == (done.returncode, done.stderr)
     assert f"{tmp_path}/grüß\\U0001f600.yaml:1: kind".encode("latin-1") in done.stdout
+
+
+def test_a_name_that_is_not_utf8_is_refused_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 2 == main(["logs", "\udcff", "c", f"--socket={tmp_path}/none"])
+    assert (
+        "error: b'/logs/default/\\xff/c' is not UTF-8: the agent cannot be asked with it\n" == capsys.readouterr().err
+    )
+
+
+async def test_a_command_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(Misunderstood, match=r"^b'\\xff' is not UTF-8"):
+        async with AgentClient("/none").upgraded("/exec/default/web/app", [("command", "\udcff")], "v4"):
+            pass

@@ -222,9 +222,16 @@ async def test_events_are_listed_with_what_they_are_about(tmp_path: Path, capsys
         0,
         "LAST SEEN   TYPE     REASON    OBJECT       MESSAGE\n"
         "60s         Normal   Pulled    pod/web-n1   image\n"
-        "5s          Normal   Started   pod/web-n1   spec.containers{app}: Container started\n",
+        "5s          Normal   Started   pod/web-n1   Container started\n",
         "",
     ) == await say(view, tmp_path, capsys, "get", "events")
+    assert (
+        0,
+        "LAST SEEN   TYPE     REASON    OBJECT       MESSAGE             SUBOBJECT\n"
+        "60s         Normal   Pulled    pod/web-n1   image               \n"
+        "5s          Normal   Started   pod/web-n1   Container started   spec.containers{app}\n",
+        "",
+    ) == await say(view, tmp_path, capsys, "get", "events", "-o", "wide")
 
 
 NODE = k8s.Node(
@@ -417,8 +424,6 @@ async def test_logs_come_as_they_were_written(tmp_path: Path, capsys: pytest.Cap
     assert (0, "one\ntwo\n", 'No container was named: this is "app"; there are also side\n') == await logs("web-n1")
     assert (1, "", "error: none has no log\n") == await logs("web-n1", "none")
     assert (1, "", 'error: pods "web" not found (did you mean "web-n1"?)\n') == await logs("web")
-    code, _, err = await logs("web-n1", "--since", "soon")
-    assert (1, True) == (code, err.startswith("error: --since: 'soon' is not a duration"))
 
 
 @pytest.mark.parametrize(
@@ -428,6 +433,8 @@ async def test_logs_come_as_they_were_written(tmp_path: Path, capsys: pytest.Cap
         ("--tail: '9999999999999' is not a whole number", "--tail=9999999999999"),
         ("--limit-bytes: '0' is not a whole number from 1 to", "--limit-bytes=0"),
         ('--since-time: "noon" is not a time of RFC 3339', "--since-time=noon"),
+        ("--since: 'soon' is not a duration", "--since=soon"),
+        ("--since: must be longer than nothing", "--since=0s"),
     ],
 )
 def test_what_is_wrong_with_a_flag_of_logs_is_told_by_the_flags_name(
@@ -435,6 +442,11 @@ def test_what_is_wrong_with_a_flag_of_logs_is_told_by_the_flags_name(
 ) -> None:
     assert 2 == main(["logs", "web-n1", flag])
     assert capsys.readouterr().err.startswith(f"error: argument {said}")
+
+
+def test_logs_have_one_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 2 == main(["logs", "web-n1", "--since=5s", "--since-time=2026-11-21T07:01:02Z"])
+    assert capsys.readouterr().err.startswith("error: --since and --since-time: give one of them")
 
 
 async def test_the_logs_of_all_containers_come_one_after_another(
@@ -510,8 +522,22 @@ def test_the_configuration_of_an_agent_that_does_not_run_is_worked_out(
         ["maxPods", "7", "flag", "--max-pods"],
         ["staticPodPath", f"{tmp_path}/m", "flag", "--pod-manifest-path"],
     ] == [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert 1 == main(["config", "view", "--", "--max-podz=7"])
-    assert "error: --max-podz: unknown flag" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["config view", "doctor"])
+@pytest.mark.parametrize(
+    ("code", "said", "flag"),
+    [
+        (2, "error: --max-podz: unknown flag", "--max-podz=7"),
+        (2, "error: --max-pods:", "--max-pods=x"),
+        (1, "error: /none: ", "--config=/none"),
+    ],
+)
+def test_an_agents_flags_that_are_not_understood_end_with_2_and_files_that_are_not_there_with_1(
+    verb: str, code: int, said: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code == main([*verb.split(), "--", flag])
+    assert said in capsys.readouterr().err
 
 
 async def test_a_pod_can_say_whose_log_is_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,6 +157,16 @@ def test_a_runtime_that_is_silent_is_given_the_time_there_is(place: Path) -> Non
     assert ["mute.sock", "pod.yaml"] == sorted(os.listdir(place))
 
 
+@pytest.mark.parametrize("seconds_max", [0.0, 0.001])
+async def test_a_pod_without_time_to_begin_is_not_begun(
+    place: Path, seconds_max: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shot = one_shot.Shot(one_shot.settings_of(place, "fake:"), place / "pod.yaml", "its-uid", seconds_max)
+    with trio.fail_after(60):
+        assert one_shot.EXIT_TIMEOUT == await one_shot.run_shot(shot)
+    assert "trikubelet: fake: has not answered: nothing was begun\n" == capsys.readouterr().err
+
+
 @pytest.mark.parametrize("is_heeded", [True, False])
 def test_a_closed_terminal_ends_the_pod_unless_nohup_said_otherwise(
     monkeypatch: pytest.MonkeyPatch, is_heeded: bool

@@ -86,6 +86,26 @@ async def ask(server: StreamingServer, url: str, protocol: str = V4) -> Response
     return await server.answer(Request("POST", path, headers=dict(spdy_headers(protocol))))
 
 
+@pytest.mark.parametrize("protocols", [{}, {"sec-websocket-protocol": "v9.channel.k8s.io"}])
+async def test_who_asks_by_websocket_is_told_its_protocols(protocols: dict[str, str]) -> None:
+    async with trio.open_nursery() as nursery:
+        server = StreamingServer(nursery)
+        urls = [await server.process_url(SPEAKS, echo_process), await server.ports_url(open_echo)]
+        bodies = []
+        for url in urls:
+            headers = {"connection": "Upgrade", "upgrade": "websocket", **protocols}
+            refused = await server.answer(Request("GET", "/" + url.rpartition("/")[2], headers=headers))
+            assert isinstance(refused, Response)
+            assert isinstance(refused.body, bytes)
+            bodies.append((refused.status, refused.body.decode().strip()))
+        nursery.cancel_scope.cancel()
+
+    assert [
+        (403, "over WebSocket the protocols are v5.channel.k8s.io and v4.channel.k8s.io: ask the node's API with one"),
+        (403, "over WebSocket the protocol is SPDY/3.1+portforward.k8s.io: ask the node's API with it"),
+    ] == bodies
+
+
 async def test_a_url_is_good_for_a_minute_and_for_its_own_protocol(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         server = StreamingServer(nursery)

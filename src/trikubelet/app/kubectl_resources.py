@@ -94,6 +94,7 @@ def resources(view: NodeView, agent: AgentView) -> Sequence[Resource]:
             kind="Event",
             short=("ev",),
             columns=event_row.COLUMNS,
+            wide=event_row.WIDE_COLUMNS,
             cells=event_row.event_cells,
             things=events,
             look_seconds=WATCH_SECONDS,

@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from trikubelet.kit.barrier import InvariantBroken
+from trikubelet.kit.outliving import open_outliving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
+    from trikubelet.kit.outliving import Outliving
+
 
 class Services:
-    """Owns the services' nursery and the scope that ends it."""
+    """Owns the services' nursery."""
 
-    def __init__(self, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
-        self._nursery = nursery
-        self._scope = scope
+    def __init__(self, outliving: Outliving) -> None:
+        self._outliving = outliving
 
     async def start(self, name: str, run: Callable[..., Awaitable[None]]) -> Any:
         """Start one and wait until it can be used; what it passed to ``started``. Raises what it raises until then."""
@@ -33,25 +35,18 @@ class Services:
             await run(task_status=task_status)
             raise InvariantBroken(f"the {name} has ended by itself")
 
-        return await self._nursery.start(kept)
+        return await self._outliving.nursery.start(kept)
 
     def end(self) -> None:
         """Cancel them all. A service that needs to clean up shields that itself, with a deadline."""
-        self._scope.cancel()
+        self._outliving.cancel()
 
 
 @asynccontextmanager
 async def open_services() -> AsyncGenerator[Services, None]:
     """Services for the length of the block, which they outlive."""
-
-    async def shielded(*, task_status: trio.TaskStatus[Services]) -> None:
-        with trio.CancelScope(shield=True) as scope:  # its owner is the block below, which always ends it
-            async with trio.open_nursery() as nursery:
-                task_status.started(Services(nursery, scope))
-                await trio.sleep_forever()
-
     async with trio.open_nursery() as nursery:
-        services: Services = await nursery.start(shielded)
+        services = Services(await open_outliving(nursery))
         try:
             yield services
         finally:

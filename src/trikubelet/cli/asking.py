@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from trikubelet.app.paths import RUNTIME_RECORD, places_for
-from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.failed import CommandFailed, Misunderstood
 from trikubelet.cli.terminal import in_a_cell
 from trikubelet.core.doctor.finding import Finding
 from trikubelet.core.kubectl.pod_row import in_order
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
+    from trikubelet.app.settings import Settings
     from trikubelet.cli.client import AgentClient
 
 DEFAULT_NAMESPACE = "default"
@@ -114,6 +116,20 @@ def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | No
         return words, None
     at = words.index("--")
     return words[:at], words[at + 1 :]
+
+
+def settings_of(flags: Sequence[str]) -> Settings:
+    """What an agent with these flags would have. Raises CommandFailed with every fault of flags and files, which is
+    Misunderstood where one is of the flags."""
+    # Only here: whoever asks an agent does not wait for what an agent needs.
+    from trikubelet.app.flags import parse_agent_flags  # noqa: PLC0415
+    from trikubelet.app.settings import Surroundings, load_settings  # noqa: PLC0415
+
+    read = parse_agent_flags(flags)
+    try:
+        return load_settings(read, Surroundings(os.geteuid(), os.environ, socket.gethostname()))
+    except StartFailed as error:
+        raise (Misunderstood if read.faults else CommandFailed)(str(error)) from error
 
 
 def socket_path(args: argparse.Namespace) -> str:

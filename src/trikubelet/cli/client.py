@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 import h11
 import trio
 
-from trikubelet.cli.failed import CommandFailed
+from trikubelet.cli.failed import CommandFailed, Misunderstood
 from trikubelet.core.remote_command import spdy_headers
 from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.server.runtime_stream import Declined, change_protocol
@@ -92,7 +92,7 @@ class AgentClient:
         self, path: str, query: Mapping[str, str] | None = None, method: str = "GET"
     ) -> AsyncGenerator[_Wire, None]:
         """The answer at ``path`` as it comes, for as long as the block lasts. Raises as ``get`` does."""
-        target = quote(path) + (f"?{urlencode(query)}" if query else "")
+        target = _target(path, query)
         async with await self._connect() as stream:
             wire = _Wire(
                 stream, self.socket_path, FETCHED_SECONDS_MAX if path.startswith(_FETCHED) else ANSWER_SECONDS_MAX
@@ -110,7 +110,7 @@ class AgentClient:
     ) -> AsyncGenerator[Stream, None]:
         """A conversation in SPDY/3.1, with a protocol within it, for as long as the block lasts. Raises as ``get``
         does."""
-        target = quote(path) + (f"?{urlencode(query)}" if query else "")
+        target = _target(path, query)
         headers = [("host", "trikubelet"), *spdy_headers(protocol)]
         async with await self._connect() as stream:
             with _soon_enough(stream, self.socket_path, FETCHED_SECONDS_MAX):
@@ -142,6 +142,14 @@ class AgentClient:
             owner = "root"
         remedy = "use sudo" if owner == "root" else f"run this as {owner}"
         return f"only {owner} may ask the trikubelet at {self.socket_path}: {remedy}"
+
+
+def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | None) -> str:
+    """What is asked for, as HTTP writes it. Raises Misunderstood."""
+    try:
+        return quote(path) + (f"?{urlencode(query)}" if query else "")
+    except UnicodeEncodeError as error:  # Python has bytes of the command line that are no UTF-8 as lone surrogates
+        raise Misunderstood(f"{os.fsencode(error.object)!r} is not UTF-8: the agent cannot be asked with it") from error
 
 
 def no_agent(socket_path: str) -> str:

@@ -121,7 +121,7 @@ PODS: Final = Kind("pod", asking.POD_KIND_NAMES, pod_row.COLUMNS, _pods, pod_row
 KINDS: Final = (
     PODS,
     Kind("node", ("nodes", "node", "no"), node_row.COLUMNS, _nodes, node_row.WIDE_COLUMNS),
-    Kind("event", ("events", "event", "ev"), event_row.COLUMNS, _events, namespaced=True),
+    Kind("event", ("events", "event", "ev"), event_row.COLUMNS, _events, event_row.WIDE_COLUMNS, namespaced=True),
     Kind("image", ("images", "image"), ("REPOSITORY", "TAG", "IMAGE ID", "SIZE"), _images, ("PINNED",)),
     Kind("volume", ("volumes", "volume"), ("POD", "NAME", "KIND", "STATE"), _volumes, namespaced=True),
 )

@@ -54,7 +54,8 @@ def _dispatch(arguments: list[str]) -> int:
         case [word, *_] if not word.startswith("-"):
             return _unknown(word)
         case _:
-            return _agent(arguments)
+            behind = _verb_behind_flags(arguments)
+            return _agent(arguments) if behind is None else _misplaced(behind)
 
 
 def give_standard_files() -> None:
@@ -148,6 +149,23 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _verb_behind_flags(arguments: Sequence[str]) -> str | None:
+    """The verb among what the agent would refuse, if there is one: a flag's value may have the name of one."""
+    if not any(word in VERBS for word in arguments):
+        return None
+    from trikubelet.app.flags import parse_agent_flags  # noqa: PLC0415 - an agent seldom has such an argument
+
+    return next((fault.source for fault in parse_agent_flags(arguments).faults if fault.source in VERBS), None)
+
+
+def _misplaced(verb: str) -> int:
+    print(
+        f'error: "{verb}" stands behind a flag: the verb comes first (trikubelet {verb} …)',
+        file=sys.stderr,
+    )
+    return EXIT_MISUNDERSTOOD
 
 
 def _unknown(word: str) -> int:

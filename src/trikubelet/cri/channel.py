@@ -340,7 +340,8 @@ async def open_channel(
     channel = Channel(endpoint, peer=peer, message_bytes_max=message_bytes_max, connector=connector, quiet=quiet)
     try:
         async with trio.open_nursery() as nursery:
-            scope = await nursery.start(_run_shielded, channel)
+            scope = trio.CancelScope(shield=True)  # its owner is the block, which always cancels it
+            nursery.start_soon(_run_within, scope, channel)
             try:
                 yield channel
             finally:
@@ -352,7 +353,6 @@ async def open_channel(
         raise
 
 
-async def _run_shielded(channel: Channel, *, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
-    with trio.CancelScope(shield=True) as scope:  # its owner is the block, which always cancels it
-        task_status.started(scope)
+async def _run_within(scope: trio.CancelScope, channel: Channel) -> None:
+    with scope:
         await channel.run()

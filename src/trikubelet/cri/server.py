@@ -15,6 +15,7 @@ import trio
 from trikubelet.cri.listener import UnixListener
 from trikubelet.cri.server_call import Stream
 from trikubelet.cri.server_connection import Prompt, ServerConnection
+from trikubelet.kit.outliving import open_outliving
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +75,8 @@ async def serve(
             connections.discard(connection)
 
     async with trio.open_nursery() as outer:
-        outliving = await outer.start(_outliving)
+        # The connections' nursery: cancelling the server drains them first.
+        outliving = await open_outliving(outer)
         try:
             await trio.serve_listeners(
                 attend, [listener], handler_nursery=outliving.nursery, task_status=_Started(task_status)
@@ -82,28 +84,10 @@ async def serve(
         finally:
             if unix is not None:
                 unix.remove()
-            # First, so that whatever goes wrong with a drain keeps nobody here for ever.
-            outliving.scope.deadline = trio.current_time() + farewell_seconds_max
-            outliving.no_more.set()
+            # First, so that whatever goes wrong with a connection's drain keeps nobody here for ever.
+            outliving.drain(farewell_seconds_max)
             for connection in connections:
                 connection.drain()
-
-
-class _Outliving:
-    """The connections' nursery, shielded: cancelling the server drains them first. Its scope gets a deadline then."""
-
-    def __init__(self, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
-        self.nursery = nursery
-        self.scope = scope
-        self.no_more = trio.Event()
-
-
-async def _outliving(*, task_status: trio.TaskStatus[_Outliving]) -> None:
-    with trio.CancelScope(shield=True) as scope:
-        async with trio.open_nursery() as nursery:
-            outliving = _Outliving(nursery, scope)
-            task_status.started(outliving)
-            await outliving.no_more.wait()
 
 
 class _Started:

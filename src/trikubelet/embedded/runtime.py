@@ -30,13 +30,13 @@ from trikubelet.embedded.service import EmbeddedRuntime
 from trikubelet.embedded.spec import Machine, User
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.node import default_addresses
+from trikubelet.kit.outliving import open_outliving
 from trikubelet.streaming.server import StreamingServer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.cri.server import Servable
-    from trikubelet.embedded.link import KeeperLink
 
 log = logging.getLogger(__name__)
 
@@ -59,12 +59,14 @@ async def run_embedded(
     limits = processes.ProcessLimits(os.getpid(), processes.PROCESSES_PER_CONTAINER_MAX)
     try:
         async with trio.open_nursery() as nursery:
-            scope = await nursery.start(_run_shielded, link)
+            # Of the link and the containers' tasks, which outlive the server, for the graceful stop.
+            outliving = await open_outliving(nursery)
             try:
+                await outliving.nursery.start(link.run)
                 _say(link.isolation.kind, link.isolation.reason)
                 machine = Machine(link.isolation, os.geteuid(), os.getegid(), str(staging), limits.available, find_user)
                 addresses = default_addresses() or ("127.0.0.1",)
-                pods = Pods(link, machine, events, clock, scope.nursery, addresses, limits)
+                pods = Pods(link, machine, events, clock, outliving.nursery, addresses, limits)
                 commands, streaming = Commands(pods, link), StreamingServer(nursery)
                 runtime = EmbeddedRuntime(pods, commands, streaming, events, clock)
                 services: list[Servable] = [runtime, HostImages(state_dir, clock)]
@@ -74,24 +76,9 @@ async def run_embedded(
                     with trio.CancelScope(shield=True, deadline=trio.current_time() + FAREWELL_SECONDS_MAX):
                         await pods.farewell()
             finally:
-                scope.cancel()
+                outliving.cancel()
     finally:
         limits.close()
-
-
-class _Outliving:
-    """The nursery of the link and the containers' tasks, shielded: they outlive the server, for the graceful stop."""
-
-    def __init__(self, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
-        self.nursery = nursery
-        self.cancel = scope.cancel
-
-
-async def _run_shielded(link: KeeperLink, *, task_status: trio.TaskStatus[_Outliving]) -> None:
-    with trio.CancelScope(shield=True) as scope:  # its owner is run_embedded, which always cancels it
-        async with trio.open_nursery() as nursery:
-            await nursery.start(link.run)
-            task_status.started(_Outliving(nursery, scope))
 
 
 def _say(kind: str, reason: str) -> None:

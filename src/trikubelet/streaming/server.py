@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core.remote_command import PORT_FORWARD, PROTOCOL_HEADER, SPDY, V4, spdy_headers
+from trikubelet.core.remote_command import PORT_FORWARD, PROTOCOL_HEADER, SPDY, TUNNEL, V4, V5, spdy_headers
 from trikubelet.httpd.messages import HttpLimits, Response, Upgrade, bare
 from trikubelet.httpd.server import serve_http
 from trikubelet.model.runtime_errors import ResourceExhausted, RuntimeFailure
@@ -81,8 +81,18 @@ class StreamingServer:
             return bare("404 page not found", HTTPStatus.NOT_FOUND)
         offered = [one.strip() for one in request.headers.get(PROTOCOL_HEADER, "").split(",")]
         if request.headers.get("upgrade") != SPDY or protocol not in offered:
-            return bare(f"only {SPDY} with {protocol} is spoken here", HTTPStatus.FORBIDDEN)
+            return bare(_spoken(request, protocol), HTTPStatus.FORBIDDEN)
         return Upgrade(partial(_converse, protocol, serve))
+
+
+def _spoken(request: Request, protocol: str) -> str:
+    """What a client is to speak. WebSocket is translated by the node's API (``server.streams``), which passes a request
+    on as it is when it knows none of its protocols."""
+    if request.headers.get("upgrade", "").lower() != "websocket":
+        return f"only {SPDY} with {protocol} is spoken here"
+    if protocol == PORT_FORWARD:
+        return f"over WebSocket the protocol is {TUNNEL}: ask the node's API with it"
+    return f"over WebSocket the protocols are {V5} and {V4}: ask the node's API with one"
 
 
 async def _converse(protocol: str, serve: Callable[[Session], Awaitable[None]], accept: Accept) -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from trikubelet.embedded.link import END_SECONDS_MAX, KILLED_SECONDS_MAX, KeeperDied, KeeperLink
+from trikubelet.embedded.link import END_SECONDS_MAX, KILLED_SECONDS_MAX, KeeperDied, KeeperLink, start_keeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from trio.testing import MockClock
 
@@ -89,3 +90,14 @@ async def test_that_it_died_is_told_however_long_it_takes_to_be_gone(
 
     with pytest.raises(KeeperDied):
         await link.run()
+
+
+async def test_a_keeper_whose_agent_left_before_it_answered_ends_without_a_word(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    link = start_keeper(tmp_path)
+    with trio.fail_after(60), trio.CancelScope() as scope:
+        scope.cancel()
+        await link.run()
+
+    assert (0, "") == (link._process.returncode, capfd.readouterr().err)

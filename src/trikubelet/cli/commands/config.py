@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import socket
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -16,11 +14,9 @@ import trio
 from trikubelet.cli import asking
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient
-from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.objects import as_yaml
 from trikubelet.cli.tables import Table
 from trikubelet.core.document.record import path_of
-from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,16 +62,9 @@ async def _asked(args: argparse.Namespace) -> ConfigNote:
 
 def _computed(flags: Sequence[str]) -> ConfigNote:
     """What would hold. Raises CommandFailed with every fault of flags and files."""
-    # Only here: whoever asks an agent does not wait for what an agent needs.
-    from trikubelet.app.agent_view import config_note  # noqa: PLC0415
-    from trikubelet.app.flags import parse_agent_flags  # noqa: PLC0415
-    from trikubelet.app.settings import Surroundings, load_settings  # noqa: PLC0415
+    from trikubelet.app.agent_view import config_note  # noqa: PLC0415 - who asks an agent does not wait for it
 
-    try:
-        surroundings = Surroundings(os.geteuid(), os.environ, socket.gethostname())
-        return config_note(load_settings(parse_agent_flags(flags), surroundings))
-    except StartFailed as error:
-        raise CommandFailed(str(error)) from error
+    return config_note(asking.settings_of(flags))
 
 
 def _print_file(note: ConfigNote, args: argparse.Namespace) -> None:

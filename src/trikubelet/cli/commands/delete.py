@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from trikubelet.cli import asking, manifests
 from trikubelet.cli.arguments import Parser
+from trikubelet.cli.failed import Misunderstood
+from trikubelet.cli.kinds import PODS, kind_of
 from trikubelet.cli.manifest_directory import names_in
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
 def run(argv: Sequence[str]) -> int:
     """Carry out ``delete``; the exit code. Raises CommandFailed and OSError."""
     args = parser().parse_intermixed_args(argv)
+    _refuse_other_kinds(args.names)
     pods = asking.pod_names(args.names)
     if bool(pods) is bool(args.filename):
         parser().error("what? give pods by name, or files by -f")
@@ -54,3 +57,13 @@ def run(argv: Sequence[str]) -> int:
             names[long if long in known else f"{pod}_{args.namespace}"] = f"pod/{pod}"
         manifests.do(*directory.to_delete(names))
     return 0
+
+
+def _refuse_other_kinds(words: Sequence[str]) -> None:
+    """Raises Misunderstood for what is meant as the name of something else. One word alone may be a pod's name."""
+    kinds = [word.partition("/")[0] for word in words if "/" in word] + (list(words[:1]) if len(words) > 1 else [])
+    if other := next((word for word in kinds if kind_of(word) not in (None, PODS)), None):
+        raise Misunderstood(
+            f'only pods can be deleted by name, and "{other}" is another kind of thing (a pod of that name: '
+            f"trikubelet delete pod {other} …)"
+        )

@@ -37,7 +37,8 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of ``describe``."""
     made = Parser(prog="trikubelet describe", description="Show what this node has in detail.")
     add_kind_argument(made, [kind.name for kind in KINDS], "what to describe")
-    made.add_argument("names", nargs="*", metavar="NAME", help="which, or the beginning of its name (default: every)")
+    about_names = "which, or the beginning of its name (default: every)"
+    made.add_argument("names", nargs="*", default=[], metavar="NAME", help=about_names)  # else argparse requires it
     made.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
     asking.add_namespace_option(made)
     asking.add_agent_options(made)

@@ -7,8 +7,6 @@ Asked of the running agent, which knows with what it was started. Where none run
 from __future__ import annotations
 
 import argparse
-import os
-import socket
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,10 +15,8 @@ import trio
 from trikubelet.cli import asking
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient, NoAgent
-from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.terminal import Colour, in_a_cell, painted
 from trikubelet.core.doctor.finding import Severity, worst
-from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,13 +68,6 @@ async def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Seque
             return await asking.findings(AgentClient(asking.socket_path(args)))
         except NoAgent:
             flags = ["--standalone", *([f"--root-dir={args.root_dir}"] if args.root_dir else [])]
-    # Only here: whoever asks an agent does not wait for what an agent needs.
-    from trikubelet.app.doctor import examine  # noqa: PLC0415
-    from trikubelet.app.flags import parse_agent_flags  # noqa: PLC0415
-    from trikubelet.app.settings import Surroundings, load_settings  # noqa: PLC0415
+    from trikubelet.app.doctor import examine  # noqa: PLC0415 - who asks an agent does not wait for it
 
-    try:
-        settings = load_settings(parse_agent_flags(flags), Surroundings(os.geteuid(), os.environ, socket.gethostname()))
-    except StartFailed as error:
-        raise CommandFailed(str(error)) from error
-    return await examine(settings, running=False)
+    return await examine(asking.settings_of(flags), running=False)

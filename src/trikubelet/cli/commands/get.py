@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of ``get``."""
     made = Parser(prog="trikubelet get", description="Show what this node runs.")
     add_kind_argument(made, [kind.names[0] for kind in KINDS], "what to show")
-    made.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    made.add_argument("names", nargs="*", default=[], metavar="NAME", help="only these")  # else argparse requires it
     made.add_argument(
         "-o",
         "--output",

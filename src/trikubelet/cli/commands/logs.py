@@ -43,7 +43,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--tail", type=valid(read_tail), default=-1, metavar="LINES", help="only the last lines (-1, the default: all)"
     )
-    made.add_argument("--since", metavar="DURATION", help="only what is younger, such as 5s, 2m or 3h")
+    made.add_argument(
+        "--since", type=valid(read_since), metavar="DURATION", help="only what is younger, such as 5s, 2m or 3h"
+    )
     made.add_argument(
         "--since-time", type=valid(read_time), metavar="TIME", help="only what is younger, such as 2026-11-21T07:01:02Z"
     )
@@ -63,6 +65,14 @@ def read_tail(said: str) -> int:
     return int(said)
 
 
+def read_since(said: str) -> int:
+    """How many seconds, at least one. Raises ValueError."""
+    seconds = parse_duration(said)
+    if seconds <= 0:
+        raise ValueError("must be longer than nothing")
+    return max(1, round(seconds))
+
+
 def read_time(said: str) -> str:
     """A time as it was written. Raises ValueError for what is none."""
     parse_rfc3339(said)
@@ -76,24 +86,18 @@ def run(argv: Sequence[str]) -> int:
         parser().error("two containers: give one, as CONTAINER or with -c")
     if args.all_containers and (args.container or args.option):
         parser().error("--all-containers and a container: give one of them")
+    if args.since and args.since_time:
+        parser().error("--since and --since-time: give one of them")
     return trio.run(_logs, args, _query(args))
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:
-    """The query for the agent. Raises CommandFailed."""
+    """The query for the agent."""
     query = {name: "true" for name in ("follow", "previous", "timestamps") if getattr(args, name)}
     if args.tail >= 0:
         query["tailLines"] = str(args.tail)
-    if args.since and args.since_time:
-        raise CommandFailed("--since and --since-time: give one of them")
     if args.since:
-        try:
-            seconds = parse_duration(args.since)
-        except ValueError as error:
-            raise CommandFailed(f"--since: {error}") from error
-        if seconds <= 0:
-            raise CommandFailed("--since: must be longer than nothing")
-        query["sinceSeconds"] = str(max(1, round(seconds)))
+        query["sinceSeconds"] = str(args.since)
     if args.since_time:
         query["sinceTime"] = args.since_time
     if args.limit_bytes is not None:

@@ -86,7 +86,9 @@ def judge_sysctls(values: Mapping[str, int | None]) -> Iterator[Finding]:
         wanted, why = SYSCTLS[name]
         yield warning(SYSCTL, f"{name} is {value}: {why}", f"sysctl -w {name}={wanted}, and a file in /etc/sysctl.d")
     if not wrong:
-        yield good(SYSCTL, "as a node's should be")
+        rest = "as a node's should be"
+        inside = f"{', '.join(values)} is as it should be; pods inside the agent depend on no other"
+        yield good(SYSCTL, inside if values.keys() == set(SYSCTLS_INSIDE) else rest)
 
 
 def judge_port(port: int, field: str, *, taken: bool) -> Iterator[Finding]:

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Event
 
 COLUMNS: Final = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+WIDE_COLUMNS: Final = ("SUBOBJECT",)
 
 
 def event_cells(event: Event, now_ns: int) -> tuple[str, ...]:
-    """What stands below ``COLUMNS``, at ``now_ns`` (nanoseconds since the epoch)."""
+    """What stands below ``COLUMNS`` and ``WIDE_COLUMNS``, at ``now_ns`` (nanoseconds since the epoch)."""
     about = event.involved_object
     seen = since(event.last_timestamp, now_ns)
-    return (seen, event.type, event.reason, f"{about.kind.lower()}/{about.name}", message_of(event))
+    return (seen, event.type, event.reason, f"{about.kind.lower()}/{about.name}", event.message, about.field_path)
 
 
 def message_of(event: Event) -> str:

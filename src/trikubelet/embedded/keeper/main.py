@@ -68,7 +68,8 @@ class Keeper:
                     return
 
     def _say(self, what: dict[str, Any]) -> None:
-        self._control.send(json.dumps(what).encode())
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the agent has gone, which ``_hear`` finds
+            self._control.send(json.dumps(what).encode())
 
     def _hear(self) -> bool:
         """Receive one packet. False at the end of the socket."""
