@@ -91,6 +91,10 @@ async def test_taking_down_twice_is_taking_down_once_and_unknown_pods_have_nothi
     await volumes.tear_down("never-seen")
 
 
+def exist(*paths: str) -> list[bool]:
+    return [Path(path).exists() for path in paths]
+
+
 async def test_taking_down_removes_the_directories_of_the_pod_alone(tmp_path: Path) -> None:
     volumes = on_disk(tmp_path)
     one = await volumes.set_up(pod(volumes=(SCRATCH, MEMORY), meta={"uid": "u"}))
@@ -98,7 +102,7 @@ async def test_taking_down_removes_the_directories_of_the_pod_alone(tmp_path: Pa
 
     await volumes.tear_down("u")
 
-    assert [False, False, True] == [Path(at).exists() for at in (*one.values(), *other.values())]
+    assert [False, False, True] == exist(*one.values(), *other.values())
 
 
 @pytest.mark.parametrize("uid", ["..", "../treasure", "/etc", ""])
