@@ -84,9 +84,25 @@ async def test_a_pod_without_volumes_needs_none(volumes: Volumes) -> None:
 
 async def test_taking_down_twice_is_taking_down_once_and_unknown_pods_have_nothing(volumes: Volumes) -> None:
     await volumes.set_up(pod(volumes=(SCRATCH, MEMORY), meta={"uid": "u"}))
+    assert {"scratch", "memory"} == volumes.progress("u").keys()
     await volumes.tear_down("u")
+    assert {} == volumes.progress("u")
     await volumes.tear_down("u")
     await volumes.tear_down("never-seen")
+
+
+def exist(*paths: str) -> list[bool]:
+    return [Path(path).exists() for path in paths]
+
+
+async def test_taking_down_removes_the_directories_of_the_pod_alone(tmp_path: Path) -> None:
+    volumes = on_disk(tmp_path)
+    one = await volumes.set_up(pod(volumes=(SCRATCH, MEMORY), meta={"uid": "u"}))
+    other = await volumes.set_up(pod(volumes=(SCRATCH,), meta={"uid": "v"}))
+
+    await volumes.tear_down("u")
+
+    assert [False, False, True] == exist(*one.values(), *other.values())
 
 
 @pytest.mark.parametrize("uid", ["..", "../treasure", "/etc", ""])

@@ -22,41 +22,41 @@ from trikubelet.core.lifecycle import (
 )
 
 GRACES = Graces(spec=30)
-KILLED = StopReason.KILLED
+COMPLETED = StopReason.COMPLETED
 REMOVED = StopReason.REMOVED
 
-TERMINATING = Terminating(30, KILLED)
+TERMINATING = Terminating(30, COMPLETED)
 GONE = Terminating(30, REMOVED, deleted=True)
 
 PAIRS = [
     (Starting(), Sync(), Step(Starting(), wake=True)),
     (Starting(), Sync(create=True), Step(Starting(), wake=True)),
-    (Starting(), Stop(KILLED), Step(Finished(KILLED), wake=True)),
+    (Starting(), Stop(COMPLETED), Step(Finished(COMPLETED), wake=True)),
     (Starting(), Stop(REMOVED), Step(Finished(REMOVED, deleted=True), wake=True)),
     (Syncing(), Sync(), Step(Syncing(), wake=True)),
     (Syncing(), Sync(create=True), Step(Syncing(), wake=True)),
-    (Syncing(), Stop(KILLED), Step(Terminating(30, KILLED), interrupt=True, wake=True)),
-    (Syncing(), Stop(KILLED, 5), Step(Terminating(5, KILLED), interrupt=True, wake=True)),
+    (Syncing(), Stop(COMPLETED), Step(Terminating(30, COMPLETED), interrupt=True, wake=True)),
+    (Syncing(), Stop(COMPLETED, 5), Step(Terminating(5, COMPLETED), interrupt=True, wake=True)),
     (Syncing(), Stop(REMOVED), Step(Terminating(30, REMOVED, deleted=True), interrupt=True, wake=True)),
     (TERMINATING, Sync(), Step(TERMINATING)),
     (TERMINATING, Sync(create=True), Step(TERMINATING)),
-    (TERMINATING, Stop(KILLED), Step(TERMINATING)),
-    (TERMINATING, Stop(KILLED, 60), Step(TERMINATING)),
-    (TERMINATING, Stop(KILLED, 2), Step(Terminating(2, KILLED), interrupt=True, wake=True)),
-    (TERMINATING, Stop(REMOVED), Step(Terminating(30, KILLED, deleted=True))),
+    (TERMINATING, Stop(COMPLETED), Step(TERMINATING)),
+    (TERMINATING, Stop(COMPLETED, 60), Step(TERMINATING)),
+    (TERMINATING, Stop(COMPLETED, 2), Step(Terminating(2, COMPLETED), interrupt=True, wake=True)),
+    (TERMINATING, Stop(REMOVED), Step(Terminating(30, COMPLETED, deleted=True))),
     (GONE, Sync(create=True), Step(Terminating(30, REMOVED, deleted=True, restart=True))),
     (Terminating(30, REMOVED, deleted=True, restart=True), Stop(REMOVED), Step(GONE)),
-    (Terminated(KILLED), Sync(create=True), Step(Terminated(KILLED))),
-    (Terminated(KILLED), Stop(KILLED), Step(Terminated(KILLED))),
-    (Terminated(KILLED), Stop(REMOVED), Step(Terminated(KILLED, deleted=True), wake=True)),
+    (Terminated(COMPLETED), Sync(create=True), Step(Terminated(COMPLETED))),
+    (Terminated(COMPLETED), Stop(COMPLETED), Step(Terminated(COMPLETED))),
+    (Terminated(COMPLETED), Stop(REMOVED), Step(Terminated(COMPLETED, deleted=True), wake=True)),
     (
         Terminated(REMOVED, deleted=True),
         Sync(create=True),
         Step(Terminated(REMOVED, deleted=True, restart=True)),
     ),
-    (Finished(KILLED), Sync(), Step(Finished(KILLED))),
-    (Finished(KILLED), Sync(create=True), Step(Finished(KILLED))),
-    (Finished(KILLED), Stop(KILLED), Step(Finished(KILLED))),
+    (Finished(COMPLETED), Sync(), Step(Finished(COMPLETED))),
+    (Finished(COMPLETED), Sync(create=True), Step(Finished(COMPLETED))),
+    (Finished(COMPLETED), Stop(COMPLETED), Step(Finished(COMPLETED))),
     (
         Finished(REMOVED, deleted=True),
         Sync(create=True),
@@ -94,16 +94,21 @@ def test_effective_grace(expected: int, existing: int | None, graces: Graces, ov
     assert expected == lc.effective_grace(existing, graces, override)
 
 
+@pytest.mark.parametrize(("expected", "seconds"), [(30, None), (0, 0), (45, 45)])
+def test_the_grace_of_a_spec_is_thirty_seconds_where_it_has_none(expected: int, seconds: int | None) -> None:
+    assert expected == lc.spec_grace(seconds)
+
+
 @pytest.mark.parametrize(
     ("expected", "state", "outcome"),
     [
-        (Terminating(30, StopReason.COMPLETED), Syncing(), Outcome.DONE),
+        (Terminating(30, COMPLETED), Syncing(), Outcome.DONE),
         (Terminated(REMOVED, deleted=True), GONE, Outcome.DONE),
         (Finished(REMOVED, deleted=True, restart=True), Terminated(REMOVED, deleted=True, restart=True), Outcome.DONE),
         (Syncing(), Syncing(), Outcome.AGAIN),
         (Syncing(), Syncing(), Outcome.IDLE),
         (GONE, GONE, Outcome.AGAIN),
-        (Finished(KILLED), Finished(KILLED), Outcome.DONE),
+        (Finished(COMPLETED), Finished(COMPLETED), Outcome.DONE),
     ],
 )
 def test_outcomes(expected: lc.State, state: lc.State, outcome: Outcome) -> None:
@@ -118,10 +123,10 @@ def test_outcomes(expected: lc.State, state: lc.State, outcome: Outcome) -> None
         (Starting(), True, True, False, False),
         (Syncing(), True, True, False, False),
         (TERMINATING, True, True, True, False),
-        (Terminated(KILLED), True, False, True, False),
-        (Terminated(KILLED, deleted=True), True, False, True, True),
+        (Terminated(COMPLETED), True, False, True, False),
+        (Terminated(COMPLETED, deleted=True), True, False, True, True),
         (Terminated(StopReason.EVICTED), True, False, True, True),
-        (Finished(KILLED), True, False, True, False),
+        (Finished(COMPLETED), True, False, True, False),
         (Finished(REMOVED, deleted=True), True, False, True, True),
     ],
 )

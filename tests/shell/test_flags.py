@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trikubelet.app.flag_table import FLAGS, Form
-from trikubelet.app.flags import AgentFlags, help_text, parse_agent_flags
+from trikubelet.app.flags import AgentFlags, build_parser, parse_agent_flags
 from trikubelet.core.configuration import FieldSetting
 from trikubelet.core.document import Document
 from trikubelet.core.structure import examine
@@ -152,7 +152,7 @@ def test_help_and_version_are_asked_for_by_flags() -> None:
 
 
 def test_the_help_names_every_flag_once() -> None:
-    words = help_text().split()
+    words = build_parser().format_help().split()
 
     assert not [name for name in FLAGS if f"--{name}" not in words]
 

@@ -97,6 +97,18 @@ def waiting(node: Node, name: str) -> ContainerStateWaiting:
     return (first.waiting if first else None) or ContainerStateWaiting()
 
 
+def starts_and_ends(bench: Bench) -> list[str]:
+    """Which containers started and ended, in order."""
+    found = []
+    for line in bench.world.trace:
+        match line.split()[1:]:
+            case ["start", _, name]:
+                found.append(f"start {name.partition('/')[2]}")
+            case [_, name, "ended", "with", _]:
+                found.append(f"end {name}")
+    return found
+
+
 async def test_a_pod_comes_up_ready_within_a_second(autojump_clock: MockClock) -> None:
     bench = Bench()
     began = trio.current_time()
@@ -140,6 +152,39 @@ async def test_a_sidecar_starts_before_and_outlives_the_regular_containers(autoj
         await until(lambda: bench.running() == ["main", "proxy"])
         await until(lambda: phase(node, "job") == "Succeeded")
         await until(lambda: bench.running() == [])
+
+    assert ["start proxy", "start main", "end main", "end proxy"] == starts_and_ends(bench)
+
+
+async def test_sidecars_of_a_removed_pod_end_after_the_regular_containers_last_started_first(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    sidecars = [container(name, restart_policy="Always") for name in ("proxy", "shipper")]
+    async with bench.agent(pod("web", container("main"), init=sidecars)) as node:
+        await until(lambda: bench.running() == ["main", "proxy", "shipper"])
+        node.slots["file"].put(Snapshot())
+        await until(lambda: bench.running() == [])
+
+    assert ["start proxy", "start shipper", "start main", "end main", "end shipper", "end proxy"] == starts_and_ends(
+        bench
+    )
+
+
+async def test_a_pod_that_comes_again_does_not_wait_for_the_reason_of_its_earlier_instance(
+    autojump_clock: MockClock,
+) -> None:
+    bench, broken = Bench(), pod("web", container("main", image="absent:1"))
+    initializing = pod("web", container("main", image="absent:1"), init=[container("first")])
+    async with bench.agent(broken) as node:
+        await until(lambda: waiting(node, "web").reason in {"ErrImagePull", "ImagePullBackOff"})
+        node.slots["file"].put(Snapshot())
+        await until(lambda: node.statuses.get("uid-web") is None)
+        node.slots["file"].put(Snapshot((initializing,)))
+        await until(lambda: bench.running() == ["first"])
+        await until(lambda: waiting(node, "web").reason != "")
+
+        assert "PodInitializing" == waiting(node, "web").reason
 
 
 async def test_a_crashing_container_backs_off_and_counts_its_restarts(autojump_clock: MockClock) -> None:

@@ -291,7 +291,7 @@ def test_endpoints_locks_and_gates_are_carried() -> None:
         made.exit_on_lock_contention,
     )
     assert made.gate("EventedPLEG")
-    assert (3, "json") == (made.verbosity, made.log_format)
+    assert (3, "json") == (made.verbosity, made.configuration.logging.format)
 
 
 def test_a_label_the_cluster_would_refuse_is_refused_at_the_start_with_its_flag_and_what_is_allowed() -> None:

@@ -186,8 +186,3 @@ def build_parser() -> argparse.ArgumentParser:
                     count = "?" if flag.form is Form.BOOL else None
                     section.add_argument(*names, metavar=flag.form.value, nargs=count, help=text)
     return parser
-
-
-def help_text() -> str:
-    """What ``--help`` prints."""
-    return build_parser().format_help()

@@ -65,7 +65,7 @@ REVIEW_CONNECTIONS_MAX: Final = 8
 
 
 class MemberTask:
-    """One node's membership. Owns its certificate files."""
+    """Owns the certificate files of one node's membership, and their rotations."""
 
     def __init__(
         self,

@@ -125,11 +125,6 @@ class Settings:
         """The level of ``-v``."""
         return self.configuration.logging.verbosity
 
-    @property
-    def log_format(self) -> str:
-        """``text`` or ``json``."""
-        return self.configuration.logging.format
-
     def gate(self, name: str) -> bool:
         """Whether a feature gate is on. Raises KeyError for an unknown name."""
         return self.effective.gates.enabled(name)

@@ -31,7 +31,7 @@ def tally(node: Node, *, in_cluster: bool) -> Tally:
             found.active[is_static(worker.pod)] += 1
         shown = node.statuses.get(worker.pod.metadata.uid)
         found.resizes_under_way += shown is not None and any(one.type == IN_PROGRESS for one in shown.conditions)
-    found.resizes_pending.update(one.reason for one in node.resize_notes.pending.values())
+    found.resizes_pending.update(one.reason for one in node.resize_notes.all_pending())
     if in_cluster:
         found.mirrors = found.desired[True]
     return found

@@ -30,7 +30,6 @@ class StopReason(Enum):
 
     REMOVED = "removed from its source"
     DELETED = "deletion was asked for"
-    KILLED = "killed by the node"
     EVICTED = "evicted"
     COMPLETED = "its containers ended permanently"
     ORPHANED = "no source wants it any more"
@@ -123,14 +122,18 @@ class Graces:
     deletion: int | None = None
 
 
+def spec_grace(seconds: int | None) -> int:
+    """The grace of a pod whose spec has this ``terminationGracePeriodSeconds``: the default where it has none."""
+    return GRACE_SECONDS_DEFAULT if seconds is None else seconds
+
+
 def effective_grace(existing: int | None, graces: Graces, override: int | None) -> int:
     """The grace to stop with: the least of what is in force, asked for by the deletion, or given by the killer;
     the spec's when none of these is set. Never below one second."""
     asked = [seconds for seconds in (existing, graces.deletion, override) if seconds is not None]
     if asked:
         return max(GRACE_SECONDS_MIN, min(asked))
-    spec = GRACE_SECONDS_DEFAULT if graces.spec is None else graces.spec
-    return max(GRACE_SECONDS_MIN, spec)
+    return max(GRACE_SECONDS_MIN, spec_grace(graces.spec))
 
 
 def on_request(state: State, request: Request, graces: Graces) -> Step:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.actions.records import KillReason
-from trikubelet.core.lifecycle import GRACE_SECONDS_DEFAULT
+from trikubelet.core.lifecycle import spec_grace
 from trikubelet.core.restarts import is_sidecar
 from trikubelet.model.runtime import ContainerState
 
@@ -45,8 +45,7 @@ def container_grace(pod: Pod, container: Container | None, reason: KillReason) -
         probe = container.startup_probe
     if probe is not None and probe.termination_grace_period_seconds is not None:
         return probe.termination_grace_period_seconds
-    seconds = pod.spec.termination_grace_period_seconds
-    return GRACE_SECONDS_DEFAULT if seconds is None else seconds
+    return spec_grace(pod.spec.termination_grace_period_seconds)
 
 
 def grace_left(grace_seconds: int, used_seconds: float) -> int:

@@ -1,4 +1,4 @@
-"""Notices of changed files, by inotify (``ports.Watcher``).
+"""Notices of changed files, by inotify (``ports.FileWatcher``).
 
 A directory is watched itself, a single file through its directory: editors and package tools replace files by renaming
 new ones over them, which a watch on the file would not survive. A link on the way to the directory is watched, too:

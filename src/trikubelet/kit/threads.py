@@ -41,7 +41,7 @@ class StillRunning(Exception):
 
 
 class ThreadPool:
-    """A named share of threads. Owns which keys have a thread; only Trio's own thread writes that."""
+    """Owns which keys of a named share of threads have one; only Trio's own thread writes that."""
 
     def __init__(self, name: str, threads_max: int, hanging_max: int = 0) -> None:
         """``hanging_max``: the share of what may hang; 0: it has none of its own."""

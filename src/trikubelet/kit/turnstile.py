@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Turnstile:
-    """Lets ``places`` (at least one) in at a time, in the order they came; nobody waits longer than
-    ``wait_seconds_max``."""
+    """Owns who has a turn. Lets ``places`` (at least one) in at a time, in the order they came; nobody waits longer
+    than ``wait_seconds_max``."""
 
     def __init__(self, places: int, wait_seconds_max: float) -> None:
         self._places = trio.Semaphore(places)

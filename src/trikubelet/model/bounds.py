@@ -1,7 +1,8 @@
-"""Every bound and period of the agent's own tasks in one place, with the reason for the number.
+"""The bounds and periods that come from the configuration, that several parts share, or that tests set.
 
 Frozen; built once by the composition root from the effective configuration and passed to the parts. Tests build their
-own. Names carry their unit last. Rules that belong to a pod (grace, backoff) are in ``core``, not here.
+own. Names carry their unit last, and each number has its reason. Not here: what one module alone needs and nobody sets
+is a constant of that module; rules that belong to a pod (grace, backoff) are in ``core``.
 """
 
 from __future__ import annotations

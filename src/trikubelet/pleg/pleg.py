@@ -307,7 +307,8 @@ class Pleg:
         """A list of one pod is in: what it says, unless it comes too late."""
         pod, end = pleg_pod.list_ended(self._pods.get(uid), began, self._listed_at, self._dispatcher.listing_since)
         if end is not ListEnd.TAKEN:
-            self._pods.answered += end is ListEnd.OVERTAKEN
+            if end is ListEnd.OVERTAKEN:
+                self._pods.note_overtaken()
             self._pods.put(uid, pod)
             return
         change = self._relist.observe_pod(uid, sandboxes, containers, force=pod.must_be_inspected)

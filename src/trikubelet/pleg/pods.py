@@ -32,10 +32,22 @@ class PlegPods:
         self._inspecting: dict[str, None] = {}
         self._hung = 0
         self._requests_max = requests_max
-        self.answered = 0
+        self._answered = 0
+        self._dropped = 0
+
+    @property
+    def answered(self) -> int:
         """Requests that a newer full list made unnecessary."""
-        self.dropped = 0
+        return self._answered
+
+    @property
+    def dropped(self) -> int:
         """Requests that found their line full."""
+        return self._dropped
+
+    def note_overtaken(self) -> None:
+        """The list of one pod that was asked for is in, and a newer full list was there before it."""
+        self._answered += 1
 
     def get(self, uid: str) -> PlegPod:
         """A pod's record; ``IDLE`` where there is nothing to do."""
@@ -47,7 +59,7 @@ class PlegPods:
             self._asked.pop(uid, None)
         elif uid not in self._asked:
             if len(self._asked) >= self._requests_max:
-                self.dropped += 1
+                self._dropped += 1
                 pod = pleg_pod.unasked(pod)
             else:
                 self._asked[uid] = None
@@ -101,7 +113,7 @@ class PlegPods:
                 continue
             is_other = pod.outruns_full_list and _is_other(pod.inspection, uid, as_listed)
             after = pleg_pod.full_list_ended(pod, began, at, is_due=uid in differs, is_other=is_other)
-            self.answered += pod.asked_at is not None and after.asked_at is None
+            self._answered += pod.asked_at is not None and after.asked_at is None
             self.put(uid, after)
             if pod.overtook or after.inspection is not None:
                 pending.add(uid)

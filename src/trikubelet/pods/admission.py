@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Decides which pods get a worker that runs them. Owns how many it ``rejected``, by reason, and how many it
-    ``preempted``, by what was short. ``admitted``: a pod gets a worker which may start it; called before it does.
+    """Owns how many pods were ``rejected``, by reason, and how many ``preempted``, by what was short. Decides which
+    pods get a worker that runs them. ``admitted``: a pod gets a worker which may start it; called before it does.
 
     Set where the node's parts are joined: ``node`` returns this node's object as last received, None as long as there
     is none; ``pressures`` the pressure conditions it has; ``consider_resize`` is called with a new spec of a pod that

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trikubelet.core.actions import KillReason
-from trikubelet.core.lifecycle import GRACE_SECONDS_DEFAULT
+from trikubelet.core.lifecycle import spec_grace
 from trikubelet.core.names import as_container, object_ref
 from trikubelet.core.restarts import is_sidecar
 from trikubelet.model.errors import PodSyncError, RetryAt
@@ -62,8 +62,7 @@ class CarryOut:
             if actions.create_sandbox and observed.sandboxes:
                 message = "Pod sandbox changed, it will be killed and re-created."
                 self._events.record(object_ref(pod), "Normal", "SandboxChanged", message)
-            seconds = pod.spec.termination_grace_period_seconds
-            await self._killer.stop_pod(pod, observed, GRACE_SECONDS_DEFAULT if seconds is None else seconds)
+            await self._killer.stop_pod(pod, observed, spec_grace(pod.spec.termination_grace_period_seconds))
             if not actions.create_sandbox:
                 return
         else:

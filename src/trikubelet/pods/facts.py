@@ -72,6 +72,5 @@ class FactFinder:
         )
 
     def forget(self, uid: str) -> None:
-        """The pod is over, and so is what was noted of it."""
-        self._reasons.forget(uid)
+        """The pod is over, and so is what was read of its messages. (Why containers wait is ``pods.start``'s.)"""
         self._messages.forget(uid)

@@ -92,8 +92,8 @@ class ResizeDecisions:
     def wait(self, one: Waiting, pending: Pending) -> None:
         """Note why the pod's resize is not granted, and report it unless that was done."""
         pod, uid = one.pod, one.pod.metadata.uid
-        before = self._notes.pending.get(uid)
-        self._notes.pending[uid] = pending
+        before = self._notes.pending(uid)
+        self._notes.note_pending(uid, pending)
         was_said = (
             before is not None and before.message != NOT_YET and before._replace(message=pending.message) == pending
         )

@@ -22,15 +22,39 @@ class ResizeNotes:
 
     def __init__(self, allocations: Allocations) -> None:
         self._allocations = allocations
-        self.pending: dict[str, Pending] = {}
-        self.errors: dict[str, str] = {}
+        self._pending: dict[str, Pending] = {}
+        self._errors: dict[str, str] = {}
+
+    def pending(self, uid: str) -> Pending | None:
+        """Why the pod's resize is not granted; None where none waits."""
+        return self._pending.get(uid)
+
+    def all_pending(self) -> tuple[Pending, ...]:
+        """Of every pod whose resize is not granted."""
+        return tuple(self._pending.values())
+
+    def note_pending(self, uid: str, pending: Pending) -> None:
+        """The pod's resize is not granted, and why."""
+        self._pending[uid] = pending
+
+    def note_taken_back(self, uid: str) -> None:
+        """The pod's spec asks for what it is allocated. What is granted may still fail."""
+        self._pending.pop(uid, None)
+
+    def note_error(self, uid: str, message: str) -> None:
+        """The pod's resize was granted, and carrying it out failed."""
+        self._errors[uid] = message
+
+    def note_carried_out(self, uid: str) -> None:
+        """All of the pod has what it is allocated."""
+        self._errors.pop(uid, None)
 
     def facts(self, pod: Pod) -> ResizeFacts:
         """What a status of the pod reports of its resizes."""
         uid = pod.metadata.uid
-        return ResizeFacts(self._allocations.of(pod), self.pending.get(uid), self.errors.get(uid, ""))
+        return ResizeFacts(self._allocations.of(pod), self._pending.get(uid), self._errors.get(uid, ""))
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over."""
-        self.pending.pop(uid, None)
-        self.errors.pop(uid, None)
+        """What was noted is out of date: another resize is granted, none is asked for, or this instance is over."""
+        self._pending.pop(uid, None)
+        self._errors.pop(uid, None)

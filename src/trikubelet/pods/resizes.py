@@ -95,11 +95,8 @@ class Resizes:
         uid, shown = pod.metadata.uid, _pending(pod.status.conditions if pod.status is not None else ())
         generation = pod.metadata.generation or 0
         known = shown is not None and shown.observed_generation == generation
-        self._notes.pending[uid] = (
-            Pending(shown.reason, shown.message, generation)
-            if shown is not None and known
-            else Pending(DEFERRED, NOT_YET, generation)
-        )
+        reason, message = (shown.reason, shown.message) if shown is not None and known else (DEFERRED, NOT_YET)
+        self._notes.note_pending(uid, Pending(reason, message, generation))
         self._waiting.add(uid)
         self._stir(PODS_ADDED)
 
@@ -110,12 +107,12 @@ class Resizes:
             self._figures.resizes_asked.update(asked_changes(worker.pod, pod))
         if self.allocations.as_allocated(pod) is pod:
             self._waiting.discard(uid)
-            self._notes.pending.pop(uid, None)
+            self._notes.note_taken_back(uid)
             return
         self._waiting.add(uid)
         generation = pod.metadata.generation or 0
         if not self._desired.all_ready:
-            self._notes.pending[uid] = Pending(DEFERRED, NOT_YET, generation)
+            self._notes.note_pending(uid, Pending(DEFERRED, NOT_YET, generation))
         self.retry(POD_UPDATED, pod)
 
     def ended(self, _pod: Pod) -> None:
@@ -134,14 +131,14 @@ class Resizes:
             return
         for one in self._all(newest):
             uid = one.pod.metadata.uid
-            waited = uid in self._notes.pending and (newest is None or newest.metadata.uid != uid)
-            before = self._notes.pending.get(uid)
+            before = self._notes.pending(uid)
+            waited = before is not None and (newest is None or newest.metadata.uid != uid)
             with self._bugs.of(f"Pod {object_ref(one.pod)}") as barrier:
                 if not self._decisions.decide(one):
                     self._waiting.discard(uid)
             if barrier.fault is not None:
                 self._decisions.wait(one, Pending(DEFERRED, A_BUG, one.pod.metadata.generation or 0))
-            after = self._notes.pending.get(uid)
+            after = self._notes.pending(uid)
             if after is None and waited and uid not in self._waiting:
                 self._figures.resizes_accepted[why] += 1
             if after is None or after != before:
@@ -166,7 +163,7 @@ class Resizes:
                 one = Waiting(pod, self.allocations.as_allocated(pod), since)
                 found.append((turn(one), one))
             if barrier.fault is not None:
-                self._notes.pending[uid] = Pending(DEFERRED, A_BUG, pod.metadata.generation or 0)
+                self._notes.note_pending(uid, Pending(DEFERRED, A_BUG, pod.metadata.generation or 0))
         return [one for _, one in sorted(found, key=itemgetter(0))]
 
     def __repr__(self) -> str:

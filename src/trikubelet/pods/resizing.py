@@ -101,7 +101,7 @@ class Resizing:
             observed = await self._change(pod, observed, actions.to_resize)
             is_done = True
         except ResizeFailed as error:
-            self._notes.errors[uid] = error.message
+            self._notes.note_error(uid, error.message)
             return observed, error
         finally:
             self._figures.resizes[str(is_done).lower()].add((trio.current_time() - began) * 1000)
@@ -116,7 +116,7 @@ class Resizing:
             self._allocations.pods_own_changed(pod)
         except OSError as error:
             raise ResizeFailed("ResizeError", f"what was done cannot be written down: {error}") from error
-        self._notes.errors.pop(pod.metadata.uid, None)
+        self._notes.note_carried_out(pod.metadata.uid)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: another one is allocated again."""

@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 
 
 class DataVolumes(VolumePlugin):
-    """Fills them. Owns nothing: the observed state is on the disk, the desired state in its sources."""
+    """Owns where the objects come from. Fills volumes with them: the observed state is on the disk, the desired state
+    in its sources."""
 
     def __init__(self, places: PodPlaces, facts: NodeFacts) -> None:
         self._places = places

@@ -72,8 +72,8 @@ class _State:
 
 
 class DiskVolumes:
-    """Sets volumes up below the pods' directories. Owns which pods' are being taken down, and the last state of each,
-    for debugging; what exists, the disk and the kernel know."""
+    """Owns which pods' volumes are being taken down, and the last state of each volume, for debugging; what exists, the
+    disk and the kernel know. Sets volumes up below the pods' directories."""
 
     def __init__(
         self,

@@ -45,6 +45,17 @@ def test_an_admitted_pod_keeps_what_it_was_admitted_with() -> None:
     assert allocations.as_allocated(three) is allocations.as_allocated(three)
 
 
+def test_a_pod_that_comes_again_is_allocated_anew_and_nothing_of_its_earlier_instance_is_kept() -> None:
+    allocations, one = Allocations(MemoryPodFiles()), web("1")
+    allocations.admit(one)
+    allocations.info(one)
+    empty = vars(Allocations(MemoryPodFiles()))
+
+    allocations.forget("uid-web")
+
+    assert [] == [name for name, kept in vars(allocations).items() if name != "_notes" and kept != empty[name]]
+
+
 def test_what_an_earlier_agent_noted_counts_before_and_after_admission() -> None:
     allocations, one, three = Allocations(noted(written(allocation_of(web("1"))))), web("1"), web("3")
 

@@ -71,16 +71,16 @@ class Desk:
     @property
     def pending(self) -> Pending | None:
         """What is noted."""
-        return self.notes.pending.get("uid-web")
+        return self.notes.pending("uid-web")
 
 
 def test_what_there_is_room_for_is_allocated_and_told() -> None:
     desk, more = Desk(Admitted()), web("2")
-    desk.notes.errors["uid-web"] = "of the resize before"
+    desk.notes.note_error("uid-web", "of the resize before")
 
     assert not desk.decide(more)
     assert more is desk.allocations.as_allocated(more)
-    assert (None, {}) == (desk.pending, desk.notes.errors)
+    assert (None, "") == (desk.pending, desk.notes.facts(more).error)
     assert [("Normal", "ResizeStarted")] == [event[:2] for event in desk.events.events]
 
 
@@ -97,7 +97,7 @@ def test_what_there_is_no_room_for_waits_and_is_told_once_in_whatever_words() ->
 
 def test_what_was_not_decided_about_yet_is_told_although_it_waited() -> None:
     desk = Desk()
-    desk.notes.pending["uid-web"] = Pending(DEFERRED, NOT_YET, 0)
+    desk.notes.note_pending("uid-web", Pending(DEFERRED, NOT_YET, 0))
 
     assert desk.decide(web("2"))
     assert ["ResizeDeferred"] == desk.events.reasons

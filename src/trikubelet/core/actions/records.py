@@ -53,7 +53,6 @@ class KillReason(Enum):
     RESIZED = "its resize requires a restart"
     UNKNOWN_STATE = "its state is unknown"
     POST_START = "its postStart hook failed"
-    POD_ENDS = "its pod is stopped"
 
 
 RESIZED_MESSAGE: Final = "Container {} resize requires restart"
