@@ -25,7 +25,7 @@ from trikubelet.core.eviction.observations import has_image_disk, observe
 from trikubelet.core.eviction.pressure import Pressure, advance, met
 from trikubelet.core.eviction.ranking import Candidate, rank
 from trikubelet.core.eviction.thresholds import DISK_SIGNALS, IMAGE_SIGNALS, RESOURCES
-from trikubelet.core.lifecycle import GRACE_SECONDS_MIN, Finished, spec_grace
+from trikubelet.core.lifecycle import GRACE_SECONDS_MIN, Finished
 from trikubelet.core.names import is_critical, object_ref
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.kit.bugs import Bugs
@@ -241,7 +241,9 @@ class Eviction:
 
     def _soft_grace(self, pod: k8s.Pod) -> int:
         """Seconds: the configured maximum, or the pod's own if that is less."""
-        return min(self._rules.grace_seconds_max, spec_grace(pod.spec.termination_grace_period_seconds))
+        own = pod.spec.termination_grace_period_seconds
+        longest = self._rules.grace_seconds_max
+        return longest if own is None else min(longest, own)  # no default, as upstream
 
     def _evict(
         self, pod: k8s.Pod, signal: str, said: messages.Said, grace_seconds: int, *, is_disruption: bool = True

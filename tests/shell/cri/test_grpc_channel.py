@@ -231,7 +231,7 @@ async def test_a_runtime_that_goes_away_after_every_connect_is_logged_once_until
             pass
 
     there = "connected to the runtime at memory"
-    gone = "runtime at memory: told to go away (NO_ERROR); trying until it is there"
+    gone = "runtime at memory: received GOAWAY (NO_ERROR); trying until it is there"
     async with open_channel("memory", connector=network.connect) as channel, trio.open_nursery() as nursery:
         async with trio.open_nursery() as peers:
             peers.start_soon(greet_and_go, peers)
