@@ -228,7 +228,7 @@ async def test_events_are_listed_with_what_they_are_about(tmp_path: Path, capsys
     assert (
         0,
         "LAST SEEN   TYPE     REASON    OBJECT       MESSAGE             SUBOBJECT\n"
-        "60s         Normal   Pulled    pod/web-n1   image               \n"
+        "60s         Normal   Pulled    pod/web-n1   image\n"
         "5s          Normal   Started   pod/web-n1   Container started   spec.containers{app}\n",
         "",
     ) == await say(view, tmp_path, capsys, "get", "events", "-o", "wide")

@@ -113,7 +113,7 @@ async def test_a_pod_that_cannot_be_inspected_is_told_with_its_work(
     async with seen(Bench(), pod("web"), pod("well")) as (node, view):
         await until(lambda: len(view.work()) == 2)
         late = UninspectedPod("uid-web", "web", "default", trio.current_time() - 45, "no answer yet")
-        monkeypatch.setattr(node.pleg, "laggards", lambda: [late])
+        monkeypatch.setattr(node.pleg, "uninspected_pods", lambda: [late])
         told = {work.uid: (work.unseen_seconds, work.unseen_because) for work in view.work()}
 
     assert {"uid-web": (45, "no answer yet"), "uid-well": (None, "")} == told

@@ -125,7 +125,7 @@ class Pleg:
         self._dispatcher.stir()
 
     def unhealthy(self) -> str | None:
-        """Why PLEG is not healthy, or None. Pods that alone cannot be seen are no reason, see ``laggards``."""
+        """Why PLEG is not healthy, or None. Pods that alone cannot be seen are no reason, see ``uninspected_pods``."""
         now = trio.current_time()
         problem = health.unlisted(now, self._listed_at, self._last_error, self._bounds)
         if problem is not None:

@@ -93,9 +93,8 @@ class SyncLoop:
                 log.info("SyncLoop %s pod %s (source %s, uid %s)", what, ref, change.source, pod.metadata.uid)
                 (self._admission.begin if op is Op.ADD else self._admission.update)(pod)
             case Op.RECONCILE if readiness_gates_differ(pod):
-                self._workers.readiness_gates_changed(
-                    pod
-                )  # a condition somebody else wrote makes it ready, or not any more
+                # A condition that somebody else wrote makes it ready, or not any more.
+                self._workers.readiness_gates_changed(pod)
             case Op.RECONCILE if pod.status is not None and pod.status.phase in TERMINAL:
                 self._workers.sync(pod)  # should somebody else have said so, it ends now; what ended is not woken
             case Op.RECONCILE:
