@@ -1,4 +1,4 @@
-"""A node of a real cluster goes through problem and its pods do not notice: an API server that is away for minutes, an
+"""A node of a real cluster goes through outages and its pods do not notice: an API server that is away for minutes, an
 agent that is killed again and again while a rollout is under way.
 
 The witnesses are containerd, by its events and its processes, and a watch that is kept from before the problem until

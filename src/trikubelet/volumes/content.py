@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Maker = Callable[[], Files]
 
 TOKEN_SECONDS = 3600
-PROBLEMS_TOLD_MAX = 10
+PROBLEMS_REPORTED_MAX = 10
 """Of one volume, which may have thousands of sources."""
 
 
@@ -85,8 +85,8 @@ def _made(makers: Iterable[Maker], problems: list[str]) -> Files:
             break  # a thousand more sources would be read to no purpose
         files |= made
     if failed := [problem for problem in problems if problem]:
-        told = failed[:PROBLEMS_TOLD_MAX] + ["…"] * (len(failed) > PROBLEMS_TOLD_MAX)
-        raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(told)}]")
+        reported = failed[:PROBLEMS_REPORTED_MAX] + ["…"] * (len(failed) > PROBLEMS_REPORTED_MAX)
+        raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(reported)}]")
     return files
 
 
