@@ -18,7 +18,7 @@ from trikubelet.app.supervise import Supervisor, last_words, reason_of, run
 from trikubelet.embedded import runtime
 from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.kit.sd_notify import Notifier
-from trikubelet.kit.settle import settle
+from trikubelet.kit.settle import settled
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import StartFailed
 
@@ -179,7 +179,8 @@ async def test_a_call_that_is_never_answered_and_the_farewells_fit_into_the_time
     async def asking(*, task_status: trio.TaskStatus[str]) -> None:
         task_status.started("x")
         try:
-            await settle(bounds.settle_seconds_max, trio.sleep_forever)
+            async with settled(bounds.settle_seconds_max):
+                await trio.sleep_forever()
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + bounds.farewell_seconds_max):
                 await trio.sleep_forever()

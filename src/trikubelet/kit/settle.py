@@ -1,7 +1,7 @@
 """Settling: finishing what must not be torn apart, within a deadline.
 
 A call that changes the world (create a container, remove a sandbox) may be in flight when its caller is cancelled. To
-walk away would leave us not knowing whether it happened. ``settle`` keeps the caller until the call is over, shielded
+walk away would leave us not knowing whether it happened. ``settled`` keeps the caller until the call is over, shielded
 from the cancellation, but never longer than its deadline: after that the call is given up and the world is read again
 by whoever comes next. In an attempt at a pod there is one more shield: ``kit.program`` waits two seconds for what
 it has killed. Those elsewhere (services, connections, the embedded runtime) have a deadline of their own or an owner
@@ -11,59 +11,53 @@ that ends them.
 from __future__ import annotations
 
 import logging
-import math
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.kit.barrier import is_invariant
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator
 
 log = logging.getLogger(__name__)
 
-_UNHEARD: Final = "A call has failed whose caller was cancelled meanwhile: %s"
 
-T = TypeVar("T")
+@asynccontextmanager
+async def settled(settle_seconds_max: float) -> AsyncIterator[None]:
+    """Of what is done in the block: once the surrounding scope is cancelled it has ``settle_seconds_max`` seconds more.
 
-
-async def settle(settle_seconds_max: float, call: Callable[[], Awaitable[T]]) -> T:
-    """Run ``call``; once the surrounding scope is cancelled it has ``settle_seconds_max`` seconds more to finish.
-
-    Returns what ``call`` returned and raises what it raised. When the surrounding scope was cancelled the outcome is
-    dropped and ``trio.Cancelled`` is raised instead, after the call is over. A broken invariant is raised whatever
-    happens, as a group, with the cancellation where there is one.
+    A scope that is cancelled already does not enter the block. When it was cancelled meanwhile ``trio.Cancelled`` is
+    raised at the block's end, and an error of the block is dropped. A broken invariant is raised whatever happens, as a
+    group.
     """
-    results: list[T] = []
-    errors: list[Exception] = []
+    await trio.lowlevel.checkpoint_if_cancelled()
     shield = trio.CancelScope(shield=True)
-    over = trio.Event()
-
-    async def run_shielded() -> None:
-        # Cancelled before the call began: it must not begin at all.
-        await trio.lowlevel.checkpoint_if_cancelled()
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_limit_once_cancelled, shield, settle_seconds_max)
         try:
             with shield:
-                results.append(await call())
+                yield
         except Exception as error:
             if is_invariant(error):
-                raise  # past ``errors``: whether anybody is left to look there is not known yet
-            if math.isinf(shield.deadline):
-                errors.append(error)
-            else:
-                log.debug(_UNHEARD, error)
-        over.set()
+                raise
+            failure = error
+        nursery.cancel_scope.cancel()
+    try:
+        await trio.lowlevel.checkpoint_if_cancelled()
+    except trio.Cancelled:
+        if failure is not None:
+            log.debug("A call has failed whose caller was cancelled meanwhile: %s", failure)
+        raise
+    if failure is not None:
+        raise failure
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(run_shielded)
-        try:
-            await over.wait()
-        except trio.Cancelled:
-            shield.deadline = trio.current_time() + settle_seconds_max
-            for error in errors:
-                log.debug(_UNHEARD, error)
-            raise
-    if errors:
-        raise errors[0]
-    return results[0]
+
+async def _limit_once_cancelled(shield: trio.CancelScope, seconds: float) -> None:
+    """Within a shield nobody hears of a cancellation, so this task, outside of it, does."""
+    try:
+        await trio.sleep_forever()
+    except trio.Cancelled:  # not raised again: ``settled`` does so once the block is over
+        shield.deadline = trio.current_time() + seconds

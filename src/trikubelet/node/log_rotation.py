@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -25,7 +24,7 @@ from trikubelet.core import log_rotation
 from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.every import Every
 from trikubelet.kit.failure_log import FailureLog
-from trikubelet.kit.settle import settle
+from trikubelet.kit.settle import settled
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
 
 if TYPE_CHECKING:
@@ -151,7 +150,8 @@ class LogRotation:
         rotation = log_rotation.plan(self._logs.parts(path), self._rules.files_max, self._clock.now_ns(), busy)
         for part in rotation.remove:
             self._logs.remove(path, part)
-        await settle(self._bounds.settle_seconds_max, partial(self._start_over, container, rotation.part))
+        async with settled(self._bounds.settle_seconds_max):
+            await self._start_over(container, rotation.part)
         log.debug("Rotated %s to %s", path, rotation.part)
         return rotation.compress
 

@@ -91,12 +91,12 @@ class PodAttempts:
             return Outcome.DONE
         left = self.seconds_left(pod)
         with trio.move_on_after(math.inf if left is None else left):
-            return await self._mend(pod, observed, status)
+            return await self._reconcile(pod, observed, status)
         # A hook or a pull that hangs does not hold the pod's own deadline off; the next attempt reports it.
         return Outcome.AGAIN
 
-    async def _mend(self, pod: k8s.Pod, observed: PodObservation, status: k8s.PodStatus) -> Outcome:
-        """Of ``pod`` as it is allocated."""
+    async def _reconcile(self, pod: k8s.Pod, observed: PodObservation, status: k8s.PodStatus) -> Outcome:
+        """Plan and carry out; ``pod`` is as it is allocated."""
         uid = pod.metadata.uid
         await self._preparation.begin(pod)
         self._observations.note_earlier(uid)

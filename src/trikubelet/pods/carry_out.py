@@ -9,23 +9,20 @@ what exists. Pods that start together take turns.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from trikubelet.core.actions import KillReason
 from trikubelet.core.lifecycle import spec_grace
-from trikubelet.core.names import as_container, object_ref
-from trikubelet.core.restarts import is_sidecar
+from trikubelet.core.names import object_ref
 from trikubelet.model.errors import PodSyncError, RetryAt
+from trikubelet.pods.start_context import StartContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trikubelet.core.actions import PodActions
     from trikubelet.kit.turnstile import Turnstile
-    from trikubelet.model.k8s import Container, Pod
-    from trikubelet.model.runtime import PodObservation, SandboxStatus
-    from trikubelet.model.runtime_config import SandboxConfig
+    from trikubelet.model.k8s import Pod
+    from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.sandboxes import Sandboxes
     from trikubelet.pods.start import ContainerStarter
     from trikubelet.pods.stop import PodKiller
@@ -68,43 +65,20 @@ class CarryOut:
         else:
             await self._killer.stop_some(pod, actions.to_kill, observed.ips)
         config = await self._sandboxes.configure(pod, actions.attempt, is_new=actions.create_sandbox)
+        errors: list[PodSyncError] = []
         async with self._turnstile.turn():
             if actions.create_sandbox:
                 sandbox = await self._sandboxes.make(pod, config)
             else:
                 sandbox = next(s for s in observed.sandboxes if s.id == actions.sandbox_id)
-            await self._start_containers(pod, observed, actions, config, sandbox, volumes)
-
-    async def _start_containers(
-        self,
-        pod: Pod,
-        observed: PodObservation,
-        actions: PodActions,
-        config: SandboxConfig,
-        sandbox: SandboxStatus,
-        volumes: Mapping[str, str],
-    ) -> None:
-        errors: list[PodSyncError] = []
-
-        async def try_(container: Container, target: str = "") -> bool:
-            try:
-                await start(container, target=target, is_asked=container.name in asked)
-            except PodSyncError as error:
-                errors.append(error)
-                return False
-            return True
-
-        start = partial(self._starter.start, pod, observed=observed, config=config, sandbox=sandbox, volumes=volumes)
-        asked = {kill.status.name for kill in actions.to_kill if kill.reason is KillReason.ASKED}
-        for index in actions.ephemeral_to_start:
-            ephemeral = pod.spec.ephemeral_containers[index]
-            await try_(as_container(ephemeral), ephemeral.target_container_name)
-        for index in actions.init_to_start:
-            container = pod.spec.init_containers[index]
-            if not await try_(container) and not is_sidecar(container):
-                raise most_urgent(errors)
-        for index in actions.to_start:
-            await try_(pod.spec.containers[index])
+            context = StartContext(pod, observed, config, sandbox, volumes)
+            for start in actions.starts(pod):
+                try:
+                    await self._starter.start(context, start)
+                except PodSyncError as error:
+                    errors.append(error)
+                    if start.is_awaited:
+                        break
         if errors:
             raise most_urgent(errors)
 

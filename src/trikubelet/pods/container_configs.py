@@ -20,14 +20,15 @@ from trikubelet.core.containers.security import in_groups
 from trikubelet.kit.disk import disk_in_time
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Container, Pod
-    from trikubelet.model.runtime import ImageInfo, SandboxStatus
-    from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
+    from trikubelet.model.runtime import ImageInfo
+    from trikubelet.model.runtime_config import ContainerConfig
     from trikubelet.pods.references import References
+    from trikubelet.pods.start_context import StartContext
     from trikubelet.ports import ContainerFiles, RuntimeHealth, Volumes
 
 T = TypeVar("T")
@@ -57,19 +58,11 @@ class ContainerConfigs:
         self._bounds = bounds
 
     async def container(
-        self,
-        pod: Pod,
-        container: Container,
-        attempt: int,
-        image: ImageInfo,
-        sandbox: SandboxStatus,
-        config: SandboxConfig,
-        volumes: Mapping[str, str],
-        target_id: str,
+        self, context: StartContext, container: Container, attempt: int, image: ImageInfo, target_id: str
     ) -> ContainerConfig:
-        """The container's configuration, with the files it points to in place; ``config`` is its sandbox's, and
-        ``target_id`` the id of the container whose processes an ephemeral one shall see, or empty. Raises ConfigError
-        and OSError."""
+        """The container's configuration, with the files it points to in place; ``target_id`` is the id of the container
+        whose processes an ephemeral one shall see, or empty. Raises ConfigError and OSError."""
+        pod, sandbox, volumes = context.pod, context.sandbox, context.volumes
         sources = await self._references.follow(pod, container, volumes)
         uid = pod.metadata.uid
         content = hosts_file(pod, sandbox.ips, self._facts, self._node_hosts)
@@ -84,7 +77,7 @@ class ContainerConfigs:
             sources=sources,
             hosts_path=hosts_path,
             termination_log_path=termination_log_path,
-            users=config.security.namespaces.users,
+            users=context.config.security.namespaces.users,
             target_id=target_id,
         )
         able = self._health.supports_recursive_read_only(sandbox.runtime_handler)

@@ -5,22 +5,22 @@ The caller that gives up cannot know whether the call will still have its effect
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.model.runtime_errors import RuntimeTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-T = TypeVar("T")
+    from collections.abc import Iterator
 
 
-async def in_time(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
-    """Run ``call``. Raises RuntimeTimeout when it takes longer than ``seconds``."""
+@contextmanager
+def in_time(seconds: float) -> Iterator[None]:
+    """Raises RuntimeTimeout when the block takes longer than ``seconds``."""
     try:
         with trio.fail_after(seconds):
-            return await call()
+            yield
     except trio.TooSlowError as error:
         raise RuntimeTimeout(f"the container runtime did not answer within {seconds:.0f}s") from error

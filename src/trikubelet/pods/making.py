@@ -9,33 +9,34 @@ made, so that whoever finds it knows (``pods.allocations``). A call that makes s
 from __future__ import annotations
 
 import logging
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.names import EPHEMERAL_CONTAINER, container_kind, log_link_name, object_ref
 from trikubelet.kit.disk import disk_in_time
-from trikubelet.kit.settle import settle
+from trikubelet.kit.settle import settled
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure
 from trikubelet.pods.in_time import in_time
 from trikubelet.pods.unstarted import is_discarded, unstarted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Iterator
 
+    from trikubelet.core.actions import Start
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Container, Pod
-    from trikubelet.model.runtime import ContainerStatus, ImageInfo, PodObservation, SandboxStatus
-    from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
+    from trikubelet.model.runtime import ContainerStatus, ImageInfo, PodObservation
+    from trikubelet.model.runtime_config import ContainerConfig
     from trikubelet.pods.allocations import Allocations
     from trikubelet.pods.container_configs import ContainerConfigs
     from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.start_context import StartContext
     from trikubelet.ports import ContainerFiles, Events, Runtime
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 IMAGE_VOLUMES_SINCE = "one of its volumes is an image: can the runtime mount images? containerd can since 2.1"
 
@@ -69,24 +70,13 @@ class ContainerMaker:
         self._bounds = bounds
         self._figures = figures
 
-    async def make(
-        self,
-        pod: Pod,
-        container: Container,
-        *,
-        observed: PodObservation,
-        image: ImageInfo,
-        config: SandboxConfig,
-        sandbox: SandboxStatus,
-        volumes: Mapping[str, str],
-        target: str,
-    ) -> Made:
-        """Make and start the container of this image in a sandbox that stands; the other arguments are those of
-        ``ContainerStarter.start``. Raises PodSyncError."""
-        configure = partial(self._configure, pod, container, observed, image, sandbox, config, volumes, target)
-        made, beside = await self._replacing(pod, container, observed, configure)
-        create = partial(self._create, sandbox.id, made, config)
-        container_id = await self._call("CreateContainerError", pod, container, create)
+    async def make(self, context: StartContext, start: Start, image: ImageInfo) -> Made:
+        """Make the container of this image and start it. Raises PodSyncError."""
+        pod, container = context.pod, start.container
+        made, beside = await self._replacing(context, start, image)
+        async with self._calling("CreateContainerError", pod, container):
+            with self._mounting_images(made):
+                container_id = await self._runtime.create_container(context.sandbox.id, made, context.config)
         self._events.record(object_ref(pod, container.name), "Normal", "Created", "Container created")
         if beside is not None:
             log.warning(
@@ -94,43 +84,33 @@ class ContainerMaker:
                 " it is itself restarted; another is made beside it",
                 *(object_ref(pod), container.name, beside.id[:13]),
             )
-        await self._call("RunContainerError", pod, container, partial(self._runtime.start_container, container_id))
+        async with self._calling("RunContainerError", pod, container):
+            await self._runtime.start_container(container_id)
         self._events.record(object_ref(pod, container.name), "Normal", "Started", "Container started")
         log.info("Pod %s: started container %s (%s)", object_ref(pod), container.name, container_id[:13])
-        await self._link_log(pod, container, container_id, f"{config.log_directory}/{made.log_path}")
+        await self._link_log(pod, container, container_id, f"{context.config.log_directory}/{made.log_path}")
         return Made(container_id, made.attempt)
 
     async def _replacing(
-        self,
-        pod: Pod,
-        container: Container,
-        observed: PodObservation,
-        configure: Callable[..., Awaitable[ContainerConfig]],
+        self, context: StartContext, start: Start, image: ImageInfo
     ) -> tuple[ContainerConfig, ContainerStatus | None]:
         """What to make once nothing is left of a start that came to nothing; or else beside what is."""
-        made = await configure(beside=None)
-        left = unstarted(observed, container)
-        # Not before all is ready for the next one: until then nothing else shows that the pod goes on.
-        if left is None or await self._call(
-            "CreateContainerError", pod, container, partial(is_discarded, self._runtime, left)
-        ):
+        made = await self._configure(context, start, image, beside=None)
+        left = unstarted(context.observed, start.container)
+        if left is None:
             return made, None
-        return await configure(beside=left), left
+        # Not before all is ready for the next one: until then nothing else shows that the pod goes on.
+        async with self._calling("CreateContainerError", context.pod, start.container):
+            is_gone = await is_discarded(self._runtime, left)
+        if is_gone:
+            return made, None
+        return await self._configure(context, start, image, beside=left), left
 
     async def _configure(
-        self,
-        pod: Pod,
-        container: Container,
-        observed: PodObservation,
-        image: ImageInfo,
-        sandbox: SandboxStatus,
-        config: SandboxConfig,
-        volumes: Mapping[str, str],
-        target: str,
-        *,
-        beside: ContainerStatus | None,
+        self, context: StartContext, start: Start, image: ImageInfo, *, beside: ContainerStatus | None
     ) -> ContainerConfig:
         """What to make, in every detail. ``beside``: what stays of a start that was given up, and keeps its name."""
+        pod, container, observed, target = context.pod, start.container, context.observed, start.target
         try:
             seen = observed.latest(target) if target else None
             if target and seen is None:
@@ -139,7 +119,7 @@ class ContainerMaker:
             if container_kind(pod, container.name) != EPHEMERAL_CONTAINER:
                 self._allocations.making(pod, container, attempt)
             target_id = seen.id if seen is not None else ""
-            made = await self._configs.container(pod, container, attempt, image, sandbox, config, volumes, target_id)
+            made = await self._configs.container(context, container, attempt, image, target_id)
         except (ConfigError, OSError) as error:
             message = error.message if isinstance(error, ConfigError) else str(error)
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {message}")
@@ -161,10 +141,12 @@ class ContainerMaker:
         left = unstarted(observed, container) if beside is None else None
         return last if left is not None and left.attempt == last else last + 1
 
-    async def _create(self, sandbox_id: str, made: ContainerConfig, config: SandboxConfig) -> str:
+    @contextmanager
+    def _mounting_images(self, made: ContainerConfig) -> Iterator[None]:
+        """The container is made in the block; the images that it mounts are counted."""
         images = sum(bool(mount.image) for mount in made.mounts)
         try:
-            container_id = await self._runtime.create_container(sandbox_id, made, config)
+            yield
         except RuntimeCallError as error:
             self._figures.image_volume_failures += images
             if images:
@@ -172,13 +154,14 @@ class ContainerMaker:
                 raise RuntimeFailure(f"{error} ({IMAGE_VOLUMES_SINCE})") from error
             raise
         self._figures.image_volumes_mounted += images
-        return container_id
 
-    async def _call(self, reason: str, pod: Pod, container: Container, call: Callable[[], Awaitable[T]]) -> T:
-        """A call that makes something, settled; its failure under the reason users know it by."""
+    @asynccontextmanager
+    async def _calling(self, reason: str, pod: Pod, container: Container) -> AsyncIterator[None]:
+        """In the block is a call that makes something: settled; its failure under the reason users know it by."""
         try:
-            timed = partial(in_time, self._bounds.runtime_call_seconds_max, call)
-            return await settle(self._bounds.settle_seconds_max, timed)
+            async with settled(self._bounds.settle_seconds_max):
+                with in_time(self._bounds.runtime_call_seconds_max):
+                    yield
         except RuntimeCallError as error:
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {error}")
             raise PodSyncError(reason, str(error), container.name) from error
@@ -187,7 +170,7 @@ class ContainerMaker:
         link = log_link_name(pod, container.name, container_id)
         try:
             # Settled, for nobody links it later: whoever was cancelled meanwhile goes once it is done.
-            seconds = self._bounds.settle_seconds_max
-            await settle(seconds, partial(disk_in_time, seconds, partial(self._files.link_log, link, path)))
+            async with settled(seconds := self._bounds.settle_seconds_max):
+                await disk_in_time(seconds, partial(self._files.link_log, link, path))
         except OSError as error:  # a convenience for log collectors: no reason to fail a container that runs
             log.warning("Pod %s: cannot link its log as %s: %s", object_ref(pod), link, error)

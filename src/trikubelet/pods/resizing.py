@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -21,7 +20,7 @@ from trikubelet.core.containers.amounts import of_pod
 from trikubelet.core.containers.resources import container_resources
 from trikubelet.core.names import object_ref
 from trikubelet.core.resize.progress import as_made, is_pods_own_under_way, resizes
-from trikubelet.kit.settle import settle
+from trikubelet.kit.settle import settled
 from trikubelet.model.errors import ResizeFailed
 from trikubelet.model.runtime import HeldResources
 from trikubelet.model.runtime_errors import RuntimeCallError
@@ -134,8 +133,8 @@ class Resizing:
         if not limits and not pods_own:
             return
         try:
-            call = partial(in_time, self._bounds.runtime_call_seconds_max, self._runtime.container_stats)
-            used = {one.id: one.usage.memory_bytes for one in await call()}
+            with in_time(self._bounds.runtime_call_seconds_max):
+                used = {one.id: one.usage.memory_bytes for one in await self._runtime.container_stats()}
         except RuntimeCallError as error:
             raise _failed(f'unable to read memory usage for pod "{object_ref(pod)}": {error}') from error
         problems = [
@@ -153,11 +152,10 @@ class Resizing:
         ResizeFailed at the first that cannot be changed."""
         for one in sorted(to_resize, key=lambda one: not one.shrinks):
             resources = container_resources(pod, one.container, self._facts)
-            call = partial(self._runtime.update_resources, one.status.id, resources)
             try:
-                await settle(
-                    self._bounds.settle_seconds_max, partial(in_time, self._bounds.runtime_call_seconds_max, call)
-                )
+                async with settled(self._bounds.settle_seconds_max):
+                    with in_time(self._bounds.runtime_call_seconds_max):
+                        await self._runtime.update_resources(one.status.id, resources)
                 self._allocations.changed(pod, one.container.name, one.status.attempt, one.wanted)
             except (OSError, RuntimeCallError) as error:
                 raise _failed(f'container "{one.container.name}" cannot be resized: {error}') from error

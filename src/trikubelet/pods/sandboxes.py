@@ -14,7 +14,7 @@ import trio
 
 from trikubelet.core.names import object_ref
 from trikubelet.kit.disk import disk_in_time
-from trikubelet.kit.settle import settle
+from trikubelet.kit.settle import settled
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.pods.in_time import in_time
@@ -68,8 +68,9 @@ class Sandboxes:
         try:
             await disk_in_time(limit, partial(self._files.make_log_directory, config.log_directory, ""))
             # Twice the time of any other call, as upstream: it sets the pod's network up.
-            run = partial(in_time, 2 * limit, partial(self._runtime.run_sandbox, config))
-            made = await settle(self._bounds.settle_seconds_max, run)
+            async with settled(self._bounds.settle_seconds_max):
+                with in_time(2 * limit):
+                    made = await self._runtime.run_sandbox(config)
         except (OSError, RuntimeCallError) as error:
             message = f"Failed to create pod sandbox: {error}"
             self._events.record(object_ref(pod), "Warning", "FailedCreatePodSandBox", message)
@@ -79,4 +80,5 @@ class Sandboxes:
         finally:
             self._figures.sandboxes[config.runtime_handler].add(trio.current_time() - began)
         log.info("Pod %s: made sandbox %s", object_ref(pod), made[:13])
-        return (await in_time(limit, partial(self._runtime.sandbox_status, made))).decode()
+        with in_time(limit):
+            return (await self._runtime.sandbox_status(made)).decode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,15 +24,17 @@ from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.pods.hooks import Hooked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from trikubelet.core.actions import Start
     from trikubelet.model.k8s import Container, Pod
-    from trikubelet.model.runtime import PodObservation, SandboxStatus
+    from trikubelet.model.runtime import PodObservation
     from trikubelet.model.runtime_config import SandboxConfig
     from trikubelet.pods.crash_backoffs import CrashBackoffs
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.hooks import Hooks
     from trikubelet.pods.making import ContainerMaker
+    from trikubelet.pods.start_context import StartContext
     from trikubelet.pods.stop import PodKiller
     from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.ports import Events, ImagePuller
@@ -63,38 +66,18 @@ class ContainerStarter:
         self._events = events
         self._figures = figures
 
-    async def start(
-        self,
-        pod: Pod,
-        container: Container,
-        *,
-        observed: PodObservation,
-        config: SandboxConfig,
-        sandbox: SandboxStatus,
-        volumes: Mapping[str, str],
-        target: str = "",
-        is_asked: bool = False,
-    ) -> None:
-        """Make and start one container in a sandbox that stands; ``target`` names the container whose processes an
-        ephemeral one shall see; ``is_asked``: an operator wants it again, and now. Raises PodSyncError; RetryAt while
-        backing off."""
+    async def start(self, context: StartContext, start: Start) -> None:
+        """Make and start one container. Raises PodSyncError; RetryAt while backing off."""
+        pod, container = context.pod, start.container
         try:
-            if not is_asked:
-                self._check_backoff(pod, container, observed)
+            if not start.is_asked:
+                self._check_backoff(pod, container, context.observed)
             with self._counted(pod, container):
-                image = await self._images.ensure(pod, container, config)
-                volumes = {**volumes, **await self._image_volumes(pod, container, config)}
-                made = await self._maker.make(
-                    pod,
-                    container,
-                    observed=observed,
-                    image=image,
-                    config=config,
-                    sandbox=sandbox,
-                    volumes=volumes,
-                    target=target,
-                )
-                await self._run_hook(Hooked(pod, container, made.id, sandbox.ips), made.attempt)
+                image = await self._images.ensure(pod, container, context.config)
+                images = await self._image_volumes(pod, container, context.config)
+                context = replace(context, volumes={**context.volumes, **images})
+                made = await self._maker.make(context, start, image)
+                await self._run_hook(Hooked(pod, container, made.id, context.sandbox.ips), made.attempt)
         except PodSyncError as error:
             self._reasons.note(pod.metadata.uid, container.name, error.reason, error.message)
             raise

@@ -21,7 +21,6 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -35,7 +34,8 @@ from trikubelet.pods.in_time import in_time
 from trikubelet.pods.unfinished_stops import UnfinishedStops, Used
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from trikubelet.core.actions import Kill, Reset
     from trikubelet.model.bounds import Bounds
@@ -107,7 +107,8 @@ class PodKiller:
             if sandbox.id in occupied or "" in occupied:  # where a container lives may not be known: in any of them
                 continue
             try:
-                await self._in_time(0, partial(self._runtime.stop_sandbox, sandbox.id))
+                with self._in_time():
+                    await self._runtime.stop_sandbox(sandbox.id)
             except NotFound:
                 continue
             except RuntimeCallError as error:
@@ -137,7 +138,8 @@ class PodKiller:
                     message = f"Restarting all containers: stopping {reset.status.name}"
                     self._announce(pod, order := _Order(reset.status, None, 0, message))
                     await self._stop_one(pod, order)
-                await self._in_time(0, partial(self._runtime.remove_container, reset.status.id))
+                with self._in_time():
+                    await self._runtime.remove_container(reset.status.id)
 
     async def _stop_all(
         self, pod: Pod, stages: Sequence[Sequence[_Order]], ips: tuple[str, ...], *, carries_over: bool
@@ -205,10 +207,9 @@ class PodKiller:
         self._unfinished.hook_ended(id_)
 
     async def _stop_one(self, pod: Pod, order: _Order) -> None:
-        # The runtime may take the whole grace and still answer in time.
-        stop = partial(self._runtime.stop_container, order.status.id, order.grace_seconds)
         try:
-            await self._in_time(order.grace_seconds, stop)
+            with self._in_time(order.grace_seconds):  # all of which the runtime may take, and then answers in time
+                await self._runtime.stop_container(order.status.id, order.grace_seconds)
         except NotFound:
             self._is_down(pod, order)
             raise
@@ -225,5 +226,5 @@ class PodKiller:
         self._unfinished.is_down(order.status.id)
         self._probes.stopped(pod.metadata.uid, order.status.id)
 
-    async def _in_time(self, grace_seconds: int, call: Callable[[], Awaitable[None]]) -> None:
-        await in_time(self._bounds.runtime_call_seconds_max + grace_seconds, call)
+    def _in_time(self, grace_seconds: int = 0) -> AbstractContextManager[None]:
+        return in_time(self._bounds.runtime_call_seconds_max + grace_seconds)

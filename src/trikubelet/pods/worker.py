@@ -198,8 +198,17 @@ class PodWorker:
         delay = 0.0  # stays so when a request cuts the attempt: the next one is due at once
         outcome: Outcome | None = None
         with trio.CancelScope() as self._attempt:
-            outcome, delay = await self._guarded()
-            self._last_error = "" if outcome is not None else self._last_error
+            with Barrier(self._found_bug) as barrier:
+                try:
+                    outcome = await self._try()
+                    delay = self._seconds_to_resync()
+                    self._last_error = ""
+                except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
+                    self._failed(error)
+                    delay = self._seconds_to_retry(error)
+                self._bug_retries.reset()
+            if barrier.fault is not None:
+                delay = self._bug_retries.next_seconds()
             # A request meanwhile may have moved the state on: then the outcome is not about that one.
             if outcome is not None and type(self.state) is made_for:
                 self.state = lifecycle.on_outcome(self.state, outcome, graces(self.pod))
@@ -210,33 +219,6 @@ class PodWorker:
             self._since = instant()
         moved = type(self.state) is not made_for
         self._due = trio.current_time() + (0.0 if moved else delay)
-
-    async def _guarded(self) -> tuple[Outcome | None, float]:
-        """One attempt; its outcome, or None if it failed, and how long to wait before the next, in seconds."""
-        with Barrier(self._found_bug):
-            judged = await self._judged()
-            self._bug_retries.reset()
-            return judged
-        return None, self._bug_retries.next_seconds()
-
-    async def _judged(self) -> tuple[Outcome | None, float]:
-        """As ``_guarded``; what is nobody's to expect leaves as it is."""
-        try:
-            outcome = await self._try()
-            self._volume_retries.reset()
-            left = self._attempts.seconds_left(self.pod)
-            again = self._jittered(self._bounds.resync_seconds)
-            return outcome, again if left is None else min(again, left)
-        except NetworkNotReady as error:
-            return self._failed(error, self._bounds.network_retry_seconds)
-        except RetryAt as error:
-            # A delay of its own, but never longer than the pod would have gone unlooked at anyway.
-            wait = max(0.0, error.at - trio.current_time())
-            return self._failed(error, min(wait, self._jittered(self._bounds.resync_seconds)))
-        except VolumeFailed as error:
-            return self._failed(error, self._volume_retries.next_seconds())
-        except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
-            return self._failed(error, self._jittered(self._bounds.retry_seconds))
 
     async def _try(self) -> Outcome:
         uid = self.pod.metadata.uid
@@ -254,17 +236,36 @@ class PodWorker:
             case Finished():
                 raise InvariantBroken(f"an attempt at the finished pod {object_ref(self.pod)}")
 
+    def _seconds_to_resync(self) -> float:
+        """After an attempt that did not fail; no longer than until the pod's deadline."""
+        self._volume_retries.reset()
+        left = self._attempts.seconds_left(self.pod)
+        resync = self._jittered(self._bounds.resync_seconds)
+        return resync if left is None else min(resync, left)
+
+    def _seconds_to_retry(self, error: Exception) -> float:
+        match error:
+            case NetworkNotReady():
+                return self._bounds.network_retry_seconds
+            case RetryAt():
+                # A delay of its own, but never longer than the pod would have gone unlooked at anyway.
+                left = max(0.0, error.at - trio.current_time())
+                return min(left, self._jittered(self._bounds.resync_seconds))
+            case VolumeFailed():
+                return self._volume_retries.next_seconds()
+            case _:
+                return self._jittered(self._bounds.retry_seconds)
+
     def _found_bug(self, bug: Exception) -> None:
         """It stays until somebody mends it, so each try is later than the last, and one an hour is logged."""
         if self._failure_log.may_log(type(bug).__name__):
             said = "Pod %s: a bug in its worker; the attempt will be repeated, later each time"
             log.error(said, object_ref(self.pod), exc_info=bug)
-        self._failed(bug, 0.0)
+        self._failed(bug)
 
-    def _failed(self, error: Exception, wait_seconds: float) -> tuple[None, float]:
+    def _failed(self, error: Exception) -> None:
         self._failures += 1
         self._last_error = message_of(error)
-        return None, wait_seconds
 
     def _jittered(self, seconds: float) -> float:
         return seconds * (1.0 + 0.5 * self._chance.random())

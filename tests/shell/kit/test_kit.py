@@ -10,7 +10,7 @@ from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.kit.every import Every
 from trikubelet.kit.gather import Gather
-from trikubelet.kit.settle import settle
+from trikubelet.kit.settle import settled
 from trikubelet.kit.slot import Slot
 
 
@@ -88,7 +88,8 @@ async def test_a_settled_call_survives_its_callers_cancellation(autojump_clock: 
         done.append("created")
 
     with trio.move_on_after(1) as scope:
-        await settle(5, call)
+        async with settled(5):
+            await call()
 
     assert scope.cancelled_caught
     assert done == ["created"]
@@ -97,23 +98,20 @@ async def test_a_settled_call_survives_its_callers_cancellation(autojump_clock: 
 async def test_settling_gives_up_at_its_deadline(autojump_clock: trio.testing.MockClock) -> None:
     start = trio.current_time()
     with trio.move_on_after(1):
-        await settle(5, trio.sleep_forever)
+        async with settled(5):
+            await trio.sleep_forever()
 
     assert trio.current_time() - start == 6
 
 
-async def test_settle_hands_results_and_errors_through() -> None:
-    async def gives() -> int:
-        await trio.lowlevel.checkpoint()
-        return 3
+async def test_an_error_of_a_settled_call_is_raised_as_it_is() -> None:
+    async def breaks() -> None:
+        async with settled(1):
+            await trio.lowlevel.checkpoint()
+            raise KeyError("x")
 
-    async def breaks() -> int:
-        await trio.lowlevel.checkpoint()
-        raise KeyError("x")
-
-    assert await settle(1, gives) == 3
     with pytest.raises(KeyError):
-        await settle(1, breaks)
+        await breaks()
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -126,20 +124,22 @@ async def test_a_broken_invariant_is_heard_of_though_nobody_waits_for_the_call(
         raise ExceptionGroup("calls", [broken]) if grouped else broken
 
     with pytest.RaisesGroup(InvariantBroken, flatten_subgroups=True), trio.move_on_after(1):
-        await settle(5, call)
+        async with settled(5):
+            await call()
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
 async def test_a_broken_invariant_is_heard_of_also_in_the_moment_in_which_the_caller_goes(is_cancelled: bool) -> None:
     async def call() -> None:
-        await go.wait()
-        raise InvariantBroken("two sandboxes")
+        async with settled(5):
+            await go.wait()
+            raise InvariantBroken("two sandboxes")
 
     for _ in range(40):  # whichever of the two tasks is first
         go = trio.Event()
         with pytest.RaisesGroup(InvariantBroken, flatten_subgroups=True):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(settle, 5, call)
+                nursery.start_soon(call)
                 await trio.testing.wait_all_tasks_blocked()
                 go.set()
                 if is_cancelled:
@@ -152,7 +152,8 @@ async def test_any_other_error_of_a_call_nobody_waits_for_is_dropped(autojump_cl
         raise OSError("no")
 
     with trio.move_on_after(1) as scope:
-        await settle(5, call)
+        async with settled(5):
+            await call()
 
     assert scope.cancelled_caught
 
@@ -170,7 +171,8 @@ async def test_a_call_that_fails_as_it_is_given_up_is_dropped_as_well(autojump_c
             nursery.start_soon(trio.sleep_forever)
 
     with trio.move_on_after(1) as scope:
-        await settle(5, call)
+        async with settled(5):
+            await call()
 
     assert scope.cancelled_caught
 

@@ -15,7 +15,7 @@ import trio
 
 from shell.pods.shellkit import Bench, does, phase, until
 from trikubelet.app.node import run_node
-from trikubelet.kit.settle import settle
+from trikubelet.kit.settle import settled
 from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState
@@ -165,7 +165,8 @@ async def test_a_call_whose_attempt_was_cancelled_before_it_began_does_not_begin
 
     with trio.CancelScope() as scope:
         scope.cancel()
-        await settle(10, call)
+        async with settled(10):
+            await call()
 
     assert [] == begun
     assert scope.cancelled_caught
@@ -188,7 +189,8 @@ async def test_a_call_cancelled_in_the_same_breath_as_it_was_asked_for_does_not_
                 with scope:
                     await trio.lowlevel.checkpoint()
                     begun.clear()
-                    await settle(10, call)
+                    async with settled(10):
+                        await call()
 
             async def interrupt(scope: trio.CancelScope = scope) -> None:
                 await trio.lowlevel.checkpoint()

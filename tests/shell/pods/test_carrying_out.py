@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Bench, Said, phase, until
-from trikubelet.core.actions import PodActions
+from trikubelet.core.actions import PodActions, Start
 from trikubelet.core.lifecycle import Terminating
 from trikubelet.kit.turnstile import Turnstile
 from trikubelet.model.errors import PodSyncError, RetryAt
@@ -23,8 +23,6 @@ from trikubelet.testing.memory_runtime import MemoryRuntime
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
-    from trikubelet.model.k8s import Container
-
 SIDECAR = container("proxy", ["stubborn"], restart_policy="Always")
 BOX = SandboxStatus("s", "uid-web", "web", "default", 0, SandboxState.READY, 0, ("10.0.0.1",))
 
@@ -36,12 +34,12 @@ class Starter:
         self.failures = failures
         self.asked: list[str] = []
 
-    async def start(self, _: object, wanted: Container, **__: object) -> None:
+    async def start(self, _: object, start: Start) -> None:
         """Note the name, or fail."""
         await trio.lowlevel.checkpoint()
-        self.asked.append(wanted.name)
-        if wanted.name in self.failures:
-            raise self.failures[wanted.name]
+        self.asked.append(start.container.name)
+        if start.container.name in self.failures:
+            raise self.failures[start.container.name]
 
 
 class Idle:

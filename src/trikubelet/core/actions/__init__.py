@@ -8,6 +8,7 @@ again whose policy wants it; the others are changed as they run.
 
 from __future__ import annotations
 
-from trikubelet.core.actions.plan import Kill, KillReason, PodActions, Reset, Verdict, Verdicts, plan
+from trikubelet.core.actions.plan import plan
+from trikubelet.core.actions.records import Kill, KillReason, PodActions, Reset, Start, Verdict, Verdicts
 
-__all__ = ["Kill", "KillReason", "PodActions", "Reset", "Verdict", "Verdicts", "plan"]
+__all__ = ["Kill", "KillReason", "PodActions", "Reset", "Start", "Verdict", "Verdicts", "plan"]

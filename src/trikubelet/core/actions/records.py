@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trikubelet.core.names import as_container
+from trikubelet.core.restarts import is_sidecar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from trikubelet.core.resize.progress import Resize
-    from trikubelet.model.k8s import Container
+    from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import ContainerStatus, PodObservation
 
 
@@ -76,6 +79,16 @@ class Reset:
     kill: bool
 
 
+class Start(NamedTuple):
+    """One container to start. ``target``: the container whose processes an ephemeral one shall see; ``is_asked``: an
+    operator wants it again, and now; ``is_awaited``: while it cannot start, none after it is started."""
+
+    container: Container
+    target: str = ""
+    is_asked: bool = False
+    is_awaited: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class PodActions:
     """What to do, in the order it is done: reset, or kill the pod or some containers, then sandbox, ephemeral, init,
@@ -98,6 +111,19 @@ class PodActions:
         """Whether the pod is as it should be, but for amounts of containers that run."""
         starts = self.ephemeral_to_start or self.init_to_start or self.to_start
         return not (self.kill_pod or self.create_sandbox or self.to_reset or self.to_kill or starts)
+
+    def starts(self, pod: Pod) -> Iterator[Start]:
+        """The containers to start, in order."""
+        asked = {kill.status.name for kill in self.to_kill if kill.reason is KillReason.ASKED}
+        for index in self.ephemeral_to_start:
+            ephemeral = pod.spec.ephemeral_containers[index]
+            yield Start(as_container(ephemeral), ephemeral.target_container_name, ephemeral.name in asked)
+        for index in self.init_to_start:
+            container = pod.spec.init_containers[index]
+            yield Start(container, "", container.name in asked, is_awaited=not is_sidecar(container))
+        for index in self.to_start:
+            container = pod.spec.containers[index]
+            yield Start(container, "", container.name in asked)
 
     def staying(self, observed: PodObservation) -> tuple[ContainerStatus, ...]:
         """The containers that run and that this does not end."""
