@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +13,7 @@ import pytest
 
 from simulation.plantkit import assert_found
 from trikubelet.app import cluster, report
-from trikubelet.core import pod_status
+from trikubelet.core import garbage, pod_status
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.mirror import Create
 from trikubelet.core.pod_status import Patch, Remove
@@ -242,7 +243,8 @@ def plant_impatience(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_amnesia(patch: pytest.MonkeyPatch) -> None:
-    """What the API server says of a pod's phase is not read."""
+    """What the API server says of a pod's phase is not read, where no dead container is left to tell it by."""
+    patch.setattr(garbage, "collect", partial(garbage.collect, dead_kept_per_container=0))
     patch.setattr(cluster, "decode_pod", lambda raw: msgspec.structs.replace(decode_pod(raw), status=None))
 
 
