@@ -149,11 +149,14 @@ nameserver fe80::1%eth0 # trailing words are no server
 nameserver
 search old.example
 search a.example. b.example .
-options timeout:1
+options timeout:1 attempts:3
 options ndots:2 edns0
+options attempts:4
 sortlist 192.0.2.0
 """
 
-    expected = DNSConfig(("192.0.2.1", "fe80::1%eth0"), ("a.example", "b.example", "."), ("ndots:2", "edns0"))
+    expected = DNSConfig(
+        ("192.0.2.1", "fe80::1%eth0"), ("a.example", "b.example", "."), ("timeout:1", "attempts:4", "ndots:2", "edns0")
+    )
     assert expected == parse_resolv_conf(text)
     assert DNSConfig() == parse_resolv_conf("")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trikubelet.model.runtime_config import DNSConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Pod, PodDNSConfig
@@ -73,13 +73,17 @@ def _merged(base: DNSConfig, own: PodDNSConfig | None) -> DNSConfig:
     return DNSConfig(
         _unique((*base.servers, *own.nameservers)),
         _unique((*base.searches, *own.searches)),
-        tuple(f"{name}:{value}" if value else name for name, value in options.items()),
+        _written(options),
     )
 
 
 def _option(text: str) -> tuple[str, str]:
     name, _, value = text.partition(":")
     return name, value
+
+
+def _written(options: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{name}:{value}" if value else name for name, value in options.items())
 
 
 def _unique(items: Iterable[str]) -> tuple[str, ...]:
@@ -96,10 +100,11 @@ def _fitting(searches: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_resolv_conf(text: str) -> DNSConfig:
-    """The parts of a resolv.conf; the last ``search`` and ``options`` lines count, as in the resolver."""
+    """The parts of a resolv.conf, as the resolver reads it: the last ``search`` line counts, and every ``options`` line,
+    of an option the last value."""
     servers: list[str] = []
     searches: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    options: dict[str, str] = {}
     for line in text.splitlines():
         words = line.split()
         if not words or words[0].startswith(("#", ";")):
@@ -109,5 +114,5 @@ def parse_resolv_conf(text: str) -> DNSConfig:
         elif words[0] == "search":
             searches = tuple(word if word == "." else word.removesuffix(".") for word in words[1:])
         elif words[0] == "options":
-            options = tuple(words[1:])
-    return DNSConfig(tuple(servers), searches, options)
+            options.update(map(_option, words[1:]))
+    return DNSConfig(tuple(servers), searches, _written(options))
