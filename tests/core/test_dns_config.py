@@ -102,13 +102,24 @@ def test_a_thirty_third_domain_is_left_out_and_told() -> None:
 
 
 def test_domains_fill_their_line_to_the_last_character_and_no_further() -> None:
-    facts = NodeFacts("n", resolv_conf=DNSConfig(searches=("a" * 1023,)))
+    many = tuple(f"{n}" + "a" * 252 for n in range(8))  # 8 * 253 characters, and 7 spaces
+    facts = NodeFacts("n", resolv_conf=DNSConfig(searches=many))
 
-    assert (("a" * 1023, "b" * 1024), "") == (
-        dns_plan(with_dns(searches=("b" * 1024,)), facts).config.searches,
-        dns_plan(with_dns(searches=("b" * 1024,)), facts).warning,
-    )
-    assert ("a" * 1023,) == dns_plan(with_dns(searches=("b" * 1025, "c")), facts).config.searches
+    made = dns_plan(with_dns(searches=("b" * 16,)), facts)
+    assert ((*many, "b" * 16), "") == (made.config.searches, made.warning)
+    assert many == dns_plan(with_dns(searches=("b" * 17, "c")), facts).config.searches
+
+
+def test_a_domain_that_no_resolver_may_have_is_left_out_and_told_wherever_it_stands() -> None:
+    longest = ".".join(["a" * 63] * 3 + ["b" * 61])
+    facts = NodeFacts("n", resolv_conf=DNSConfig(searches=(longest + "b", longest, "last.example")))
+
+    made = dns_plan(pod(dns_policy="Default"), facts)
+    assert (longest, "last.example") == made.config.searches
+    assert (
+        "Search Line limits were exceeded, some search paths have been omitted, the applied search line is:"
+        f" {longest} last.example"
+    ) == made.warning
 
 
 def test_two_problems_are_told_at_once() -> None:

@@ -1,6 +1,7 @@
 """A pod's resolv.conf, from its ``dnsPolicy``, its ``dnsConfig``, the cluster's DNS and the host's own.
 
-Limits are upstream's: 3 name servers, 32 search domains, 2048 characters of them. What does not fit is cut, and said.
+Limits are upstream's: 3 name servers, 32 search domains of 253 characters each and 2048 in all. What does not fit is
+left out, and said.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Pod, PodDNSConfig
 
 NOBODY = DNSConfig(("127.0.0.1",), (".",))
-SERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX = 3, 32, 2048
+SERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX, SEARCH_CHARS_EACH_MAX = 3, 32, 2048, 253
 
 
 class DNSPlan(NamedTuple):
@@ -93,6 +94,8 @@ def _unique(items: Iterable[str]) -> tuple[str, ...]:
 def _fitting(searches: tuple[str, ...]) -> tuple[str, ...]:
     kept: list[str] = []
     for search in searches[:SEARCHES_MAX]:
+        if len(search) > SEARCH_CHARS_EACH_MAX:  # glibc 2.28 aborts the process that has such a one
+            continue
         if len(" ".join([*kept, search])) > SEARCH_CHARS_MAX:
             break
         kept.append(search)
@@ -100,8 +103,8 @@ def _fitting(searches: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_resolv_conf(text: str) -> DNSConfig:
-    """The parts of a resolv.conf, as the resolver reads it: the last ``search`` line counts, and every ``options`` line,
-    of an option the last value."""
+    """The parts of a resolv.conf, as the resolver reads it: the last ``search`` line counts, and every ``options``
+    line, of an option the last value."""
     servers: list[str] = []
     searches: tuple[str, ...] = ()
     options: dict[str, str] = {}
