@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -149,6 +150,30 @@ async def test_what_a_container_left_in_a_volume_can_be_read_if_it_is_not_too_la
         await volumes.read_file(paths["scratch"], "a", 4)
     with pytest.raises(FileNotFoundError):
         await volumes.read_file(paths["scratch"], "b", 5)
+
+
+async def test_while_a_file_of_a_volume_is_read_no_other_is_and_who_asks_is_not_told_where_it_is(
+    volumes: Volumes,
+) -> None:
+    paths = await volumes.set_up(pod(volumes=(SCRATCH,)))
+    answers: list[bytes | OSError] = []
+
+    async def read(name: str) -> None:
+        try:
+            answers.append(await volumes.read_file(paths["scratch"], name, 5))
+        except OSError as error:
+            answers.append(error)
+
+    for name in ("a", "b"):
+        leave(volumes, f"{paths['scratch']}/{name}", b"1")
+    async with trio.open_nursery() as nursery:
+        for name in ("a", "b"):
+            nursery.start_soon(read, name)
+
+    (refused,) = (answer for answer in answers if isinstance(answer, OSError))
+    assert errno.EBUSY == refused.errno
+    assert paths["scratch"] not in str(refused)
+    assert b"1" in answers
 
 
 async def test_a_node_without_drivers_uses_nothing_that_is_attached(volumes: Volumes) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.podkit import pod
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.containers.dns import SEARCH_CHARS_MAX, dns_plan, parse_resolv_conf
+from trikubelet.core.containers.dns import SEARCH_CHARS_MAX, DNSWarning, dns_plan, parse_resolv_conf
 from trikubelet.model import k8s
 from trikubelet.model.runtime_config import DNSConfig
 
@@ -29,7 +29,7 @@ CLUSTER = DNSConfig(
     ],
 )
 def test_each_policy_begins_with_its_own(expected: DNSConfig, policy: str, host_network: bool | None) -> None:
-    assert (expected, "") == dns_plan(pod(dns_policy=policy, host_network=host_network), FACTS)
+    assert (expected, ()) == dns_plan(pod(dns_policy=policy, host_network=host_network), FACTS)
 
 
 def test_without_a_cluster_domain_only_the_hosts_domains_are_searched() -> None:
@@ -43,14 +43,15 @@ def test_without_the_clusters_dns_the_pod_gets_the_hosts_and_is_told_so(policy: 
     made = dns_plan(pod(dns_policy=policy), NodeFacts("n", resolv_conf=HOST))
 
     assert HOST == made.config
-    assert (
-        f'kubelet does not have ClusterDNS IP configured and cannot create Pod using "{policy}" policy.'
-        ' Falling back to "Default" policy.'
-    ) == made.warning
+    message = (
+        'pod: "pod_default(12345678)". kubelet does not have ClusterDNS IP configured and cannot create Pod using'
+        ' "ClusterFirst" policy. Falling back to "Default" policy.'
+    )
+    assert (DNSWarning("MissingClusterDNS", message),) == made.warnings
 
 
 def test_where_there_is_no_cluster_nobody_misses_its_dns() -> None:
-    assert (HOST, "") == dns_plan(pod(), NodeFacts("n", resolv_conf=HOST, in_cluster=False))
+    assert (HOST, ()) == dns_plan(pod(), NodeFacts("n", resolv_conf=HOST, in_cluster=False))
 
 
 def test_a_host_whose_file_says_nothing_has_a_pod_ask_nobody() -> None:
@@ -69,7 +70,7 @@ def test_a_pods_own_comes_after_and_its_options_override() -> None:
 
     assert (
         DNSConfig(("192.0.2.53", "192.0.2.1"), ("example.org", "mine.example"), ("timeout:3", "edns0")),
-        "",
+        (),
     ) == dns_plan(it, FACTS)
 
 
@@ -83,10 +84,11 @@ def test_a_fourth_server_is_left_out_and_told() -> None:
     made = dns_plan(with_dns(("192.0.2.1", "192.0.2.2", "192.0.2.3")), FACTS)
 
     assert ("192.0.2.53", "192.0.2.1", "192.0.2.2") == made.config.servers
-    assert (
+    message = (
         "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is:"
         " 192.0.2.53 192.0.2.1 192.0.2.2"
-    ) == made.warning
+    )
+    assert (DNSWarning("DNSConfigForming", message),) == made.warnings
 
 
 def test_a_thirty_third_domain_is_left_out_and_told() -> None:
@@ -95,27 +97,42 @@ def test_a_thirty_third_domain_is_left_out_and_told() -> None:
 
     kept = ("example.org", *domains[:31])
     assert kept == made.config.searches
-    assert (
+    message = (
         "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "
         + " ".join(kept)
-    ) == made.warning
+    )
+    assert (DNSWarning("DNSConfigForming", message),) == made.warnings
 
 
 def test_domains_fill_their_line_to_the_last_character_and_no_further() -> None:
-    facts = NodeFacts("n", resolv_conf=DNSConfig(searches=("a" * 1023,)))
+    many = tuple(f"{n}" + "a" * 252 for n in range(8))  # 8 * 253 characters, and 7 spaces
+    facts = NodeFacts("n", resolv_conf=DNSConfig(searches=many))
 
-    assert (("a" * 1023, "b" * 1024), "") == (
-        dns_plan(with_dns(searches=("b" * 1024,)), facts).config.searches,
-        dns_plan(with_dns(searches=("b" * 1024,)), facts).warning,
+    made = dns_plan(with_dns(searches=("b" * 16,)), facts)
+    assert ((*many, "b" * 16), ()) == (made.config.searches, made.warnings)
+    assert many == dns_plan(with_dns(searches=("b" * 17, "c")), facts).config.searches
+
+
+def test_a_domain_that_no_resolver_may_have_is_left_out_and_told_wherever_it_stands() -> None:
+    longest = ".".join(["a" * 63] * 3 + ["b" * 61])
+    facts = NodeFacts("n", resolv_conf=DNSConfig(searches=(longest + "b", longest, "last.example")))
+
+    made = dns_plan(pod(dns_policy="Default"), facts)
+    assert (longest, "last.example") == made.config.searches
+    message = (
+        "Search Line limits were exceeded, some search paths have been omitted, the applied search line is:"
+        f" {longest} last.example"
     )
-    assert ("a" * 1023,) == dns_plan(with_dns(searches=("b" * 1025, "c")), facts).config.searches
+    assert (DNSWarning("DNSConfigForming", message),) == made.warnings
 
 
-def test_two_problems_are_told_at_once() -> None:
-    made = dns_plan(with_dns(("1", "2", "3"), tuple(f"d{n}" for n in range(40))), FACTS)
+def test_of_several_problems_each_is_told_by_itself() -> None:
+    it = with_dns(("1", "2", "3"), tuple(f"d{n}" for n in range(40)), "ClusterFirst")
+    made = dns_plan(it, NodeFacts("n", resolv_conf=HOST))
 
-    assert "Nameserver limits" in made.warning
-    assert "; Search Line limits" in made.warning
+    assert [("MissingClusterDNS", "pod:"), ("DNSConfigForming", "Nameserver"), ("DNSConfigForming", "Search")] == [
+        (reason, message.split()[0]) for reason, message in made.warnings
+    ]
 
 
 NAMES = st.lists(st.sampled_from([f"d{n}" for n in range(50)] + ["x" * 200]), max_size=60).map(tuple)
@@ -134,7 +151,7 @@ def test_whatever_is_merged_keeps_its_order_each_once_within_the_limits_and_cuts
     ):
         every = tuple(dict.fromkeys(wanted))
         assert kept == every[: len(kept)]
-        assert (kept == every) or made.warning
+        assert (kept == every) or made.warnings
     assert len(made.config.servers) <= 3
     assert len(made.config.searches) <= 32
     assert len(" ".join(made.config.searches)) <= SEARCH_CHARS_MAX
@@ -149,11 +166,14 @@ nameserver fe80::1%eth0 # trailing words are no server
 nameserver
 search old.example
 search a.example. b.example .
-options timeout:1
+options timeout:1 attempts:3
 options ndots:2 edns0
+options attempts:4
 sortlist 192.0.2.0
 """
 
-    expected = DNSConfig(("192.0.2.1", "fe80::1%eth0"), ("a.example", "b.example", "."), ("ndots:2", "edns0"))
+    expected = DNSConfig(
+        ("192.0.2.1", "fe80::1%eth0"), ("a.example", "b.example", "."), ("timeout:1", "attempts:4", "ndots:2", "edns0")
+    )
     assert expected == parse_resolv_conf(text)
     assert DNSConfig() == parse_resolv_conf("")

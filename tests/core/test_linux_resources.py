@@ -88,10 +88,17 @@ def test_a_container_that_asks_for_nothing_is_first_to_go() -> None:
     assert LinuxResources(cpu_shares=2, oom_score_adj=1000) == container_resources(pod(it), it, FACTS)
 
 
-def test_a_request_of_nothing_beside_a_limit_is_the_limit() -> None:
-    it = one({"cpu": "0"}, {"cpu": "1"})
+@pytest.mark.parametrize(
+    ("expected", "requests"), [(1024, {}), (2, {"cpu": "0"}), (2, {"cpu": 0}), (1024, {"memory": "1Mi"})]
+)
+def test_a_limit_is_the_request_only_where_none_is_stated(expected: int, requests: Amounts) -> None:
+    it = one(requests, {"cpu": "1", "memory": "1Mi"})
 
-    assert 1024 == container_resources(pod(it), it, FACTS).cpu_shares
+    assert expected == container_resources(pod(it), it, FACTS).cpu_shares
+    assert expected == pod_resources(pod(it), FACTS).cpu_shares
+
+    it = one(requests)
+    assert expected == container_resources(pod(it, resources=needs(limits={"cpu": "1"})), it, FACTS).cpu_shares
 
 
 def test_without_quotas_a_limit_only_weighs() -> None:

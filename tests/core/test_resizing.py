@@ -137,6 +137,23 @@ def test_by_what_a_runtime_tells_a_container_is_held_to_its_amounts(expected: bo
     assert expected is is_held_to(SMALL_AMOUNTS, held)
 
 
+def test_a_request_of_nothing_beside_a_limit_may_still_weigh_as_the_limit_where_an_earlier_agent_made_it_so() -> None:
+    amounts = Amounts(cpu_request=0, cpu_limit=1000)
+
+    assert is_held_to(amounts, HeldResources(100_000, 100_000, 2))
+    assert is_held_to(amounts, HeldResources(100_000, 100_000, 1024))
+    assert not is_held_to(amounts, HeldResources(100_000, 100_000, 512))
+
+
+def test_a_request_of_nothing_that_was_noted_stays_as_it_was_noted() -> None:
+    it = pod(of("a", needs({"cpu": "0"}, {"cpu": "1"})))
+    allocation = replace(allocation_of(it), made={"a": Made(0, Amounts(cpu_request=0, cpu_limit=1000))})
+    earlier = running("a", resources=HeldResources(100_000, 100_000, 1024))
+
+    assert () == resizes(it, observe(it, earlier), allocation)
+    assert () == resizes(it, observe(it, earlier), allocation_of(it))
+
+
 @pytest.mark.parametrize("held", [HeldResources(0, 0, 102), HeldResources(100_000, 0, 102), HeldResources(0, -1, 102)])
 def test_what_has_no_limit_is_held_to_none(held: HeldResources) -> None:
     assert is_held_to(Amounts(cpu_request=100), held)

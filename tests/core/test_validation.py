@@ -199,6 +199,14 @@ def test_a_pods_own_resources_hold_those_of_its_containers() -> None:
     assert expected == problems_of(pod(resources=own, containers=containers))
 
 
+@pytest.mark.parametrize("request_", [1, "1m"])
+def test_a_request_too_small_for_the_containers_is_told_once_whatever_the_limit_is(request_: object) -> None:
+    containers = [{"name": "a", "image": "a", "resources": {"requests": {"cpu": 2}}}]
+    own = {"limits": {"cpu": 1}, "requests": {"cpu": request_}}
+
+    assert [("spec.resources.requests[cpu]", INVALID)] == problems_of(pod(resources=own, containers=containers))
+
+
 def test_a_block_device_is_a_claim_and_mounted_in_no_other_way() -> None:
     volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": "a"}}, {"name": "dir"}]
     container: dict[str, object] = {"name": "main", "image": "a"}

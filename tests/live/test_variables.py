@@ -170,7 +170,9 @@ def test_a_container_is_told_of_the_clusters_services(member: ClusterAgent, obje
 def test_a_container_has_variables_that_another_left_in_a_file(member: ClusterAgent) -> None:
     kubectl = member.plane.kubectl
     reference = {"volumeName": "v", "path": "made/vars.env", "key": "ADDRESS"}
-    script = "mkdir /v/made; printf \"# mine\\nADDRESS='two\\nlines'\\n\" > /v/made/vars.env"
+    script = (
+        "mkdir /v/made; printf \"# mine\\nADDRESS='two\\nlines'\\n\" > /v/made/vars.env; echo \"C='3'\" > /v/more.env"
+    )
     manifest = pod(
         "reader",
         container(
@@ -180,6 +182,7 @@ def test_a_container_has_variables_that_another_left_in_a_file(member: ClusterAg
             env=[
                 {"name": "A", "valueFrom": {"fileKeyRef": reference}},
                 {"name": "B", "valueFrom": {"fileKeyRef": reference | {"key": "MISSING", "optional": True}}},
+                {"name": "C", "valueFrom": {"fileKeyRef": reference | {"path": "more.env", "key": "C"}}},
             ],
         ),
         initContainers=[shell("writer", script, volumeMounts=[{"name": "v", "mountPath": "/v"}])],
@@ -189,7 +192,7 @@ def test_a_container_has_variables_that_another_left_in_a_file(member: ClusterAg
         kubectl("create", "-f-", manifests=manifest)
         found = pods.wait(all_ready, "it runs", story=member.story)["reader"]
         made = environment(member.containerd, found)
-        assert ("two\nlines", False) == (made["A"], "B" in made)
+        assert ("two\nlines", False, "3") == (made["A"], "B" in made, made["C"])
         kubectl("delete", "pod", "reader")
         pods.wait(lambda now: not now, "it is gone", story=member.story)
 

@@ -117,6 +117,22 @@ async def test_a_variable_is_read_from_the_file_another_container_left(autojump_
     assert ["here"] == [made["A"] for made in variables(bench)]
 
 
+async def test_variables_come_from_as_many_files_of_one_volume_as_are_named(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    env = tuple(
+        k8s.EnvVar(name=name, value_from=k8s.EnvVarSource(file_key_ref=ref))
+        for name in ("A", "B", "C")
+        for ref in [k8s.FileKeySelector(key="K", path=f"{name}.env", volume_name="v", optional=False)]
+    )
+    volume = k8s.Volume(name="v", empty_dir=k8s.EmptyDirVolumeSource())
+    for name in ("A", "B", "C"):
+        bench.volumes.left[f"/pods/uid-web/volumes/v/{name}.env"] = f"K='of {name}'\n".encode()
+    async with bench.agent(pod("web", container("main", env=env), volumes=(volume,))):
+        await until(lambda: bench.running() == ["main"])
+
+    assert [("of A", "of B", "of C")] == [(made["A"], made["B"], made["C"]) for made in variables(bench)]
+
+
 SETTINGS = k8s.ConfigMap(metadata=k8s.ObjectMeta(name="settings", namespace="default"), data={"k": "1"})
 OTHER = k8s.ConfigMap(metadata=k8s.ObjectMeta(name="other", namespace="default"))
 VOLUME = k8s.Volume(name="c", config_map=k8s.ConfigMapVolumeSource(name="settings"))

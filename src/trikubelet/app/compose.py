@@ -157,7 +157,7 @@ async def run(
         runtime = await channels.enter_async_context(open_channel(endpoint, message_bytes_max=limit))
         images = runtime
         if settings.image_endpoint not in ("", choice.endpoint):
-            images = await channels.enter_async_context(open_channel(settings.image_endpoint))
+            images = await channels.enter_async_context(open_channel(settings.image_endpoint, message_bytes_max=limit))
         runtime.spans = images.spans = spans
         seen, configured = make_runtime(runtime), settings.configuration.cgroup_driver
         driver = Driver(configured) if choice.inside else await ask_driver(seen, configured)

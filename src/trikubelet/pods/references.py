@@ -3,9 +3,9 @@ pod's runtime before its sandbox is.
 
     core: references ─► ConfigMaps, Secrets, services (ports.PodObjects), files (ports.Volumes) ─► EnvSources ─► core
 
-All are asked side by side. What is not there is reported as such: whether that matters is decided where the variables
-are made. Whoever asked for an object is woken when it comes, so a pod that waits for one need not ask again by the
-clock.
+All are asked side by side, but of a volume one file at a time. What is not there is reported as such: whether that
+matters is decided where the variables are made. Whoever asked for an object is woken when it comes, so a pod that waits
+for one need not ask again by the clock.
 """
 
 from __future__ import annotations
@@ -57,15 +57,16 @@ class References:
         async def secret(name: str) -> None:
             secrets[name] = await self._objects.secret(pod, name)
 
-        async def file(volume: str, path: str) -> None:
-            if volume in volume_paths:
+        async def files_of(volume: str) -> None:
+            # One after another, for a volume is read by one thread at a time, so that one that hangs takes no more.
+            for path in (path for name, path in needed.files if name == volume):
                 files[volume, path] = await self._file(volume_paths[volume], path)
 
         problem = await _side_by_side(
             addresses,
             *(partial(config_map, name) for name in needed.config_maps),
             *(partial(secret, name) for name in needed.secrets),
-            *(partial(file, *place) for place in needed.files),
+            *(partial(files_of, volume) for volume in {name: None for name, _ in needed.files if name in volume_paths}),
         )
         if problem:
             raise ConfigError(problem, container.name)

@@ -39,9 +39,8 @@ class SandboxConfigs:
         """The sandbox's configuration; of one that stands (not ``is_new``) without its runtime handler, which nobody
         asks for then. Raises SandboxConfigError."""
         pod = in_groups(pod, self._volumes.groups(pod.metadata.uid))
-        warning = dns_plan(pod, self._facts).warning
-        if warning:
-            self._events.record(object_ref(pod), "Warning", "DNSConfigForming", warning)
+        for warning in dns_plan(pod, self._facts).warnings:
+            self._events.record(object_ref(pod), "Warning", warning.reason, warning.message)
         if not is_new:
             return sandbox_config(pod, attempt, self._facts, self._user_ids.of_standing(pod))
         handler = await self._references.runtime_handler(pod)

@@ -78,8 +78,8 @@ class Volumes(Protocol):
 
     async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
         """A file in a volume that is set up: the volume's host path, and the file's below it. What a container put
-        there is not trusted: nothing leads out of the volume, and nothing but a plain file is read. Raises OSError
-        (EFBIG for one that is larger)."""
+        there is not trusted: nothing leads out of the volume, and nothing but a plain file is read. Of a volume one is
+        read at a time. Raises OSError (EFBIG for one that is larger, EBUSY while another is read)."""
         ...
 
     async def resolve(self, pod: k8s.Pod, container: k8s.Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:

@@ -256,6 +256,7 @@ class MemoryVolumes(PretendedVolumes):
         self.files: dict[str, Files] = {}
         self.left: dict[str, bytes] = {}
         self._tear_downs: Counter[str] = Counter()
+        self._read: set[str] = set()
 
     @property
     def mounted(self) -> set[str]:
@@ -266,8 +267,16 @@ class MemoryVolumes(PretendedVolumes):
         self.files[path] = files
 
     async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
-        """A file that a container wrote. Raises FileNotFoundError, and OSError for one that is larger."""
-        await trio.lowlevel.checkpoint()
+        """A file that a container wrote. Raises FileNotFoundError, and OSError for one that is larger or while another
+        of the volume is read."""
+        if volume_path in self._read:
+            await trio.lowlevel.checkpoint()
+            raise OSError(errno.EBUSY, "an earlier read of the volume has not ended yet")
+        self._read.add(volume_path)
+        try:
+            await trio.lowlevel.checkpoint()
+        finally:
+            self._read.discard(volume_path)
         content = self.left.get(f"{volume_path}/{path}")
         if content is None:
             return await super().read_file(volume_path, path, bytes_max)

@@ -240,7 +240,8 @@ class DiskVolumes:
             read = partial(inside.read_file, volume_path, path, bytes_max)
             return await self._threads.run(read, volume_path, may_hang=True)
         except StillRunning as error:
-            raise OSError(errno.EBUSY, str(error)) from error
+            # The key is a path of the node, and users read this of their containers.
+            raise OSError(errno.EBUSY, "an earlier read of the volume has not ended yet") from error
 
     async def tear_down(self, uid: str) -> None:
         """Unmount and remove every volume of the pod. A thread that is running when this is cancelled goes on. Raises

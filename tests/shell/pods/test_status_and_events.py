@@ -123,3 +123,18 @@ async def test_the_status_of_a_removed_pod_is_forgotten_and_of_a_finished_one_ke
         await until(lambda: node.statuses.get("uid-web") is None)
 
         assert "Succeeded" == phase(node, "uid-job")
+
+
+async def test_each_thing_that_is_wrong_with_a_pods_dns_is_an_event_of_its_own(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    servers = tuple(f"192.0.2.{n}" for n in range(4))
+    its_own = k8s.PodDNSConfig(nameservers=servers, searches=tuple(f"d{n}.example" for n in range(33)))
+    async with bench.agent(pod("web", dns_config=its_own)) as node:
+        await until(lambda: phase(node, "uid-web") == "Running")
+        told = [(event.reason, event.message) for event in node.events.all() if "DNS" in event.reason]
+
+    fallback, few_servers, few_searches = (message for _, message in told)
+    assert ["MissingClusterDNS", "DNSConfigForming", "DNSConfigForming"] == [reason for reason, _ in told]
+    assert fallback.startswith('pod: "web_default(uid-web)". kubelet does not have ClusterDNS IP configured')
+    assert few_servers.endswith("the applied nameserver line is: 127.0.0.1 192.0.2.0 192.0.2.1")
+    assert few_searches.endswith(" d29.example d30.example")

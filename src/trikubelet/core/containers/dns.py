@@ -1,6 +1,7 @@
 """A pod's resolv.conf, from its ``dnsPolicy``, its ``dnsConfig``, the cluster's DNS and the host's own.
 
-Limits are upstream's: 3 name servers, 32 search domains, 2048 characters of them. What does not fit is cut, and said.
+Limits are upstream's: 3 name servers, 32 search domains of 253 characters each and 2048 in all. What does not fit is
+left out, and said.
 """
 
 from __future__ import annotations
@@ -10,52 +11,74 @@ from typing import TYPE_CHECKING, NamedTuple
 from trikubelet.model.runtime_config import DNSConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import Pod, PodDNSConfig
 
 NOBODY = DNSConfig(("127.0.0.1",), (".",))
-SERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX = 3, 32, 2048
+SERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX, SEARCH_CHARS_EACH_MAX = 3, 32, 2048, 253
+
+
+class DNSWarning(NamedTuple):
+    """What a user must be warned of, by an event."""
+
+    reason: str
+    message: str
 
 
 class DNSPlan(NamedTuple):
-    """The configuration, and what a user must be warned of (event reason ``DNSConfigForming``), or empty."""
+    """The configuration, and what the pod's user must be warned of."""
 
     config: DNSConfig
-    warning: str
+    warnings: tuple[DNSWarning, ...]
 
 
 def dns_plan(pod: Pod, facts: NodeFacts) -> DNSPlan:
     """What the pod's resolv.conf shall say."""
-    base, fallback = _by_policy(pod, facts)
+    base = _by_policy(pod, facts)
+    warnings: list[DNSWarning] = []
+    if _misses_cluster_dns(pod, facts):
+        warnings.append(DNSWarning("MissingClusterDNS", _fallback(pod)))
     wanted = _merged(base, pod.spec.dns_config)
     fitting = DNSConfig(wanted.servers[:SERVERS_MAX], _fitting(wanted.searches), wanted.options)
-    warnings = [fallback] if fallback else []
     if fitting.servers != wanted.servers:
         message = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is:"
-        warnings.append(f"{message} {' '.join(fitting.servers)}")
+        warnings.append(DNSWarning("DNSConfigForming", f"{message} {' '.join(fitting.servers)}"))
     if fitting.searches != wanted.searches:
         message = "Search Line limits were exceeded, some search paths have been omitted, the applied search line is:"
-        warnings.append(f"{message} {' '.join(fitting.searches)}")
-    return DNSPlan(fitting, "; ".join(warnings))
+        warnings.append(DNSWarning("DNSConfigForming", f"{message} {' '.join(fitting.searches)}"))
+    return DNSPlan(fitting, tuple(warnings))
 
 
-def _by_policy(pod: Pod, facts: NodeFacts) -> tuple[DNSConfig, str]:
-    """The configuration before the pod's own, and why it is not the one that was asked for, or empty."""
+def _misses_cluster_dns(pod: Pod, facts: NodeFacts) -> bool:
+    """Whether the pod wants the cluster's DNS and cannot have it. Where there is no cluster no name can be missed."""
+    return _wants_cluster_dns(pod) and not facts.cluster_dns and facts.in_cluster
+
+
+def _wants_cluster_dns(pod: Pod) -> bool:
     policy = pod.spec.dns_policy or "ClusterFirst"
-    if policy == "None":
-        return DNSConfig(), ""
-    if policy == "Default" or (policy == "ClusterFirst" and pod.spec.host_network):
-        return _of_the_node(facts), ""
-    if not facts.cluster_dns and not facts.in_cluster:
-        return _of_the_node(facts), ""  # there is no cluster whose names could be missed
-    if not facts.cluster_dns:
-        message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
-        return _of_the_node(facts), f'{message} "{policy}" policy. Falling back to "Default" policy.'
+    return policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not pod.spec.host_network)
+
+
+def _fallback(pod: Pod) -> str:
+    meta = pod.metadata
+    # Upstream names this policy also where it is ClusterFirstWithHostNet.
+    return (
+        f'pod: "{meta.name}_{meta.namespace}({meta.uid})". kubelet does not have ClusterDNS IP configured and cannot'
+        ' create Pod using "ClusterFirst" policy. Falling back to "Default" policy.'
+    )
+
+
+def _by_policy(pod: Pod, facts: NodeFacts) -> DNSConfig:
+    """The configuration before the pod's own."""
+    if pod.spec.dns_policy == "None":
+        return DNSConfig()
+    if not _wants_cluster_dns(pod) or not facts.cluster_dns:
+        return _of_the_node(facts)
     domain = facts.cluster_domain
     searches = (f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain) if domain else ()
-    return DNSConfig(facts.cluster_dns, _unique((*searches, *facts.resolv_conf.searches)), ("ndots:5",)), ""
+    return DNSConfig(facts.cluster_dns, _unique((*searches, *facts.resolv_conf.searches)), ("ndots:5",))
 
 
 def _of_the_node(facts: NodeFacts) -> DNSConfig:
@@ -73,13 +96,17 @@ def _merged(base: DNSConfig, own: PodDNSConfig | None) -> DNSConfig:
     return DNSConfig(
         _unique((*base.servers, *own.nameservers)),
         _unique((*base.searches, *own.searches)),
-        tuple(f"{name}:{value}" if value else name for name, value in options.items()),
+        _written(options),
     )
 
 
 def _option(text: str) -> tuple[str, str]:
     name, _, value = text.partition(":")
     return name, value
+
+
+def _written(options: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{name}:{value}" if value else name for name, value in options.items())
 
 
 def _unique(items: Iterable[str]) -> tuple[str, ...]:
@@ -89,6 +116,8 @@ def _unique(items: Iterable[str]) -> tuple[str, ...]:
 def _fitting(searches: tuple[str, ...]) -> tuple[str, ...]:
     kept: list[str] = []
     for search in searches[:SEARCHES_MAX]:
+        if len(search) > SEARCH_CHARS_EACH_MAX:  # glibc 2.28 aborts the process that has such a one
+            continue
         if len(" ".join([*kept, search])) > SEARCH_CHARS_MAX:
             break
         kept.append(search)
@@ -96,10 +125,11 @@ def _fitting(searches: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_resolv_conf(text: str) -> DNSConfig:
-    """The parts of a resolv.conf; the last ``search`` and ``options`` lines count, as in the resolver."""
+    """The parts of a resolv.conf, as the resolver reads it: the last ``search`` line counts, and every ``options``
+    line, of an option the last value."""
     servers: list[str] = []
     searches: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    options: dict[str, str] = {}
     for line in text.splitlines():
         words = line.split()
         if not words or words[0].startswith(("#", ";")):
@@ -109,5 +139,5 @@ def parse_resolv_conf(text: str) -> DNSConfig:
         elif words[0] == "search":
             searches = tuple(word if word == "." else word.removesuffix(".") for word in words[1:])
         elif words[0] == "options":
-            options = tuple(words[1:])
-    return DNSConfig(tuple(servers), searches, options)
+            options.update(map(_option, words[1:]))
+    return DNSConfig(tuple(servers), searches, _written(options))

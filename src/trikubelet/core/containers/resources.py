@@ -52,8 +52,7 @@ def container_resources(pod: Pod, container: Container, facts: NodeFacts) -> Lin
     return LinuxResources(
         cpu_period_us=facts.cpu_cfs_period_us if quota else 0,
         cpu_quota_us=quota,
-        # A request of nothing beside a limit asks for as much as it may have.
-        cpu_shares=shares(of_container(container, "requests", "cpu") or cpu),
+        cpu_shares=shares(of_container(container, "requests", "cpu") if _requests_cpu(container) else cpu),
         memory_limit_bytes=memory,
         # In version 1 memory and swap together may be no more than memory alone: nobody swaps there.
         memory_swap_limit_bytes=memory if facts.memory.swap_controlled and facts.cgroup_version == 1 else 0,
@@ -61,6 +60,11 @@ def container_resources(pod: Pod, container: Container, facts: NodeFacts) -> Lin
         hugepage_limits=huge_page_limits({**whole, **own}, facts),
         unified=unified(pod, container, facts),
     )
+
+
+def _requests_cpu(container: Container) -> bool:
+    """Whether a request is stated, be it of nothing. Where none is, a limit is the request."""
+    return container.resources is not None and "cpu" in container.resources.requests
 
 
 def huge_page_limits(limits: Mapping[str, str | int | float], facts: NodeFacts) -> dict[str, int]:

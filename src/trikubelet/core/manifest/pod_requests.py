@@ -42,6 +42,11 @@ def is_pod_level(resource: str) -> bool:
     return resource in _POD_LEVEL or resource.startswith(_HUGE_PAGES)
 
 
+def is_derived_from_containers(resource: str) -> bool:
+    """Whether the pod's request, where none is written, is what its containers ask for, and only else the limit."""
+    return resource in _POD_LEVEL
+
+
 def together(spec: PodSpec, resource: str) -> Fraction:
     """What the containers ask for of a resource. Raises ValueError for an amount that is none."""
     sidecars = most = Fraction(0)

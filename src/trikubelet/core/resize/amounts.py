@@ -68,7 +68,9 @@ def is_held_to(amounts: Amounts, reported: HeldResources | None) -> bool:
     be as it should, and no runtime reports memory requests."""
     if reported is None:
         return True
-    if reported.cpu_shares and reported.cpu_shares != shares(amounts.cpu_request or amounts.cpu_limit):
+    # A request of 0 here is stated as 0, or not stated beside the whole pod's limit, which then is the request. Earlier
+    # agents took the limit in both cases, and what they made is not to be changed as it runs.
+    if reported.cpu_shares and reported.cpu_shares not in _possible_shares(amounts):
         return False
     period, quota = reported.cpu_period_us, reported.cpu_quota_us
     if period and quota > 0:
@@ -78,6 +80,10 @@ def is_held_to(amounts: Amounts, reported: HeldResources | None) -> bool:
     if not has_quota:
         return False
     return reported.memory_limit_bytes == amounts.memory_limit
+
+
+def _possible_shares(amounts: Amounts) -> tuple[int, ...]:
+    return shares(amounts.cpu_request), shares(amounts.cpu_request or amounts.cpu_limit)
 
 
 def reported_amounts(reported: HeldResources) -> Amounts:

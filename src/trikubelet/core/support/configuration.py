@@ -139,7 +139,8 @@ _WORKS: Final = (
         by=("VerificationPolicy",),
     ),
     Works(
-        "tests/shell/test_settings.py::test_endpoints_locks_and_gates_are_carried",
+        "tests/shell/test_image_endpoint_of_an_agent.py"
+        "::test_images_come_from_the_image_service_endpoint_and_containers_from_the_runtimes",
         ("imageServiceEndpoint",),
         by=("--image-service-endpoint",),
     ),

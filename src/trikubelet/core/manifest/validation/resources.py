@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from trikubelet.core.document.shown import shown
-from trikubelet.core.manifest.pod_requests import is_pod_level, together
+from trikubelet.core.manifest.pod_requests import is_derived_from_containers, is_pod_level, together
 from trikubelet.core.manifest.problem import (
     Problem,
     duplicate,
@@ -136,8 +136,11 @@ def _containers_within(spec: PodSpec, own: ResourceRequirements) -> Problems:
         if _together(spec, name) > asked:
             yield invalid(f"spec.resources.requests[{name}]", own.requests[name], detail)
     for name, limit in limits.items():
-        # The request may have been derived, from either of the two, and a problem must stand where there is a line.
-        if limit < (asked := _together(spec, name)) and requests.get(name, 0) in (limit, asked):
+        # A problem must stand where there is a line, and a request may have been derived: from what is asked for or,
+        # for huge pages, from the limit.
+        asked = _together(spec, name)
+        derived = (asked,) if is_derived_from_containers(name) else (asked, limit)
+        if limit < asked and requests.get(name, 0) in derived:
             yield invalid(f"spec.resources.limits[{name}]", own.limits[name], detail)
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for n, container in enumerate(containers):
