@@ -52,7 +52,8 @@ def python() -> str:
         version = subprocess.check_output(words, text=True).strip()
     except (OSError, subprocess.CalledProcessError):
         version = ""
-    return DISTRIBUTIONS_PYTHON if version == str(sys.version_info[:2]) else sys._base_executable
+    ours: str = sys._base_executable  # type: ignore[attr-defined]
+    return DISTRIBUTIONS_PYTHON if version == str(sys.version_info[:2]) else ours
 
 
 class SingleFile(ClusterAgent):

@@ -218,7 +218,7 @@ async def _recover(runtime: CriRuntime, images: CriImages) -> None:
         node.slots["file"].put(Snapshot())
         await nursery.start(run_node, node)
         warned = True
-        while node.pleg.pods():
+        while node.pleg.uids():
             await trio.sleep(2)
             warned = _tell(node, time.perf_counter() - began, warned=warned)
         nursery.cancel_scope.cancel()

@@ -107,7 +107,7 @@ def test_a_removed_manifest_ends_its_pod_with_grace_and_leaves_nothing_that_runs
     found = agent.wait_phase("gentle", "Running")
     await_that(lambda: "waiting\n" == log_of(agent, found, "c"), 60, agent.story)  # until then it is deaf
     uid = found["metadata"]["uid"]
-    with agent.containerd.events() as events:
+    with agent.containerd.events() as events:  # type: ignore[attr-defined]
         agent.take("gentle")
         agent.wait_gone("gentle", seconds=120)
         [end] = events.wait_for("/tasks/exit", state(found, "c")["containerID"].partition("://")[2])

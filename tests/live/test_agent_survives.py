@@ -157,7 +157,7 @@ def test_an_agent_that_starts_before_its_runtime_waits_and_says_so_once(containe
     containerd.stop()
     with Agent(containerd) as agent:
         agent.put(pod("web", container("s", "serve", "8080")))
-        await_that(lambda: "not well" in agent.log_path.read_text(), 60, agent.story)
+        await_that(lambda: "is not ready" in agent.log_path.read_text(), 60, agent.story)
         containerd.start()
         agent.wait_phase("web", "Running")
         said = [line for line in agent.log_path.read_text().splitlines() if "is not ready" in line]

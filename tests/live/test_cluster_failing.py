@@ -83,7 +83,7 @@ def test_an_outage_of_the_api_server_stops_nothing_and_is_made_up_for(member: Cl
         before = pods.wait(lambda now: all_ready(now, PODS_COUNT), "all run", 150, member.story)
     running = containerd.tasks()
     (guest,) = container_ids([before["goes"]])
-    with containerd.events() as events:
+    with containerd.events() as events:  # type: ignore[attr-defined]
         plane.apiserver.stop()
         member.put(pod("static", container("s", "serve", "8080")))
         time.sleep(OUTAGE_SECONDS)  # the outage is what is tested
@@ -111,7 +111,8 @@ def test_an_agent_killed_during_rollouts_loses_no_pod_restarts_none_and_its_node
 ) -> None:
     kubectl = member.plane.kubectl
     chance = random.Random(17)  # the moments are repeatable as far as a real machine allows
-    with member.watch(NODES) as nodes, member.watch(PODS) as pods, member.containerd.events() as events:
+    log = member.containerd.events()  # type: ignore[attr-defined]
+    with member.watch(NODES) as nodes, member.watch(PODS) as pods, log as events:
         kubectl("create", "deployment", "rolling", f"--image={images.WEB}", f"--replicas={REPLICAS}")
         for number in range(KILLS):
             if number % 4 == 0:

@@ -80,7 +80,7 @@ def test_a_drained_node_is_empty_and_takes_pods_again_when_it_is_uncordoned(memb
 
 def test_a_pod_object_goes_only_after_its_container_and_tells_how_that_ended(member: ClusterAgent) -> None:
     kubectl = member.plane.kubectl
-    with member.watch(PODS) as pods, member.containerd.events() as events:
+    with member.watch(PODS) as pods, member.containerd.events() as events:  # type: ignore[attr-defined]
         kubectl(
             "create", "-f-", manifests=pod("gentle", container("c", "trap", "3000"), terminationGracePeriodSeconds=30)
         )

@@ -160,9 +160,9 @@ def test_what_is_used_is_told_as_metrics_server_and_dashboards_ask_for_it(member
             "container_memory_kernel_usage",
             "container_threads",
         } <= named
-        used = [dict(labels) for name, labels in cadvisor if name == "container_memory_usage_bytes"]
-        (busy,) = [one["id"] for one in used if one["pod"] == "busy" and not one["container"]]
-        assert busy.rpartition("/")[0] in [one["id"] for one in used if not one["pod"]]
+        in_use = [dict(labels) for name, labels in cadvisor if name == "container_memory_usage_bytes"]
+        (busy,) = [one["id"] for one in in_use if one["pod"] == "busy" and not one["container"]]
+        assert busy.rpartition("/")[0] in [one["id"] for one in in_use if not one["pod"]]
         (disk,) = [dict(labels) for name, labels in cadvisor if name == "container_fs_limit_bytes"]
         assert ("/", True) == (disk["id"], bool(disk["device"]))
         assert any(

@@ -97,7 +97,7 @@ def test_a_get_before_the_end_reaches_a_server_without_tls_that_was_asked_with_i
     found = agent.wait_phase("web", "Running")
     identity = state(found, "c")["containerID"].partition("://")[2]
     assert 200 == network.ask(found["status"]["podIP"], 8080)[0]  # it listens
-    with agent.containerd.events() as events:
+    with agent.containerd.events() as events:  # type: ignore[attr-defined]
         agent.take("web")
         (end,) = events.wait_for("/tasks/exit", identity)
     # 0 would be the server's own answer to SIGTERM.
@@ -110,7 +110,7 @@ def test_a_container_that_sleeps_before_its_end_does_not_end_before(agent: Agent
     found = agent.wait_phase("sleepy", "Running")
     identity = state(found, "c")["containerID"].partition("://")[2]
     await_that(lambda: "waiting" in agent.command("logs", "sleepy-live").stdout, 60, agent.story)  # deaf until then
-    with agent.containerd.events() as events:
+    with agent.containerd.events() as events:  # type: ignore[attr-defined]
         asked = time.time()
         agent.take("sleepy")
         (end,) = events.wait_for("/tasks/exit", identity)

@@ -68,9 +68,9 @@ class Told:
             self.api, lambda: self.static, self.pods, lambda: node, self.lives, self.statuses, outage, bounds, chance
         )
         self.events = EventWriter(self.api, NODE, EventRate(100, 50), SystemClock(), outage, bounds, chance)
-        self.pods.add_listener(self.writer.request_relist)
-        self.pods.add_listener(self.mirrors.request_relist)
-        self.statuses.changed.add(lambda _uid, pod, *_: self.writer.request_relist([namespaced_name(pod)]))
+        self.pods.add_listener(self.writer.enqueue)
+        self.pods.add_listener(self.mirrors.enqueue)
+        self.statuses.changed.add(lambda _uid, pod, *_: self.writer.enqueue([namespaced_name(pod)]))
 
     async def kubectl(self, *words: str, manifests: str | dict[str, Any] = "") -> str:
         """An operator's word."""
@@ -182,7 +182,7 @@ async def test_a_pod_that_ended_is_told_and_goes_and_one_never_begun_goes_too(co
         told.publish(pods[0], computed("Failed"))
         await told.becomes(lambda: told.says("ended").phase == "Failed")
         told.lives.finished.update(pod.metadata.uid for pod in pods)
-        told.writer.request_relist(map(namespaced_name, pods))
+        told.writer.enqueue(map(namespaced_name, pods))
         await told.becomes(lambda: not told.pods.objects)
         await told.becomes(lambda: told.writer.figures().removals == 2)
         assert 0 == told.writer.figures().failures

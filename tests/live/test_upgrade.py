@@ -46,7 +46,7 @@ def test_an_upgrade_under_load_keeps_every_container_and_the_node_ready(
 
     class Installed(ClusterAgent):
         # Isolated, so that what this test run has imported is not what is tested.
-        program = (sys._base_executable, "-I", str(installed))
+        program = (sys._base_executable, "-I", str(installed))  # type: ignore[attr-defined]
 
     subprocess.run([*Installed.program, "--version"], check=True)  # unpacks it: no start is to wait for that
 

@@ -125,7 +125,8 @@ def test_a_container_waits_for_its_objects_and_has_the_variables_its_spec_asks_f
         # What a process was started with nobody can change; the next one has what is so then.
         kubectl("patch", "configmap", "settings", '--patch={"data": {"colour": "blue"}}')
         before = member.containerd.tasks()
-        member.containerd.ctr("tasks", "kill", "--signal=SIGKILL", identity(found["needy"]))
+        kill = "tasks", "kill", "--signal=SIGKILL", identity(found["needy"])
+        member.containerd.ctr(*kill)  # type: ignore[attr-defined]
         pods.wait(lambda now: all_ready(now) and state(now["needy"], "c")["restartCount"] == 1, "it runs again")
         assert before != member.containerd.tasks()
         assert "blue" == environment(member.containerd, pods.now["needy"])["COLOUR"]
