@@ -591,6 +591,30 @@ async def test_an_on_demand_relist_whose_pod_got_a_stray_container_meanwhile_is_
     assert "Removed" not in caplog.text
 
 
+async def test_a_full_list_that_fails_after_a_look_overtook_it_takes_nothing_from_the_next(
+    autojump_clock: MockClock,
+) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.gates["list"] = trio.Event()
+        await trio.sleep(2.1)  # a full list is under way
+        watch.pleg.request_relist("a")
+        await trio.testing.wait_all_tasks_blocked()
+        assert ["a"] == shelf.listed[-1:]
+        shelf.failing = {"list"}
+        shelf.gates.pop("list").set()
+        await trio.testing.wait_all_tasks_blocked()
+        shelf.failing.clear()
+        shelf.containers["a"]["new"] = RUNNING
+        shelf.listed.clear()
+        await trio.sleep(2)
+
+        assert {"c", "new"} == set(watch.states("a"))
+        assert {None} == set(shelf.listed)
+
+
 async def test_what_an_overtaken_inspection_brought_does_not_pass_for_what_was_recorded(
     autojump_clock: MockClock,
 ) -> None:
