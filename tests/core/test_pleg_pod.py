@@ -93,7 +93,27 @@ def test_an_on_demand_relist_answers_the_request() -> None:
 def test_an_on_demand_relist_that_began_at_4_is_in(
     listed_at: float | None, listing_since: float | None, before: PlegPod, after: PlegPod, end: ListEnd
 ) -> None:
-    assert (after, end) == pleg_pod.list_ended(replace(before, listing=2.0), 4.0, listed_at, listing_since)
+    before = replace(before, listing=2.0)
+
+    assert (after, end) == pleg_pod.list_ended(before, 4.0, listed_at, listing_since, has_unlabelled=False)
+
+
+@pytest.mark.parametrize(
+    ("listed_at", "before", "after", "end"),
+    [
+        (3.0, IDLE, IDLE, ListEnd.INCOMPLETE),
+        (5.0, IDLE, IDLE, ListEnd.OVERTAKEN),
+        (3.0, INSPECTING, INSPECTING, ListEnd.INCOMPLETE),
+        (3.0, PlegPod(asked_at=4.5, doubted_at=4.5), PlegPod(asked_at=4.5, doubted_at=4.5), ListEnd.INCOMPLETE),
+        (3.0, WAITING, WAITING, ListEnd.INCOMPLETE),
+    ],
+)
+def test_an_on_demand_relist_does_not_speak_for_a_pod_with_something_that_its_label_does_not_find(
+    listed_at: float, before: PlegPod, after: PlegPod, end: ListEnd
+) -> None:
+    before = replace(before, listing=2.0)
+
+    assert (after, end) == pleg_pod.list_ended(before, 4.0, listed_at, 3.5, has_unlabelled=True)
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,32 @@ def test_a_container_without_labels_belongs_to_the_pod_of_its_sandbox(relist: Re
     assert {"u": [(STARTED, "c"), (STARTED, "s")]} == told(relist, node)
 
 
+@pytest.mark.parametrize(
+    ("sandbox", "container", "expected"),
+    [
+        (Sandbox("s", "u"), Container("c", "u"), False),
+        (Sandbox("s", "u"), Container("c", "", labelled=False), True),
+        (Sandbox("s", "u"), Container("c", "u", labelled=False, sandbox_id="of nobody"), False),
+        (Sandbox("s", "u", labelled=False), Container("c", "u"), True),
+        (Sandbox("s", "u", labelled=False), Container("c", "", labelled=False), True),
+        (Sandbox("s", "other", labelled=False), Container("c", "u"), False),
+    ],
+)
+def test_a_pod_with_something_that_its_label_does_not_find_is_known_until_a_full_list_without_it(
+    sandbox: Sandbox, container: Container, expected: bool, relist: Relist
+) -> None:
+    assert relist.has_unlabelled("u") is False
+    told(relist, Node(sandboxes=[sandbox], containers=[container]))
+    assert expected is relist.has_unlabelled("u")
+    relist.observe_pod("u", [], [])
+    with pytest.raises(ValueError, match="at byte"):
+        relist.observe([b"\x0a"], [])
+    assert expected is relist.has_unlabelled("u")
+    told(relist, containers(("u", "c", RUNNING)))
+
+    assert relist.has_unlabelled("u") is False
+
+
 BROKEN = [
     pytest.param(b"\x0a\x05\x0a", id="an item longer than the reply"),
     pytest.param(message(1, b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), id="an overlong length"),
@@ -177,7 +203,9 @@ def test_an_id_that_stands_twice_is_refused_and_changes_nothing(relist: Relist) 
 # ---- both backends, and the real protobuf library, agree ----
 
 uids = st.sampled_from(["a", "b", "c"])
-sandboxes = st.builds(Sandbox, st.sampled_from("stuvw"), uids, st.integers(0, 2), st.integers(0, 3), st.integers(0, 9))
+sandboxes = st.builds(
+    Sandbox, st.sampled_from("stuvw"), uids, st.integers(0, 2), st.integers(0, 3), st.integers(0, 9), st.booleans()
+)
 items = st.builds(
     Container,
     st.sampled_from("klmnopq"),
@@ -202,7 +230,8 @@ def questions(relist: Relist) -> list[object]:
     uids = relist.uids()
     running = [relist.is_running(uid) for uid in [*uids, "nobody"]]
     beside = relist.running(uids[::2])
-    return [uids, running, beside, relist.uids_with_dead(), relist.container_ids(), relist.pod_count()]
+    unlabelled = [uid for uid in "abc" if relist.has_unlabelled(uid)]
+    return [uids, running, beside, relist.uids_with_dead(), relist.container_ids(), relist.pod_count(), unlabelled]
 
 
 def answer(relist: Relist, step: tuple, lists: tuple[list[bytes], list[bytes]]) -> object:
@@ -223,6 +252,24 @@ def test_rust_and_its_twin_answer_alike_on_every_history(history: list[tuple], c
     for step in history:
         lists = Node(chance, list(step[0]), list(step[1])).lists()
         assert answer(twin, step, lists) == answer(rust, step, lists)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(observations, max_size=8), st.randoms(use_true_random=False))
+def test_lists_by_label_between_full_ones_tell_nothing_of_what_is_as_it_was(
+    history: list[tuple], chance: random.Random
+) -> None:
+    rust, twin = Relist("rust"), Relist("python")
+    for step in history:
+        node = Node(chance, list(step[0]), list(step[1]))
+        lists = node.lists()
+        assert answer(twin, (*step[:4], None), lists) == answer(rust, (*step[:4], None), lists)
+        for uid in "abc":
+            rust.advance(uid)
+            twin.advance(uid)
+            if not rust.has_unlabelled(uid):
+                filtered = node.filtered(uid)
+                assert [None, None] == [rust.observe_pod(uid, *filtered), twin.observe_pod(uid, *filtered)]
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -168,6 +168,7 @@ class Both:
         self.ask("counts")
         for uid in UIDS:
             self.ask("pod", uid)
+            self.ask("has_unlabelled", uid)
         return self.ask("pods")
 
 

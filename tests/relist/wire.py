@@ -34,6 +34,7 @@ class Sandbox:
     state: int = 0
     attempt: int = 0
     created_at: int = 0
+    labelled: bool = True
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,11 @@ class Node:
     def lists(self) -> tuple[list[bytes], list[bytes]]:
         return self._chunks(self.sandboxes, self._sandbox), self._chunks(self.containers, self._container)
 
+    def filtered(self, uid: str) -> tuple[list[bytes], list[bytes]]:
+        """What is listed of one pod, for which runtimes look at the label alone."""
+        sandboxes = [sandbox for sandbox in self.sandboxes if sandbox.labelled and sandbox.uid == uid]
+        return Node(self.chance, sandboxes, [one for one in self.containers if one.labelled and one.uid == uid]).lists()
+
     def _chunks(self, items, write) -> list[bytes]:
         items = self.chance.sample(items, len(items))
         cut = self.chance.randint(0, len(items))
@@ -72,6 +78,7 @@ class Node:
         return b"".join(self.chance.sample(parts, len(parts)))
 
     def _sandbox(self, sandbox: Sandbox) -> bytes:
+        labels = {"app": "x"} | ({"io.kubernetes.pod.uid": sandbox.uid} if sandbox.labelled else {})
         meta = text(1, f"pod-{sandbox.uid}") + text(2, sandbox.uid) + text(3, "ns") + number(4, sandbox.attempt)
         return self._parts(
             [
@@ -79,7 +86,7 @@ class Node:
                 message(2, meta),
                 number(3, sandbox.state),
                 number(4, sandbox.created_at),
-                self._labels({"app": "x", "io.kubernetes.pod.uid": sandbox.uid}, 5),
+                self._labels(labels, 5),
                 self._labels({"note": "unread"}, 6),
                 text(7, "runc"),
             ]

@@ -68,6 +68,8 @@ pub struct View<'a> {
     pub facts: Facts<'a>,
     /// The UID of its pod, when the item itself tells it: a sandbox's metadata, else its labels; a container's labels.
     pub uid: Text<'a>,
+    /// Whether a label tells that UID: only then is the item in a list that is filtered by the label.
+    pub is_labelled: bool,
     /// The pod's name, when the item tells it.
     pub pod: PodName<'a>,
 }
@@ -136,7 +138,8 @@ fn view<'a>(draft: &Draft<'a>, kind: Kind, chunk: usize, offset: usize) -> View<
         name = metadata_else(std::mem::take(&mut facts.name), name);
         namespace = metadata_else(draft.meta_namespace, namespace);
     }
-    View { kind, chunk, offset, facts, uid, pod: PodName { name, namespace } }
+    let is_labelled = !uid.is_empty() && uid == draft.label_uid;
+    View { kind, chunk, offset, facts, uid, is_labelled, pod: PodName { name, namespace } }
 }
 
 #[inline]

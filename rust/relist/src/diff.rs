@@ -74,6 +74,7 @@ pub struct Relist {
     pods: Pods,
     marks: Marks,
     unmanaged: usize,
+    unlabelled: HashSet<String>,
 }
 
 /// What a walk found that is not as it was.
@@ -83,6 +84,8 @@ struct Found<'a> {
     /// One that came again after it had been marked.
     again: Option<View<'a>>,
     unmanaged: usize,
+    /// The pods of items whose labels do not tell them; a pod may stand here more than once.
+    unlabelled: Vec<Text<'a>>,
 }
 
 /// An item of a list, which tells the UID of its pod.
@@ -104,6 +107,7 @@ impl Relist {
         let found = self.meet(lists, None)?;
         let built = self.build(lists, None, &found, self.pods.at(self.marks.unmet()))?;
         self.unmanaged = found.unmanaged;
+        self.unlabelled = found.unlabelled.iter().map(|uid| uid.str().to_owned()).collect();
         self.marks.reserve(found.fresh.len());
         built.into_iter().for_each(|pod| self.replace(pod));
         Ok(())
@@ -115,6 +119,12 @@ impl Relist {
         let mut due: Vec<_> = differing.map(|entry| entry.now.uid()).collect();
         due.sort_by_cached_key(|uid| uid.key());
         due
+    }
+
+    /// Whether something of the pod came, in the newest full lists, without the pod's UID as a label: lists of one pod,
+    /// which runtimes filter by that label, do not have it and must not be applied.
+    pub fn has_unlabelled(&self, uid: &str) -> bool {
+        self.unlabelled.contains(uid)
     }
 
     /// Apply lists of one pod. Items of other pods are ignored. With `force` the pod is reported even if it is as its
@@ -206,7 +216,9 @@ impl Relist {
 
     /// Bytes on the heap, not counting what the allocator adds.
     pub fn heap_bytes(&self) -> usize {
-        self.pods.heap_bytes() + self.marks.heap_bytes()
+        let unlabelled = self.unlabelled.capacity() * std::mem::size_of::<String>();
+        let uids: usize = self.unlabelled.iter().map(String::capacity).sum();
+        self.pods.heap_bytes() + self.marks.heap_bytes() + unlabelled + uids
     }
 
     /// The first step: mark what is as it was, return the rest. Nobody sees the marks of a pass that failed.
@@ -220,6 +232,9 @@ impl Relist {
                 if view.uid.is_empty() {
                     homeless.push(view);
                 } else if only.is_none_or(|only| only == view.uid) {
+                    if !view.is_labelled {
+                        found.unlabelled.push(view.uid);
+                    }
                     self.meet_later(view, &mut batch, &mut found);
                 }
                 Ok(())
@@ -232,6 +247,7 @@ impl Relist {
                 if uid.is_empty() {
                     found.unmanaged += 1;
                 } else if only.is_none_or(|only| only == uid) {
+                    found.unlabelled.push(uid);
                     self.meet_later(View { uid, ..view }, &mut batch, &mut found);
                 }
             }

@@ -119,6 +119,10 @@ impl PyRelist {
         record.map(|record| Ok(record.into_pyobject(py)?.into_any())).transpose()
     }
 
+    fn has_unlabelled(&self, uid: &str) -> bool {
+        self.inner.has_unlabelled(uid)
+    }
+
     fn pod_count(&self) -> usize {
         self.inner.pod_count()
     }

@@ -168,6 +168,27 @@ fn what_belongs_to_no_pod_is_counted_and_left_alone() {
 }
 
 #[test]
+fn a_pod_with_something_that_its_label_does_not_find_is_known_until_a_full_list_without_it() {
+    let mut relist = Relist::default();
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    message(1, &mut one, |out| {
+        text(1, "s", out);
+        message(2, out, |out| text(2, "u", out));
+    });
+    message(1, &mut two, |out| {
+        text(1, "c", out);
+        text(2, "s", out);
+    });
+    see_bytes(&mut relist, &one, &two).expect("well-formed");
+    assert!(relist.has_unlabelled("u"));
+    assert!(!relist.has_unlabelled("s"));
+    assert!(relist.take(Lists { sandboxes: &[b"\x0a"], containers: &[] }).is_err());
+    assert!(relist.has_unlabelled("u"));
+    see(&mut relist, &sandboxes(&[("u", "s", 0)]));
+    assert!(!relist.has_unlabelled("u"));
+}
+
+#[test]
 fn counts_are_of_pods_with_a_ready_sandbox_and_of_containers_by_state() {
     let mut relist = Relist::default();
     let mut both = node(&[("a", "c", CREATED), ("a", "d", RUNNING), ("b", "e", RUNNING), ("b", "f", 9)]);

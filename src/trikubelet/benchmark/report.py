@@ -126,13 +126,18 @@ def _circumstances(run: Run) -> str:
         f"processors\n({machine.processor}), {machine.memory_bytes / 2**30:.0f} GiB, Linux {machine.kernel}, "
         f"Python {machine.python}.\nOthers kept {percent(round(median(busy), 2))} of the machine in the middle of the "
         f"cells, at most {percent(round(max(busy), 2))}; a fixed loop took\n{milliseconds(min(loops))} ms at best and "
-        f"{milliseconds(max(loops))} ms at worst.\n"
+        f"{milliseconds(max(loops))} ms at worst.\n{_trees(run)}"
     )
 
 
 def _version(run: Run) -> str:
     """Of what. Not the commit, which no reader may find: histories are rewritten."""
     return f" of version {run.version}" if run.version else ""
+
+
+def _trees(run: Run) -> str:
+    named = " and ".join(f"{tree} ({folder})" for folder, tree in run.trees.items())
+    return f"The code is that of the git trees {named}.\n" if named else ""
 
 
 def _goals(run: Run) -> str:

@@ -101,11 +101,13 @@ class CellResult(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """One run. ``commit`` is what the checkout called its code, for whoever has that history; ``version`` is the code's
-    own name for itself, empty in runs that did not note it; ``began`` is a date and time in UTC."""
+    """One run. ``commit`` is what the checkout called its code, for whoever has that history; ``trees`` are git's names
+    for what is in the folders that were measured, by which they are found in any history; ``version`` is the code's own
+    name for itself. The last two are empty in runs that did not note them. ``began`` is a date and time in UTC."""
 
     format: int = FORMAT
     commit: str
+    trees: dict[str, str] = {}
     version: str = ""
     began: str
     seconds: float

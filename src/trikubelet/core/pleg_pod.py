@@ -9,6 +9,8 @@ They meet where an older answer could have the last word:
 
 - An on-demand relist that a newer full list overtook is thrown away, and so is one whose pod came under inspection
   meanwhile (the pod is asked for again).
+- An on-demand relist is thrown away, too, if something of its pod has no label by which it would be in it; then the
+  next full list answers.
 - A full list that a newer on-demand relist overtook (``overtook``) or that finds the pod under inspection does not
   speak for the pod: ``outruns_full_list``. It only shows that the inspection began from another picture,
   ``is_outdated``.
@@ -117,6 +119,8 @@ class ListEnd(Enum):
     """It is the newest word on the pod."""
     OVERTAKEN = auto()
     """A newer full list has reported already: it is thrown away."""
+    INCOMPLETE = auto()
+    """Something of the pod is not in it: it is thrown away, and the next full list sees the pod."""
     AGAIN = auto()
     """The pod came under inspection meanwhile: it is thrown away, and the pod asked for again."""
 
@@ -164,19 +168,21 @@ def list_began(pod: PlegPod) -> PlegPod:
 
 
 def list_failed(pod: PlegPod) -> PlegPod:
-    """The on-demand relist failed; the next full list will see the pod."""
+    """The on-demand relist failed or cannot be made; the next full list will see the pod."""
     return replace(pod, listing=None)
 
 
 def list_ended(
-    pod: PlegPod, began: float, listed_at: float | None, listing_since: float | None
+    pod: PlegPod, began: float, listed_at: float | None, listing_since: float | None, *, has_unlabelled: bool
 ) -> tuple[PlegPod, ListEnd]:
     """The on-demand relist that began at that instant is in. ``listed_at``: when the newest full list that succeeded
-    began; ``listing_since``: when the one under way did."""
+    began; ``listing_since``: when the one under way did; ``has_unlabelled``: ``Relist.has_unlabelled``."""
     request = pod.listing
     pod = replace(pod, listing=None)
     if listed_at is not None and listed_at > began:
         return pod, ListEnd.OVERTAKEN
+    if has_unlabelled:
+        return pod, ListEnd.INCOMPLETE
     if pod.is_inspecting:  # a full list that began earlier was faster
         return (pod if request is None else asked(pod, request)), ListEnd.AGAIN
     overtook = listing_since is not None and began > listing_since

@@ -129,6 +129,11 @@ class Relist:
         self.take(sandboxes, containers)
         return [self.change(uid) for uid in sorted({*self.due(), *reinspect}, key=str.encode)]
 
+    def has_unlabelled(self, uid: str) -> bool:
+        """Whether something of the pod came, in the newest full lists, without the pod's UID as a label. Lists of one
+        pod, which runtimes filter by that label, do not have it: ``observe_pod`` would take it for removed."""
+        return self._inner.has_unlabelled(uid)
+
     def observe_pod(
         self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], *, force: bool = False
     ) -> PodChange | None:

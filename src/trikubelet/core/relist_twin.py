@@ -187,6 +187,7 @@ class Relist:
         self._now: dict[str, _Pod] = {}
         self._before: dict[str, _Pod] = {}  # the record, of a pod that gives events when compared with it
         self._unmanaged = 0
+        self._unlabelled: set[str] = set()
 
     def take(self, sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> None:
         """See ``core.relist.Relist.take``."""
@@ -197,12 +198,17 @@ class Relist:
                 by_uid.setdefault(view.uid, []).append(view)
         _refuse_repeated(views)
         self._unmanaged = sum(not view.uid for view in views)
+        self._unlabelled = {view.uid for view in views if view.uid and view.uid != view.label_uid}
         for uid, of_pod in by_uid.items():
             self._replace(uid, of_pod)
 
     def due(self) -> list[str]:
         """See ``core.relist.Relist.due``."""
         return sorted(self._before, key=str.encode)
+
+    def has_unlabelled(self, uid: str) -> bool:
+        """See ``core.relist.Relist.has_unlabelled``."""
+        return uid in self._unlabelled
 
     def observe_pod(
         self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], force: bool

@@ -294,6 +294,10 @@ class Pleg:
     # ---- lists of one pod ----
 
     async def _list_one(self, uid: str, began: float) -> None:
+        if self._relist.has_unlabelled(uid):  # it would be thrown away
+            self._pods.put(uid, pleg_pod.list_failed(self._pods.get(uid)))
+            await trio.lowlevel.checkpoint()
+            return
         try:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 sandboxes, containers = await self._lists(uid)
@@ -305,7 +309,13 @@ class Pleg:
 
     def _one_listed(self, uid: str, sandboxes: Sequence[bytes], containers: Sequence[bytes], began: float) -> None:
         """A list of one pod is in: what it says, unless it comes too late."""
-        pod, end = pleg_pod.list_ended(self._pods.get(uid), began, self._listed_at, self._dispatcher.listing_since)
+        pod, end = pleg_pod.list_ended(
+            self._pods.get(uid),
+            began,
+            self._listed_at,
+            self._dispatcher.listing_since,
+            has_unlabelled=self._relist.has_unlabelled(uid),  # a full list may have shown it since
+        )
         if end is not ListEnd.TAKEN:
             if end is ListEnd.OVERTAKEN:
                 self._pods.note_overtaken()

@@ -53,7 +53,15 @@ def showing(*milliseconds: int, **more: object) -> Showing:
     return Showing(rounds=rounds, memory=Memory(10**6, 2 * 10**6, 3 * 10**6), **more)  # type: ignore[arg-type]
 
 
-def run_of(*results: CellResult, commit: str = "abc", version: str = "") -> Run:
+def run_of(*results: CellResult, commit: str = "abc", version: str = "", trees: dict[str, str] | None = None) -> Run:
     """A run with these results."""
     began = "2026-01-01 00:00 UTC"
-    return Run(commit=commit, version=version, began=began, seconds=1.0, machine=MACHINE, results=list(results))
+    return Run(
+        commit=commit,
+        trees=trees or {},
+        version=version,
+        began=began,
+        seconds=1.0,
+        machine=MACHINE,
+        results=list(results),
+    )

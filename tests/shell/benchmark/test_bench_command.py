@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -14,6 +15,7 @@ from shell.benchmark.benchkit import cell, run_of, showing
 from trikubelet import __version__
 from trikubelet.benchmark.lineup import lineup
 from trikubelet.benchmark.results import CellResult, Round, Showing, read_run, write_run
+from trikubelet.cli.commands.bench import trees
 from trikubelet.cli.main import main
 
 
@@ -149,7 +151,26 @@ def test_without_git_the_version_is_told(tmp_path, monkeypatch):
     path = tmp_path / "run.json"
 
     assert 0 == main(["bench", "relist", "--pods", "5", "--mode", "bytes", "--peers", "ours", "--output", str(path)])
-    assert __version__ == read_run(path).commit
+    assert (__version__, {}) == (read_run(path).commit, read_run(path).trees)
+
+
+def test_a_run_names_the_trees_of_what_it_measured_but_for_those_that_were_edited(tmp_path, monkeypatch):
+    def git(*words):
+        author = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(["git", "-C", tmp_path, *author, *words], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    monkeypatch.setattr("trikubelet.cli.commands.bench.HERE", tmp_path)
+    assert {} == trees()
+    git("init", "--quiet")
+    for name in ("rust/relist/src/diff.rs", "src/trikubelet/pleg/pleg.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("as committed")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "all")
+    (tmp_path / "src/trikubelet/pleg/pleg.py").write_text("edited")
+
+    assert {"rust/relist/src": git("rev-parse", "HEAD:rust/relist/src")} == trees()
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,13 @@ def test_the_bar_fits_the_terminal_it_is_written_over_on(columns, shown):
     assert shown == len(told.removeprefix("\r\x1b[K"))
 
 
+def test_the_page_names_the_code_by_its_trees_which_stay_when_a_history_is_rewritten():
+    told = page(run_of(result(cell(110), ours=showing(1)), trees={"rust/relist/src": "0123abc", "src/x": "4567def"}))
+
+    assert "\nThe code is that of the git trees 0123abc (rust/relist/src) and 4567def (src/x).\n" in told
+    assert "git trees" not in page(run_of(result(cell(110), ours=showing(1))))
+
+
 def test_the_page_tells_goals_losses_disagreements_and_every_cell():
     upstream = Showing(rounds=[Round(wall_ns=10**6, cpu_ns=4 * 10**6, events=n) for n in (0, 1)])
     run = run_of(

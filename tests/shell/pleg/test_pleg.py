@@ -58,6 +58,7 @@ class Shelf:
         self.inspected: list[str] = []
         self.listed: list[str | None] = []
         self.lists_fail = False
+        self.unlabelled: set[str] = set()
         self.resources: HeldResources | None = None
 
     async def _pass(self, what: str) -> None:
@@ -75,12 +76,13 @@ class Shelf:
             pb.PodSandbox(
                 id=id_,
                 state=state.value,
-                labels=pod_labels(pod(u, uid=u)),  # type: ignore[arg-type]
+                labels={} if id_ in self.unlabelled else pod_labels(pod(u, uid=u)),  # type: ignore[arg-type]
                 metadata=pb.PodSandboxMetadata(name=u, uid=u, namespace="default"),
             )
             for u, boxes in self.sandboxes.items()
             if uid in (None, u)
             for id_, (state, _) in boxes.items()
+            if uid is None or id_ not in self.unlabelled  # runtimes look at the label alone
         ]
         return [pb.ListPodSandboxResponse(items=items).SerializeToString()]
 
@@ -89,12 +91,14 @@ class Shelf:
             pb.Container(
                 id=id_,
                 state=state.value,
-                labels=container_labels(pod(u, uid=u), id_),  # type: ignore[arg-type]
+                pod_sandbox_id=next(iter(self.sandboxes.get(u, ())), ""),
+                labels={} if id_ in self.unlabelled else container_labels(pod(u, uid=u), id_),  # type: ignore[arg-type]
                 metadata=pb.ContainerMetadata(name=id_),
             )
             for u, states in self.containers.items()
             if uid in (None, u)
             for id_, state in states.items()
+            if uid is None or id_ not in self.unlabelled
         ]
         reply = [pb.ListContainersResponse(containers=items).SerializeToString()]
         await self._pass(f"list {uid}" if uid else "list")
@@ -534,6 +538,81 @@ async def test_a_slow_full_list_does_not_take_back_what_a_look_saw_since(autojum
 
         assert {"c1", "c2"} == set(watch.states("a"))
         assert 2 == len(getattr(watch.pleg.pod("a"), "containers", ()))
+
+
+@pytest.mark.parametrize("unlabelled", ["stray", "s"])
+async def test_a_pod_with_something_that_its_label_does_not_find_is_seen_by_full_lists_alone(
+    unlabelled: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level(2), logger="trikubelet.pleg.pleg")
+    shelf = Shelf()
+    shelf.sandboxes = {"a": {"s": (READY, ())}}
+    shelf.containers = {"a": {"c": RUNNING, "stray": RUNNING}}
+    shelf.unlabelled = {unlabelled}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        await trio.sleep(0.3)
+        shelf.containers["a"]["c"], acted = EXITED, instant()
+        watch.pleg.request_relist("a")
+        seen = await watch.cache.newer_than("a", acted)
+        assert {"c": EXITED, "stray": RUNNING} == {c.id: c.state for c in seen.containers}
+        assert "a" not in shelf.listed
+        acted = instant()
+        watch.pleg.request_inspection("a")
+        shelf.inspected.clear()
+        await watch.cache.newer_than("a", acted)
+        assert {"s", "c", "stray"} == set(shelf.inspected)
+
+    assert "Removed" not in caplog.text
+    assert 2.0 == pytest.approx(trio.current_time())
+
+
+async def test_an_on_demand_relist_whose_pod_got_a_stray_container_meanwhile_is_thrown_away(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level(2), logger="trikubelet.pleg.pleg")
+    shelf = Shelf()
+    shelf.sandboxes, shelf.containers = {"a": {"s": (READY, ())}}, {"a": {"c": RUNNING}}
+    shelf.unlabelled = {"stray"}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.containers["a"]["stray"] = RUNNING
+        shelf.gates = {"list": trio.Event(), "list a": trio.Event()}
+        await trio.sleep(1.1)  # a full list with it is under way
+        watch.pleg.request_relist("a")
+        await trio.sleep(1.1)  # and then a newer one without it
+        assert "a" == shelf.listed[-1]
+        shelf.gates["list"].set()
+        await trio.testing.wait_all_tasks_blocked()
+        shelf.gates["list a"].set()
+        await trio.sleep(5)
+
+        assert {"c", "stray"} == set(watch.states("a"))
+    assert "Removed" not in caplog.text
+
+
+async def test_a_full_list_that_fails_after_a_look_overtook_it_takes_nothing_from_the_next(
+    autojump_clock: MockClock,
+) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        shelf.gates["list"] = trio.Event()
+        await trio.sleep(2.1)  # a full list is under way
+        watch.pleg.request_relist("a")
+        await trio.testing.wait_all_tasks_blocked()
+        assert ["a"] == shelf.listed[-1:]
+        shelf.failing = {"list"}
+        shelf.gates.pop("list").set()
+        await trio.testing.wait_all_tasks_blocked()
+        shelf.failing.clear()
+        shelf.containers["a"]["new"] = RUNNING
+        shelf.listed.clear()
+        await trio.sleep(2)
+
+        assert {"c", "new"} == set(watch.states("a"))
+        assert {None} == set(shelf.listed)
 
 
 async def test_what_an_overtaken_inspection_brought_does_not_pass_for_what_was_recorded(

@@ -141,7 +141,7 @@ def test_an_on_demand_relist_newer_than_the_full_list_under_way_is_asked_for_aga
     made = pods("a")
     made.full_list_began()
     made.begin_list(ALWAYS)
-    pod, _ = pleg_pod.list_ended(made.get("a"), began=2.0, listed_at=None, listing_since=1.0)
+    pod, _ = pleg_pod.list_ended(made.get("a"), began=2.0, listed_at=None, listing_since=1.0, has_unlabelled=False)
     made.put("a", pod)
 
     assert {"a"} == end_full_list(made, 1.0)
@@ -151,7 +151,9 @@ def test_an_on_demand_relist_newer_than_the_full_list_under_way_is_asked_for_aga
 def test_what_a_failed_full_list_left_behind_ends_with_the_next() -> None:
     made = pods("a")
     made.begin_list(ALWAYS)
-    made.put("a", pleg_pod.list_ended(made.get("a"), began=2.0, listed_at=None, listing_since=1.0)[0])
+    made.put(
+        "a", pleg_pod.list_ended(made.get("a"), began=2.0, listed_at=None, listing_since=1.0, has_unlabelled=False)[0]
+    )
     made.full_list_began()
 
     assert set() == end_full_list(made, 3.0)
@@ -179,7 +181,7 @@ def test_lines_and_counts_say_what_the_records_say(steps: list[tuple[int, str]])
         elif what == 4:
             made.begin_list(ALWAYS)
         elif what == 5 and pod.listing is not None:
-            pod, end = pleg_pod.list_ended(pod, at, listed_at, listing_since)
+            pod, end = pleg_pod.list_ended(pod, at, listed_at, listing_since, has_unlabelled=step % 5 == 0)
             made.put(uid, pod)
             if end is pleg_pod.ListEnd.TAKEN:
                 made.found(uid, job(uid, at))

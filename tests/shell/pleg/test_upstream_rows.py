@@ -210,31 +210,35 @@ async def test_get_pod_ips(
 
 # ---- inspecting again ----
 
+Cause = Literal["nothing", "a failure", "a request"]
 Fate = Literal["succeeds", "fails", "is gone"]
 
 
 @pytest.mark.parametrize(
-    ("is_listed", "is_changed", "fate", "woken", "asked_again"),
+    ("cause", "is_changed", "fate", "woken", "asked_again"),
     [
-        (True, False, "succeeds", True, False),
-        (True, False, "fails", False, True),
-        (True, False, "is gone", True, False),
-        (True, True, "succeeds", True, False),
-        (True, True, "fails", False, True),
-        (False, False, "succeeds", False, False),
-        (False, True, "succeeds", True, False),
-        (False, True, "fails", False, True),
+        ("a failure", False, "succeeds", True, False),
+        ("a failure", False, "fails", False, True),
+        ("a failure", False, "is gone", True, False),
+        ("a failure", True, "succeeds", True, False),
+        ("a failure", True, "fails", False, True),
+        ("a request", False, "succeeds", False, False),
+        ("a request", False, "fails", False, True),
+        ("a request", False, "is gone", True, False),
+        ("nothing", False, "succeeds", False, False),
+        ("nothing", True, "succeeds", True, False),
+        ("nothing", True, "fails", False, True),
     ],
 )
 async def test_reinspect(
-    is_listed: bool, is_changed: bool, fate: Fate, woken: bool, asked_again: bool, autojump_clock: MockClock
+    cause: Cause, is_changed: bool, fate: Fate, woken: bool, asked_again: bool, autojump_clock: MockClock
 ) -> None:
-    """TestReinspect. A pod is *listed* for it after an inspection that failed; nothing else asks for one yet."""
+    """TestReinspect. A pod is inspected again after an inspection that failed, and when somebody asks for it."""
     shelf = Shelf()
     shelf.containers = {"a": {"c": RUNNING}}
     async with watching(shelf) as watch:
         await watch.wakes()
-        if is_listed:
+        if cause == "a failure":
             shelf.containers["a"]["new"], shelf.failing = CREATED, {"new"}
             await passes(1)
             assert [] == await watch.wakes()
@@ -243,6 +247,8 @@ async def test_reinspect(
         if fate == "is gone":
             shelf.containers = {}
         shelf.failing = set(shelf.containers.get("a", ())) if fate == "fails" else set()
+        if cause == "a request":
+            watch.pleg.request_inspection("a")
         await passes(1)
 
         assert (["a"] if woken else []) == await watch.wakes()

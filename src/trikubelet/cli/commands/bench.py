@@ -41,11 +41,13 @@ if TYPE_CHECKING:
     from trikubelet.benchmark.lineup import Peer
     from trikubelet.benchmark.results import CellResult
 
+HERE: Final = Path(__file__).parent
 EXIT_STOPPED: Final = 130
 """As of a program that SIGINT ended; SIGTERM stops a run in the same way."""
 _MODES: Final = ("bytes", "socket", "unary", "streamed")
 _CELL_FLAGS: Final = ("pods", "containers_per_pod", "mode", "churn", "status_latency")
 _HOW_WORDS: Final = ("peers", "rounds", "seed")
+_MEASURED: Final = ("rust/relist/src", "src/trikubelet/pleg")
 _PODS_MAX: Final = 100_000
 _CONTAINERS_PER_POD_MAX: Final = 100
 _GRIDS: Final[dict[str, Callable[[], list[Cell]]]] = {
@@ -161,7 +163,7 @@ def _try_outputs(args: argparse.Namespace) -> None:
 def _measure(args: argparse.Namespace) -> tuple[Run, bool]:
     """The results, and whether they are of all cells: not where somebody stopped it."""
     cells = _cells(args)
-    commit = _commit()
+    commit, measured = _commit(), trees()
     began, started = time.gmtime(), time.monotonic()
     sys.stderr.write(
         "building upstream's PLEG, which takes minutes the first time\n" if "upstream" in args.peers else ""
@@ -179,6 +181,7 @@ def _measure(args: argparse.Namespace) -> tuple[Run, bool]:
         progress.end()
     run = Run(
         commit=commit,
+        trees=measured,
         version=__version__,
         began=time.strftime("%Y-%m-%d %H:%M UTC", began),
         seconds=round(time.monotonic() - started, 1),
@@ -236,16 +239,28 @@ def _said(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
 
 def _commit() -> str:
     """Which code was measured, as git has it; the version, where this is no checkout."""
+    return _git("describe", "--always", "--dirty") or __version__
+
+
+def trees() -> dict[str, str]:
+    """Git's names for what is in the folders that are measured, by which they are found when the commit is gone. None
+    of a folder that was edited since, or where this is no checkout."""
+    named = {folder: _git("rev-parse", "--verify", "--quiet", f"HEAD:{folder}") for folder in _MEASURED}
+    return {folder: tree for folder, tree in named.items() if tree and not _git("status", "--porcelain", f":/{folder}")}
+
+
+def _git(*words: str) -> str:
+    """What git says; nothing where there is no git, or it has nothing to say."""
     try:
-        described = subprocess.run(  # noqa: S603 - the arguments are ours
-            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],  # noqa: S607
+        done = subprocess.run(  # noqa: S603 - the arguments are ours
+            ["git", "-C", str(HERE), *words],  # noqa: S607
             capture_output=True,
             text=True,
             check=False,
         )
-    except OSError:  # no git
-        return __version__
-    return described.stdout.strip() or __version__
+    except OSError:
+        return ""
+    return done.stdout.strip()
 
 
 # ---- what flags say ----
