@@ -161,8 +161,8 @@ def test_what_is_used_is_told_as_metrics_server_and_dashboards_ask_for_it(member
             "container_threads",
         } <= named
         in_use = [dict(labels) for name, labels in cadvisor if name == "container_memory_usage_bytes"]
-        (busy,) = [one["id"] for one in in_use if one["pod"] == "busy" and not one["container"]]
-        assert busy.rpartition("/")[0] in [one["id"] for one in in_use if not one["pod"]]
+        (pods_own,) = [one["id"] for one in in_use if one["pod"] == "busy" and not one["container"]]
+        assert pods_own.rpartition("/")[0] in [one["id"] for one in in_use if not one["pod"]]
         (disk,) = [dict(labels) for name, labels in cadvisor if name == "container_fs_limit_bytes"]
         assert ("/", True) == (disk["id"], bool(disk["device"]))
         assert any(
