@@ -170,7 +170,8 @@ def test_a_running_agents_pods_are_left_alone(root: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
-    ("theirs", "is_refused"), [("r.sock", True), ("link-to-here/r.sock", True), ("other.sock", False)]
+    ("theirs", "is_refused"),
+    [("r.sock", True), ("%72.sock", True), ("link-to-here/r.sock", True), ("other.sock", False)],
 )
 def test_the_pods_of_an_agent_that_moved_to_another_root_directory_are_left_alone(
     root: Path, theirs: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
