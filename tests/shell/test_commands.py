@@ -545,7 +545,7 @@ def test_an_agents_flags_that_are_not_understood_end_with_2_and_files_that_are_n
     ("said", "flag"),
     [
         ("error: --root-dir={} stands before --, and --root-dir=/b behind it\n", "--root-dir=/b"),
-        ("error: --help is not for an agent that is only thought of: leave it out behind --\n", "--help"),
+        ("error: --help asks the agent about itself and starts none: leave it out\n", "--help"),
     ],
 )
 def test_an_agents_flags_that_are_of_no_one_agent_end_with_2(

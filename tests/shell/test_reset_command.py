@@ -83,7 +83,7 @@ def test_without_one_the_pods_of_the_default_root_directory_end(tmp_path: Path, 
     ("arguments", "said"),
     [
         (["--root-dir={}", "--", "--root-dir=/b"], "--root-dir={} stands before --, and --root-dir=/b behind it"),
-        (["--", "--root-dir={}", "--version"], "--version is not for an agent that is only thought of: leave it out"),
+        (["--", "--root-dir={}", "--version"], "--version asks the agent about itself and starts none: leave it out"),
         (["--", "--root-dir"], "--root-dir: needs a value"),
         (["--", "--root-dri={}"], "--root-dri: unknown flag"),
     ],

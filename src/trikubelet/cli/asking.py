@@ -127,8 +127,6 @@ def settings_of(flags: Sequence[str], root_dir: str | None = None) -> Settings:
     from trikubelet.app.settings import Surroundings, load_settings  # noqa: PLC0415
 
     read = parse_agent_flags(flags)
-    if read.show:  # and nothing else was read, no root directory either
-        raise Misunderstood(f"--{read.show} is not for an agent that is only thought of: leave it out behind --")
     if root_dir:
         if read.root_dir and os.path.realpath(read.root_dir) != os.path.realpath(root_dir):
             raise Misunderstood(f"--root-dir={root_dir} stands before --, and --root-dir={read.root_dir} behind it")
@@ -136,7 +134,7 @@ def settings_of(flags: Sequence[str], root_dir: str | None = None) -> Settings:
     try:
         return load_settings(read, Surroundings(os.geteuid(), os.environ, socket.gethostname()))
     except StartFailed as error:
-        raise (Misunderstood if read.faults else CommandFailed)(str(error)) from error
+        raise (Misunderstood if read.faults or read.show else CommandFailed)(str(error)) from error
 
 
 def socket_path(args: argparse.Namespace) -> str:
