@@ -2,8 +2,8 @@
 
 `build-pyz.sh` puts this in the place of the archive's `__main__.py`. Root's copy is unpacked where the service's is, so
 that an operator and a service without a home share it. Whoever starts it on a machine it was not built for, or where it
-cannot be unpacked, is told what to do, and not given a traceback from somewhere inside. An older Python, down to
-3.6, must be able to read this.
+cannot be unpacked, or whose unpacked copy has lost a part, is told what to do, and not given a traceback from somewhere
+inside. An older Python, down to 3.6, must be able to read this.
 """
 
 import json
@@ -57,4 +57,13 @@ if this not in known:
 
 import _bootstrap  # type: ignore[import-not-found]  # noqa: E402 - shiv puts it into the archive
 
-_bootstrap.bootstrap()
+try:
+    _bootstrap.bootstrap()
+except Exception:
+    # As a cleaner of old files leaves it, or a disk that failed: shiv looks only whether the directory is there.
+    for unpacked in root.glob("*_" + build):
+        for name in wanted:
+            part = str(unpacked / name)
+            if name.startswith("site-packages/") and not os.path.exists(part):
+                sys.exit(f"error: {part} is missing: remove {unpacked}; it is unpacked again")
+    raise

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from trikubelet.app import supervise
 from trikubelet.app.agent import run_agent
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
@@ -38,6 +39,18 @@ def test_every_fault_of_flags_and_files_is_told_at_once_and_nothing_is_touched(
     assert f"{path}:4: syncFrequency" in told
     assert "--hostname-override" in told
     assert not (tmp_path / "root").exists()
+
+
+def test_signals_are_heard_before_the_first_line_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    supervised = []
+    monkeypatch.setattr(supervise, "run", lambda main, **_: supervised.append(main) or 0)
+    flags = ["--standalone", "--container-runtime-endpoint=fake:", f"--root-dir={tmp_path}"]
+
+    assert 0 == run_agent(flags)
+    assert 1 == len(supervised)
+    assert "" == capfd.readouterr().err
 
 
 def _agent(directory: Path, *flags: str) -> subprocess.CompletedProcess[str]:

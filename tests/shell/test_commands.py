@@ -540,6 +540,30 @@ def test_an_agents_flags_that_are_not_understood_end_with_2_and_files_that_are_n
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["config view", "doctor"])
+@pytest.mark.parametrize(
+    ("said", "flag"),
+    [
+        ("error: --root-dir={} stands before --, and --root-dir=/b behind it\n", "--root-dir=/b"),
+        ("error: --help asks the agent about itself and starts none: leave it out\n", "--help"),
+    ],
+)
+def test_an_agents_flags_that_are_of_no_one_agent_end_with_2(
+    verb: str, said: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == main([*verb.split(), f"--root-dir={tmp_path}", "--", flag])
+    assert said.format(tmp_path) == capsys.readouterr().err
+
+
+def test_a_root_directory_is_the_agents_before_its_flags_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 0 == main(["config", "view", "--given", f"--root-dir={tmp_path}/a/..", "--", "--standalone"])
+    assert ["root", "directory", f"{tmp_path}/a/..", "flag", "--root-dir"] in [
+        line.split() for line in capsys.readouterr().out.splitlines()
+    ]
+
+
 async def test_a_pod_can_say_whose_log_is_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "0.log"
     log.write_text("2026-11-21T11:58:00Z stdout F one\n")

@@ -104,22 +104,23 @@ async def test_the_process_serves_until_it_is_told_to_end_and_leaves_no_socket(p
 
 @pytest.mark.slow
 async def test_an_agent_runs_its_pods_on_the_fake_runtime_inside_it(place: Path) -> None:
+    root = place / "50%20full"  # a path and no URL
     (place / "manifests").mkdir()
     (place / "manifests/web.yaml").write_text(POD)
     flags = ["--standalone", "--container-runtime-endpoint=fake:", f"--pod-manifest-path={place / 'manifests'}"]
-    flags += [f"--root-dir={place / 'root'}", "--hostname-override=node", "--healthz-port=0"]
+    flags += [f"--root-dir={root}", "--hostname-override=node", "--healthz-port=0"]
     settings = load_settings(parse_agent_flags(flags), Surroundings(0, {}, "node"))
     async with trio.open_nursery() as nursery:
         agent = await nursery.start(compose.run, settings, lambda: None, None)
         with trio.fail_after(60):
             while not _running(agent):  # noqa: ASYNC110 - the view has no event, as its clients over HTTP have none
                 await trio.sleep(0.02)
-        async with open_channel(f"unix://{place / 'root/fake.sock'}") as channel:
+        async with open_channel(str(root / "fake.sock")) as channel:
             [container] = (await RuntimeServiceStub(channel).ListContainers(pb.ListContainersRequest())).containers
         nursery.cancel_scope.cancel()
 
     assert "nginx:1.27" == container.image.user_specified_image
-    assert str(place / "root/logs/pods") == str(settings.pod_logs_dir)
+    assert str(root / "logs/pods") == str(settings.pod_logs_dir)
 
 
 @pytest.mark.slow

@@ -30,12 +30,15 @@ def started(archive: Path, **environment: str) -> subprocess.CompletedProcess[st
     return subprocess.run([sys.executable, archive], capture_output=True, text=True, timeout=60, check=False, env=own)
 
 
-def single_file(directory: Path, suffix: str = OURS) -> Path:
+TELLS = "print(os.environ.get('SHIV_ROOT'))"
+
+
+def single_file(directory: Path, suffix: str = OURS, bootstrap: str = TELLS) -> Path:
     """A file with the first step, something compiled, and a stand-in for shiv that tells where it would unpack."""
     archive = directory / "trikubelet"
     with ZipFile(archive, "w") as made:
         made.write(PACKAGING / "first_step.py", "__main__.py")
-        made.writestr("_bootstrap.py", "import os\ndef bootstrap(): print(os.environ.get('SHIV_ROOT'))\n")
+        made.writestr("_bootstrap.py", f"import os\ndef bootstrap(): {bootstrap}\n")
         made.writestr(f"site-packages/msgspec/_core{suffix}", "")
         made.writestr("environment.json", '{"build_id": "b1"}')
     return archive
@@ -99,6 +102,20 @@ def test_on_a_machine_it_was_not_built_for_it_says_for_which_it_was(tmp_path: Pa
 
     assert (1, "") == (done.returncode, done.stdout)
     assert f"nothing compiled for this Python ({OURS}), but for .cpython-39-s390x-linux-gnu.so: " in done.stderr
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_an_unpacked_copy_that_has_lost_a_part_is_named_for_removal(tmp_path: Path, lost: bool) -> None:
+    archive = single_file(tmp_path, bootstrap="import a_part_of_it")
+    copy = tmp_path / "mine" / "trikubelet_b1"
+    part = copy / "site-packages" / "msgspec" / f"_core{OURS}"
+    part.parent.mkdir(parents=True)
+    if not lost:
+        part.touch()
+    done = started(archive, SHIV_ROOT=f"{tmp_path}/mine")
+
+    told = f"error: {part} is missing: remove {copy}; it is unpacked again\n"
+    assert (1, lost, not lost) == (done.returncode, told == done.stderr, "ModuleNotFoundError" in done.stderr)
 
 
 def test_a_python_too_old_for_the_agent_says_which_it_needs(tmp_path: Path) -> None:

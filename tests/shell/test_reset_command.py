@@ -37,6 +37,83 @@ def bound_to(root: Path, endpoint: str) -> None:
     (root / "runtime-endpoint").write_text(f"{endpoint}\n")
 
 
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
+    """Root directories whose pods were ended. The default one, of an ordinary user, has pods too."""
+
+    async def note_end(settings: Settings, _: float) -> str:
+        found.append(settings.root_dir)
+        return ""
+
+    found: list[Path] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "trikubelet").mkdir()
+    bound_to(tmp_path / "trikubelet", f"unix://{tmp_path}/default.sock")
+    monkeypatch.setattr(reset, "processes_named", lambda _: [])
+    monkeypatch.setattr(reset, "_end_all", note_end)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        (["--root-dir={}"], []),
+        ([], ["--root-dir={}"]),
+        ([], ["--root_dir", "{}"]),
+        (["--root-dir={}/"], ["--root-dir={}"]),
+    ],
+)
+def test_the_pods_of_the_root_directory_that_was_named_end_wherever_it_stands(
+    before: list[str], behind: list[str], root: Path, ended: list[Path]
+) -> None:
+    bound_to(root, f"unix://{root}/r.sock")
+
+    assert 0 == main(["reset", *(one.format(root) for one in [*before, "--", *behind])])
+    assert [root] == ended
+    assert not (root / "runtime-endpoint").exists()
+
+
+def test_without_one_the_pods_of_the_default_root_directory_end(tmp_path: Path, ended: list[Path]) -> None:
+    assert 0 == main(["reset", "--", "--standalone"])
+    assert [tmp_path / "trikubelet"] == ended
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--root-dir={}", "--", "--root-dir=/b"], "--root-dir={} stands before --, and --root-dir=/b behind it"),
+        (["--", "--root-dir={}", "--version"], "--version asks the agent about itself and starts none: leave it out"),
+        (["--", "--root-dir"], "--root-dir: needs a value"),
+        (["--", "--root-dri={}"], "--root-dri: unknown flag"),
+    ],
+)
+def test_no_pod_ends_where_it_is_not_clear_whose(
+    arguments: list[str], said: str, root: Path, ended: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound_to(root, f"unix://{root}/r.sock")
+
+    assert 2 == main(["reset", *(one.format(root) for one in arguments)])
+    assert [] == ended
+    assert capsys.readouterr().err.startswith(f"error: {said.format(root)}")
+
+
+def test_an_agent_on_a_runtime_within_it_has_a_root_directory_of_its_own_to_reset(
+    monkeypatch: pytest.MonkeyPatch, ended: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    asked = []
+    monkeypatch.setattr(reset, "recorded_runtime", lambda root: asked.append(root) or "")
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerRuntimeEndpoint: 'embedded:'\n"
+    )
+
+    assert 0 == main(["reset", "--", f"--config={config}"])
+    assert [Path("/var/lib/trikubelet")] == asked
+    assert [] == ended
+
+
 @pytest.mark.slow
 async def test_every_pod_of_the_runtime_ends_and_what_was_kept_for_it_goes(root: Path) -> None:
     bound_to(root, f"unix://{root}/fake.sock")
@@ -93,7 +170,8 @@ def test_a_running_agents_pods_are_left_alone(root: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
-    ("theirs", "is_refused"), [("r.sock", True), ("link-to-here/r.sock", True), ("other.sock", False)]
+    ("theirs", "is_refused"),
+    [("r.sock", True), ("%72.sock", True), ("link-to-here/r.sock", True), ("other.sock", False)],
 )
 def test_the_pods_of_an_agent_that_moved_to_another_root_directory_are_left_alone(
     root: Path, theirs: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trikubelet.app.root_dir import bind_to_runtime
+from trikubelet.app.root_dir import bind_to_runtime, recorded_runtime
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ def test_the_same_runtime_finds_its_pods_again_however_it_is_written(tmp_path: P
     bind_to_runtime(tmp_path, "unix:///run/c.sock")
     _pod(tmp_path)
     bind_to_runtime(tmp_path, "/run/c.sock")
+
+
+def test_a_runtime_whose_path_has_a_percent_sign_finds_its_pods_again(tmp_path: Path) -> None:
+    bind_to_runtime(tmp_path, "/run/a%20b/c.sock")
+    _pod(tmp_path)
+    bind_to_runtime(tmp_path, recorded_runtime(tmp_path))
 
 
 def test_a_root_directory_without_pods_may_change_its_runtime(tmp_path: Path) -> None:

@@ -25,6 +25,12 @@ def settings(*argv: str, surroundings: Surroundings = ROOT) -> Settings:
     return load_settings(parse_agent_flags(argv), surroundings)
 
 
+@pytest.mark.parametrize("question", ["--help", "--version"])
+def test_flags_that_ask_a_question_are_no_settings_for_the_others_would_be_lost(question: str) -> None:
+    with pytest.raises(StartFailed, match=f"^{question} asks the agent about itself"):
+        settings("--root-dir=/b", "--container-runtime-endpoint=fake:", question)
+
+
 def faults_of(*argv: str, surroundings: Surroundings = ROOT) -> list[str]:
     with pytest.raises(StartFailed) as failed:
         settings(*argv, surroundings=surroundings)

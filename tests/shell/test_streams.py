@@ -267,6 +267,15 @@ async def test_a_command_can_be_run_to_its_end(node: Node) -> None:
     assert [("run", "app", ["ls", "-l"], 14400)] * 2 == node.runtime.asked
 
 
+@pytest.mark.parametrize("query", ["", "?cmd=", "?cmd=%20ls"])
+async def test_a_command_without_a_program_is_refused_before_the_runtime_is_asked(query: str, node: Node) -> None:
+    async with node.bench.client(token=node.bench.token("ann")) as client:
+        told = await client.post(f"/run/default/web-n1/app{query}")
+
+    assert (400, "cmd: the command is empty") == (told.status_code, told.text.rstrip())
+    assert [] == node.runtime.asked
+
+
 @pytest.mark.parametrize(("limit", "node"), [(0, 0.0), (1, 0.5), (60, 60.0)], indirect=["node"])
 async def test_a_command_may_run_for_whole_seconds_and_no_limit_is_none_only_where_none_is_wanted(
     limit: int, node: Node

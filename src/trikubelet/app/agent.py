@@ -61,8 +61,6 @@ def run_agent(argv: Sequence[str]) -> int:
         found = compose.find_access(settings)
         with RootLock(settings.root_dir):
             bind_to_runtime(settings.root_dir, settings.runtime.endpoint)
-            _say_settings(settings)
-            _allow_files(settings.configuration.max_open_files)
             main = partial(_main, settings, lambda: handler.problem, found)
             seconds_max = bounds_of(settings.configuration).stop_seconds_max
             return supervise.run(main, checks=_vital, status=_status, stop_seconds_max=seconds_max)
@@ -74,7 +72,9 @@ async def _main(
     settings: Settings, log_problem: Check, found: Found | None, *, task_status: trio.TaskStatus[Agent]
 ) -> None:
     """The agent under ``--lock-file``, if there is one: it waits for the file's lock, and ends when another agent opens
-    the file."""
+    the file. Only here its log begins: who reads the first line may already send a signal."""
+    _say_settings(settings)
+    _allow_files(settings.configuration.max_open_files)
     lock_file = LockFile(settings.lock_file) if settings.lock_file else None
     if lock_file is None:
         await _run(settings, log_problem, found, task_status=task_status)

@@ -34,7 +34,7 @@ from trikubelet.app.view import View
 from trikubelet.core.configuration.effect import without_effect_embedded, without_effect_in_version_1
 from trikubelet.core.node_status import self_described
 from trikubelet.cri.channel import open_channel
-from trikubelet.cri.endpoint import socket_path
+from trikubelet.cri.endpoint import endpoint_at, socket_path
 from trikubelet.cri.runtime import CriImages, CriRuntime
 from trikubelet.handlers.network import NetworkHandlers, PretendedHandlers
 from trikubelet.host import mounts
@@ -369,7 +369,7 @@ async def _start_inside(services: Services, settings: Settings) -> str:
             with trio.move_on_after(UNMOUNT_SECONDS_MAX, shield=True):
                 await _unmount_volumes(settings.root_dir / "pods")
 
-    endpoint = f"unix://{socket}"
+    endpoint = endpoint_at(str(socket))
     try:
         socket_path(endpoint)
     except ValueError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.app.endpoint import INSIDE
 from trikubelet.app.paths import RUNTIME_RECORD
-from trikubelet.cri.endpoint import socket_path
+from trikubelet.cri.endpoint import endpoint_at, socket_path
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
     """Record that the pods of this root directory run on that runtime. Raises StartFailed when it holds pods of another
     one: ours of an earlier start, or, for an in-process runtime, of any agent."""
     try:
-        ours = endpoint if endpoint in INSIDE else f"unix://{socket_path(endpoint)}"
+        ours = endpoint if endpoint in INSIDE else endpoint_at(socket_path(endpoint))
     except ValueError as error:
         raise StartFailed(f"containerRuntimeEndpoint: {error}") from error
     record, beside = root_dir / RUNTIME_RECORD, root_dir / f"{RUNTIME_RECORD}.new"

@@ -133,6 +133,8 @@ class Settings:
 def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     """Read the files that the flags name and combine all settings. Raises StartFailed with all faults, one line
     each."""
+    if flags.show:  # of the other flags nothing was read: these settings would be another agent's
+        raise StartFailed(f"--{flags.show} asks the agent about itself and starts none: leave it out")
     faults = list(flags.faults)
     notes: list[str] = []
     paths = _paths(flags, faults, notes)

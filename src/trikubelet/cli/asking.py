@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -118,18 +119,22 @@ def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | No
     return words[:at], words[at + 1 :]
 
 
-def settings_of(flags: Sequence[str]) -> Settings:
-    """What an agent with these flags would have. Raises CommandFailed with every fault of flags and files, which is
-    Misunderstood where one is of the flags."""
+def settings_of(flags: Sequence[str], root_dir: str | None = None) -> Settings:
+    """What an agent with these flags would have, and with ``root_dir``, which a verb's own option may have said. Raises
+    CommandFailed with every fault of flags and files, which is Misunderstood where one is of the flags."""
     # Only here: whoever asks an agent does not wait for what an agent needs.
     from trikubelet.app.flags import parse_agent_flags  # noqa: PLC0415
     from trikubelet.app.settings import Surroundings, load_settings  # noqa: PLC0415
 
     read = parse_agent_flags(flags)
+    if root_dir:
+        if read.root_dir and os.path.realpath(read.root_dir) != os.path.realpath(root_dir):
+            raise Misunderstood(f"--root-dir={root_dir} stands before --, and --root-dir={read.root_dir} behind it")
+        read = replace(read, root_dir=root_dir)
     try:
         return load_settings(read, Surroundings(os.geteuid(), os.environ, socket.gethostname()))
     except StartFailed as error:
-        raise (Misunderstood if read.faults else CommandFailed)(str(error)) from error
+        raise (Misunderstood if read.faults or read.show else CommandFailed)(str(error)) from error
 
 
 def socket_path(args: argparse.Namespace) -> str:

@@ -11,6 +11,7 @@ import os
 
 from trikubelet.app.lock import LOCK_NAME
 from trikubelet.app.root_dir import recorded_runtime
+from trikubelet.cri.endpoint import socket_path
 from trikubelet.host.examination import holders_of, processes_named
 
 
@@ -31,7 +32,10 @@ def kubelets_on(endpoint: str) -> list[int]:
 
 def _socket(endpoint: str, process: int | None = None) -> tuple[int, int] | str:
     """Which file a process has at that place, or, where that cannot be read, the place; by default this process."""
-    path = os.path.realpath(endpoint.removeprefix("unix://"))
+    try:
+        path = os.path.realpath(socket_path(endpoint))
+    except ValueError:  # within that agent, or nothing is recorded yet
+        return endpoint
     try:
         found = os.stat(path if process is None else f"/proc/{process}/root{path}")
     except OSError:

@@ -1,6 +1,7 @@
 """Where a runtime listens: a Unix socket, written ``unix:///run/containerd/containerd.sock`` or as a bare path.
 
-The one place that reads ``--container-runtime-endpoint`` and that puts a failed connect into words for an operator.
+The one place that reads ``--container-runtime-endpoint``, makes an endpoint of a path, and puts a failed connect into
+words for an operator.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ def socket_path(endpoint: str) -> str:
     if len(path.encode()) > _PATH_BYTES_MAX:
         raise ValueError(f"{endpoint}: longer than the {_PATH_BYTES_MAX} bytes a Unix socket's path may have")
     return path
+
+
+def endpoint_at(path: str) -> str:
+    """The endpoint of a socket at ``path``: what ``socket_path`` reads, for which %20 in a URL is a space."""
+    return f"unix://{path.replace('%', '%25')}"
 
 
 def connect_failure(path: str, error: OSError) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import ImageServiceBase
-from trikubelet.model.runtime_errors import NotFound, NotImplementedByRuntime
+from trikubelet.model.runtime_errors import NotFound, NotImplementedByRuntime, RuntimeFailure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +97,10 @@ class HostImages(ImageServiceBase):
     async def ImageFsInfo(self, stream: Stream[pb.ImageFsInfoRequest, pb.ImageFsInfoResponse]) -> None:
         """The file system that holds the runtime's own files; images take no space."""
         await stream.recv_message()
-        found = os.statvfs(self._state_dir)
+        try:
+            found = os.statvfs(self._state_dir)
+        except OSError as error:  # it is gone, or its disk
+            raise RuntimeFailure(f"{self._state_dir}: {error.strerror}") from error
         usage = pb.FilesystemUsage(
             timestamp=self._clock.now_ns(),
             fs_id=pb.FilesystemIdentifier(mountpoint=str(self._state_dir)),

@@ -25,10 +25,11 @@ LEVELS_MAX: Final = 256
 _PATH_FLAGS: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_beneath(root: str, path: str, *, make: bool) -> int:
+def open_beneath(root: str, path: str, *, make: bool, called: str = "the volume") -> int:
     """A descriptor (O_PATH) of what ``path`` leads to below the directory ``root``, for the caller to close. With
-    ``make``, directories that are missing are made, with the mode that the root has. Raises OSError: EXDEV for a path
-    that leads out, ENOENT, ELOOP, and the kernel's other errors; FileNotFoundError names the part that is missing."""
+    ``make``, directories that are missing are made, with the mode that the root has. ``called``: the root, in messages.
+    Raises OSError: EXDEV for a path that leads out, ENOENT, ELOOP, and the kernel's other errors; FileNotFoundError
+    names the part that is missing."""
     # The root itself may be reached by links: its path is the node's, not the containers'.
     reached = [os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
     mode = stat.S_IMODE(os.fstat(reached[0]).st_mode)
@@ -41,7 +42,7 @@ def open_beneath(root: str, path: str, *, make: bool) -> int:
             if name == "..":
                 os.close(reached.pop())
                 if not reached:
-                    raise OSError(errno.EXDEV, "leads out of the volume", path)
+                    raise OSError(errno.EXDEV, f"leads out of {called}", path)
                 continue
             if len(reached) > LEVELS_MAX:
                 raise OSError(errno.ENAMETOOLONG, "too many directories below one another", path)
@@ -54,7 +55,7 @@ def open_beneath(root: str, path: str, *, make: bool) -> int:
                 if links > LINKS_MAX:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
                 if target.startswith("/"):
-                    target = _below(target, root, reached[0])
+                    target = _below(target, root, reached[0], called)
                     while len(reached) > 1:
                         os.close(reached.pop())
                 todo += target.split("/")[::-1]
@@ -64,12 +65,12 @@ def open_beneath(root: str, path: str, *, make: bool) -> int:
             os.close(fd)
 
 
-def _below(target: str, root: str, root_fd: int) -> str:
+def _below(target: str, root: str, root_fd: int, called: str) -> str:
     """What is left of an absolute path that begins with the root's, by either of its names. Raises OSError: EXDEV."""
     for name in (os.readlink(f"/proc/self/fd/{root_fd}"), root):
         if f"{target}/".startswith(f"{name.rstrip('/')}/"):
             return target[len(name.rstrip("/")) :]
-    raise OSError(errno.EXDEV, "a link to an absolute path leads out of the volume", target)
+    raise OSError(errno.EXDEV, f"a link to an absolute path leads out of {called}", target)
 
 
 def _step(directory: int, name: str, mode: int | None) -> int:

@@ -74,7 +74,7 @@ class NodeLogs:
             return bare(error.strerror or str(error), HTTPStatus.FORBIDDEN)
 
     def _plain(self, path: str) -> Response:
-        found = open_beneath(self._root, path, make=False)
+        found = open_beneath(self._root, path, make=False, called=self._root)
         try:
             if not stat.S_ISDIR(os.fstat(found).st_mode):
                 return _poured(FileText(_readable(found)))
@@ -84,7 +84,7 @@ class NodeLogs:
 
     async def _file(self, query: NodeLogQuery, path: str) -> Response:
         """A file through what filters it. Raises OSError."""
-        found = open_beneath(self._root, path, make=False)
+        found = open_beneath(self._root, path, make=False, called=self._root)
         try:
             fd = _readable(found)
         finally:

@@ -132,6 +132,8 @@ class Streams:
             result = await self._runtime.exec_sync(found.id, command, ceil(self._idle_seconds_max))
 
         try:
+            if not command[0]:
+                raise ValueError("cmd: the command is empty")
             found = self._container(namespace, pod, rest)
             await either(execute, lambda _: request.gone(), idle_seconds_max=0)
         except _REASONS as error:

@@ -5,7 +5,7 @@ from grpclib.const import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trikubelet.cri.endpoint import connect_failure, socket_path
+from trikubelet.cri.endpoint import connect_failure, endpoint_at, socket_path
 from trikubelet.cri.errors import error_for, status_for
 from trikubelet.cri.goaway import TEXT_BYTES_MAX, GoAway, goaway_bytes
 from trikubelet.cri.headers import decode_message, decode_timeout, encode_message, encode_timeout
@@ -116,6 +116,11 @@ def test_a_message_too_large_for_the_runtime_is_known_by_its_text(words: str) ->
 )
 def test_an_endpoint_is_a_path_or_a_unix_url(endpoint: str, path: str) -> None:
     assert path == socket_path(endpoint)
+
+
+@pytest.mark.parametrize("path", ["/run/x.sock", "/data/50%20full/x.sock", "/a%25/é #?/x:y.sock", "//x.sock"])
+def test_the_endpoint_made_of_a_path_leads_back_to_it(path: str) -> None:
+    assert path == socket_path(endpoint_at(path))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from trikubelet.cri.runtime import CriImages, CriRuntime
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import ImageServiceStub, RuntimeServiceStub
 from trikubelet.embedded import run_embedded
-from trikubelet.model.runtime_errors import NotImplementedByRuntime
+from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -57,6 +57,17 @@ async def test_the_file_system_of_the_images_is_the_one_of_the_runtimes_files(ch
 
     assert [str(tmp_path / "state")] == [usage.fs_id.mountpoint for usage in found.image_filesystems]
     assert 0 < found.image_filesystems[0].used_bytes.value
+
+
+async def test_a_file_system_that_has_gone_is_an_error_and_no_bug(
+    channel: Channel, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "state").rename(tmp_path / "elsewhere")
+    with pytest.raises(RuntimeFailure, match=rf"{tmp_path}/state: No such file or directory"):
+        await ImageServiceStub(channel).ImageFsInfo(pb.ImageFsInfoRequest())
+    (tmp_path / "elsewhere").rename(tmp_path / "state")
+
+    assert [] == [record.getMessage() for record in caplog.records if record.exc_info]
 
 
 async def test_what_there_is_not_says_where_it_is(channel: Channel) -> None:

@@ -42,6 +42,7 @@ from google.protobuf.message import DecodeError
 
 from trikubelet.benchmark.peers.usage import Cost, StallWatch, counting, measured, memory
 from trikubelet.cri.channel import open_channel
+from trikubelet.cri.endpoint import endpoint_at
 from trikubelet.model.runtime_errors import RuntimeCallError
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def main(
             if flags.bytes:
                 peer = Peer(observer(), None)
             else:
-                channel = await stack.enter_async_context(open_channel(f"unix://{flags.socket.absolute()}"))
+                channel = await stack.enter_async_context(open_channel(endpoint_at(str(flags.socket.absolute()))))
                 peer = Peer(None, await stack.enter_async_context(relister(channel, flags.streaming)))
             async for line in trio.wrap_file(sys.stdin):
                 asked = json.loads(line)

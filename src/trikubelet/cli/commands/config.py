@@ -46,7 +46,7 @@ def run(argv: Sequence[str]) -> int:
     """Carry out ``config``; the exit code. Raises CommandFailed."""
     arguments, flags = asking.split_flags(argv)
     args = parser().parse_args(arguments)
-    note = trio.run(_asked, args) if flags is None else _computed(flags)
+    note = trio.run(_asked, args) if flags is None else _computed(flags, args.root_dir)
     if args.output is not None:
         _print_file(note, args)
         return 0
@@ -60,11 +60,11 @@ async def _asked(args: argparse.Namespace) -> ConfigNote:
     return await asking.configuration(AgentClient(asking.socket_path(args)))
 
 
-def _computed(flags: Sequence[str]) -> ConfigNote:
+def _computed(flags: Sequence[str], root_dir: str | None) -> ConfigNote:
     """What would hold. Raises CommandFailed with every fault of flags and files."""
     from trikubelet.app.agent_view import config_note  # noqa: PLC0415 - who asks an agent does not wait for it
 
-    return config_note(asking.settings_of(flags))
+    return config_note(asking.settings_of(flags, root_dir))
 
 
 def _print_file(note: ConfigNote, args: argparse.Namespace) -> None:

@@ -67,7 +67,7 @@ async def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Seque
         try:
             return await asking.findings(AgentClient(asking.socket_path(args)))
         except NoAgent:
-            flags = ["--standalone", *([f"--root-dir={args.root_dir}"] if args.root_dir else [])]
+            flags = ["--standalone"]
     from trikubelet.app.doctor import examine  # noqa: PLC0415 - who asks an agent does not wait for it
 
-    return await examine(asking.settings_of(flags), running=False)
+    return await examine(asking.settings_of(flags, args.root_dir), running=False)

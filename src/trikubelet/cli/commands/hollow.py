@@ -134,6 +134,8 @@ def _refuse(agent_flags: Sequence[str]) -> None:
         name = word.partition("=")[0].removeprefix("--").replace("_", "-")
         if name in OURS:
             raise CommandFailed(f"--{name} is not for hollow nodes, which have their own")
+        if name == "root-dir":  # written so that argparse has not taken it
+            raise CommandFailed("--root-dir is not the agent's here but that of all nodes: write it as --root-dir=DIR")
 
 
 def _bytes(said: str) -> int:

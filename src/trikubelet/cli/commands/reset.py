@@ -14,18 +14,15 @@ import logging
 import os
 import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trikubelet.app import compose
-from trikubelet.app.endpoint import INSIDE
-from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.endpoint import INSIDE, choose_endpoint
 from trikubelet.app.lock import RootLock
 from trikubelet.app.paths import RUNTIME_RECORD, places_for
 from trikubelet.app.root_dir import recorded_runtime
-from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.app.supervise import reason_of
 from trikubelet.cli import asking
 from trikubelet.cli.arguments import Parser, valid
@@ -39,6 +36,7 @@ from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from trikubelet.app.compose import Agent
     from trikubelet.app.settings import Settings
@@ -72,13 +70,14 @@ def parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out ``reset``; the exit code. Raises CommandFailed and OSError."""
-    arguments, flags = asking.split_flags(argv)
+    arguments, behind = asking.split_flags(argv)
     args = parser().parse_args(arguments)
+    flags = behind or ()
     handler = klog.LogHandler(klog.Verbosity(0))
     handler.setLevel(logging.WARNING)
     klog.install(handler)
     try:
-        root = Path(args.root_dir or places_for(os.geteuid(), os.environ).root_dir)
+        root = _root_dir(asking.settings_of(flags, args.root_dir))
         endpoint = recorded_runtime(root)
         if not endpoint or endpoint in INSIDE:
             where = f"those on {endpoint} end with their agent" if endpoint else f"none was kept in {root}"
@@ -88,7 +87,7 @@ def run(argv: Sequence[str]) -> int:
             raise CommandFailed(f"process {kubelets[0]} is a kubelet, whose pods these may be: stop it first")
         with tempfile.TemporaryDirectory(prefix="trikubelet-reset-") as nothing:
             ours = [f"--root-dir={root}", f"--container-runtime-endpoint={endpoint}"]
-            settings = _settings([*(flags or ()), *ours], nothing)
+            settings = _of_nothing(asking.settings_of([*flags, *ours]), nothing)
             with RootLock(root):
                 if agents := agents_on(endpoint):
                     raise CommandFailed(f"process {agents[0]} is an agent on {endpoint}: stop it first")
@@ -101,10 +100,18 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _settings(arguments: Sequence[str], nothing: str) -> Settings:
-    """Those of the agent inside, to which the directory ``nothing`` is all its manifests. Raises StartFailed."""
-    found = load_settings(parse_agent_flags(arguments), Surroundings(os.geteuid(), os.environ, os.uname().nodename))
-    return replace(found, standalone=True, manifest_path=nothing, manifest_url="", api_port=0)
+def _root_dir(settings: Settings) -> Path:
+    """Where an agent with these settings has its pods. Raises StartFailed."""
+    if "--root-dir" in settings.flags:
+        return settings.root_dir
+    # Only by what was named: one whose socket has gone since is still the runtime its pods are on.
+    named = choose_endpoint(settings.configuration.container_runtime_endpoint, standalone=False)
+    return places_for(os.geteuid(), os.environ, inside=named.inside).root_dir
+
+
+def _of_nothing(settings: Settings, nothing: str) -> Settings:
+    """Those of the agent inside, to which the directory ``nothing`` is all its manifests."""
+    return replace(settings, standalone=True, manifest_path=nothing, manifest_url="", api_port=0)
 
 
 async def _end_all(settings: Settings, seconds_max: float) -> str:

@@ -130,6 +130,8 @@ def _reset_signals() -> None:
 
 def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     name = argv[0]
+    if not name:  # Python would refuse it with an error about its own call
+        raise CannotStart("the command is empty")
     if "/" in name:
         candidates = [name]
     else:
