@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.podkit import container, pod, sidecar
 from core.statuskit import EARLIER, NOW, condition, status
-from trikubelet.core.admission import Admitted, Rejection, admit, rejected
+from trikubelet.core.admission import Admitted, Rejection, admit, counted_as, rejected
 from trikubelet.core.admission.affinity import wants_node
 from trikubelet.core.admission.pod_info import pod_info
 from trikubelet.core.admission.ports import host_ports, ports_collide
@@ -345,3 +345,14 @@ def test_every_taint_needs_its_toleration_and_other_effects_are_advice() -> None
 def test_a_start_time_that_was_told_stays() -> None:
     found = rejected(pod("c", status=status("Pending", start_time=EARLIER)), Rejection("R", "m"), NOW)
     assert EARLIER == found.start_time
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_a_reason_without_a_resource_that_a_pod_names_is_counted_by_its_name(case: Case) -> None:
+    reason = case.expected[0] if case.expected else "OutOfpods"
+    is_named_by_pods = reason.startswith("OutOf") and ("/" in reason or "hugepages" in reason)
+    assert ("OutOfExtendedResources" if is_named_by_pods else reason) == counted_as(reason)
+
+
+def test_a_reason_nobody_knows_is_counted_with_all_others() -> None:
+    assert "Other" == counted_as("SomethingNew")

@@ -1,12 +1,14 @@
 """Which files are manifests, and what a faulty one keeps running."""
 
+from typing import ClassVar
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.podkit import pod
-from trikubelet.core.file_source import FileState, fold_file, why_ignored
+from trikubelet.core.file_source import FileState, claim, fold_file, why_ignored
 from trikubelet.core.names import full_name
 from trikubelet.model import k8s
 from trikubelet.model.faults import Fault
@@ -131,3 +133,37 @@ def test_a_pod_that_gives_its_uid_may_have_another_image() -> None:
     edited = replace(web, spec=replace(web.spec, containers=(k8s.Container(name="a", image="image:2"),)))
 
     assert FileState((edited,)) == fold_file("f", FileState((web,)), FileState((edited,)))
+
+
+class Counted(k8s.ConfigMap, frozen=True, eq=False):
+    """A ConfigMap that counts how often one is compared with another, field by field."""
+
+    compared: ClassVar[list[str]] = []
+
+    def __eq__(self, other: object) -> bool:
+        self.compared.append(self.metadata.name)
+        return isinstance(other, k8s.ConfigMap) and self.data == other.data
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # a Struct has its own, which would not be counted
+
+    def __hash__(self) -> int:
+        return hash(self.metadata.name)
+
+
+def many(count: int, value: str) -> FileState:
+    """A file of so many immutable ConfigMaps."""
+    metas = (k8s.ObjectMeta(name=f"c{number}", namespace="default") for number in range(count))
+    return FileState(objects=tuple(Counted(metadata=meta, data={"a": value}, immutable=True) for meta in metas))
+
+
+def test_each_object_of_a_large_file_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counted, "compared", [])
+    before, now = many(50, "1"), many(50, "2")
+
+    folded = fold_file("f", before, now)
+    assert 50 == len(Counted.compared) == len(folded.faults)
+
+    claims = claim({"a": before, "b": many(50, "2")}, {})
+    assert 50 == len(Counted.compared)
+    assert 50 == len(claims.objects) == len(claims.states["b"].faults)

@@ -110,7 +110,8 @@ def _with_immutable(path: str, before: FileState, now: FileState) -> FileState:
     broken = [one for one in now.objects if fixed.get(object_name(one), one) != one]
     if not broken:
         return now
-    objects = tuple(fixed[object_name(one)] if one in broken else one for one in now.objects)
+    changed = {object_name(one) for one in broken}  # to compare all with all would hold up the event loop
+    objects = tuple(fixed[object_name(one)] if object_name(one) in changed else one for one in now.objects)
     remedy = "give the changed one another name, or take it away first"
     faults = [
         Fault(path, now.lines.get(object_name(one)), "immutable", f"Forbidden: {object_name(one)} is immutable", remedy)
@@ -226,10 +227,10 @@ def _without(
 ) -> FileState:
     if not lost:
         return state
-    gone = [one for one, _ in lost]
+    gone = {id(one) for one, _ in lost}  # they are the very same ones
     faults = tuple(_taken(path, state, one, claimed[0], owners[claimed]) for one, claimed in lost)
-    pods = tuple(pod for pod in state.pods if pod not in gone)
-    objects = tuple(one for one in state.objects if one not in gone)
+    pods = tuple(pod for pod in state.pods if id(pod) not in gone)
+    objects = tuple(one for one in state.objects if id(one) not in gone)
     return replace(state, pods=pods, objects=objects, faults=state.faults + faults)
 
 

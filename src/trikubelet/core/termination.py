@@ -8,6 +8,7 @@ runtime always gets two seconds (upstream: kuberuntime_container.go, kuberuntime
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from trikubelet.core.actions.records import KillReason
@@ -48,6 +49,7 @@ def container_grace(pod: Pod, container: Container | None, reason: KillReason) -
     return spec_grace(pod.spec.termination_grace_period_seconds)
 
 
-def grace_left(grace_seconds: int, used_seconds: float) -> int:
-    """What remains of a grace after part of it was used: whole seconds count, and never less than the runtime needs."""
-    return max(RUNTIME_GRACE_SECONDS_MIN, grace_seconds - int(used_seconds))
+def grace_left(grace_seconds: float, used_seconds: float) -> int:
+    """What remains of a grace after part of it was used: in whole seconds, rounded in the container's favour, and never
+    less than the runtime needs."""
+    return max(RUNTIME_GRACE_SECONDS_MIN, math.ceil(grace_seconds - used_seconds))

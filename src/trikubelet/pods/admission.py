@@ -27,7 +27,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.admission import Admitted, admit, preemption, rejected
+from trikubelet.core.admission import Admitted, admit, counted_as, preemption, rejected
 from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
 from trikubelet.core.names import is_mirror, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
@@ -53,8 +53,9 @@ log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Owns how many pods were ``rejected``, by reason, and how many ``preempted``, by what was short. Decides which
-    pods get a worker that runs them. ``admitted``: a pod gets a worker which may start it; called before it does.
+    """Owns how many pods were ``rejected``, by reason (``counted_as``), and how many ``preempted``, by what was short.
+    Decides which pods get a worker that runs them. ``admitted``: a pod gets a worker which may start it; called before
+    it does.
 
     Set where the node's parts are joined: ``node`` returns this node's object as last received, None as long as there
     is none; ``pressures`` the pressure conditions it has; ``consider_resize`` is called with a new spec of a pod that
@@ -157,7 +158,7 @@ class Admission:
 
     def _reject(self, pod: k8s.Pod, why: Rejection) -> None:
         uid = pod.metadata.uid
-        self.rejected[why.reason] += 1
+        self.rejected[counted_as(why.reason)] += 1
         log.warning("Pod %s was rejected: %s: %s", object_ref(pod), why.reason, why.message)
         self._events.record(object_ref(pod), "Warning", why.reason, why.message)
         self._statuses.publish(uid, pod, rejected(pod, why, rfc3339(self._clock.now_ns())))

@@ -2,9 +2,9 @@
 
 A hook runs inside its pod's attempt and ends with it: one that hangs holds up its own pod alone, until the pod is
 deleted or, before an end, until the grace is over. It has no time limit of its own, as upstream; who calls holds the
-scope. A hook is run at least once: after an agent that is stopped in the middle of a preStop hook, or a runtime that
-goes away, it runs again with the grace that is left, and none runs a postStart hook of a container that it finds
-running.
+scope. A preStop hook is run at least once: after an agent that is stopped in the middle of it, or a runtime that goes
+away, it runs again with the grace that is left. When the runtime goes away again it has failed, for it may be the hook
+that takes the runtime away. None runs a postStart hook of a container that it finds running.
 """
 
 from __future__ import annotations
@@ -77,18 +77,24 @@ class Hooks:
     async def pre_stop(self, of: Hooked) -> None:
         """Run the hook of a container that is about to be stopped, if it has one. A failure is reported and changes
         nothing: the container is stopped all the same. Raises RuntimeUnavailable where it was not begun, or where
-        nobody can tell that it came to its end."""
+        nobody can tell that it came to its end; who does not try it again says so (``pre_stop_was_cut``)."""
         handler = of.container.lifecycle.pre_stop if of.container.lifecycle else None
         if handler is None:
             return
-        try:
-            failed = await self._run(of, handler)
-        except RuntimeUnavailable as error:
-            log.warning("Pod %s: its preStop hook was cut off and will run again: %s", object_ref(of.pod), error)
-            raise
+        failed = await self._run(of, handler)
         if failed:
-            log.warning("Pod %s: its preStop hook failed: %s", object_ref(of.pod), failed)
-            self._warn(of, "FailedPreStopHook", "PreStopHook failed")
+            self._pre_stop_failed(of, failed)
+
+    def pre_stop_was_cut(self, of: Hooked, error: RuntimeUnavailable, *, again: bool) -> None:
+        """Report it: as a failure, if it was cut ``again``, after which it is not tried any more."""
+        if again:
+            self._pre_stop_failed(of, f"it was cut off twice by the container runtime: {error}")
+        else:
+            log.warning("Pod %s: its preStop hook was cut off and will run again: %s", object_ref(of.pod), error)
+
+    def _pre_stop_failed(self, of: Hooked, why: str) -> None:
+        log.warning("Pod %s: its preStop hook failed: %s", object_ref(of.pod), why)
+        self._warn(of, "FailedPreStopHook", "PreStopHook failed")
 
     def _warn(self, of: Hooked, reason: str, message: str) -> None:
         self._events.record(object_ref(of.pod, of.container.name), "Warning", reason, message)

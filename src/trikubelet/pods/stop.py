@@ -6,21 +6,27 @@ can cut a container's termination short. What a preStop hook and the wait for a 
     one container:  Killing ─► its preStop hook, as long as its grace at most ─► its turn has come ─► StopContainer
 
 A deletion with less grace interrupts the attempt: a hook under way is cut, and runs again within what is left now. One
-that came to its end is not repeated, however often the end of its container is tried.
+that came to its end is not repeated, however often the end of its container is tried. One that the runtime cut is
+repeated once: a hook that restarts the runtime would be cut each time, and its container never be stopped.
+
+The turn of a stage comes when every container of the one before is down. Where one could not be stopped, the later
+stages keep what is left of their grace for the next attempt: a sidecar serves as long as there is somebody to serve.
 
 A call that failed, because the runtime restarts for instance, says nothing of the container, which may be in the middle
 of its termination. StopPodSandbox would kill it, so a sandbox stays until every container in it is known to be down,
 and the next attempt of a pod that terminates goes on with the grace that this one left (``unfinished_stops``).
 
 A runtime that answers, and cannot stop a container, will not by being asked again: when that has gone on for the whole
-grace, its sandbox is stopped all the same, as upstream does at once.
+grace, the next stage has its turn and the sandbox is stopped all the same, as upstream does at once. A stop that comes
+to no answer, while the runtime answers others, is given as long again as a call may take.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -50,19 +56,49 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class _Order:
     """One container to stop. ``container``: what the spec says of it, if anything; ``message`` is what the Killing
-    event says."""
+    event says. ``refused_seconds_max``: for so long its sandbox stays though it cannot be stopped; what lives on with
+    its sandbox has no end to that."""
 
     status: ContainerStatus
     container: Container | None
-    grace_seconds: int
+    grace_seconds: float
     message: str
+    refused_seconds_max: float = math.inf
 
 
 class _Failure(NamedTuple):
-    """A container that is not known to be down, and why."""
+    """A container that is not known to be down, and why. ``is_past_stopping``: nothing is to wait for it any more."""
 
     status: ContainerStatus
     error: RuntimeCallError
+    is_past_stopping: bool
+
+
+@dataclass(slots=True)
+class _Stage:
+    """Owns whether a stage is over, and with which error: None when nobody in it need be waited for any more."""
+
+    over: trio.Event = field(default_factory=trio.Event)
+    error: RuntimeCallError | None = None
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """Owns what went wrong in one attempt to stop containers, in the order it did. ``carries_over``: what is left of a
+    container's grace is remembered."""
+
+    pod: Pod
+    ips: tuple[str, ...]
+    limit: trio.CapacityLimiter
+    carries_over: bool
+    began_at: float = field(default_factory=trio.current_time)
+    failures: list[_Failure] = field(default_factory=list)
+
+    def failed(self, order: _Order, stage: _Stage, error: RuntimeCallError, *, is_past_stopping: bool = False) -> None:
+        """The container of the order is not known to be down."""
+        self.failures.append(_Failure(order.status, error, is_past_stopping))
+        if not is_past_stopping:
+            stage.error = stage.error or error
 
 
 class PodKiller:
@@ -95,6 +131,7 @@ class PodKiller:
                     named.get(status.name),
                     self._unfinished.grace_left(status.id, grace_seconds) if carries_over else grace_seconds,
                     f"Stopping container {status.name}",
+                    grace_seconds,
                 )
                 for status in stage
             ]
@@ -102,7 +139,7 @@ class PodKiller:
         ]
         failures = await self._stop_all(pod, stages, observed.ips, carries_over=carries_over)
         errors = [failure.error for failure in failures]
-        occupied = {one.status.sandbox_id for one in failures if not self._is_past_stopping(one, grace_seconds)}
+        occupied = {one.status.sandbox_id for one in failures if not one.is_past_stopping}
         for sandbox in observed.sandboxes:
             if sandbox.id in occupied or "" in occupied:  # where a container lives may not be known: in any of them
                 continue
@@ -136,8 +173,8 @@ class PodKiller:
             with suppress(NotFound):
                 if reset.kill:
                     message = f"Restarting all containers: stopping {reset.status.name}"
-                    self._announce(pod, order := _Order(reset.status, None, 0, message))
-                    await self._stop_one(pod, order)
+                    self._announce(pod, _Order(reset.status, None, 0, message))
+                    await self._stop_one(pod, reset.status.id, 0)
                 with self._in_time():
                     await self._runtime.remove_container(reset.status.id)
 
@@ -146,52 +183,57 @@ class PodKiller:
     ) -> list[_Failure]:
         """Stop containers, those of a stage together when the stage before it is down; what went wrong, in the order it
         did. One that is gone already is no error. ``carries_over``: what is left of a container's grace is remembered.
-        The time a container is kept waiting by the bound on calls is not counted: it is no fault of its own."""
-        failures: list[_Failure] = []
-        limit = trio.CapacityLimiter(self._bounds.stops_per_pod_max)
+        """
+        attempt = _Attempt(pod, ips, trio.CapacityLimiter(self._bounds.stops_per_pod_max), carries_over)
 
-        async def stop(order: _Order, turn: trio.Event) -> None:
-            self._announce(pod, order)
-            used, is_down = Used(), False
-            try:
-                await self._run_pre_stop_hook(pod, order, ips, limit, used)
-                with used.counting():
-                    await turn.wait()
-                async with limit:
-                    grace = grace_left(order.grace_seconds, used.seconds)
-                    with used.counting():
-                        await self._stop_one(pod, replace(order, grace_seconds=grace))
-                is_down = True
-            except NotFound:
-                is_down = True
-            except RuntimeCallError as error:
-                failures.append(_Failure(order.status, error))
-            finally:
-                if carries_over and not is_down:
-                    self._unfinished.carry_over(order.status.id, max(0, order.grace_seconds - int(used.seconds)))
-
-        async def stop_stage(orders: Sequence[_Order], turn: trio.Event, over: trio.Event) -> None:
+        async def stop_stage(orders: Sequence[_Order], before: _Stage, own: _Stage) -> None:
             async with trio.open_nursery() as nursery:
                 for order in orders:
-                    nursery.start_soon(stop, order, turn)
-            over.set()
+                    nursery.start_soon(self._stop_in_turn, attempt, order, before, own)
+            own.over.set()
 
-        turn = trio.Event()
-        turn.set()
+        before = _Stage()
+        before.over.set()
         async with trio.open_nursery() as everyone:
             for orders in stages:
-                everyone.start_soon(stop_stage, orders, turn, over := trio.Event())
-                turn = over
-        return failures
+                everyone.start_soon(stop_stage, orders, before, own := _Stage())
+                before = own
+        return attempt.failures
+
+    async def _stop_in_turn(self, attempt: _Attempt, order: _Order, before: _Stage, own: _Stage) -> None:
+        """Stop a container when the stage ``before`` its ``own`` is out of its way. The time it is kept waiting by the
+        bound on calls is not counted: it is no fault of its own."""
+        self._announce(attempt.pod, order)
+        used, called_at, is_down = Used(), math.inf, False
+        try:
+            await self._run_pre_stop_hook(attempt, order, used)
+            with used.counting():
+                await before.over.wait()
+            if before.error is not None:
+                attempt.failed(order, own, before.error)
+                return
+            async with attempt.limit:
+                called_at = trio.current_time()
+                grace = grace_left(order.grace_seconds, used.seconds)
+                with used.counting():
+                    await self._stop_one(attempt.pod, order.status.id, grace)
+            is_down = True
+        except NotFound:
+            is_down = True
+        except RuntimeCallError as error:
+            is_past = self._is_past_stopping(order, error, attempt.began_at, called_at)
+            attempt.failed(order, own, error, is_past_stopping=is_past)
+        finally:
+            if attempt.carries_over and not is_down:
+                self._unfinished.carry_over(order.status.id, max(0.0, order.grace_seconds - used.seconds))
 
     def _announce(self, pod: Pod, order: _Order) -> None:
-        log.info("Pod %s: %s (grace %d s)", object_ref(pod), order.message, order.grace_seconds)
+        log.info("Pod %s: %s (grace %d s)", object_ref(pod), order.message, math.ceil(order.grace_seconds))
         self._events.record(object_ref(pod, order.status.name), "Normal", "Killing", order.message)
 
-    async def _run_pre_stop_hook(
-        self, pod: Pod, order: _Order, ips: tuple[str, ...], limit: trio.CapacityLimiter, used: Used
-    ) -> None:
-        """Run the container's preStop hook, if it has one that has not come to its end."""
+    async def _run_pre_stop_hook(self, attempt: _Attempt, order: _Order, used: Used) -> None:
+        """Run the container's preStop hook, if it has one that has not come to its end. Raises RuntimeUnavailable when
+        the runtime cut it, once."""
         container, id_ = order.container, order.status.id
         if container is None or container.lifecycle is None or container.lifecycle.pre_stop is None:
             return
@@ -199,32 +241,45 @@ class PodKiller:
             return
         if self._unfinished.has_hook_ended(id_):
             return
-        async with limit:
+        hooked = Hooked(attempt.pod, container, id_, attempt.ips)
+        async with attempt.limit:
             with used.counting(), trio.move_on_after(order.grace_seconds) as scope:
-                await self._hooks.pre_stop(Hooked(pod, container, id_, ips))
+                try:
+                    await self._hooks.pre_stop(hooked)
+                except RuntimeUnavailable as error:
+                    again = self._unfinished.hook_cut(id_)
+                    self._hooks.pre_stop_was_cut(hooked, error, again=again)
+                    if not again:
+                        raise
         if scope.cancelled_caught:
-            log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(pod), container.name)
+            log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(attempt.pod), container.name)
         self._unfinished.hook_ended(id_)
 
-    async def _stop_one(self, pod: Pod, order: _Order) -> None:
+    async def _stop_one(self, pod: Pod, container_id: str, grace_seconds: int) -> None:
         try:
-            with self._in_time(order.grace_seconds):  # all of which the runtime may take, and then answers in time
-                await self._runtime.stop_container(order.status.id, order.grace_seconds)
+            with self._in_time(grace_seconds):  # all of which the runtime may take, and then answers in time
+                await self._runtime.stop_container(container_id, grace_seconds)
         except NotFound:
-            self._is_down(pod, order)
+            self._is_down(pod, container_id)
             raise
-        self._is_down(pod, order)
+        self._is_down(pod, container_id)
 
-    def _is_past_stopping(self, failure: _Failure, grace_seconds: int) -> bool:
-        """Whether the container had all its grace since it was first refused to be stopped, by a runtime that answers:
-        one that is away or does not answer in time may just not have reported it yet."""
-        if isinstance(failure.error, RuntimeUnavailable | RuntimeTimeout):
+    def _is_past_stopping(
+        self, order: _Order, error: RuntimeCallError, attempt_began_at: float, called_at: float
+    ) -> bool:
+        """Whether the container had all its grace since a runtime that answers could first not stop it. One that was
+        asked nothing has not. A runtime that is away or does not answer in time may just not have reported it yet, so
+        that counts only as far as it answered others since, and has to go on for longer."""
+        if math.inf in (called_at, order.refused_seconds_max):
             return False
-        return self._unfinished.refused_for(failure.status.id) >= grace_seconds
+        if isinstance(error, RuntimeUnavailable | RuntimeTimeout):
+            unanswered = self._unfinished.unanswered_for(order.status.id, attempt_began_at, called_at)
+            return unanswered >= order.refused_seconds_max + self._bounds.runtime_call_seconds_max
+        return self._unfinished.refused_for(order.status.id) >= order.refused_seconds_max
 
-    def _is_down(self, pod: Pod, order: _Order) -> None:
-        self._unfinished.is_down(order.status.id)
-        self._probes.stopped(pod.metadata.uid, order.status.id)
+    def _is_down(self, pod: Pod, container_id: str) -> None:
+        self._unfinished.is_down(container_id)
+        self._probes.stopped(pod.metadata.uid, container_id)
 
     def _in_time(self, grace_seconds: int = 0) -> AbstractContextManager[None]:
         return in_time(self._bounds.runtime_call_seconds_max + grace_seconds)

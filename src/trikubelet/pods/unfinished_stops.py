@@ -1,8 +1,13 @@
 """What is remembered of containers that were asked to stop, until they are known to be down.
 
 The next attempt of a pod that terminates goes on with the grace that the one before it left. Only what a container can
-have known of is counted: its hook, its turn and the calls under way, not how long the runtime was away. A new agent
-begins with a full grace again: what was left is not written down, and too much grace costs less than too little.
+have known of is counted: its hook, its turn and the calls under way, not how long the runtime was away. It is counted
+exactly: an attempt that takes less than a second uses grace, too. A new agent begins with a full grace again: what was
+left is not written down, and too much grace costs less than too little.
+
+An attempt begins with an observation that is newer than the end of the one before, so the runtime has answered between
+the two. That is how a container that cannot be stopped is told from a runtime that is away: only what was failing
+before the runtime answered again counts against the container, and of a pause a retry's length at most.
 """
 
 from __future__ import annotations
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONTAINERS_REMEMBERED_MAX = 10_000
+PAUSE_SECONDS_MAX = 15.0
+"""How much of the time between two attempts counts as the container's; in a longer one the runtime was away."""
 
 T = TypeVar("T")
 
@@ -37,27 +44,47 @@ class Used:
             self.seconds += trio.current_time() - began
 
 
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """For how long nothing that was asked of a container came to an answer, in seconds. ``proven_seconds``: the runtime
+    answered others afterwards; ``doubtful_seconds``: the last call, after which it has not been heard of yet;
+    ``ended_at``: when that was given up, on Trio's clock."""
+
+    proven_seconds: float
+    doubtful_seconds: float
+    ended_at: float
+
+
 class UnfinishedStops:
-    """Owns which preStop hooks have ended, how much grace is left and who could not be stopped, by container id, until
-    the container is known to be down. Of too many the oldest are forgotten, which costs a hook that runs twice, or a
-    grace that starts over."""
+    """Owns which preStop hooks were cut and which have ended, how much grace is left and who could not be stopped, by
+    container id, until the container is known to be down. Of too many the oldest are forgotten, which costs a hook that
+    runs twice, or a grace that starts over."""
 
     def __init__(self) -> None:
+        self._hooks_cut: dict[str, None] = {}
         self._hooks_ended: dict[str, None] = {}
-        self._grace_left: dict[str, int] = {}
+        self._grace_left: dict[str, float] = {}
         self._refused_since: dict[str, float] = {}  # on Trio's clock
+        self._silences: dict[str, _Silence] = {}
 
-    def grace_left(self, container_id: str, grace_seconds: int) -> int:
+    def grace_left(self, container_id: str, grace_seconds: float) -> float:
         """What an earlier attempt carried over, or ``grace_seconds`` where that is less."""
         return min(grace_seconds, self._grace_left.get(container_id, grace_seconds))
 
-    def carry_over(self, container_id: str, grace_seconds: int) -> None:
+    def carry_over(self, container_id: str, grace_seconds: float) -> None:
         """The next attempt has so much. Only for pods that terminate: others may live on, and end with a full grace."""
         _remember(self._grace_left, container_id, grace_seconds)
 
     def has_hook_ended(self, container_id: str) -> bool:
         """Whether the container's preStop hook came to its end, or took all its grace."""
         return container_id in self._hooks_ended
+
+    def hook_cut(self, container_id: str) -> bool:
+        """The runtime cut the container's preStop hook; whether it had done so before."""
+        if container_id in self._hooks_cut:
+            return True
+        _remember(self._hooks_cut, container_id, None)
+        return False
 
     def hook_ended(self, container_id: str) -> None:
         """It does not run again."""
@@ -70,11 +97,23 @@ class UnfinishedStops:
             _remember(self._refused_since, container_id, trio.current_time())
         return trio.current_time() - self._refused_since[container_id]
 
+    def unanswered_for(self, container_id: str, attempt_began_at: float, call_began_at: float) -> float:
+        """StopContainer came to no answer now; for how many seconds it has not, as far as the runtime has answered
+        others since."""
+        now, proven = trio.current_time(), 0.0
+        if (held := self._silences.get(container_id)) is not None:
+            pause = min(attempt_began_at - held.ended_at, PAUSE_SECONDS_MAX)
+            proven = held.proven_seconds + held.doubtful_seconds + pause
+        _remember(self._silences, container_id, _Silence(proven, now - call_began_at, now))
+        return proven
+
     def is_down(self, container_id: str) -> None:
         """Nothing need be known of it any more."""
+        self._hooks_cut.pop(container_id, None)
         self._hooks_ended.pop(container_id, None)
         self._grace_left.pop(container_id, None)
         self._refused_since.pop(container_id, None)
+        self._silences.pop(container_id, None)
 
 
 def _remember(notes: dict[str, T], container_id: str, note: T) -> None:

@@ -108,6 +108,7 @@ class FileSource:
         self._unsettled_since: dict[str, float] = {}
         self._held_since: float | None = None
         self._claims = Claims({}, {})
+        self._has_changed = True  # what files have, since it was settled which of them has which name
         self._own_faults: tuple[Fault, ...] = ()
         self._missing_since: float | None = None
         self._ignored: dict[str, str] = {}
@@ -248,6 +249,7 @@ class FileSource:
         elif self._published is None:
             self._never_good.add(path)
         self._states[path] = folded = fold_file(path, before, now)
+        self._has_changed = True
         # A file that could not be read may be readable without having changed.
         unread = bool(folded.faults) and not (now.pods or now.objects) and all(f.line is None for f in folded.faults)
         self._stamps[path] = NO_STAMP if unread else entry.stamp
@@ -257,7 +259,7 @@ class FileSource:
 
     def _drop(self, path: str) -> None:
         self._settled(path)
-        self._states.pop(path, None)
+        self._has_changed = self._states.pop(path, None) is not None or self._has_changed
         self._stamps.pop(path, None)
         self._never_good.discard(path)
 
@@ -276,7 +278,8 @@ class FileSource:
             self._publish()
 
     def _publish(self) -> None:
-        self._claims = claim(self._states, self._claims.owners)
+        if self._has_changed:
+            self._claims, self._has_changed = claim(self._states, self._claims.owners), False
         self._fault_log.tell(self.faults())
         if self._published is None and self._is_held():
             return

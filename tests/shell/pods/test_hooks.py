@@ -417,3 +417,23 @@ async def test_a_pre_stop_hook_cut_by_the_runtimes_restart_runs_again(
         assert ["main"] == bench.running()
         await until(lambda: not bench.running(), 30)
     assert 2 == len(begun)
+
+
+@pytest.mark.parametrize(("grace", "edited"), [(1, False), (30, False), (30, True)])
+async def test_a_hook_that_takes_the_runtime_away_each_time_fails_at_the_second(
+    grace: int, edited: bool, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, begun = Bench(), []
+
+    async def exec_sync(*_: object) -> ExecResult:
+        begun.append(trio.current_time())
+        await trio.sleep(0.3)
+        raise RuntimeLost("connection reset")
+
+    monkeypatch.setattr(MemoryRuntime, "exec_sync", exec_sync)
+    async with bench.agent(pod("web", hooked(pre_stop=does("restart", "containerd")), grace=grace)) as node:
+        await until(lambda: bench.running() == ["main"])
+        node.slots["file"].put(Snapshot((pod("web", container("next"), uid="uid-web2"),) if edited else ()))
+        await until(lambda: "main" not in bench.running(), 60)
+        assert ["PreStopHook failed"] == said(node, "FailedPreStopHook")
+    assert 2 == len(begun)

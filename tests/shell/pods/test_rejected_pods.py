@@ -272,3 +272,16 @@ async def test_what_runs_when_the_agent_starts_is_not_evaluated_again(autojump_c
     async with bench.agent(*moved) as node:
         await until(lambda: "Running" == phase(node, "uid-a") and "Running" == phase(node, "uid-b"))
         assert 2 == len(bench.running())
+
+
+async def test_a_resource_that_a_pod_names_is_told_in_its_status_and_not_in_a_metrics_label(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench(allocatable=TWO_CORES)
+    greedy = container(resources=k8s.ResourceRequirements(requests={"hugepages-7Mi": "7Mi"}))
+    async with bench.agent(pod("web", greedy, source="api"), sources=("api",)) as node:
+        await until(lambda: "Failed" == phase(node, "uid-web"))
+        status = node.statuses.get("uid-web")
+        assert status is not None
+        assert "OutOfhugepages-7Mi" == status.reason
+        assert {"OutOfExtendedResources": 1} == node.admission.rejected

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import trio
 
-from shell.pods.shellkit import Down, Said
+from shell.pods.shellkit import Down, Said, does
 from trikubelet.core.actions import Kill, KillReason, Reset
+from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.model.runtime_errors import (
@@ -141,6 +142,11 @@ class Restarting:
             await trio.sleep(seconds)
             raise error
 
+    async def exec_sync(self, *_: object) -> NoReturn:
+        """The command takes the runtime with it."""
+        await trio.lowlevel.checkpoint()
+        raise LOST
+
     async def stop_sandbox(self, id_: str) -> None:
         """Keep that it was asked."""
         await trio.lowlevel.checkpoint()
@@ -241,3 +247,110 @@ async def test_a_sandbox_is_stopped_when_every_container_in_it_is_known_to_be_do
         await killer(runtime).terminate_pod(WEB, seen(*names, boxes=(BOX, replace(BOX, id="old")), home=home), 30)
 
     assert boxes == runtime.boxes
+
+
+CUT = k8s.Lifecycle(pre_stop=does("restart", "containerd"))
+
+
+def sidecar(name: str, lifecycle: k8s.Lifecycle | None = None) -> k8s.Container:
+    return container(name, restart_policy="Always", lifecycle=lifecycle)
+
+
+async def test_an_attempt_of_less_than_a_second_uses_grace_too(autojump_clock: MockClock) -> None:
+    runtime = Restarting(*[(0.5, LOST)] * 5)
+    ending = killer(runtime)
+
+    for _ in range(5):
+        with pytest.raises(RuntimeUnavailable):
+            await ending.terminate_pod(WEB, seen("a"), 5)
+
+    assert {"a": [5, 5, 4, 4, 3]} == runtime.graces
+
+
+async def test_a_container_that_is_killed_alone_is_stopped_though_its_hook_was_cut_twice(
+    autojump_clock: MockClock,
+) -> None:
+    web, runtime, said = pod("web", container("a", lifecycle=CUT), grace=20), Restarting(), Said()
+    ending = killer(runtime, said)
+
+    with pytest.raises(RuntimeUnavailable):
+        await ending.stop_some(web, kills("a"), ())
+    assert ["Killing"] == said.reasons
+    await ending.stop_some(web, kills("a"), ())
+
+    assert {"a": [20]} == runtime.graces
+    assert ["Killing", "Killing", "FailedPreStopHook"] == said.reasons
+
+
+async def test_a_sidecar_goes_on_while_a_main_container_is_not_known_to_be_down(autojump_clock: MockClock) -> None:
+    web = pod("web", container("a"), init=[sidecar("proxy"), sidecar("logs")])
+    runtime, there = Restarting((2, LOST)), seen("a", "proxy", "logs")
+    ending = killer(runtime)
+
+    with pytest.raises(RuntimeUnavailable):
+        await ending.terminate_pod(web, there, 600)
+    assert {"a": [600]} == runtime.graces
+    await trio.sleep(1000)
+    await ending.terminate_pod(web, there, 600)
+
+    assert {"a": [600, 598], "logs": [598], "proxy": [598]} == runtime.graces
+    assert ["s"] == runtime.boxes
+
+
+async def test_a_sidecar_whose_hook_is_cut_lets_no_other_go_before_the_main_containers(
+    autojump_clock: MockClock,
+) -> None:
+    web = pod("web", container("a"), init=[sidecar("proxy"), sidecar("logs", CUT)])
+    runtime = Restarting((20, NotFound("a")))
+
+    with pytest.raises(RuntimeUnavailable):
+        await killer(runtime).terminate_pod(web, seen("a", "proxy", "logs"), 600)
+
+    assert {"a": [600]} == runtime.graces
+
+
+async def test_a_sidecar_has_its_turn_when_a_main_container_is_past_stopping(autojump_clock: MockClock) -> None:
+    web = pod("web", container("a"), init=[sidecar("proxy")])
+    runtime = Restarting(*[(0, RuntimeFailure("no such process"))] * 4)
+    ending = killer(runtime)
+
+    for stopped in ([], [], [], ["s"]):
+        with pytest.raises(RuntimeFailure):
+            await ending.terminate_pod(web, seen("a", "proxy"), 30)
+        assert stopped == runtime.boxes
+        await trio.sleep(10)
+
+    assert {"a": [30] * 4, "proxy": [30]} == runtime.graces
+
+
+@pytest.mark.parametrize(
+    ("attempts", "seconds", "error"),
+    [(16, 0, LOST), (2, 150, RuntimeTimeout("late"))],
+)
+async def test_a_container_whose_stops_are_not_answered_while_others_are_goes_with_its_sandbox(
+    attempts: int, seconds: float, error: RuntimeCallError, autojump_clock: MockClock
+) -> None:
+    runtime, tried = Restarting(*[(seconds, error)] * 30), 0
+    ending = killer(runtime)
+
+    while not runtime.boxes and tried < 30:
+        with pytest.raises(type(error)):
+            await ending.terminate_pod(WEB, seen("a"), 30)
+        tried += 1
+        await trio.sleep(10)  # and then it was listed again
+
+    assert attempts == tried
+
+
+async def test_a_runtime_that_is_away_for_hours_is_no_container_that_cannot_be_stopped(
+    autojump_clock: MockClock,
+) -> None:
+    runtime = Restarting(*[(1, LOST)] * 6)
+    ending = killer(runtime)
+
+    for _ in range(6):
+        with pytest.raises(RuntimeUnavailable):
+            await ending.terminate_pod(WEB, seen("a"), 30)
+        await trio.sleep(7200)
+
+    assert [] == runtime.boxes

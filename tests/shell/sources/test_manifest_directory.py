@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -14,6 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from shell.sources.sourcekit import Inline, MemoryDirectory, Snapshots, manifest, settings
+from trikubelet.core.file_source import Claim, Claims, FileState, claim
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.manifest_places import EntryKind
 from trikubelet.sources.file import FileSource
@@ -513,3 +514,25 @@ async def test_a_file_that_was_bad_from_the_beginning_may_have_brought_anything_
         assert () == bench.snapshots.faulty
         bench.directory.write("a.yaml", BAD)
         assert await bench.snapshots.none_within(50)
+
+
+async def test_who_has_which_name_is_settled_when_a_file_changed_and_not_at_every_look(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, settled = Bench(), []
+
+    def counted(states: Mapping[str, FileState], owners: Mapping[Claim, str]) -> Claims:
+        settled.append(len(states))
+        return claim(states, owners)
+
+    monkeypatch.setattr("trikubelet.sources.file.claim", counted)
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await trio.sleep(100)
+        assert [1] == settled
+        bench.directory.write("b.yaml", manifest("two"))
+        await trio.sleep(100)
+        assert [1, 2] == settled
+        bench.directory.remove("a.yaml")
+        await trio.sleep(100)
+        assert [1, 2, 1] == settled

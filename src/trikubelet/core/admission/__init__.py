@@ -42,6 +42,25 @@ if TYPE_CHECKING:
 _OS: Final = "linux"
 _OS_LABEL: Final = "kubernetes.io/os"
 
+_OUT_OF: Final = "OutOf"
+_COUNTED: Final = frozenset(
+    {
+        messages.REASON,
+        "UnexpectedAdmissionError",
+        "SysctlForbidden",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "PodOSNotSupported",
+        "SupplementalGroupsPolicyNotSupported",
+        *(f"{_OUT_OF}{resource}" for resource in ("cpu", "memory", "ephemeral-storage", "pods")),
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "TaintToleration",
+        "AppArmor",
+    }
+)
+"""The reasons that are counted by their name: a metric has few labels, and a pod may ask for a resource of any name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -83,6 +102,13 @@ def admit(
         return Admitted()
     chosen = victims(pod, others, short)
     return _of_no_room(short) if chosen is None else Admitted(chosen, short[0].resource)
+
+
+def counted_as(reason: str) -> str:
+    """The label under which rejections for that reason are counted (upstream: kubelet.go)."""
+    if reason in _COUNTED:
+        return reason
+    return "OutOfExtendedResources" if reason.startswith(_OUT_OF) else "Other"
 
 
 def rejected(pod: k8s.Pod, why: Rejection, now: str) -> k8s.PodStatus:
@@ -133,7 +159,7 @@ def _of_system(pod: k8s.Pod, facts: NodeFacts) -> Iterator[Rejection]:
 
 def _of_shortage(short: Shortage) -> Rejection:
     return Rejection(
-        f"OutOf{short.resource}",
+        f"{_OUT_OF}{short.resource}",
         f"Node didn't have enough resource: {short.resource}, requested: {short.requested}, used: {short.used}, "
         f"capacity: {short.capacity}",
     )
