@@ -51,7 +51,6 @@ LIKELY = {
     "plant_a_rash_report": (12,),
     "plant_greed": (59, 25),
     "plant_impatience": (57, 59),
-    "plant_amnesia": (1960, 1563),
 }
 """Seeds that have found a break, tried before all others, by the name of what plants it. What they find shifts with the
 code: then others are tried, and the test takes longer until it is told of a better one."""
