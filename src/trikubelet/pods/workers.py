@@ -225,7 +225,8 @@ class PodWorkers:
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
         """Best when nothing of its earlier instance is left, for what ended there must not count here. Where that does
-        not go away, or takes for ever, it is distinguished by when it was made."""
+        not go away, or takes for ever, the containers that are left are noted by their ids and do not count
+        (``pods.observations``)."""
         uid = ended.pod.metadata.uid
         if not ended.over.is_set():
             return  # its task still waits for its turn: two tasks of one UID would take each other's probes and volumes
