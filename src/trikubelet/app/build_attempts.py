@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.resize_notes import ResizeNotes
     from trikubelet.pods.restart_requests import RestartRequests
+    from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.user_ids import UserIds
     from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.pods.worker import Attempts
@@ -59,6 +60,7 @@ def build_attempts(
     probes: NodeProbes,
     images: ImagePuller,
     restart_requests: RestartRequests,
+    tear_down: TearDown,
     events: Events,
     figures: PodFigures,
     spans: Spans | None,
@@ -73,6 +75,7 @@ def build_attempts(
         directories=ports.files,
         cgroups=ports.cgroups,
         volumes=ports.volumes,
+        tear_down=tear_down,
         user_ids=user_ids,
         events=events,
         bounds=bounds,

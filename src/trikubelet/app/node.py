@@ -44,6 +44,7 @@ from trikubelet.pods.resizes import Resizes
 from trikubelet.pods.restart_requests import RestartRequests
 from trikubelet.pods.startups import Startups
 from trikubelet.pods.sync_loop import SyncLoop
+from trikubelet.pods.tear_down import TearDown
 from trikubelet.pods.unsupported_reports import UnsupportedReports
 from trikubelet.pods.user_ids import UserIds
 from trikubelet.pods.workers import PodWorkers
@@ -189,6 +190,7 @@ def build_node(
         rules.pulls,
     )
     restart_requests = RestartRequests()
+    tear_down = TearDown(ports.volumes, ports.cgroups, bounds, figures)
     attempts = build_attempts(
         ports,
         facts,
@@ -204,6 +206,7 @@ def build_node(
         probes=probes,
         images=puller,
         restart_requests=restart_requests,
+        tear_down=tear_down,
         events=events,
         figures=figures,
         spans=spans,
@@ -253,7 +256,7 @@ def build_node(
     workers.finished.add(resizes.ended)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodUpdate](bounds.changes_waiting_max)
-    remains = Remains(workers, pleg, ports.files, ports.volumes, ports.cgroups, bounds, figures)
+    remains = Remains(workers, pleg, ports.files, ports.cgroups, tear_down, bounds)
     removals = Removals(
         runtime=ports.runtime,
         relister=pleg,
