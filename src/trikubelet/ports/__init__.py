@@ -20,7 +20,7 @@ from trikubelet.ports.machine import (
     PullRecords,
     Volumes,
 )
-from trikubelet.ports.observed import NodeUsage, PodCache, PodLives, Relister, RuntimePods
+from trikubelet.ports.observed import NodePressure, NodeUsage, PodCache, PodLives, Relister, RuntimePods
 from trikubelet.ports.plugins import CsiDriver, PluginSockets
 from trikubelet.ports.pod_files import ContainerFiles, PodDirectories, PodFiles, PodNotes
 from trikubelet.ports.runtime import Handlers, Images, Runtime, RuntimeHealth
@@ -41,6 +41,7 @@ __all__ = [
     "Images",
     "NodeLogins",
     "PluginSockets",
+    "NodePressure",
     "NodeUsage",
     "PodCache",
     "PodCgroups",
