@@ -22,11 +22,11 @@ from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
-from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import NODES, PatchKind
 from trikubelet.model.api_errors import ApiError, ObjectMissing, retry_after_seconds
 from trikubelet.model.decoding import read_item
+from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     import random
