@@ -98,7 +98,7 @@ class PodWorkers:
         """The server has another status of the pod, mostly one we wrote: worth no attempt of its own."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
-            worker.pod = pod
+            worker.note(pod)
 
     def readiness_gates_changed(self, pod: Pod) -> None:
         """The server has a status of the pod that is not as ready as its readiness gates say."""
