@@ -9,7 +9,6 @@ from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.carry_out import CarryOut
 from trikubelet.pods.container_configs import ContainerConfigs
 from trikubelet.pods.crash_backoffs import CrashBackoffs
-from trikubelet.pods.facts import FactFinder
 from trikubelet.pods.hooks import Hooks
 from trikubelet.pods.making import ContainerMaker
 from trikubelet.pods.observations import Observations
@@ -88,7 +87,10 @@ def build_attempts(
             probes=probes,
             allocations=allocations,
             resize_notes=resize_notes,
-            facts=FactFinder(ports.clock, health, reasons, TerminationMessages(ports.files), facts.host_ips),
+            reasons=reasons,
+            messages=TerminationMessages(ports.files),
+            health=health,
+            host_ips=facts.host_ips,
             events=events,
             clock=ports.clock,
         ),
