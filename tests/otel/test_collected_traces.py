@@ -116,12 +116,15 @@ async def test_the_runtime_and_the_api_server_are_told_within_what_they_are_aske
         return json({"metadata": {"name": "w"}})
 
     runtime = Listening()
-    async with traced(collector.endpoint) as traces, memory_pair(runtime) as channel, serving(None, answer) as server:
-        channel.spans = traces
-        async with asking(access_to(server.url), spans=traces) as client:
-            with traces.span("one"):
-                await channel.unary_raw(VERSION, pb.VersionRequest())
-                await client.get(NODES, "w")
+    async with (
+        traced(collector.endpoint) as traces,
+        memory_pair(runtime, spans=traces) as channel,
+        serving(None, answer) as server,
+        asking(access_to(server.url), spans=traces) as client,
+    ):
+        with traces.span("one"):
+            await channel.unary_raw(VERSION, pb.VersionRequest())
+            await client.get(NODES, "w")
 
     (one,) = [span for span in collector.spans if span.name == "one"]
     asked = {span.name: span for span in collector.spans if span.parent_span_id == one.span_id}

@@ -11,6 +11,7 @@ from core.test_node_status import report
 from trikubelet.app.agent_view import AgentNotes
 from trikubelet.core.node_status import Identity
 from trikubelet.model.kubelet_configuration import KubeletConfiguration
+from trikubelet.pods.node_object import NodeObject
 from trikubelet.testing.memory_host import VirtualClock
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ async def test_the_node_stays_the_same_object_until_more_than_the_heartbeat_is_n
         return report(problems=tuple(problems))
 
     settings: Any = SimpleNamespace(configuration=KubeletConfiguration(node_status_report_frequency=300.0))
-    node: Any = SimpleNamespace(admission=SimpleNamespace(node=lambda: None))
+    node: Any = SimpleNamespace(node_object=NodeObject())
     nothing: Any = SimpleNamespace()
     notes = AgentNotes(settings, Identity("w1", "w1", "amd64"), told, node, nothing, nothing, VirtualClock())
 

@@ -125,7 +125,7 @@ async def test_a_call_has_a_span_within_the_one_that_is_open_and_tells_the_runti
     async with memory_pair(runtime) as channel:
         await channel.unary_raw(VERSION, pb.VersionRequest())
         assert HEADERS.keys().isdisjoint(runtime.sent.pop())
-        channel.spans = spans
+    async with memory_pair(runtime, spans=spans) as channel:
         with spans.span("open"):
             await channel.unary_raw(VERSION, pb.VersionRequest())
             with pytest.raises(RuntimeCallError):

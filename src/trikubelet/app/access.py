@@ -28,12 +28,12 @@ from trikubelet.kube.certificate_files import CertificateFiles, certificate_of
 from trikubelet.kube.client import ApiClient
 from trikubelet.kube.credentials import Credentials
 from trikubelet.kube.kubeconfig_file import load_kubeconfig, save_kubeconfig
-from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model.api_errors import ApiError, Forbidden
 from trikubelet.model.certificates import CLIENT_SIGNER, CertificateRefused, CertificateUnusable, node_subject
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.kubeconfig import File
 from trikubelet.node.signing import sign
+from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     import random

@@ -67,7 +67,7 @@ class AgentNotes:
 
     async def node(self) -> k8s.Node:
         """The Node object of its cluster, or as a cluster would have it."""
-        known = self._node.admission.node()  # one with a status is the cluster's
+        known = self._node.node_object.newest  # one with a status is the cluster's
         if known is not None and known.status is not None:
             return known
         now_ns = self._clock.now_ns()

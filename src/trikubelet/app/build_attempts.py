@@ -9,7 +9,6 @@ from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.carry_out import CarryOut
 from trikubelet.pods.container_configs import ContainerConfigs
 from trikubelet.pods.crash_backoffs import CrashBackoffs
-from trikubelet.pods.facts import FactFinder
 from trikubelet.pods.hooks import Hooks
 from trikubelet.pods.making import ContainerMaker
 from trikubelet.pods.observations import Observations
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.resize_notes import ResizeNotes
     from trikubelet.pods.restart_requests import RestartRequests
+    from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.user_ids import UserIds
     from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.pods.worker import Attempts
@@ -59,6 +59,7 @@ def build_attempts(
     probes: NodeProbes,
     images: ImagePuller,
     restart_requests: RestartRequests,
+    tear_down: TearDown,
     events: Events,
     figures: PodFigures,
     spans: Spans | None,
@@ -73,6 +74,7 @@ def build_attempts(
         directories=ports.files,
         cgroups=ports.cgroups,
         volumes=ports.volumes,
+        tear_down=tear_down,
         user_ids=user_ids,
         events=events,
         bounds=bounds,
@@ -85,7 +87,10 @@ def build_attempts(
             probes=probes,
             allocations=allocations,
             resize_notes=resize_notes,
-            facts=FactFinder(ports.clock, health, reasons, TerminationMessages(ports.files), facts.host_ips),
+            reasons=reasons,
+            messages=TerminationMessages(ports.files),
+            health=health,
+            host_ips=facts.host_ips,
             events=events,
             clock=ports.clock,
         ),

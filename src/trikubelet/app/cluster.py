@@ -110,6 +110,7 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         clock=clock,
         events=node.events,
         this_node=ObjectRef("Node", name, uid=name),
+        node=node.node_object,
         outage=outage,
         reset=lines.reset,
         chance=chance,
@@ -160,8 +161,6 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         csi_node.wake()
 
     node.volumes.use_claims(ApiClaims(lines.volumes), lambda: publisher.node, volumes_changed, node.events)
-    described = node.admission.node
-    node.admission.node = lambda: publisher.node or described()
     pods.add_listener(pods_changed)
     own.add_listener(own_changed)
     node.statuses.changed.add(lambda _uid, pod, _status, _version: pod_changed(pod))

@@ -154,11 +154,11 @@ async def run(
         spans = await _start_tracing(services, settings)
         endpoint = await _start_inside(services, settings) if choice.inside else choice.endpoint
         limit = settings.runtime_message_bytes_max
-        runtime = await channels.enter_async_context(open_channel(endpoint, message_bytes_max=limit))
+        runtime = await channels.enter_async_context(open_channel(endpoint, message_bytes_max=limit, spans=spans))
         images = runtime
         if settings.image_endpoint not in ("", choice.endpoint):
-            images = await channels.enter_async_context(open_channel(settings.image_endpoint, message_bytes_max=limit))
-        runtime.spans = images.spans = spans
+            opened = open_channel(settings.image_endpoint, message_bytes_max=limit, spans=spans)
+            images = await channels.enter_async_context(opened)
         seen, configured = make_runtime(runtime), settings.configuration.cgroup_driver
         driver = Driver(configured) if choice.inside else await ask_driver(seen, configured)
         agent = _join(
@@ -245,10 +245,9 @@ def _join(
         logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
         clock=clock,
     )
-    node = build_node(ports, facts, rules_of(settings, bounds), source_names(settings), chance, spans)
     identity = identity_of(settings, reading)
-    here = self_described(identity)
-    node.admission.node = lambda: here  # until a cluster has more
+    rules, sources_named = rules_of(settings, bounds), source_names(settings)
+    node = build_node(ports, facts, rules, sources_named, chance, spans, self_described(identity))
     manifests = ThreadPool("manifests", MANIFEST_THREADS_MAX)
     sources = build_sources(settings, node.slots, clock, manifests, bounds)
     report = _reporter(settings, node, facts, reading, images).report

@@ -37,13 +37,16 @@ from trikubelet.pleg.pleg import Pleg
 from trikubelet.pods.admission import Admission
 from trikubelet.pods.allocations import Allocations
 from trikubelet.pods.disruptions import Disruptions
+from trikubelet.pods.evaluation import Evaluation
 from trikubelet.pods.figures import PodFigures
+from trikubelet.pods.node_object import NodeObject
 from trikubelet.pods.resize_decisions import ResizeDecisions
 from trikubelet.pods.resize_notes import ResizeNotes
 from trikubelet.pods.resizes import Resizes
 from trikubelet.pods.restart_requests import RestartRequests
 from trikubelet.pods.startups import Startups
 from trikubelet.pods.sync_loop import SyncLoop
+from trikubelet.pods.tear_down import TearDown
 from trikubelet.pods.unsupported_reports import UnsupportedReports
 from trikubelet.pods.user_ids import UserIds
 from trikubelet.pods.workers import PodWorkers
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.restarts import BackoffLimits
     from trikubelet.kit.spans import Spans
+    from trikubelet.model import k8s
     from trikubelet.model.bounds import Bounds
     from trikubelet.ports import (
         Clock,
@@ -118,6 +122,8 @@ class Node:
     volumes: Volumes
     objects: NodeObjects
     desired: DesiredPods
+    node_object: NodeObject
+    evaluation: Evaluation
     admission: Admission
     workers: PodWorkers
     probes: NodeProbes
@@ -153,8 +159,10 @@ def build_node(
     sources: Sequence[str],
     chance: random.Random,
     spans: Spans | None = None,
+    described: k8s.Node | None = None,
 ) -> Node:
-    """Join the parts of a node. Nothing runs yet. ``spans``: where traces go, if anywhere."""
+    """Join the parts of a node. Nothing runs yet. ``spans``: where traces go, if anywhere; ``described``: the node's
+    object as long as no cluster has one."""
     bounds = rules.bounds
     figures = PodFigures()
     wakes: Gather[str] = Gather()
@@ -164,6 +172,7 @@ def build_node(
     cache = PodCache()
     pleg = Pleg(ports.runtime, cache, wakes, leftovers, bounds, spans, events)
     this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
+    node_object = NodeObject(described)
     runtime_state = RuntimeState(ports.runtime, events, this_node, bounds)
     objects = NodeObjects(ManifestObjects(sources))
     ports.volumes.use_objects(objects)
@@ -189,6 +198,7 @@ def build_node(
         rules.pulls,
     )
     restart_requests = RestartRequests()
+    tear_down = TearDown(ports.volumes, ports.cgroups, bounds, figures)
     attempts = build_attempts(
         ports,
         facts,
@@ -204,6 +214,7 @@ def build_node(
         probes=probes,
         images=puller,
         restart_requests=restart_requests,
+        tear_down=tear_down,
         events=events,
         figures=figures,
         spans=spans,
@@ -218,42 +229,9 @@ def build_node(
     probes.concluded.add(workers.probe_result_changed)
     desired = DesiredPods(sources)
     disruptions = Disruptions(workers=workers, statuses=statuses, events=events, clock=ports.clock)
-    admission = Admission(
-        workers=workers,
-        desired=desired,
-        runtime_pods=pleg,
-        facts=facts,
-        health=runtime_state,
-        statuses=statuses,
-        events=events,
-        clock=ports.clock,
-        allocations=allocations,
-        disruptions=disruptions,
-        unsupported=UnsupportedReports(events, embedded=facts.embedded),
-    )
-    resizes = Resizes(
-        allocations=allocations,
-        notes=resize_notes,
-        decisions=ResizeDecisions(
-            admission=admission,
-            allocations=allocations,
-            notes=resize_notes,
-            facts=facts,
-            events=events,
-            figures=figures,
-        ),
-        workers=workers,
-        desired=desired,
-        statuses=statuses,
-        bounds=bounds,
-        figures=figures,
-    )
-    admission.admitted.add(resizes.begin)
-    admission.consider_resize = resizes.consider
-    workers.finished.add(resizes.ended)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodUpdate](bounds.changes_waiting_max)
-    remains = Remains(workers, pleg, ports.files, ports.volumes, ports.cgroups, bounds, figures)
+    remains = Remains(workers, pleg, ports.files, ports.cgroups, tear_down, bounds)
     removals = Removals(
         runtime=ports.runtime,
         relister=pleg,
@@ -297,13 +275,54 @@ def build_node(
         rules=rules.eviction,
         bounds=bounds,
     )
-    admission.pressures = eviction.conditions
+    evaluation = Evaluation(
+        workers=workers,
+        desired=desired,
+        allocations=allocations,
+        facts=facts,
+        node=node_object,
+        pressure=eviction,
+        health=runtime_state,
+        disruptions=disruptions,
+    )
+    resizes = Resizes(
+        allocations=allocations,
+        notes=resize_notes,
+        decisions=ResizeDecisions(
+            evaluation=evaluation,
+            allocations=allocations,
+            notes=resize_notes,
+            facts=facts,
+            events=events,
+            figures=figures,
+        ),
+        workers=workers,
+        desired=desired,
+        statuses=statuses,
+        bounds=bounds,
+        figures=figures,
+    )
+    workers.finished.add(resizes.ended)
+    admission = Admission(
+        workers=workers,
+        evaluation=evaluation,
+        resizes=resizes,
+        runtime_pods=pleg,
+        health=runtime_state,
+        statuses=statuses,
+        events=events,
+        clock=ports.clock,
+        allocations=allocations,
+        unsupported=UnsupportedReports(events, embedded=facts.embedded),
+    )
     return Node(
         slots=slots,
         files=ports.files,
         volumes=ports.volumes,
         objects=objects,
         desired=desired,
+        node_object=node_object,
+        evaluation=evaluation,
         admission=admission,
         workers=workers,
         probes=probes,

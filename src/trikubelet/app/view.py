@@ -255,7 +255,7 @@ class View:
 
     def preempted(self) -> Mapping[str, int]:
         """How many pods were preempted for critical ones, by the resource that was short."""
-        return self._node.admission.preempted
+        return self._node.evaluation.preempted
 
     def evicted(self) -> tuple[Mapping[str, int], Mapping[str, Distribution]]:
         """How many pods were evicted, and how old (seconds) the measurement was that each was evicted for; both by the

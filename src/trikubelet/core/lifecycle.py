@@ -1,16 +1,20 @@
 """The pod worker's state machine: one fold per request, one per finished attempt.
 
-    first sight ──► Starting ──► Syncing ──► Terminating ──► Terminated ──► Finished
-                       │             │            ▲  │grace only shrinks        ▲
-                       │             └─ kill, ────┘  └ a create for the same    │
-                       │                removal,       UID is remembered, and   │
-                       │                completion     acted on after the end   │
-                       ├─ kill before anything was started ─────────────────────┘
-                       └─ first sight of a pod that the node rejects ─► Terminated
+    a new pod       what an earlier      an orphan:      a pod that
+        │           agent began          it runs,        the node
+        │               │                unwanted        rejects
+        ▼               ▼                    ▼               ▼
+    Starting ──────► Syncing ──────► Terminating ────► Terminated ────► Finished
+        │               │                 ▲  │grace only shrinks            ▲
+        │               └─ kill, ─────────┘  └ a create for the same        │
+        │                  removal,            UID is remembered, and       │
+        │                  completion          acted on after the end       │
+        └─ kill before anything was started ────────────────────────────────┘
 
 Starting has not asked the runtime for anything. Syncing makes attempts. Terminating stops containers. Terminated has
-no running container and cleans up. Finished is forgotten by its owner. No arrow leads back: a pod that began to stop
-never runs again under the same worker, and a finished worker ignores every request (upstream: pod_workers.go).
+no running container and cleans up. Finished is forgotten by its owner. A worker begins in any of the first four
+(``pods/workers.py`` says which). No arrow leads back: a pod that began to stop never runs again under the same worker,
+and a finished worker starts nothing, whatever is asked of it (upstream: pod_workers.go).
 
 The shell (``pods/worker.py``) holds the state, calls these functions synchronously and does what the returned step
 says. Nothing here knows time or tasks.
@@ -43,7 +47,7 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
-    """At least one attempt was begun."""
+    """Something of it may exist: an attempt was begun, or an earlier agent may have made some."""
 
 
 @dataclass(frozen=True, slots=True)

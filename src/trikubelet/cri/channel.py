@@ -90,8 +90,10 @@ class Channel:
         backoff: Backoff | None = None,
         calls_per_connection_max: int = CALLS_PER_CONNECTION_MAX,
         quiet: bool = False,
+        spans: Spans | None = None,
     ) -> None:
-        """``peer``: who is at the other end, for the log; ``quiet``: who asks says what comes of it, not the log."""
+        """``peer``: who is at the other end, for the log; ``quiet``: who asks says what comes of it, not the log;
+        ``spans``: who makes a span of each call, if anybody does."""
         self._peer = peer
         self._endpoint = endpoint
         self._path = endpoint if connector else socket_path(endpoint)
@@ -109,8 +111,7 @@ class Channel:
         self._line: dict[trio.lowlevel.ParkingLot, None] = {}  # of those who wait for room, the longest first
         self._replaced = trio.lowlevel.ParkingLot()
         self.figures: Final = CallFigures(CALL_SECONDS)
-        self.spans: Spans | None = None
-        """Who makes a span of each call, if anybody does; whoever opened the channel may set it."""
+        self._spans = spans
 
     # ---- calls ----
 
@@ -251,7 +252,7 @@ class Channel:
         if connection is None or next(iter(self._line), waiters) is not waiters:
             self._line[waiters] = None
             return None
-        exchange = connection.ask(path, waiters, None if self.spans is None else self.spans.call(path))
+        exchange = connection.ask(path, waiters, None if self._spans is None else self._spans.call(path))
         self.leave(waiters)
         return exchange
 
@@ -334,10 +335,12 @@ async def open_channel(
     message_bytes_max: int = MESSAGE_BYTES_MAX,
     connector: Callable[[], Awaitable[trio.abc.Stream]] | None = None,
     quiet: bool = False,
+    spans: Spans | None = None,
 ) -> AsyncGenerator[Channel, None]:
     """A channel for the length of the block. Its task is shielded: cancelling the block's caller leaves the channel
     usable until the block is left, so that farewells can be said. Raises ValueError for an impossible endpoint."""
-    channel = Channel(endpoint, peer=peer, message_bytes_max=message_bytes_max, connector=connector, quiet=quiet)
+    limit = message_bytes_max
+    channel = Channel(endpoint, peer=peer, message_bytes_max=limit, connector=connector, quiet=quiet, spans=spans)
     try:
         async with trio.open_nursery() as nursery:
             scope = trio.CancelScope(shield=True)  # its owner is the block, which always cancels it

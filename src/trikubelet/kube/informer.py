@@ -29,7 +29,6 @@ import trio
 
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kube.known import Known, Listing
-from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model.api import ChangeKind
 from trikubelet.model.api_errors import (
     ApiError,
@@ -40,6 +39,7 @@ from trikubelet.model.api_errors import (
     Refused,
     retry_after_seconds,
 )
+from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -15,11 +15,11 @@ import trio
 from trikubelet.core.node_status.csi_node import csi_node, node_patch
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
-from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import CSI_NODES, NODES, PatchKind
 from trikubelet.model.api_errors import ApiError, ObjectMissing, retry_after_seconds
 from trikubelet.model.decoding import read_item
+from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     import random

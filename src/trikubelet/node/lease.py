@@ -23,11 +23,11 @@ import trio
 from trikubelet.core.timestamps import parse_rfc3339, rfc3339_micro
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.log_rate_limit import LogRateLimit
-from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import LEASES
 from trikubelet.model.api_errors import OVERTAKEN, ApiError, ObjectMissing, retry_after_seconds
 from trikubelet.model.decoding import read_item
+from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     import random

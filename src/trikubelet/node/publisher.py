@@ -22,11 +22,11 @@ from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
-from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import NODES, PatchKind
 from trikubelet.model.api_errors import ApiError, ObjectMissing, retry_after_seconds
 from trikubelet.model.decoding import read_item
+from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     import random
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.outage import Outage
     from trikubelet.model.api import Item
     from trikubelet.model.objects import ObjectRef
+    from trikubelet.pods.node_object import NodeObject
     from trikubelet.ports import Api, Clock, Events
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class _Published:
 
 
 class NodePublisher:
-    """Owns what was last published of this node."""
+    """Owns what was last published of this node. The one writer of what was received of it."""
 
     def __init__(
         self,
@@ -78,11 +79,13 @@ class NodePublisher:
         clock: Clock,
         events: Events,
         this_node: ObjectRef,
+        node: NodeObject,
         outage: Outage,
         reset: Callable[[], None],
         chance: random.Random,
     ) -> None:
-        """``reset`` closes the API's connections."""
+        """``this_node``: what events are about; ``node``: where its object is kept; ``reset`` closes the API's
+        connections."""
         self._api = api
         self._identity = identity
         self._report = report
@@ -93,7 +96,7 @@ class NodePublisher:
         self._outcomes = RequestOutcomes(DOING, outage)
         self._reset = reset
         self._chance = chance
-        self._known: k8s.Node | None = None
+        self._node = node
         self._watched: k8s.Node | None = None
         self._missing_said = False
         self._was_unschedulable = False
@@ -135,26 +138,26 @@ class NodePublisher:
         """The informer's word on the node; None when it is not there."""
         self._watched = node
         if node is None:
-            if self._known is not None:
+            if self._node.received is not None:
                 log.warning("Node %s was deleted from the cluster", self._identity.name)
-                self._known = None
+                self._node.received = None
                 self.wake()
-        elif self._known is not None:
+        elif self._node.received is not None:
             self._know(node)
 
     @property
     def node(self) -> k8s.Node | None:
         """The node as the cluster has it, or None while it is not registered."""
-        return self._known
+        return self._node.received
 
     def uid(self) -> str:
         """The UID of the node object, "" while it is not registered."""
-        return self._known.metadata.uid if self._known else ""
+        return self._node.received.metadata.uid if self._node.received else ""
 
     async def _publish(self, report: NodeReport) -> bool:
         """Write the status, where it changed; whether the server was asked for anything. Raises ApiError."""
-        was_known = self._known is not None
-        known = self._known or await self._take_up(report)
+        was_known = self._node.received is not None
+        known = self._node.received or await self._take_up(report)
         if known is None:
             return True
         self._look_whether_schedulable(known)
@@ -170,7 +173,7 @@ class NodePublisher:
                 NODES, known.metadata.name, status_patch(before, after), kind=PatchKind.STRATEGIC, subresource="status"
             )
         except ObjectMissing:
-            self._known = None  # it is looked for, or made, in the next pass, which is soon but never at once
+            self._node.received = None  # it is looked for, or made, in the next pass, which is soon but never at once
             raise
         answered = _decode(item)
         self._note_published(after, answered)
@@ -210,10 +213,10 @@ class NodePublisher:
     def _know(self, node: k8s.Node) -> None:
         """The newer one counts: an answer may come after the informer's change of later, and the other way
         round."""
-        held = self._known
+        held = self._node.received
         is_same = held is not None and held.metadata.uid == node.metadata.uid
         if held is None or not (is_same and is_older(node.metadata.resource_version, held.metadata.resource_version)):
-            self._known = node
+            self._node.received = node
 
     async def _take_up(self, report: NodeReport) -> k8s.Node | None:
         """The node object, made if it is not there and may be; None where it is not and may not."""
@@ -250,12 +253,12 @@ class NodePublisher:
         return self._taken_up(node)
 
     def _taken_up(self, node: k8s.Node) -> k8s.Node:
-        self._known = node
+        self._node.received = node
         if self._watched is not None and self._watched.metadata.uid == node.metadata.uid:
             self._know(self._watched)  # which may have become newer while the answer was on its way
         self._missing_said = False
         self.registered.set()
-        return self._known
+        return self._node.received
 
 
 def _decode(item: Item) -> k8s.Node:

@@ -1,15 +1,20 @@
-"""Taking down what pods that are gone left on the disk and in the kernel.
+"""Removing what pods that are gone left on the disk and in the kernel: every pod's directory, and of some more.
 
-    look ─► who left something that nobody needs ─► one of a few places ─► volumes ─► cgroup ─► directory ─► removed
-                                                                             └────────┴─────────┴► logged; the next look
-                                                                                                   meets it again
+    look ─► who left something that nobody needs ─► one of a few places ─┬─► is down ────────┬─► directory ─► removed
+                                                                         └─► volumes, cgroup ┘       │
+                                                                                └────────────────────┴► logged; the next
+                                                                                                  look meets it again
 
-Whoever is met here has no worker that still has something to do: this agent is younger than the pod's end, or what the
-worker took down came back. So nobody else takes it down beside us, and it gets the time that its worker would have
-given it: a driver that needs three seconds to give a volume back has them. Looks come with housekeeping's comparisons
-and wait for nothing that they begin. A removal under way is given up when a look finds that the pod has come back, as a
-static one may: what is there then is the new instance's. A thread that unmounts or removes by then goes on, and the
-new instance gets no directory and no volumes until it has ended.
+Volumes and cgroup are taken down by the pod's worker, as the last it does. They are met here only where no worker of
+this agent did so (the pod ended under an earlier one, or never began under this), or where something came back. The
+directory goes here for all, when nobody desires the pod any more: by then its worker may have been done for long, and
+has no task (docs/decisions/0038).
+
+Whoever is met here has no worker that still has something to do. So nobody else takes it down beside us, and it gets
+the time that its worker would have given it: a driver that needs three seconds to give a volume back has them. Looks
+come with housekeeping's comparisons and wait for nothing that they begin. A removal under way is given up when a look
+finds that the pod has come back, as a static one may: what is there then is the new instance's. A thread that unmounts
+or removes by then goes on, and the new instance gets no directory and no volumes until it has ended.
 """
 
 from __future__ import annotations
@@ -27,9 +32,9 @@ from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 
 if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
-    from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import PodCgroups, PodDirectories, RuntimePods, Volumes
+    from trikubelet.ports import PodCgroups, PodDirectories, RuntimePods
 
 log = logging.getLogger(__name__)
 
@@ -47,18 +52,16 @@ class Remains:
         workers: PodWorkers,
         runtime_pods: RuntimePods,
         directories: PodDirectories,
-        volumes: Volumes,
         cgroups: PodCgroups,
+        tear_down: TearDown,
         bounds: Bounds,
-        figures: PodFigures,
     ) -> None:
         self._workers = workers
         self._runtime_pods = runtime_pods
         self._directories = directories
-        self._volumes = volumes
         self._cgroups = cgroups
+        self._tear_down = tear_down
         self._bounds = bounds
-        self._figures = figures
         self._chores = Chores(bounds.removals_max, bounds.removal_hung_seconds)
         self._failure_log = FailureLog()
         self._under_way: dict[str, trio.CancelScope] = {}
@@ -73,14 +76,15 @@ class Remains:
     def look(self) -> None:
         """Begin to remove what is there and nobody needs. Only once it is known what is wanted and what runs."""
         try:
-            found = self._directories.pods_on_disk() | self._cgroups.leftovers()
+            directories, cgroups = self._directories.pods_on_disk(), self._cgroups.leftovers()
         except OSError as error:
             if self._failure_log.may_log(_LOOKING):
                 log.warning("Cannot %s, will try again: %s", _LOOKING, error)
             return
         self._failure_log.works_again(_LOOKING)
         self.removed, self._removed_since = self._removed_since, 0
-        gone = {uid for uid in found if self._may_go(uid)}
+        self._tear_down.keep(directories - cgroups)  # a cgroup that was removed is here again
+        gone = {uid for uid in directories | cgroups if self._may_go(uid)}
         self._stuck &= gone
         for uid, removal in self._under_way.items():
             if not self._may_go(uid):
@@ -105,21 +109,15 @@ class Remains:
         self._under_way[uid] = removal = trio.CancelScope()
         try:
             with Barrier(partial(self._failed, uid)), removal:
-                with trio.fail_after(self._bounds.runtime_call_seconds_max):
-                    if self._may_go(uid):
-                        await self._take_down(uid)
+                may_go = partial(self._may_go, uid)
+                if may_go() and await self._tear_down.take_down(uid, may_go):
+                    await self._remove_directory(uid)
         finally:
             del self._under_way[uid]
 
-    async def _take_down(self, uid: str) -> None:
-        await self._volumes.tear_down(uid)
-        if not self._may_go(uid):
-            return
-        with self._figures.timed_cgroup("destroy"):
-            await self._cgroups.remove(uid)
-        if not self._may_go(uid):
-            return
-        await self._directories.remove_pod(uid)
+    async def _remove_directory(self, uid: str) -> None:
+        with trio.fail_after(self._bounds.runtime_call_seconds_max):
+            await self._directories.remove_pod(uid)
         self._removed_since += 1
         self._stuck.discard(uid)
         for kind in _KINDS:
@@ -128,10 +126,11 @@ class Remains:
 
     def _failed(self, uid: str, error: Exception) -> None:
         self._stuck.add(uid)
+        self._tear_down.not_down(uid)  # a volume may be mounted there again
         kind = next(kind for kind in _KINDS if isinstance(error, kind))
         if not self._failure_log.may_log(_what(uid, kind)):
             return
-        late = f"not done within {self._bounds.runtime_call_seconds_max:g} s"
+        late = f"its directory was not removed within {self._bounds.runtime_call_seconds_max:g} s"
         why = late if kind is trio.TooSlowError else message_of(error)
         bug = error if kind is Exception else None
         log.warning("Cannot remove what is left of pod %s, will try again: %s", uid, why, exc_info=bug)

@@ -6,10 +6,9 @@
                                                       ├─ rejected ─► Failed, and a worker that only cleans up
                                                       └─ would be rejected, the runtime is silent ─► waits for the next
 
-A pod is evaluated once, before anything of it is started, beside those that are desired and have not ended. One that is
-not desired any more holds its place no longer, though it still ends: an edited manifest's new pod has the host ports of
-the old one, and waits for it anyway. Nor does one that is preempted for a critical pod, which begins when that is over;
-upstream's whole sync loop waits then, here only the pod.
+A pod is evaluated once (``pods.evaluation``), before anything of it is started, beside those that are desired and have
+not ended. A critical pod for which others are preempted begins when they are over; upstream's whole sync loop waits
+then, here only the pod.
 
 A pod of which the runtime holds something was admitted by an earlier life of this agent. It is not evaluated again:
 what has changed since (a label, the node's allocatable, a device that is late) is no reason to stop what runs.
@@ -23,76 +22,60 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from trikubelet.core.admission import Admitted, admit, counted_as, preemption, rejected
-from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
+from trikubelet.core.admission import Admitted, counted_as, rejected
+from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.names import is_mirror, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.bugs import Bugs
-from trikubelet.kit.listeners import Listeners
-from trikubelet.model import k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from trikubelet.core.admission import Rejection
-    from trikubelet.core.admission.pod_info import PodInfo
-    from trikubelet.core.containers import NodeFacts
+    from trikubelet.model import k8s
     from trikubelet.pods.allocations import Allocations
-    from trikubelet.pods.disruptions import Disruptions
+    from trikubelet.pods.evaluation import Evaluation
+    from trikubelet.pods.resizes import Resizes
     from trikubelet.pods.unsupported_reports import UnsupportedReports
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import Clock, Events, RuntimeHealth, RuntimePods, Statuses
-    from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Owns how many pods were ``rejected``, by reason (``counted_as``), and how many ``preempted``, by what was short.
-    Decides which pods get a worker that runs them. ``admitted``: a pod gets a worker which may start it; called before
-    it does.
-
-    Set where the node's parts are joined: ``node`` returns this node's object as last received, None as long as there
-    is none; ``pressures`` the pressure conditions it has; ``consider_resize`` is called with a new spec of a pod that
-    has a worker, before the worker gets it."""
+    """Owns how many pods were ``rejected``, by reason (``counted_as``). Decides which pods get a worker that runs them.
+    Resizes hear of a pod that is admitted, and of a new spec of one that has a worker, before the worker does."""
 
     def __init__(
         self,
         *,
         workers: PodWorkers,
-        desired: DesiredPods,
+        evaluation: Evaluation,
+        resizes: Resizes,
         runtime_pods: RuntimePods,
-        facts: NodeFacts,
         health: RuntimeHealth,
         statuses: Statuses,
         events: Events,
         clock: Clock,
         allocations: Allocations,
-        disruptions: Disruptions,
         unsupported: UnsupportedReports,
     ) -> None:
         self._workers = workers
-        self._desired = desired
+        self._evaluation = evaluation
+        self._resizes = resizes
         self._runtime_pods = runtime_pods
-        self.rejected: Counter[str] = Counter()
-        self.preempted: Counter[str] = Counter()
-        self.node: Callable[[], k8s.Node | None] = lambda: None
-        self.pressures: Callable[[], Sequence[str]] = tuple
-        self._facts = facts
         self._health = health
         self._statuses = statuses
         self._events = events
         self._clock = clock
         self._allocations = allocations
-        self._disruptions = disruptions
         self._unsupported = unsupported
-        self.consider_resize: Callable[[k8s.Pod], None] = lambda _: None
-        self.admitted: Final[Listeners[k8s.Pod]] = Listeners("a pod that the node admits")
+        self.rejected: Counter[str] = Counter()
         self._bugs = Bugs(log, "%s: a bug in its admission; it waits, and is evaluated again")
 
     # ---- the one way to a worker ----
@@ -114,7 +97,7 @@ class Admission:
             self._delete(pod)
         else:
             self._unsupported.report(pod)
-            self.consider_resize(pod)
+            self._resizes.consider(pod)
             self._workers.sync(pod)
 
     def _begin(self, pod: k8s.Pod) -> None:
@@ -130,9 +113,9 @@ class Admission:
             self._admit(pod)
 
     def _decide(self, pod: k8s.Pod) -> None:
-        match self.evaluate(self._allocations.as_allocated(pod)):
+        match self._evaluation.evaluate(self._allocations.as_allocated(pod)):
             case Admitted() as admitted:
-                self.make_room(pod, admitted)
+                self._evaluation.make_room(pod, admitted)
                 self._admit(pod, after=[victim.metadata.uid for victim in admitted.preempts])
             case why if self._has_runtime_spoken():
                 self._reject(pod, why)
@@ -153,7 +136,7 @@ class Admission:
         # What a server knows to have started was reported by an earlier agent, and is in its events.
         self._unsupported.report(pod, is_known=pod.status is not None and bool(pod.status.start_time))
         self._allocations.admit(pod)
-        self.admitted.notify(pod)
+        self._resizes.begin(pod)
         self._workers.begin(pod, after=after)
 
     def _reject(self, pod: k8s.Pod, why: Rejection) -> None:
@@ -170,18 +153,8 @@ class Admission:
         """What a desired pod would be rejected for, had the runtime spoken; "" for one that does not wait for that."""
         if self._has_runtime_spoken() or not self._needs_evaluation(pod):
             return ""
-        why = self.evaluate(self._allocations.as_allocated(pod))
+        why = self._evaluation.evaluate(self._allocations.as_allocated(pod))
         return "" if isinstance(why, Admitted) else why.message
-
-    def evaluate(self, pod: k8s.Pod) -> Admitted | Rejection:
-        """Whether the node has what the pod's spec asks for, beside what the other pods are allocated."""
-        facts = replace(self._facts, strict_groups=bool(self._health.supports_strict_groups()))
-        return admit(pod, self._others(pod.metadata.uid), self.node(), facts, self.pressures())
-
-    def make_room(self, pod: k8s.Pod, admitted: Admitted) -> None:
-        """End the pods that the pod, which is admitted, preempts."""
-        for victim in admitted.preempts:
-            self._preempt(victim, pod, admitted.short_of)
 
     def _has_runtime_spoken(self) -> bool:
         return self._health.supports_strict_groups() is not None and self._runtime_pods.has_listed
@@ -196,26 +169,3 @@ class Admission:
     def _was_admitted(self, uid: str) -> bool:
         """By an earlier agent."""
         return self._runtime_pods.has_listed and self._workers.may_run(uid)
-
-    def _preempt(self, victim: k8s.Pod, pod: k8s.Pod, short_of: str) -> None:
-        ended = self._disruptions.end(
-            victim,
-            reason=preemption.REASON,
-            message=preemption.MESSAGE,
-            condition_message=preemption.CONDITION_MESSAGE,
-        )
-        if ended:
-            self.preempted[short_of] += 1
-            message = "Preempting pod %s for critical pod %s: insufficient %s"
-            log.warning(message, object_ref(victim), object_ref(pod), short_of)
-
-    def _others(self, but: str) -> list[PodInfo]:
-        """Those that hold a place, as they are allocated, ``but`` the one of that UID."""
-        found = []
-        for worker in self._workers:
-            match worker.state:
-                case Terminated() | Finished() | Terminating(reason=StopReason.EVICTED):
-                    continue
-                case _ if worker.pod.metadata.uid != but and self._desired.get(worker.pod.metadata.uid) is not None:
-                    found.append(self._allocations.info(worker.pod))
-        return found

@@ -1,6 +1,7 @@
 """Ends a pod for the node's sake: event, status, stop, in one step, so that nobody sees one without the others.
 
-    preempted for a critical pod (``pods.admission``), evicted (``node.eviction``) ──► Failed, DisruptionTarget ──► stop
+    preempted for a critical pod (``pods.evaluation``) ─┐
+    evicted (``node.eviction``) ────────────────────────┴─► Failed, DisruptionTarget ──► stop
 
 The status says at once that the pod has failed and why; the cluster hears of the end when nothing of it runs any more
 (``core.pod_status.disrupted``). Who is ended, and for what, its callers decide.

@@ -3,16 +3,15 @@
     begin: the network is ready ─► directory     set_up: cgroup ─► volumes     clean_up: volumes ─► cgroup ─► user ids
 
 Called by a pod's attempts (``pods.attempts``), at each of them: all of it is idempotent, and brings up to date what is
-there. Whatever is not ready is reported as an event in upstream's words, and ends the attempt. The directory goes much
-later, when nobody asks for the pod any more (``node.remains``).
+there. Whatever is not ready is reported as an event in upstream's words, and ends the attempt. The directory is not a
+worker's to remove: a pod that has ended keeps its notes there as long as it is desired, and when it is no longer, its
+worker has no task (``node.remains``).
 """
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
-
-import trio
 
 from trikubelet.core.names import object_ref
 from trikubelet.kit.disk import disk_in_time
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
     from trikubelet.pods.figures import PodFigures
+    from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.user_ids import UserIds
     from trikubelet.ports import Events, PodCgroups, PodDirectories, RuntimeHealth, Volumes
 
@@ -39,6 +39,7 @@ class Preparation:
         directories: PodDirectories,
         cgroups: PodCgroups,
         volumes: Volumes,
+        tear_down: TearDown,
         user_ids: UserIds,
         events: Events,
         bounds: Bounds,
@@ -48,6 +49,7 @@ class Preparation:
         self._directories = directories
         self._cgroups = cgroups
         self._volumes = volumes
+        self._tear_down = tear_down
         self._user_ids = user_ids
         self._events = events
         self._bounds = bounds
@@ -67,6 +69,7 @@ class Preparation:
 
     async def ensure_cgroup(self, pod: Pod, *, beside: Pod | None = None) -> None:
         """The pod's cgroup, with what it needs now (see ``set_up``). Raises CgroupFailed."""
+        self._tear_down.not_down(pod.metadata.uid)
         try:
             with self._figures.timed_cgroup("update"):
                 await self._cgroups.ensure(pod, beside=beside)
@@ -79,13 +82,7 @@ class Preparation:
         uid = pod.metadata.uid
         if uid_problem(uid):
             return  # an orphan's, by somebody else's label: no path was ever made of it, and none is now
-        try:
-            with trio.fail_after(self._bounds.runtime_call_seconds_max):
-                await self._volumes.tear_down(uid)
-        except trio.TooSlowError as error:
-            raise VolumeFailed("FailedUnmount", "the volumes could not be unmounted in time") from error
-        with self._figures.timed_cgroup("destroy"):
-            await self._cgroups.remove(uid)
+        await self._tear_down.take_down(uid)
         self._user_ids.release(uid)
 
     def _check_network(self, pod: Pod) -> None:

@@ -1,10 +1,10 @@
 """Decides about one resize: never, now, when others have made room, or another time; notes and reports what was
 decided.
 
-    why_never ─► infeasible;  admission ─► granted: allocated │ deferred, perhaps until pods that are ended have ended
+    why_never ─► infeasible;  evaluation ─► granted: allocated │ deferred, perhaps until pods that are ended have ended
 
-Which are to be decided about, and in which turn, is ``pods.resizes``'s, who calls this; a resize is admitted as a new
-pod is (``pods.admission``).
+Which are to be decided about, and in which turn, is ``pods.resizes``'s, who calls this; a resize is evaluated as a new
+pod is (``pods.evaluation``).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from trikubelet.core.resize.verdicts import DEFERRED, INFEASIBLE, Pending, why_n
 if TYPE_CHECKING:
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.resize.verdicts import Waiting
-    from trikubelet.pods.admission import Admission
     from trikubelet.pods.allocations import Allocations
+    from trikubelet.pods.evaluation import Evaluation
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.resize_notes import ResizeNotes
     from trikubelet.ports import Events
@@ -38,14 +38,14 @@ class ResizeDecisions:
     def __init__(
         self,
         *,
-        admission: Admission,
+        evaluation: Evaluation,
         allocations: Allocations,
         notes: ResizeNotes,
         facts: NodeFacts,
         events: Events,
         figures: PodFigures,
     ) -> None:
-        self._admission = admission
+        self._evaluation = evaluation
         self._allocations = allocations
         self._notes = notes
         self._facts = facts
@@ -63,11 +63,11 @@ class ResizeDecisions:
             self._figures.resizes_infeasible[never.detail] += 1
             self.wait(one, Pending(INFEASIBLE, never.message, generation))
         else:
-            match self._admission.evaluate(pod):
+            match self._evaluation.evaluate(pod):
                 case Admitted(preempts=()):
                     return not self._grant(one)
                 case Admitted() as admitted:
-                    self._admission.make_room(pod, admitted)
+                    self._evaluation.make_room(pod, admitted)
                     self.wait(one, Pending(DEFERRED, MAKES_ROOM, generation))
                 case why:
                     self.wait(one, Pending(DEFERRED, why.message, generation))

@@ -1,6 +1,7 @@
 """Making a pod's status, from what is observed and what is known besides, and publishing it.
 
-    observation, verdicts of probes, notes (``pods.facts``) ─► core.pod_status generates ─► statuses, and who listens
+    observation, verdicts of probes, ─► facts ─► core.pod_status generates ─► statuses, and who listens
+    why containers wait, messages
 
 Called by a pod's attempts (``pods.attempts``): before and after each of them, and between them where only what probes
 conclude has changed. What only the disk has is read before (``learn``); nothing else waits, so a status is made of
@@ -12,20 +13,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.names import object_ref
-from trikubelet.core.pod_status import deadline_left, generate, with_verdicts
+from trikubelet.core.pod_status import StatusFacts, deadline_left, generate, with_verdicts
 from trikubelet.core.pod_status import terminate as last_word
+from trikubelet.core.pod_status.containers import ContainerFacts
 from trikubelet.core.pod_status.deadline import DEADLINE_EXCEEDED, DEADLINE_MESSAGE
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.core.pod_status.resizing import happened
 from trikubelet.core.timestamps import rfc3339
 
 if TYPE_CHECKING:
+    from trikubelet.core.actions import Verdicts
     from trikubelet.model import k8s
     from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.allocations import Allocations
-    from trikubelet.pods.facts import FactFinder
     from trikubelet.pods.resize_notes import ResizeNotes
-    from trikubelet.ports import Clock, Events, Probes, Statuses
+    from trikubelet.pods.termination_messages import TerminationMessages
+    from trikubelet.pods.waiting_reasons import WaitingReasons
+    from trikubelet.ports import Clock, Events, Probes, RuntimeHealth, Statuses
 
 
 class StatusPublisher:
@@ -38,7 +42,10 @@ class StatusPublisher:
         probes: Probes,
         allocations: Allocations,
         resize_notes: ResizeNotes,
-        facts: FactFinder,
+        reasons: WaitingReasons,
+        messages: TerminationMessages,
+        health: RuntimeHealth,
+        host_ips: tuple[str, ...],
         events: Events,
         clock: Clock,
     ) -> None:
@@ -46,13 +53,16 @@ class StatusPublisher:
         self._probes = probes
         self._allocations = allocations
         self._resize_notes = resize_notes
-        self._facts = facts
+        self._reasons = reasons
+        self._messages = messages
+        self._health = health
+        self._host_ips = host_ips
         self._events = events
         self._clock = clock
 
     async def learn(self, pod: k8s.Pod, observed: PodObservation) -> None:
         """Read what only the disk has of what is observed, before its status is made: that waits for nothing."""
-        await self._facts.learn(pod, observed)
+        await self._messages.learn(pod, observed)
 
     def publish(self, pod: k8s.Pod, observed: PodObservation, *, is_ending: bool) -> k8s.PodStatus:
         """Make the pod's status and publish it. ``is_ending``: nothing of the pod runs any more or ever will; its last
@@ -60,8 +70,7 @@ class StatusPublisher:
         previous = self._statuses.get(pod.metadata.uid)
         verdicts = self._probes.look(pod, observed, previous or pod.status)
         pod = self._allocations.as_allocated(pod)
-        resize = self._resize_notes.facts(pod)
-        facts = self._facts.status_facts(pod, observed, previous, verdicts, resize, is_ending=is_ending)
+        facts = self._facts(pod, observed, previous, verdicts, is_ending=is_ending)
         status = generate(pod, observed, facts)
         if is_ending:
             status = last_word(pod, status, facts.now)
@@ -70,6 +79,35 @@ class StatusPublisher:
                 self._events.record(object_ref(pod), *event)
         self._statuses.publish(pod.metadata.uid, pod, status)
         return status
+
+    def _facts(
+        self,
+        pod: k8s.Pod,
+        observed: PodObservation,
+        previous: k8s.PodStatus | None,
+        verdicts: Verdicts,
+        *,
+        is_ending: bool,
+    ) -> StatusFacts:
+        """What a status needs besides the pod and the observation."""
+        uid = pod.metadata.uid
+        shown = (*previous.init_container_statuses, *previous.container_statuses) if previous else ()
+        handler = observed.sandboxes[0].runtime_handler if observed.sandboxes else ""
+        return StatusFacts(
+            now=rfc3339(self._clock.now_ns()),
+            host_ips=self._host_ips,
+            previous=previous,
+            is_ending=is_ending,
+            resize=self._resize_notes.facts(pod),
+            containers=ContainerFacts(
+                runtime_name=self._health.name,
+                waiting=self._reasons.of(uid),
+                messages=self._messages.of(uid, observed),
+                verdicts=verdicts,
+                recursive_read_only=self._health.supports_recursive_read_only(handler),
+                previous={status.name: status for status in shown},
+            ),
+        )
 
     def record_end(self, pod: k8s.Pod, status: k8s.PodStatus) -> None:
         """The pod has ended by itself: say so where that was for its deadline."""
@@ -93,6 +131,6 @@ class StatusPublisher:
         return deadline_left(pod, status.start_time, self._clock.now_ns())
 
     def forget(self, uid: str) -> None:
-        """This instance of the pod is over and left nothing to show."""
-        self._facts.forget(uid)
+        """This instance of the pod is over and left nothing to show. (Why containers wait is ``pods.start``'s.)"""
+        self._messages.forget(uid)
         self._statuses.forget(uid)

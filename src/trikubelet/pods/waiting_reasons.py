@@ -1,7 +1,7 @@
 """Why containers wait: what kept each from being started last, in the words that users read in its waiting state.
 
-Written by whoever starts containers (``pods.start``), read for every status (``pods.facts``). Notes of this process:
-after a restart they are found again by trying again.
+Written by whoever starts containers (``pods.start``), read for every status (``pods.status_publisher``). Notes of this
+process: after a restart they are found again by trying again.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ def graces(pod: Pod) -> Graces:
 
 
 class PodWorker:
-    """Owns the lifecycle state of one pod. Its only writers are ``ask`` and its own task. ``over``: the task has ended;
-    nothing of the pod is left to do."""
+    """Owns the lifecycle state of one pod, written by ``ask`` and its own task, and the pod as it was last given,
+    written by the methods that take one. ``over``: the task has ended; nothing of the pod is left to do."""
 
     def __init__(
         self,
@@ -156,6 +156,10 @@ class PodWorker:
         if self._attempt is not None:
             self._attempts.publish_readiness(self.pod)
         self.wake()
+
+    def note(self, pod: Pod) -> None:
+        """The pod has another status, and is wanted as before: worth no attempt of its own. Never blocks."""
+        self.pod = pod
 
     def readiness_gates_changed(self, pod: Pod) -> None:
         """Somebody wrote a condition that its readiness gates name: show what follows. An attempt under way began with

@@ -98,7 +98,7 @@ class PodWorkers:
         """The server has another status of the pod, mostly one we wrote: worth no attempt of its own."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
-            worker.pod = pod
+            worker.note(pod)
 
     def readiness_gates_changed(self, pod: Pod) -> None:
         """The server has a status of the pod that is not as ready as its readiness gates say."""
@@ -225,7 +225,8 @@ class PodWorkers:
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
         """Best when nothing of its earlier instance is left, for what ended there must not count here. Where that does
-        not go away, or takes for ever, it is distinguished by when it was made."""
+        not go away, or takes for ever, the containers that are left are noted by their ids and do not count
+        (``pods.observations``)."""
         uid = ended.pod.metadata.uid
         if not ended.over.is_set():
             return  # its task still waits for its turn: two tasks of one UID would take each other's probes and volumes

@@ -4,6 +4,8 @@ The packages of layer 5 (pods, pleg, images, volumes, status, …) do not import
 joined in ``app/node.py``. Adapters (``cri``, ``kube``, ``host``) implement the lower half against the real world,
 ``testing`` implements it in memory, and one contract suite per port holds both to the same behaviour.
 
+``request_outcomes`` is no Protocol: it is what everybody who asks an API server, of whatever layer, makes of an error.
+
 No method takes a timeout: the caller holds the cancel scope. Every method that talks to a runtime raises the errors
 of ``model.runtime_errors``; every one that talks to an API server those of ``model.api_errors``.
 """
@@ -20,7 +22,7 @@ from trikubelet.ports.machine import (
     PullRecords,
     Volumes,
 )
-from trikubelet.ports.observed import NodeUsage, PodCache, PodLives, Relister, RuntimePods
+from trikubelet.ports.observed import NodePressure, NodeUsage, PodCache, PodLives, Relister, RuntimePods
 from trikubelet.ports.plugins import CsiDriver, PluginSockets
 from trikubelet.ports.pod_files import ContainerFiles, PodDirectories, PodFiles, PodNotes
 from trikubelet.ports.runtime import Handlers, Images, Runtime, RuntimeHealth
@@ -41,6 +43,7 @@ __all__ = [
     "Images",
     "NodeLogins",
     "PluginSockets",
+    "NodePressure",
     "NodeUsage",
     "PodCache",
     "PodCgroups",

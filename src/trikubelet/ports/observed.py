@@ -46,6 +46,14 @@ class NodeUsage(Protocol):
         ...
 
 
+class NodePressure(Protocol):
+    """What the node is short of. Eviction knows."""
+
+    def conditions(self) -> Sequence[str]:
+        """The pressure conditions the node has now, sorted."""
+        ...
+
+
 class RuntimePods(Protocol):
     """What the runtime was last seen to hold. PLEG knows; the questions are narrow, since a record of every pod would
     be dearer than all the rest that is done in a second."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 import trio
 
-from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model import k8s
 from trikubelet.model.api import ACCESS_REVIEWS, TOKEN_REVIEWS
 from trikubelet.model.api_errors import ApiError, ApiFailure, ApiLost, ApiUnreachable
 from trikubelet.model.callers import Caller, recognised
 from trikubelet.model.decoding import decode_object
+from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,8 @@
 """The pods this node should hold, and which sources have spoken.
 
-The mux is the only writer; the sync loop, housekeeping, the status writer and the local API read. A pod stands here
-from the moment its source brought it until the source gave it up; its worker may outlive that.
+The mux is the only writer. Admission and resizes read it, what compares and removes (housekeeping, eviction, garbage,
+unused images), the mirror pods, and the view that the node's APIs and metrics show. A pod stands here from the moment
+its source brought it until the source gave it up; its worker may outlive that.
 """
 
 from __future__ import annotations

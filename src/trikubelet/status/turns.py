@@ -25,7 +25,6 @@ import trio
 
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gate import Gate
-from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model.api_errors import (
     ApiBusy,
     ApiError,
@@ -36,6 +35,7 @@ from trikubelet.model.api_errors import (
     Unauthorized,
     retry_after_seconds,
 )
+from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     import random

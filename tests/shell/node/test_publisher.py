@@ -18,6 +18,7 @@ from trikubelet.model.api_errors import ApiBusy, ApiError, ApiFailure, Forbidden
 from trikubelet.model.node_reading import NodeReading
 from trikubelet.model.objects import ObjectRef
 from trikubelet.node.publisher import NodePublisher, Pace
+from trikubelet.pods.node_object import NodeObject
 from trikubelet.status.recorder import EventRecorder
 from trikubelet.testing.apiserver.server import ApiServer
 from trikubelet.testing.memory_api import Fail, LoseAnswer, MemoryApi
@@ -67,7 +68,7 @@ class World:
             version="v1.36.0",
         )
 
-    def publisher(self, pace: Pace | None = None) -> NodePublisher:
+    def publisher(self, pace: Pace | None = None, node: NodeObject | None = None) -> NodePublisher:
         return NodePublisher(
             api=self.api,
             identity=Identity("w1", "w1", "amd64", labels={"zone": "a"}),
@@ -76,6 +77,7 @@ class World:
             clock=self.clock,
             events=self.events,
             this_node=ObjectRef("Node", "w1", uid="w1"),
+            node=node or NodeObject(),
             outage=self.outage,
             reset=self._reset,
             chance=random.Random(1),
@@ -230,6 +232,18 @@ async def test_a_node_that_was_deleted_is_registered_again(
     await trio.sleep(1)
 
     assert first != publisher.uid() == world.node().metadata.uid
+
+
+def test_the_node_is_as_the_agent_describes_it_while_the_cluster_has_none(world: World) -> None:
+    described, given = k8s.Node(metadata=k8s.ObjectMeta(name="w1")), k8s.Node(metadata=k8s.ObjectMeta(name="given"))
+    one = NodeObject(described)
+    publisher = world.publisher(node=one)
+    assert (described, None) == (one.newest, publisher.node)
+
+    one.received = given
+    assert (given, given) == (one.newest, publisher.node)
+    publisher.seen(None)
+    assert (described, None) == (one.newest, publisher.node)
 
 
 async def test_a_node_that_somebody_deleted_or_made_meanwhile_is_told_as_no_refusal(

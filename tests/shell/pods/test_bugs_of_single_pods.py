@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Bench, until
-from trikubelet.pods import admission, unsupported_reports
+from trikubelet.pods import evaluation, unsupported_reports
 from trikubelet.sources import mux
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
@@ -56,7 +56,7 @@ async def test_a_pod_about_which_nobody_can_say_what_is_unsupported_is_run(
 async def test_a_pod_that_cannot_be_evaluated_waits_and_is_evaluated_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    breaks_for_bad(monkeypatch, admission, "admit")
+    breaks_for_bad(monkeypatch, evaluation, "admit")
     bench = Bench()
     async with bench.agent(BAD, WEB) as node:
         await until(lambda: bench.running() == ["web"])

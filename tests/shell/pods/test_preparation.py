@@ -16,6 +16,7 @@ from trikubelet.model.errors import CgroupFailed, NetworkNotReady, PodSyncError,
 from trikubelet.model.pod_notes import Note
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.preparation import Preparation
+from trikubelet.pods.tear_down import TearDown
 from trikubelet.pods.user_ids import UserIds
 from trikubelet.testing.builders import pod
 from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
@@ -57,14 +58,16 @@ class Place:
                 await place.reach("remove")
 
         health = health or FixedHealth()
+        cgroups, volumes, bounds = Cgroups(), Volumes(), Bounds(runtime_call_seconds_max=7.0)
         self.preparation = Preparation(
             health=health,
             directories=self.files,
-            cgroups=Cgroups(),
-            volumes=Volumes(),
+            cgroups=cgroups,
+            volumes=volumes,
+            tear_down=TearDown(volumes, cgroups, bounds, self.figures),
             user_ids=UserIds(self.files, IdPool(), health),
             events=self.events,
-            bounds=Bounds(runtime_call_seconds_max=7.0),
+            bounds=bounds,
             figures=self.figures,
         )
 
@@ -156,6 +159,27 @@ async def test_volumes_go_before_the_cgroup_and_users_are_given_back_last(autoju
     await place.preparation.clean_up(WEB)
     assert (["tear down", "tear down", "remove"], b"") == (place.told, place.files.noted("uid-web", Note.USER_IDS))
     assert 2 == place.figures.cgroups["destroy"].count
+
+
+async def test_what_is_down_is_not_taken_down_again_until_something_is_set_up(autojump_clock: MockClock) -> None:
+    place = Place()
+    for _ in range(2):
+        await place.preparation.clean_up(WEB)
+    assert ["tear down", "remove"] == place.told
+
+    await place.preparation.set_up(WEB)
+    await place.preparation.clean_up(WEB)
+    assert ["tear down", "remove", "ensure", "set up", "tear down", "remove"] == place.told
+
+
+async def test_a_cgroup_that_hangs_is_given_up_in_time(autojump_clock: MockClock) -> None:
+    place = Place()
+    place.hangs = "remove"
+    began = trio.current_time()
+    with pytest.raises(CgroupFailed, match="the cgroup could not be removed in time"):
+        await place.preparation.clean_up(WEB)
+
+    assert 7.0 == trio.current_time() - began
 
 
 async def test_volumes_that_hang_are_given_up_in_time_and_keep_the_cgroup(autojump_clock: MockClock) -> None:

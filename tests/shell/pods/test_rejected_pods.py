@@ -95,6 +95,21 @@ async def test_nobody_is_rejected_before_the_runtime_has_spoken(
         nursery.cancel_scope.cancel()
 
 
+async def test_before_the_first_list_no_pod_passes_for_one_that_an_earlier_agent_admitted(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench(allocatable=TWO_CORES)
+    late = Late(bench.world, bench.problems)
+    late.lists_at = trio.current_time() + 10
+    node = bench.build_node(runtime=late)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_node, node)
+        node.slots["file"].put(Snapshot((asking("3"),)))
+        await until(lambda: "Failed" == phase(node, "uid-web"))
+        assert 1 == node.admission.rejected.total()
+        nursery.cancel_scope.cancel()
+
+
 async def test_who_waits_to_be_rejected_has_no_worker_and_an_edit_does_not_get_him_one(
     autojump_clock: MockClock,
 ) -> None:

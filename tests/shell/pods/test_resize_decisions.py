@@ -50,13 +50,13 @@ class Desk:
     """Where pod "web", which is allocated 1 CPU, asks for other amounts."""
 
     def __init__(self, says: Admitted | Rejection = ROOM) -> None:
-        self.admission: Any = Admitting(says)
+        self.evaluation: Any = Admitting(says)
         self.events, self.figures = Said(), PodFigures()
         self.allocations = Allocations(MemoryPodFiles())
         self.notes = ResizeNotes(self.allocations)
         self.allocations.admit(web("1"))
         self.decisions = ResizeDecisions(
-            admission=self.admission,
+            evaluation=self.evaluation,
             allocations=self.allocations,
             notes=self.notes,
             facts=NodeFacts("n"),
@@ -89,7 +89,7 @@ def test_what_there_is_no_room_for_waits_and_is_told_once_in_whatever_words() ->
 
     assert desk.decide(web("2"))
     assert Pending(DEFERRED, "no room", 0) == desk.pending
-    desk.admission.says = Rejection("OutOfcpu", "less room still")
+    desk.evaluation.says = Rejection("OutOfcpu", "less room still")
     assert desk.decide(web("2"))
     assert Pending(DEFERRED, "less room still", 0) == desk.pending
     assert ["ResizeDeferred"] == desk.events.reasons
@@ -107,7 +107,7 @@ def test_it_waits_for_those_that_are_ended_to_make_room() -> None:
     desk = Desk(Admitted(preempts=(OTHER,), short_of="cpu"))
 
     assert desk.decide(web("2"))
-    assert (["other"], Pending(DEFERRED, MAKES_ROOM, 0)) == (desk.admission.ended, desk.pending)
+    assert (["other"], Pending(DEFERRED, MAKES_ROOM, 0)) == (desk.evaluation.ended, desk.pending)
 
 
 def test_what_will_never_be_had_waits_no_more_and_stays_told() -> None:

@@ -241,14 +241,14 @@ async def test_a_bug_that_one_waiting_pod_provokes_is_its_own(
     bad, good = web(*SMALL, name="bad", priority=2), web(*SMALL, name="good", priority=1)
     async with bench.api(bad, good, third, other) as node:
         await until(lambda: len(bench.running()) == 4)
-        evaluate = node.admission.evaluate
+        evaluate = node.evaluation.evaluate
 
         def ask(pod: k8s.Pod) -> Admitted | Rejection:
             if pod.metadata.name == "bad":
                 raise ValueError("a bug")
             return evaluate(pod)
 
-        monkeypatch.setattr(node.admission, "evaluate", ask)
+        monkeypatch.setattr(node.evaluation, "evaluate", ask)
         bad, good = (web("900m", "64Mi", 2, name=name, priority=n) for name, n in (("bad", 2), ("good", 1)))
         put(node, bad, good, third, other)
         await until(lambda: bool(resizing(node, "uid-bad")) and bool(resizing(node, "uid-good")))
@@ -286,7 +286,7 @@ async def test_a_critical_pod_gets_the_room_of_one_that_had_not_begun_yet(
                     raise OSError("no space left on device")
 
                 full.setattr(node.resizes.allocations, "allocate", allocate)
-                full.setattr(node.admission, "evaluate", lambda _: Admitted())
+                full.setattr(node.evaluation, "evaluate", lambda _: Admitted())
                 put(node, grown, first)
                 await until(lambda: bool(resizing(node)))
         put(node, grown if has_waited else small, first, between)

@@ -57,7 +57,7 @@ async def test_a_lesser_pod_ends_for_a_critical_one_which_begins_when_it_is_over
         )  # fmt: skip
         assert "DisruptionTarget" in {one.type for one in ended.conditions}
         assert "Preempting" in [event.reason for event in node.events.about("uid-lesser")]
-        assert {"cpu": 1} == node.admission.preempted
+        assert {"cpu": 1} == node.evaluation.preempted
         assert {} == node.admission.rejected
         await trio.sleep(300)
         assert ["critical", "spared"] == bench.running()
@@ -70,7 +70,7 @@ async def test_a_pod_that_ends_for_another_gives_up_its_place_at_once(autojump_c
         await until(lambda: ["lesser"] == bench.running())
         put_static(node, asks("one", "1", source="file"), asks("two", "1", source="file"))
         await until(lambda: ["one", "two"] == bench.running())
-        assert {"cpu": 1} == node.admission.preempted
+        assert {"cpu": 1} == node.evaluation.preempted
 
 
 async def test_a_pod_that_is_being_deleted_is_waited_for_and_told_nothing_else(autojump_clock: MockClock) -> None:
@@ -83,7 +83,7 @@ async def test_a_pod_that_is_being_deleted_is_waited_for_and_told_nothing_else(a
         await until(lambda: node.workers.is_termination_requested("uid-lesser"))
         put_static(node, asks("critical", "1", source="file"))
         await until(lambda: ["critical"] == bench.running())
-        assert {} == node.admission.preempted
+        assert {} == node.evaluation.preempted
         assert "Preempting" not in [event.reason for event in node.events.about("uid-lesser")]
         ended = node.statuses.get("uid-lesser")
         assert ended is None or "Preempting" != ended.reason

@@ -7,7 +7,7 @@ and messages are upstream's (lifecycle/predicate.go); the first that applies is 
 failed permanently, and its controller makes another elsewhere.
 
 A critical pod that only lacks resources is admitted if others can be preempted for it (``preemption``): without it
-there may be no cluster that could find another place. ``pods/admission.py`` asks, and has them ended.
+there may be no cluster that could find another place. ``pods/evaluation.py`` asks, and has them ended.
 """
 
 from __future__ import annotations

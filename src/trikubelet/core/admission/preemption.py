@@ -3,7 +3,7 @@
 Only a critical pod may have that, and only a shortage can be helped so. What was promised the least goes first: pods
 that asked for nothing, then those that asked for something, guaranteed ones last; a class is touched only as far as
 ending all of the lower ones would not do. Within a class the pods that fill the gaps best are taken until none is
-left. Pure: ``pods/admission.py`` has them ended.
+left. Pure: ``pods/evaluation.py`` has them ended.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ import pytest
 import trio
 
 from trikubelet.kit.outage import Outage
-from trikubelet.kube.request_outcomes import RequestOutcomes
 from trikubelet.model.api_errors import (
     ApiBusy,
     ApiError,
@@ -25,6 +24,7 @@ from trikubelet.model.api_errors import (
     Refused,
     Unauthorized,
 )
+from trikubelet.ports.request_outcomes import RequestOutcomes
 
 if TYPE_CHECKING:
     from trio.testing import MockClock

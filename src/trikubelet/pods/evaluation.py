@@ -1,0 +1,94 @@
+"""Evaluation: whether the node can have a pod beside the others, and making room for one that it is to have.
+
+    a new pod (``pods.admission``) ───────────┐                ┌─► not: why
+    a resize (``pods.resize_decisions``) ─────┴─► evaluate ────┴─► admitted ─► make_room: those it preempts end
+
+Both ask the same, for a resize needs room as a new pod does. What is decided, by what the node is and what the others
+are allocated, is ``core.admission``'s. A pod that is not desired any more holds its place no longer, though it still
+ends: an edited manifest's new pod has the host ports of the old one, and waits for it anyway. Nor does one that is
+preempted for a critical pod.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trikubelet.core.admission import admit, preemption
+from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
+from trikubelet.core.names import object_ref
+
+if TYPE_CHECKING:
+    from trikubelet.core.admission import Admitted, Rejection
+    from trikubelet.core.admission.pod_info import PodInfo
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.model import k8s
+    from trikubelet.pods.allocations import Allocations
+    from trikubelet.pods.disruptions import Disruptions
+    from trikubelet.pods.node_object import NodeObject
+    from trikubelet.pods.workers import PodWorkers
+    from trikubelet.ports import NodePressure, RuntimeHealth
+    from trikubelet.sources.desired import DesiredPods
+
+log = logging.getLogger(__name__)
+
+
+class Evaluation:
+    """Owns how many pods were ``preempted``, by what was short."""
+
+    def __init__(
+        self,
+        *,
+        workers: PodWorkers,
+        desired: DesiredPods,
+        allocations: Allocations,
+        facts: NodeFacts,
+        node: NodeObject,
+        pressure: NodePressure,
+        health: RuntimeHealth,
+        disruptions: Disruptions,
+    ) -> None:
+        self._workers = workers
+        self._desired = desired
+        self._allocations = allocations
+        self._facts = facts
+        self._node = node
+        self._pressure = pressure
+        self._health = health
+        self._disruptions = disruptions
+        self.preempted: Counter[str] = Counter()
+
+    def evaluate(self, pod: k8s.Pod) -> Admitted | Rejection:
+        """Whether the node has what the pod's spec asks for, beside what the other pods are allocated."""
+        facts = replace(self._facts, strict_groups=bool(self._health.supports_strict_groups()))
+        return admit(pod, self._others(pod.metadata.uid), self._node.newest, facts, self._pressure.conditions())
+
+    def make_room(self, pod: k8s.Pod, admitted: Admitted) -> None:
+        """End the pods that the pod, which is admitted, preempts."""
+        for victim in admitted.preempts:
+            self._preempt(victim, pod, admitted.short_of)
+
+    def _preempt(self, victim: k8s.Pod, pod: k8s.Pod, short_of: str) -> None:
+        ended = self._disruptions.end(
+            victim,
+            reason=preemption.REASON,
+            message=preemption.MESSAGE,
+            condition_message=preemption.CONDITION_MESSAGE,
+        )
+        if ended:
+            self.preempted[short_of] += 1
+            message = "Preempting pod %s for critical pod %s: insufficient %s"
+            log.warning(message, object_ref(victim), object_ref(pod), short_of)
+
+    def _others(self, but: str) -> list[PodInfo]:
+        """Those that hold a place, as they are allocated, ``but`` the one of that UID."""
+        found = []
+        for worker in self._workers:
+            match worker.state:
+                case Terminated() | Finished() | Terminating(reason=StopReason.EVICTED):
+                    continue
+                case _ if worker.pod.metadata.uid != but and self._desired.get(worker.pod.metadata.uid) is not None:
+                    found.append(self._allocations.info(worker.pod))
+        return found

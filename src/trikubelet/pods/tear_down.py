@@ -1,0 +1,77 @@
+"""Taking down what a pod held beside its directory: its volumes, and then its cgroup. Each is done once for a life.
+
+    the pod's worker, when nothing of it runs any more (``pods.preparation``) ──┐
+                                                                                ├─► volumes ─► cgroup ─► it is down
+    ``node.remains``, for a pod that no worker of this agent took down ─────────┘
+
+What is down stays down until something is set up for the pod again, or somebody finds that something came back: then
+whoever takes it down next does all of it, for any part may be there again. Drivers are asked, and a failure is the
+caller's to try again.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.model.errors import CgroupFailed, VolumeFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from trikubelet.model.bounds import Bounds
+    from trikubelet.model.errors import PodSyncError
+    from trikubelet.pods.figures import PodFigures
+    from trikubelet.ports import PodCgroups, Volumes
+
+
+class TearDown:
+    """Owns which pods' volumes and cgroups were taken down, with nothing set up for them since."""
+
+    def __init__(self, volumes: Volumes, cgroups: PodCgroups, bounds: Bounds, figures: PodFigures) -> None:
+        self._volumes = volumes
+        self._cgroups = cgroups
+        self._bounds = bounds
+        self._figures = figures
+        self._down: set[str] = set()
+
+    async def take_down(self, uid: str, may_go: Callable[[], bool] = lambda: True) -> bool:
+        """Whether the pod's volumes and cgroup are down now. They are not where ``may_go``, which is asked after each
+        step, says that the pod has come back: what is there is the new instance's. Each step has as long as a call to
+        the runtime. Raises VolumeFailed and CgroupFailed."""
+        if uid in self._down:
+            return True
+        with self._in_time(VolumeFailed("FailedUnmount", "the volumes could not be unmounted in time")):
+            await self._volumes.tear_down(uid)
+        if not may_go():
+            return False
+        with (
+            self._figures.timed_cgroup("destroy"),
+            self._in_time(CgroupFailed("FailedKillPod", "the cgroup could not be removed in time")),
+        ):
+            await self._cgroups.remove(uid)
+        if not may_go():
+            return False
+        self._down.add(uid)
+        return True
+
+    def not_down(self, uid: str) -> None:
+        """Something is about to be set up for the pod, or was found of what it had."""
+        self._down.discard(uid)
+
+    def keep(self, uids: Collection[str]) -> None:
+        """Of any other pod nothing is left, so that nobody will ask whether it is down."""
+        self._down.intersection_update(uids)
+
+    @contextmanager
+    def _in_time(self, late: PodSyncError) -> Iterator[None]:
+        try:
+            with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                yield
+        except trio.TooSlowError as error:
+            raise late from error
+
+    def __repr__(self) -> str:
+        return f"<TearDown of {len(self._down)} pods>"
