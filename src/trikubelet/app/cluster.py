@@ -135,7 +135,8 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
     source = ApiSource(pods, node.slots[API_SOURCE])
 
     def pods_changed(keys: Collection[tuple[str, str]]) -> None:
-        source.changed(keys)
+        if own.has_synced:  # else the node's labels are not known, by which pods are rejected for good
+            source.changed(keys)
         mirrors.enqueue(keys)
         writer.enqueue(keys)
         noted.changed(keys)
@@ -143,6 +144,7 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
     def own_changed(keys: Collection[tuple[str, str]]) -> None:
         if ("", name) in keys:  # a list from before it was registered does not have it
             publisher.seen(own.objects.get(("", name)))
+        source.changed(())  # what waited for this node's labels
         node.volumes.node_changed()
         csi_node.node_changed()
         mirrors.enqueue_all()
@@ -161,7 +163,8 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
 
     node.volumes.use_claims(ApiClaims(lines.volumes), lambda: publisher.node, volumes_changed, node.events)
     described = node.admission.node
-    node.admission.node = lambda: publisher.node or described()
+    # The publisher may have yet to find the node that an earlier agent registered, which the informer has.
+    node.admission.node = lambda: publisher.node or own.objects.get(("", name)) or described()
     pods.add_listener(pods_changed)
     own.add_listener(own_changed)
     node.statuses.changed.add(lambda _uid, pod, _status, _version: pod_changed(pod))

@@ -16,7 +16,7 @@ from trikubelet.app.cluster import Lines, Membership, join_cluster, run_member
 from trikubelet.app.node import run_node as run_agent
 from trikubelet.app.report import Reporter
 from trikubelet.core.names import API_SOURCE
-from trikubelet.core.node_status import Identity
+from trikubelet.core.node_status import Identity, self_described
 from trikubelet.model import k8s
 from trikubelet.model.api import LEASES
 from trikubelet.model.api_errors import ObjectMissing
@@ -91,6 +91,8 @@ class MemberLife(Life):
 
         lines = Lines(line(), line(), line(), line(), line(), line(), line(), line(), line(), reset=lambda: None)
         reporter = Reporter(node, FACTS, READING, self.images, images_max=5)
+        here = self_described(IDENTITY)
+        node.admission.node = lambda: here  # as the agent has it until its cluster has more
         membership = Membership(IDENTITY, reporter.report, Pace(), lease_seconds=40, event_rate=EventRate(10, 5))
         return join_cluster(node, lines, membership, clock)
 
