@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,5 +48,29 @@ async def test_an_agent_that_is_restarted_knows_its_labels_before_it_admits(
 
     async with bench.agent():
         await until(lambda: bench.phase("web") not in ("", "Pending"))
+
+    assert "Running" == bench.phase("web")
+
+
+async def test_labels_given_after_etcd_was_restored_from_a_backup_count(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    store = bench.server.store
+    async with bench.agent() as (_, member):
+        await member.publisher.registered.wait()
+        await trio.sleep(15)
+        backup = store.version, copy.deepcopy(store._objects)
+        for n in range(100):
+            label(bench, later=f"{n}")
+        await until(lambda: member.publisher.node == member.own.objects["", "n"])
+        bench.link.down()
+        (store.version, store._objects), before = backup, store.version
+        store.forget()
+        bench.link.up()
+        label(bench, disk="ssd")
+        await trio.sleep(300)  # a watch that says nothing is believed for so long
+        bench.schedule("web", node_selector={"disk": "ssd"})
+        await until(lambda: bench.phase("web") not in ("", "Pending"))
+        assert store.version < before
 
     assert "Running" == bench.phase("web")

@@ -143,7 +143,7 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
 
     def own_changed(keys: Collection[tuple[str, str]]) -> None:
         if ("", name) in keys:  # a list from before it was registered does not have it
-            publisher.seen(own.objects.get(("", name)))
+            publisher.seen(own.objects.get(("", name)), is_set_back=own.is_set_back)
         source.changed(())  # what waited for this node's labels
         node.volumes.node_changed()
         csi_node.node_changed()
