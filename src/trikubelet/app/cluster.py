@@ -32,6 +32,7 @@ from trikubelet.model.objects import ObjectRef
 from trikubelet.node.csi_node import CsiNode
 from trikubelet.node.lease import NodeLease
 from trikubelet.node.publisher import NodePublisher
+from trikubelet.node.second_look import SecondLook
 from trikubelet.sources.api import ApiSource, decode_pod
 from trikubelet.status.event_writer import EventWriter
 from trikubelet.status.mirror import MirrorPods
@@ -86,6 +87,7 @@ class Member:
     pods: Informer[k8s.Pod]
     own: Informer[k8s.Node]
     publisher: NodePublisher
+    second_look: SecondLook
     lease: NodeLease
     writer: StatusWriter
     mirrors: MirrorPods
@@ -114,6 +116,7 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         reset=lines.reset,
         chance=chance,
     )
+    second_look = SecondLook(lines.node, name, publisher.found)
     lease = NodeLease(lines.lease, name, publisher.uid, membership.lease_seconds, clock, outage, lines.reset, chance)
     writer = StatusWriter(lines.statuses, node.statuses, pods, node.workers, clock, outage, bounds, chance)
     mirrors = MirrorPods(
@@ -165,13 +168,14 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
     described = node.admission.node
     # The publisher may have yet to find the node that an earlier agent registered, which the informer has.
     node.admission.node = lambda: publisher.node or own.objects.get(("", name)) or described()
+    node.admission.awaits_node = second_look.awaits
     pods.add_listener(pods_changed)
     own.add_listener(own_changed)
     node.statuses.changed.add(lambda _uid, pod, _status, _version: pod_changed(pod))
     node.workers.finished.add(pod_changed)
     node.runtime_state.changed.add(publisher.wake)
     node.events.recorded.add(events.record)
-    return Member(pods, own, publisher, lease, writer, mirrors, events, objects, csi_node, node.up)
+    return Member(pods, own, publisher, second_look, lease, writer, mirrors, events, objects, csi_node, node.up)
 
 
 class _Noted:
@@ -205,6 +209,7 @@ async def run_member(member: Member, *, task_status: trio.TaskStatus[None] = tri
         for run in (
             member.lease.run,
             member.publisher.run,
+            member.second_look.run,
             member.own.run,
             member.objects.run,  # before there are pods that ask
             member.pods.run,

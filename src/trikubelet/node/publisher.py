@@ -148,6 +148,11 @@ class NodePublisher:
         elif self._known is not None:
             self._know(node, is_set_back=is_set_back)
 
+    def found(self, node: k8s.Node) -> None:
+        """The node as somebody else got it from the server."""
+        if self._known is not None:  # else it is yet to be taken up
+            self._know(node)
+
     @property
     def node(self) -> k8s.Node | None:
         """The node as the cluster has it, or None while it is not registered."""

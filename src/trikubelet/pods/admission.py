@@ -4,7 +4,7 @@
     housekeeping: a desired ├─► begin ───┼─ ended, or admitted by an earlier agent ─────────────────┐
     pod without a worker  ──┘            └─ evaluate ─┬─ admitted, perhaps others are preempted ────┴─► allocated, begun
                                                       ├─ rejected ─► Failed, and a worker that only cleans up
-                                                      └─ would be rejected, the runtime is silent ─► waits for the next
+                                                      └─ would be rejected, but not for sure ─► waits for the next
 
 A pod is evaluated once, before anything of it is started, beside those that are desired and have not ended. One that is
 not desired any more holds its place no longer, though it still ends: an edited manifest's new pod has the host ports of
@@ -16,7 +16,8 @@ what has changed since (a label, the node's allocatable, a device that is late) 
 
 A rejection is permanent, so none is founded on what nobody knows yet: until the runtime has said what it can do and
 what it holds, a pod that would be rejected has no worker, and housekeeping, which looks for such pods, asks again. It
-is evaluated by the spec it has then (``pods.allocations``).
+is evaluated by the spec it has then (``pods.allocations``). Likewise for one that does not want the node as its labels
+are, until these were looked at once more (``node.second_look``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.admission import Admitted, admit, counted_as, preemption, rejected
+from trikubelet.core.admission import NODE_AFFINITY, Admitted, admit, counted_as, preemption, rejected
 from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
 from trikubelet.core.names import is_mirror, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
@@ -58,8 +59,8 @@ class Admission:
     it does.
 
     Set where the node's parts are joined: ``node`` returns this node's object as last received, None as long as there
-    is none; ``pressures`` the pressure conditions it has; ``consider_resize`` is called with a new spec of a pod that
-    has a worker, before the worker gets it."""
+    is none; ``awaits_node`` whether that may be outdated for the pod of a UID; ``pressures`` the pressure conditions it
+    has; ``consider_resize`` is called with a new spec of a pod that has a worker, before the worker gets it."""
 
     def __init__(
         self,
@@ -82,6 +83,7 @@ class Admission:
         self.rejected: Counter[str] = Counter()
         self.preempted: Counter[str] = Counter()
         self.node: Callable[[], k8s.Node | None] = lambda: None
+        self.awaits_node: Callable[[str], bool] = lambda _: False
         self.pressures: Callable[[], Sequence[str]] = tuple
         self._facts = facts
         self._health = health
@@ -134,10 +136,12 @@ class Admission:
             case Admitted() as admitted:
                 self.make_room(pod, admitted)
                 self._admit(pod, after=[victim.metadata.uid for victim in admitted.preempts])
-            case why if self._has_runtime_spoken():
-                self._reject(pod, why)
-            case why:
+            case why if not self._has_runtime_spoken():
                 log.debug("Pod %s waits for the container runtime to speak: %s", object_ref(pod), why.message)
+            case why if why.reason == NODE_AFFINITY and self.awaits_node(pod.metadata.uid):
+                log.debug("Pod %s waits for another look at this node's labels: %s", object_ref(pod), why.message)
+            case why:
+                self._reject(pod, why)
 
     def _delete(self, pod: k8s.Pod) -> None:
         """Its worker stops what an earlier agent may have left of it, and then reports its end; nothing starts."""
