@@ -12,7 +12,7 @@ from trikubelet.app.cluster import Lines, Member, Membership, join_cluster, run_
 from trikubelet.app.node import Node, Ports, Rules, build_node, run_node
 from trikubelet.app.report import Reporter
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.node_status import Identity
+from trikubelet.core.node_status import Identity, self_described
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.images.puller import PullRules
 from trikubelet.model import k8s
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 
 READING = NodeReading("n", 1 << 33, 4, architecture="amd64")
+IDENTITY = Identity("n", "n", "amd64")
 AMOUNTS = {"cpu": 4000, "memory": 1 << 33, "pods": 110}
 
 
@@ -82,13 +83,10 @@ class Bench:
             self.clock,
         )
         facts = NodeFacts("n", ("192.0.2.1",), 1 << 33, capacity=self.amounts, allocatable=self.amounts)
-        node = build_node(
-            ports, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file", "api"], random.Random(1)
-        )
+        rules, here = Rules(Bounds(), BackoffLimits(), PullRules(5)), self_described(IDENTITY)
+        node = build_node(ports, facts, rules, ["file", "api"], random.Random(1), described=here)
         reporter = Reporter(node, facts, READING, self.images, 50)
-        membership = Membership(
-            Identity("n", "n", "amd64"), reporter.report, Pace(), lease_seconds=40, event_rate=EventRate(100, 50)
-        )
+        membership = Membership(IDENTITY, reporter.report, Pace(), lease_seconds=40, event_rate=EventRate(100, 50))
         member = join_cluster(node, self.lines, membership, self.clock)
         async with trio.open_nursery() as nursery:
             await nursery.start(run_member, member)

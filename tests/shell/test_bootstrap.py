@@ -16,7 +16,7 @@ from trustme import CA
 
 from shell.signingkit import LIFE_SECONDS, NO_THREADS, FullDisk, SigningCluster
 from trikubelet.app import access as access_module
-from trikubelet.app.access import Bootstrap, Found, find_access, way_back
+from trikubelet.app.access import Bootstrap, Found, find_access, remedy_for, way_back
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.kit.threads import ThreadPool
@@ -180,6 +180,24 @@ async def test_a_restart_between_certificate_and_kubeconfig_asks_for_nothing(
     assert joining.target.exists()
     assert ["one"] == joining.tokens
     assert 1 == len(names(joining))
+
+
+async def test_a_node_whose_certificate_is_from_another_cluster_is_told_how_to_bootstrap_again(
+    autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
+) -> None:
+    access, store, settings = await joining.run_signed(), joining.cluster.store, joining.settings
+    joining.target.unlink()  # as an operator does who joins the node to another cluster
+    first, clock = load_kubeconfig(joining.first), joining.cluster.clock
+    made = Bootstrap(settings, first, joining.connect, clock, random.Random(1), joining.threads)
+    credentials = await made.run(store, store.current_path)
+    credentials.refused(await credentials.headers(), Unauthorized("Unauthorized"))
+
+    remedy = f"Remove {store.current_path} and start the agent again: it bootstraps with {joining.first} then"
+    assert caplog.messages[-1].endswith(f". {remedy}")
+    assert remedy == remedy_for(settings, access, store)
+    assert "" == remedy_for(replace(settings, bootstrap_kubeconfig=""), access, store)
+    store.current_path.unlink()
+    assert find_access(settings, clock).is_first
 
 
 @pytest.mark.parametrize("what", ["request", "keep", "kubeconfig"])

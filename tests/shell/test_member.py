@@ -30,7 +30,7 @@ async def test_files_that_hang_when_a_node_joins_hold_up_nobody_else(
 ) -> None:
     looked, answer = trio.Event(), threading.Event()
 
-    def hanging(*_: object) -> None:
+    def hanging(*_: object, **__: object) -> None:
         trio.from_thread.run_sync(looked.set)
         answer.wait()
         raise StartFailed("nobody hears this")

@@ -274,6 +274,11 @@ def test_an_unspecified_node_ip_leaves_the_choice_to_the_routes() -> None:
     assert ("10.0.0.1", "fd00::1") == settings("--node-ip=10.0.0.1,fd00::1").node_ips
 
 
+def test_a_node_ip_is_kept_as_it_is_written_everywhere_else() -> None:
+    assert ("fd00::1",) == settings("--node-ip=FD00:0:0::1").node_ips
+    assert () == settings("--node-ip=0:0::0").node_ips
+
+
 def test_a_cloud_provider_is_external_or_none() -> None:
     assert settings("--cloud-provider=external").external_cloud
     assert not settings("--cloud-provider=").external_cloud

@@ -273,7 +273,7 @@ fn python_piece(py: Python<'_>, piece: Piece) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// Counts up with every change of what Python sees here. `trikubelet.core.compiled` expects the same number.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
 
 /// The compiled half of `trikubelet.core.relist`, `core.parts`, `core.statuses` and `core.frames`.
 #[pymodule]

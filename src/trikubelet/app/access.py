@@ -112,6 +112,17 @@ def _shows_own(access: ClusterAccess, store: CertificateFiles) -> bool:
     return access.key_pair is not None and access.key_pair.certificate == File(str(store.current_path))
 
 
+def remedy_for(settings: Settings, access: ClusterAccess, store: CertificateFiles) -> str:
+    """What an operator can do where the cluster does not know this node by its own certificate, as after the cluster
+    was made anew; "" where the certificate is none that this node would ask for again."""
+    is_own = bool(settings.bootstrap_kubeconfig) and _shows_own(access, store)
+    return _remedy(settings, store.current_path) if is_own else ""
+
+
+def _remedy(settings: Settings, certificate: Path) -> str:
+    return f"Remove {certificate} and start the agent again: it bootstraps with {settings.bootstrap_kubeconfig} then"
+
+
 class Bootstrap:
     """Makes the kubeconfig of a node that has only a bootstrap token. Owns nothing that is not on the disk."""
 
@@ -144,7 +155,9 @@ class Bootstrap:
             try:
                 saving = partial(save_kubeconfig, self._target, self._first.server, certificate_path)
                 await on_disk(self._threads, saving, str(self._target))
-                made = Credentials(load_kubeconfig(self._target, "--kubeconfig"), self._clock, os.environ)
+                access = load_kubeconfig(self._target, "--kubeconfig")
+                remedy = _remedy(self._settings, certificate_path)
+                made = Credentials(access, self._clock, os.environ, remedy=remedy)
             except (OSError, StartFailed) as error:
                 # A disk that is full now, or a CA file that is missing, may not be in a minute.
                 log.warning("Bootstrap: %s cannot be written or used: %s", self._target, error)

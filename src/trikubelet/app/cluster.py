@@ -32,6 +32,7 @@ from trikubelet.model.objects import ObjectRef
 from trikubelet.node.csi_node import CsiNode
 from trikubelet.node.lease import NodeLease
 from trikubelet.node.publisher import NodePublisher
+from trikubelet.node.second_look import SecondLook
 from trikubelet.sources.api import ApiSource, decode_pod
 from trikubelet.status.event_writer import EventWriter
 from trikubelet.status.mirror import MirrorPods
@@ -86,6 +87,7 @@ class Member:
     pods: Informer[k8s.Pod]
     own: Informer[k8s.Node]
     publisher: NodePublisher
+    second_look: SecondLook
     lease: NodeLease
     writer: StatusWriter
     mirrors: MirrorPods
@@ -115,6 +117,7 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         reset=lines.reset,
         chance=chance,
     )
+    second_look = SecondLook(lines.node, name, publisher.found)
     lease = NodeLease(lines.lease, name, publisher.uid, membership.lease_seconds, clock, outage, lines.reset, chance)
     writer = StatusWriter(lines.statuses, node.statuses, pods, node.workers, clock, outage, bounds, chance)
     mirrors = MirrorPods(
@@ -136,14 +139,16 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
     source = ApiSource(pods, node.slots[API_SOURCE])
 
     def pods_changed(keys: Collection[tuple[str, str]]) -> None:
-        source.changed(keys)
+        if own.has_synced:  # else the node's labels are not known, by which pods are rejected for good
+            source.changed(keys)
         mirrors.enqueue(keys)
         writer.enqueue(keys)
         noted.changed(keys)
 
     def own_changed(keys: Collection[tuple[str, str]]) -> None:
         if ("", name) in keys:  # a list from before it was registered does not have it
-            publisher.seen(own.objects.get(("", name)))
+            publisher.seen(own.objects.get(("", name)), is_set_back=own.is_set_back)
+        source.changed(())  # what waited for this node's labels
         node.volumes.node_changed()
         csi_node.node_changed()
         mirrors.enqueue_all()
@@ -161,13 +166,14 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         csi_node.wake()
 
     node.volumes.use_claims(ApiClaims(lines.volumes), lambda: publisher.node, volumes_changed, node.events)
+    node.node_object.look_again = second_look.awaits
     pods.add_listener(pods_changed)
     own.add_listener(own_changed)
     node.statuses.changed.add(lambda _uid, pod, _status, _version: pod_changed(pod))
     node.workers.finished.add(pod_changed)
     node.runtime_state.changed.add(publisher.wake)
     node.events.recorded.add(events.record)
-    return Member(pods, own, publisher, lease, writer, mirrors, events, objects, csi_node, node.up)
+    return Member(pods, own, publisher, second_look, lease, writer, mirrors, events, objects, csi_node, node.up)
 
 
 class _Noted:
@@ -201,6 +207,7 @@ async def run_member(member: Member, *, task_status: trio.TaskStatus[None] = tri
         for run in (
             member.lease.run,
             member.publisher.run,
+            member.second_look.run,
             member.own.run,
             member.objects.run,  # before there are pods that ask
             member.pods.run,

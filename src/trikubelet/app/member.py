@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.app.access import Bootstrap, client_certificate, connect, user_agent, way_back
+from trikubelet.app.access import Bootstrap, client_certificate, connect, remedy_for, user_agent, way_back
 from trikubelet.app.cluster import Lines, Membership, join_cluster, run_member
 from trikubelet.app.translate import identity_of
 from trikubelet.core.serving_names import serving_subject
@@ -100,7 +100,8 @@ class MemberTask:
             bootstrap = Bootstrap(self._settings, first, self._dial, self._clock, chance, self._threads)
             credentials = await bootstrap.run(self._store, self._store.current_path)
         else:
-            look = partial(Credentials, self._found.access, self._clock, os.environ)
+            remedy = remedy_for(self._settings, self._found.access, self._store)
+            look = partial(Credentials, self._found.access, self._clock, os.environ, remedy=remedy)
             credentials = await ThreadPool("credentials at the start", 1).run(look)
         lines = self._lines = open_lines(credentials, self._spans)
         member = self._member = join_cluster(self._node, lines, self._membership, self._clock)

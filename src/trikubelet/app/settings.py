@@ -25,7 +25,7 @@ from trikubelet.core.node_status.own_labels import label_faults
 from trikubelet.kit.named_file import read_named
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import Fault
-from trikubelet.model.names import ip_problem, subdomain_problem
+from trikubelet.model.names import canonical_ip, ip_problem, subdomain_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -192,7 +192,7 @@ def _settings(
         notes.append(NOT_SERVED)
     return Settings(
         node_name=node_name,
-        node_ips=tuple(address for address in flags.node_ip if address not in _UNSPECIFIED),
+        node_ips=tuple(address for address in map(canonical_ip, flags.node_ip) if address not in _UNSPECIFIED),
         node_labels=flags.node_labels,
         external_cloud=flags.cloud_provider == EXTERNAL_CLOUD,
         standalone=standalone,

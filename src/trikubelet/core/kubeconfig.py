@@ -269,7 +269,13 @@ class _Meaning:
             if _PEM not in decoded:
                 self._fault(Problem(at_data, "Invalid value: must be the base64 of PEM, which begins with -----BEGIN"))
             return decoded
-        return File(self._absolute(file)) if file else None
+        return File(self._file(member_path(path, name), file)) if file else None
+
+    def _file(self, at: str, path: str) -> str:
+        """A file's path; ``at`` is where it is named."""
+        if "\0" in path:
+            self._fault(invalid(at, path, "must be the path of a file, and no path has a NUL in it"))
+        return self._absolute(path)
 
     def _absolute(self, path: str) -> str:
         return str(self._directory / path)
@@ -297,7 +303,9 @@ class _Meaning:
         proofs: dict[str, Proof] = {}
         if user.token_file:
             # As upstream: the file is what counts, the token what there is until it can be read.
-            proofs["tokenFile"] = TokenFile(self._absolute(user.token_file), user.token.strip())
+            proofs["tokenFile"] = TokenFile(
+                self._file(member_path(path, "tokenFile"), user.token_file), user.token.strip()
+            )
         elif user.token:
             proofs["token"] = Token(user.token.strip())
         if user.username or user.password:
@@ -321,7 +329,7 @@ class _Meaning:
         elif not plugin.interactive_mode and plugin.api_version == EXEC_VERSIONS[0]:
             self._fault(replace(required(at), remedy="write Never, or IfAvailable"))
         # As upstream: a bare name is looked for in PATH, anything with a slash from the file's directory.
-        command = self._absolute(plugin.command) if "/" in plugin.command else plugin.command
+        command = self._file(member_path(path, "command"), plugin.command) if "/" in plugin.command else plugin.command
         return ExecPlugin(
             plugin.api_version,
             command,

@@ -56,6 +56,13 @@ def certificate_blocks(pem: bytes) -> Iterator[bytes]:
         at = ends + len(_END)
 
 
+def certificate_texts(pem: str) -> list[str]:
+    """The PEM block of every certificate in a text, in its order and whatever is in it. One without an end ends where
+    the next begins."""
+    _, *blocks = pem.split(_BEGIN.decode())
+    return [_BEGIN.decode() + "".join(block.partition(_END.decode())[:2]) for block in blocks]
+
+
 def pem_of(der: bytes) -> bytes:
     """A certificate's DER as a PEM block and nothing around it."""
     lines = "\n".join(textwrap.wrap(base64.b64encode(der).decode(), 64))

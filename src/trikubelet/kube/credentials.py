@@ -77,14 +77,17 @@ class Credentials:
         is_read_again: bool = False,
         is_trial: bool = False,
         standing: Standing | None = None,
+        remedy: str = "",
     ) -> None:
         """``is_read_again``: whoever makes these makes others of what the kubeconfig says later, so that a change in it
         needs no restart. ``is_trial``: the caller says itself whether the server knows them. ``standing`` is
-        shared by those that are made one after another, so that what holds for all is said once."""
+        shared by those that are made one after another, so that what holds for all is said once. ``remedy``: what an
+        operator can do where the server does not know them, if it is not to put others there."""
         self.access = access
         self.server: Server = access.server
         self._is_read_again = is_read_again
         self._is_trial = is_trial
+        self._remedy = remedy
         self._clock = clock
         self._materials = Materials(access)
         proof = access.proof
@@ -283,7 +286,7 @@ class Credentials:
         again = "" if lies_apart or self._is_read_again else " and start the agent again"
         if not proofs:
             return f"It was shown nothing: name a user with credentials in {source} and start the agent again"
-        return f"It was shown {' and '.join(proofs)}. Put another one there{again}"
+        return f"It was shown {' and '.join(proofs)}. {self._remedy or f'Put another one there{again}'}"
 
     def _token_fault(self, why: str) -> str:
         assert isinstance(self.access.proof, TokenFile)

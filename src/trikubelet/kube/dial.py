@@ -109,7 +109,8 @@ class Dialer:
     async def _tunnel(self, host: str, port: int) -> DialedStream:
         proxy = self._proxy
         assert proxy is not None
-        assert proxy.hostname is not None
+        if proxy.hostname is None:
+            raise CannotConnect("the proxy's URL names no host: write http://, then host and port")
         secure = proxy.scheme == "https"
         headers = []
         if proxy.username is not None:
@@ -167,8 +168,10 @@ class DialedStream:
         sent = (http.send(request) or b"") + (http.send(h11.EndOfMessage()) or b"")
         await self._stream.send_all(sent)
         try:
-            while (event := http.next_event()) is h11.NEED_DATA:
-                http.receive_data(bytes(await self._stream.receive_some(_ANSWER_BYTES_MAX)))
+            # An interim answer, 100 Continue say, comes before the answer.
+            while isinstance(event := http.next_event(), h11.InformationalResponse) or event is h11.NEED_DATA:
+                if event is h11.NEED_DATA:
+                    http.receive_data(bytes(await self._stream.receive_some(_ANSWER_BYTES_MAX)))
         except h11.RemoteProtocolError as error:
             raise CannotConnect(f"the proxy's answer is not HTTP: {error}") from error
         if not isinstance(event, h11.Response):

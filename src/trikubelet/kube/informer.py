@@ -118,6 +118,12 @@ class Informer(Generic[T]):
         """Whether the set was whole once; from then on it only lags."""
         return self._synced.is_set()
 
+    @property
+    def is_set_back(self) -> bool:
+        """For a listener: whether what it is called for is a list older than what was known before it. What it says
+        counts nevertheless, however new the versions are that others have had from the server."""
+        return self._known.is_set_back
+
     def faults(self) -> Mapping[Key, Unread]:
         """Objects that cannot be read, and why; ``objects`` has their last version that could, where there was one."""
         return self._known.faults()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.x509 import read_certificate
 from trikubelet.model.certificates import CertificateUnusable, KeyUnusable
@@ -13,13 +13,20 @@ if TYPE_CHECKING:
     from trikubelet.model.certificates import Certificate
 
 
+_MISMATCHES: Final = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
+"""OpenSSL's reasons for a key that is not the certificate's; the last one where it is of another kind: there may be a
+certificate for each, and there is none for that."""
+_BYTE_ORDER_MARK: Final = "\ufeff".encode()
+
+
 def show(context: ssl.SSLContext, pem: bytes) -> None:
     """Have the context show the certificates in ``pem``, the first with the key that is in it too. Raises OSError, of
     which ssl.SSLError is one."""
     descriptor = os.memfd_create("certificate", os.MFD_CLOEXEC)
     try:
         with open(descriptor, "wb", closefd=False) as file:
-            file.write(pem)
+            # As some editors save a file: OpenSSL does not find a block that does not begin its line.
+            file.write(pem.replace(_BYTE_ORDER_MARK, b""))
         # A password, so that OpenSSL does not ask the terminal for that of an encrypted key.
         context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=b"")
     finally:
@@ -41,7 +48,7 @@ def read_pair(certificate_pem: bytes, key_pem: bytes) -> Certificate:
     try:
         show(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), joined(certificate_pem, key_pem))
     except ssl.SSLError as error:
-        if error.reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"):
+        if error.reason in _MISMATCHES:
             raise KeyUnusable("the certificate belongs to another key") from error
         if b"ENCRYPTED" in key_pem:
             raise KeyUnusable(

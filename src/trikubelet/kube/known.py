@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from trikubelet.core.resource_version import may_be_newer
+from trikubelet.core.resource_version import is_older, may_be_newer
 from trikubelet.model.api import ChangeKind, Unread
 from trikubelet.model.api_errors import ApiFailure
 
@@ -79,10 +79,12 @@ class Listing(Generic[T]):
 
 class Known(Generic[T]):
     """Owns which objects a server has, as far as it has sent them, and the version up to which that is everything (""
-    before the first list). Its only writer is its informer."""
+    before the first list). Its only writer is its informer. ``is_set_back``: what came last is a list older than what
+    was known before it, as of a server whose etcd was restored from a backup."""
 
     def __init__(self, what: str, decode: Callable[[bytes], T]) -> None:
         self.version = ""
+        self.is_set_back = False
         self._what = what
         self._decode = decode
         self._marks: dict[Key, _Mark] = {}
@@ -100,7 +102,7 @@ class Known(Generic[T]):
     def adopt(self, listing: Listing[T], version: str) -> tuple[Key, ...]:
         """Take over a list that is whole, as of a version; whose objects are other than before."""
         before, self._marks, self._objects = self._marks, listing.marks, listing.objects
-        self.version = version
+        self.is_set_back, self.version = is_older(version, self.version), version
         return tuple(key for key in before | self._marks if before.get(key) != self._marks.get(key))
 
     def take(self, change: Change) -> tuple[Key, ...]:
@@ -108,7 +110,7 @@ class Known(Generic[T]):
         item = change.item
         if not may_be_newer(item.resource_version, self.version):
             return ()
-        self.version = item.resource_version
+        self.is_set_back, self.version = False, item.resource_version
         key = (item.namespace, item.name)
         if change.kind is ChangeKind.BOOKMARK:
             return ()

@@ -84,6 +84,8 @@ class _Hops(httpx.AsyncBaseTransport):
         if url.scheme not in ("http", "https") or not url.host:
             raise httpx.UnsupportedProtocol("it must begin with http:// or https:// and name a host")
         proxy = "" if proxy_bypass(url.host) else getproxies().get(url.scheme, "")
+        if proxy and "://" not in proxy:
+            proxy = f"http://{proxy}"  # as Go takes HTTP_PROXY=host:port
         try:
             transport = Transport(Server(str(url), proxy=proxy), self._authorities, connections_max=1)
         except ValueError as error:  # its port is none

@@ -10,11 +10,13 @@ kubeconfig, for an operator who is shown nothing else.
 
 from __future__ import annotations
 
+import logging
 import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trikubelet.core.document.record import member_path
+from trikubelet.core.x509 import certificate_texts
 from trikubelet.kube.file_content import FileContent
 from trikubelet.kube.key_pair import joined, read_pair, show
 from trikubelet.model.certificates import CertificateUnusable, KeyUnusable
@@ -24,6 +26,9 @@ from trikubelet.model.kubeconfig import File
 if TYPE_CHECKING:
     from trikubelet.model.certificates import Certificate
     from trikubelet.model.kubeconfig import ClusterAccess, Material
+
+
+log = logging.getLogger(__name__)
 
 
 class MaterialUnusable(Exception):
@@ -122,18 +127,35 @@ class Materials:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         elif ca:
-            try:
-                # What is not ASCII can only be a comment, as the names that tools write above each certificate.
-                context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
-            except (ssl.SSLError, ValueError, TypeError) as error:
-                reason = error.reason if isinstance(error, ssl.SSLError) else None
-                why = f"there is no certificate in it: {reason or error}"
-                raise self._ca.unusable(why, "give the certificate of the cluster's authority in PEM") from error
+            self._trust(context, ca)
         else:
             context.load_default_certs()
         if ours:
             show(context, ours)
         return context
+
+    def _trust(self, context: ssl.SSLContext, ca: bytes) -> None:
+        """Have the context trust the authorities of ``ca``. As Go: one that cannot be read is passed over."""
+        # What is not ASCII can only be a comment, as the names that tools write above each certificate.
+        text = ca.decode("ascii", "ignore")
+        blocks = certificate_texts(text)
+        damaged: list[tuple[int, Exception]] = []
+        for number, block in enumerate(blocks or [text], 1):
+            try:
+                context.load_verify_locations(cadata=block)
+            except (ssl.SSLError, ValueError, TypeError) as error:
+                damaged.append((number, error))
+        if len(damaged) == max(1, len(blocks)):
+            first = damaged[0][1]
+            why = f"there is no certificate in it: {_reason(first)}"
+            raise self._ca.unusable(why, "give the certificate of the cluster's authority in PEM") from first
+        if damaged:
+            numbers = ", ".join(f"{number} ({_reason(problem)})" for number, problem in damaged)
+            log.warning("Of the %d certificates in %s these are damaged: %s", len(blocks), self._ca.place, numbers)
+
+
+def _reason(error: Exception) -> str:
+    return (error.reason if isinstance(error, ssl.SSLError) else None) or str(error)
 
 
 class Source:

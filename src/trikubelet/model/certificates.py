@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.model.names import canonical_ip
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,7 +18,8 @@ SELF_SIGNED_NAMES: Final = ("kubelet.crt", "kubelet.key")
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """One certificate with its key. Times are nanoseconds since the epoch; ``names`` are DNS names and addresses."""
+    """One certificate with its key. Times are nanoseconds since the epoch; ``names`` are DNS names and addresses, the
+    latter in their canonical form."""
 
     common_name: str
     organizations: tuple[str, ...]
@@ -45,8 +48,9 @@ class Subject:
 
     @property
     def names(self) -> frozenset[str]:
-        """All names and addresses."""
-        return frozenset((*self.dns_names, *self.addresses))
+        """All names and addresses, as a certificate for them has them: there an address is four or sixteen bytes, in
+        whichever way it was written."""
+        return frozenset((*self.dns_names, *map(canonical_ip, self.addresses)))
 
 
 def node_subject(node_name: str, dns_names: Sequence[str] = (), addresses: Sequence[str] = ()) -> Subject:

@@ -136,6 +136,14 @@ def ip_problem(address: str) -> str:
     return "must be an IP address without a zone" if "%" in address else ""
 
 
+def canonical_ip(address: str) -> str:
+    """An IP address as RFC 5952 writes it, so that two ways of writing one compare as equal; what is none stays."""
+    try:
+        return str(ip_address(address))
+    except ValueError:
+        return address
+
+
 def url_problem(url: str) -> str:
     """A URL to fetch something from."""
     if not url.startswith(("http://", "https://")):

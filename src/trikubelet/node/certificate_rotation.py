@@ -2,11 +2,16 @@
 
     held ─► sleep to the drawn moment ─► request ─► keep ─► notify who uses it ─► held …
                                              ├ refused ─► drop the key, back off ─► again
-                                             └ server away, disk full ─► back off ─► again, with the same key
+                                             ├ server away, disk full ─► back off ─► again, with the same key
+                                             └ the new one is due as it comes ─► back off ─► again
     client certificate over for five minutes ─► as at the first start, by the bootstrap kubeconfig ─► held …
 
 The moment is drawn again for each certificate, so that nodes bootstrapped together do not come back together. Wall time
 decides, and is looked at again at least every minute: a clock that jumps must not sleep through a certificate's end.
+
+A new certificate may be due as it comes: the signer has dropped a name that is asked for, or this node's clock is ahead
+by more than the certificate's life. The next one would be like it, so it is asked for ever more rarely, up to every
+five minutes, and each time the log says why.
 
 A client certificate that ended, in an outage longer than its life, cannot ask for the next one. Upstream ends its
 process five minutes later and bootstraps when it is started again (upstream-behaviour.md §1.18); here that is done
@@ -43,6 +48,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 60.0
+SOON_SECONDS: Final = 60.0
+"""A certificate that must be replaced so soon after it was received was due as it came."""
 EARLIEST: Final = 0.7
 LATEST: Final = 0.9
 OVER_SECONDS: Final = 300.0
@@ -85,10 +92,14 @@ class CertificateRotation:
         """Rotate until cancelled."""
         task_status.started()
         backoff = Backoff(2.0, 300.0, jitter=0.1, chance=self._chance)
+        received_at = float("-inf")
         while True:
             try:
                 held = self._held()
                 await self._until_due(held)
+                was_due = trio.current_time() < received_at + SOON_SECONDS
+                if was_due:
+                    await self._pause(held, backoff.next_seconds())
                 await self._replace(held)
             except (ApiError, OSError, StartFailed, CertificateRefused, CertificateUnusable) as error:
                 self.figures.failures += 1
@@ -98,10 +109,29 @@ class CertificateRotation:
                 log.log(level, "No new certificate from signer %s: %s", self._signer, error)
                 await trio.sleep(backoff.next_seconds())
                 continue
-            backoff.reset()
+            if not was_due:
+                backoff.reset()
+            received_at = trio.current_time()
             if held is not None:
                 self.figures.lived.add((self._clock.now_ns() - held.not_before_ns) / SECOND_NS)
             self._changed()
+
+    async def _pause(self, held: Certificate | None, seconds: float) -> None:
+        """Before a certificate is replaced that was due as it came."""
+        why = "it cannot be read" if held is None else self._why_due(held)
+        log.warning(
+            "The certificate from signer %s must be replaced as soon as it came: %s; the next is asked for in %.0f s",
+            self._signer,
+            why,
+            seconds,
+        )
+        await trio.sleep(seconds)
+
+    def _why_due(self, held: Certificate) -> str:
+        if missing := sorted(self._subject().names - held.names):
+            return f"it is not valid for {', '.join(missing)}, which was asked for: see what the signer leaves out"
+        begins, ends, now = map(rfc3339, (held.not_before_ns, held.not_after_ns, self._clock.now_ns()))
+        return f"it is valid from {begins} until {ends}, and this node's clock says {now}: see which clock is wrong"
 
     async def _replace(self, held: Certificate | None) -> None:
         """Put a new certificate in force. Raises what ``renew`` and ``afresh`` do."""

@@ -4,8 +4,13 @@
                                  └──► registered: build the status; changed, or 5 minutes old ─► PATCH its status
 
 A wake-up (the runtime became ready, say) is not made to wait for a tick, but for the pause after a failure. What the
-server last answered, or the informer last saw, is the base of the next patch; conditions keep the transition times of
-an earlier agent, so a restart of the agent shows in none of them.
+server last answered, or the informer last saw, is the base of the next patch, whichever is newer; conditions keep the
+transition times of an earlier agent, so a restart of the agent shows in none of them.
+
+An etcd that was restored from a backup counts its versions on from those of the backup. So an older one is believed
+where it shows that: in a list of the informer that is older than the one before, and in the answer to a write that is
+older than what was known when it was sent. Else the node's labels and taints, by which pods are admitted, would stay
+what they were until the versions have passed the old ones.
 """
 
 from __future__ import annotations
@@ -97,7 +102,6 @@ class NodePublisher:
         self._reset = reset
         self._chance = chance
         self._node = node
-        self._watched: k8s.Node | None = None
         self._missing_said = False
         self._was_unschedulable = False
         self._published_at = float("-inf")
@@ -134,15 +138,21 @@ class NodePublisher:
         """Something in the status has changed. Never blocks."""
         self._wakeups.put(None)
 
-    def seen(self, node: k8s.Node | None) -> None:
-        """The informer's word on the node; None when it is not there."""
-        self._watched = node
+    def seen(self, node: k8s.Node | None, *, is_set_back: bool = False) -> None:
+        """The informer's word on the node; None when it is not there. ``is_set_back``: it counts even if it is older
+        than what is known."""
+        self._node.watched = node
         if node is None:
             if self._node.received is not None:
                 log.warning("Node %s was deleted from the cluster", self._identity.name)
                 self._node.received = None
                 self.wake()
         elif self._node.received is not None:
+            self._know(node, is_set_back=is_set_back)
+
+    def found(self, node: k8s.Node) -> None:
+        """The node as somebody else got it from the server."""
+        if self._node.received is not None:  # else it is yet to be taken up
             self._know(node)
 
     @property
@@ -165,7 +175,7 @@ class NodePublisher:
         after = build(report, before, rfc3339(self._clock.now_ns()))
         now = trio.current_time()
         # An informer that never saw this node cannot see it go either: until it has, the server is asked each time.
-        is_watched = self._watched is not None and self._watched.metadata.uid == known.metadata.uid
+        is_watched = self._node.watched is not None and self._node.watched.metadata.uid == known.metadata.uid
         if is_watched and not self._is_changed(before, after) and now - self._published_at < self._pace.report_seconds:
             return not was_known
         try:
@@ -177,7 +187,7 @@ class NodePublisher:
             raise
         answered = _decode(item)
         self._note_published(after, answered)
-        self._know(answered)
+        self._know(answered, is_set_back=is_older(answered.metadata.resource_version, known.metadata.resource_version))
         # Recorded with the status that shows it: an agent that ends before that records it after its next start.
         if (boot_id := rebooted(before, after)) is not None:
             message = f"Node {self._identity.name} has been rebooted, boot id: {boot_id}"
@@ -210,12 +220,13 @@ class NodePublisher:
             return differs(before, after)
         return differs(self._published.said, after) or differs(self._published.answered, before)
 
-    def _know(self, node: k8s.Node) -> None:
+    def _know(self, node: k8s.Node, *, is_set_back: bool = False) -> None:
         """The newer one counts: an answer may come after the informer's change of later, and the other way
         round."""
         held = self._node.received
         is_same = held is not None and held.metadata.uid == node.metadata.uid
-        if held is None or not (is_same and is_older(node.metadata.resource_version, held.metadata.resource_version)):
+        held_version = held.metadata.resource_version if held and is_same else ""
+        if is_set_back or not is_older(node.metadata.resource_version, held_version):
             self._node.received = node
 
     async def _take_up(self, report: NodeReport) -> k8s.Node | None:
@@ -254,8 +265,8 @@ class NodePublisher:
 
     def _taken_up(self, node: k8s.Node) -> k8s.Node:
         self._node.received = node
-        if self._watched is not None and self._watched.metadata.uid == node.metadata.uid:
-            self._know(self._watched)  # which may have become newer while the answer was on its way
+        if self._node.watched is not None and self._node.watched.metadata.uid == node.metadata.uid:
+            self._know(self._node.watched)  # which may have become newer while the answer was on its way
         self._missing_said = False
         self.registered.set()
         return self._node.received

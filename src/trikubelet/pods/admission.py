@@ -4,7 +4,7 @@
     housekeeping: a desired ├─► begin ───┼─ ended, or admitted by an earlier agent ─────────────────┐
     pod without a worker  ──┘            └─ evaluate ─┬─ admitted, perhaps others are preempted ────┴─► allocated, begun
                                                       ├─ rejected ─► Failed, and a worker that only cleans up
-                                                      └─ would be rejected, the runtime is silent ─► waits for the next
+                                                      └─ would be rejected, but not for sure ─► waits for the next
 
 A pod is evaluated once (``pods.evaluation``), before anything of it is started, beside those that are desired and have
 not ended. A critical pod for which others are preempted begins when they are over; upstream's whole sync loop waits
@@ -15,7 +15,8 @@ what has changed since (a label, the node's allocatable, a device that is late) 
 
 A rejection is permanent, so none is founded on what nobody knows yet: until the runtime has said what it can do and
 what it holds, a pod that would be rejected has no worker, and housekeeping, which looks for such pods, asks again. It
-is evaluated by the spec it has then (``pods.allocations``).
+is evaluated by the spec it has then (``pods.allocations``). Likewise for one that does not want the node as its labels
+are, until these were looked at once more (``node.second_look``).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trikubelet.core.admission import Admitted, counted_as, rejected
+from trikubelet.core.admission import NODE_AFFINITY, Admitted, counted_as, rejected
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.names import is_mirror, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
@@ -117,10 +118,12 @@ class Admission:
             case Admitted() as admitted:
                 self._evaluation.make_room(pod, admitted)
                 self._admit(pod, after=[victim.metadata.uid for victim in admitted.preempts])
-            case why if self._has_runtime_spoken():
-                self._reject(pod, why)
-            case why:
+            case why if not self._has_runtime_spoken():
                 log.debug("Pod %s waits for the container runtime to speak: %s", object_ref(pod), why.message)
+            case why if why.reason == NODE_AFFINITY and self._evaluation.may_be_outdated(pod.metadata.uid):
+                log.debug("Pod %s waits for another look at this node's labels: %s", object_ref(pod), why.message)
+            case why:
+                self._reject(pod, why)
 
     def _delete(self, pod: k8s.Pod) -> None:
         """Its worker stops what an earlier agent may have left of it, and then reports its end; nothing starts."""

@@ -65,6 +65,10 @@ class Evaluation:
         facts = replace(self._facts, strict_groups=bool(self._health.supports_strict_groups()))
         return admit(pod, self._others(pod.metadata.uid), self._node.newest, facts, self._pressure.conditions())
 
+    def may_be_outdated(self, uid: str) -> bool:
+        """Whether the node's object may be, by which the pod was evaluated; it is looked at once more then."""
+        return self._node.look_again(uid)
+
     def make_room(self, pod: k8s.Pod, admitted: Admitted) -> None:
         """End the pods that the pod, which is admitted, preempts."""
         for victim in admitted.preempts:

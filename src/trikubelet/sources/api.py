@@ -1,7 +1,9 @@
 """The pods the API server has for this node, as a source like any other: whole snapshots into a slot.
 
 The informer keeps the pods; this only leaves out the mirrors, which are pictures of pods the node has anyway, and marks
-where the others came from. Nothing is put before the server was heard: until then nobody knows what it wants.
+where the others came from. Nothing is put before the server was heard: until then nobody knows what it wants. Whoever
+joins the node to its cluster calls this only once the node's own object was heard of, too: by its labels pods are
+admitted (upstream waits likewise, upstream-behaviour.md §1.1).
 """
 
 from __future__ import annotations

@@ -256,9 +256,7 @@ class StatusWriter:
         try:
             with answer_within(self._bounds.api_call_seconds_max):
                 await self._carry_out(step, seen, known)
-        except api_errors.ObjectMissing:
-            known.miss(seen)
-        except api_errors.Conflict as error:
+        except (api_errors.ObjectMissing, api_errors.Conflict) as error:
             await self._find_out(seen, known, error)
             return False
         except api_errors.Invalid as error:
@@ -273,13 +271,10 @@ class StatusWriter:
         except api_errors.ApiError as error:
             self._fail(seen, known, error)
             return False
-        else:
-            known.in_doubt = False
-            known.refused = known.refusals = 0
-            self._turns.answered(name)
-            return True
+        known.in_doubt = False
+        known.refused = known.refusals = 0
         self._turns.answered(name)
-        return False
+        return True
 
     async def _carry_out(self, step: Patch | Remove, seen: k8s.Pod, known: _Object) -> None:
         namespace, name = namespaced_name(seen)
@@ -303,8 +298,11 @@ class StatusWriter:
                 self._removals += 1
                 log.info("Pod %s/%s has ended; its object is removed", namespace, name)
 
-    async def _find_out(self, seen: k8s.Pod, known: _Object, conflict: api_errors.Conflict) -> None:
-        """The server has another object of that name, or says so: one look shows which."""
+    async def _find_out(
+        self, seen: k8s.Pod, known: _Object, why: api_errors.ObjectMissing | api_errors.Conflict
+    ) -> None:
+        """The server has none such or another object of that name, or says so: one look shows which. A 404 may also be
+        an admission webhook's, which does not find something of its own."""
         namespace, name = namespaced_name(seen)
         try:
             with answer_within(self._bounds.api_call_seconds_max):
@@ -312,9 +310,11 @@ class StatusWriter:
         except api_errors.ObjectMissing:
             uid = ""
         except api_errors.Forbidden as error:
-            # It may be another node's by now, and then the informer will say so; or the server is not itself yet.
-            self._refuse((namespace, name), error)
-            return
+            if isinstance(why, api_errors.Conflict):
+                # It may be another node's by now, and then the informer will say so; or the server is not itself yet.
+                self._refuse((namespace, name), error)
+                return
+            uid = ""  # what a node is told of a pod that is gone
         except api_errors.ApiError as error:
             self._fail(seen, known, error)
             return
@@ -322,7 +322,10 @@ class StatusWriter:
             known.miss(seen)
             self._turns.answered((namespace, name))
             return
-        log.info("Pod %s/%s: its status is written again: %s", namespace, name, conflict)
+        if isinstance(why, api_errors.ObjectMissing):
+            self._refuse((namespace, name), why)
+            return
+        log.info("Pod %s/%s: its status is written again: %s", namespace, name, why)
         known.in_doubt = True
         self._turns.refused((namespace, name))
         self.enqueue([namespaced_name(seen)])

@@ -16,7 +16,7 @@ from trikubelet.app.cluster import Lines, Membership, join_cluster, run_member
 from trikubelet.app.node import run_node as run_agent
 from trikubelet.app.report import Reporter
 from trikubelet.core.names import API_SOURCE
-from trikubelet.core.node_status import Identity
+from trikubelet.core.node_status import Identity, self_described
 from trikubelet.model import k8s
 from trikubelet.model.api import LEASES
 from trikubelet.model.api_errors import ObjectMissing
@@ -58,6 +58,7 @@ class MemberLife(Life):
     sources = tuple(source for source in SOURCES if source != API_SOURCE)
     converge_seconds_max = 240.0
     """As without a cluster, and before that two silent watches, which are trusted for 90 s each."""
+    described = self_described(IDENTITY)
     notices_seconds_max = converge_seconds_max  # a watch may still be silent when the state converges by chance
     bounds = replace(
         BOUNDS,

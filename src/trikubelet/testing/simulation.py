@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trikubelet.app.node import Node
+    from trikubelet.model import k8s
 
 BOUNDS = Bounds(
     runtime_call_seconds_max=6.0,
@@ -128,6 +129,8 @@ class Life(trio.abc.Instrument):
     converge_seconds_max = CONVERGE_SECONDS_MAX
     notices_seconds_max = NOTICES_SECONDS_MAX
     bounds = BOUNDS
+    described: k8s.Node | None = None
+    """The node's object as long as no cluster has one."""
 
     def __init__(self, seed: int, *, trace: bool) -> None:
         self.seed = seed
@@ -222,7 +225,8 @@ class Life(trio.abc.Instrument):
             VirtualClock(),
         )
         chance = random.Random(self.chance.random())  # noqa: S311 - a simulation's seed
-        node = build_node(ports, FACTS, Rules(self.bounds, LIMITS, PullRules(2)), SOURCES, chance)
+        rules = Rules(self.bounds, LIMITS, PullRules(2))
+        node = build_node(ports, FACTS, rules, SOURCES, chance, described=self.described)
         observer.follow(node)
         self.world.note("== an agent starts")
         self.node, self.observer = node, observer

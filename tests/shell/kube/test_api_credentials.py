@@ -921,6 +921,7 @@ class Proxy:
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.refuses = b""
+        self.before = b""
 
     async def attend(self, stream: trio.abc.Stream) -> None:
         http = h11.Connection(h11.SERVER)
@@ -932,7 +933,7 @@ class Proxy:
             return
         host, _, port = event.target.decode().rpartition(":")
         async with await trio.open_tcp_stream(host, int(port)) as far:
-            await stream.send_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await stream.send_all(self.before + b"HTTP/1.1 200 Connection established\r\n\r\n")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(pour, stream, far, nursery.cancel_scope)
                 nursery.start_soon(pour, far, stream, nursery.cancel_scope)
@@ -967,6 +968,21 @@ async def test_a_proxy_is_asked_for_a_tunnel_and_the_servers_name_holds_behind_i
     assert {target} == {asked for asked, _ in proxy.asked}
     assert 21 == len(proxy.asked)
     assert f"Basic {base64.b64encode(b'user:p@ss').decode()}" == proxy.asked[0][1]["proxy-authorization"]
+
+
+async def test_a_proxy_may_give_an_interim_answer_first(authority: CA, certificates: ssl.SSLContext) -> None:
+    proxy = Proxy()
+    proxy.before = b"HTTP/1.1 100 Continue\r\n\r\n"
+    async with serving(certificates, anything) as server, serving(None, anything) as front:
+        front.attend = proxy.attend
+        async with asking(ClusterAccess(Server(server.url, authority.cert_pem.bytes(), proxy=front.url))) as client:
+            assert "w" == (await client.get(NODES, "w")).name
+
+
+async def test_a_proxy_without_a_host_is_said() -> None:
+    async with asking(ClusterAccess(Server("https://10.0.0.1:6443", proxy="http://"))) as client:
+        with pytest.raises(ApiUnreachable, match="the proxy's URL names no host"):
+            await client.get(NODES, "w")
 
 
 async def test_a_proxy_may_want_tls_of_its_own(

@@ -124,3 +124,16 @@ def test_an_object_without_end_is_one_that_cannot_be_read() -> None:
 
     assert (("", "a"),) == things.take(added("a", 11))
     assert {("", "a"): Unread("u1", "maximum recursion depth exceeded")} == things.faults()
+
+
+def test_a_list_older_than_what_was_known_shows_that_the_server_was_set_back() -> None:
+    found = known(item("a", 5), version=9)
+    assert not found.is_set_back
+    listing = Listing(found)
+    listing.add([item("a", 3)])
+    assert (("", "a"),) == found.adopt(listing, "4")
+    assert found.is_set_back
+    found.take(modified("a", 6))
+
+    assert not found.is_set_back
+    assert {("", "a"): "6"} == found.objects

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from trustme import CA, KeyType
 
 from shell.kube.apikit import client_pem
 from trikubelet.kube.materials import Materials, MaterialUnusable
 from trikubelet.model.kubeconfig import ClusterAccess, File, KeyPair, Origin, Server
 
 if TYPE_CHECKING:
-    from trustme import CA
-
     from trikubelet.model.kubeconfig import Material
 
 ORIGIN = Origin("/etc/k.conf", "clusters[0].cluster", "users[1].user")
@@ -31,6 +30,8 @@ class Given:
         self._texts = {
             "certificate": issued.cert_chain_pems[0].bytes(),
             "key": issued.private_key_pem.bytes(),
+            "marked": b"\xef\xbb\xbf" + issued.private_key_pem.bytes(),
+            "of another kind": authority.issue_cert(common_name="b", key_type=KeyType.RSA).private_key_pem.bytes(),
             "other": authority.issue_cert(common_name="b").private_key_pem.bytes(),
             "authority": authority.cert_pem.bytes(),
             "rubbish": b"-----BEGIN RUBBISH",
@@ -62,6 +63,7 @@ def fault(certificate: Material, key: Material, ca: Material) -> str:
     [
         ("certificate", "nowhere", "authority", KEY, "nowhere", "No such file or directory (put the file there"),
         ("certificate", "other", "authority", KEY, "other", f"{OTHER_KEY} (give the key that the certificate was"),
+        ("certificate", "of another kind", "authority", KEY, "of another kind", f"{OTHER_KEY} (give the key that"),
         ("certificate", "certificate", "authority", KEY, "certificate", "there is no key in it"),
         ("nowhere", "key", "authority", CERTIFICATE, "nowhere", "No such file or directory"),
         ("empty", "key", "authority", CERTIFICATE, "empty", "the file is empty"),
@@ -99,6 +101,15 @@ def test_data_that_cannot_be_used_is_named_by_its_field_and_not_shown(
     )
 
 
+def test_a_key_may_begin_with_a_byte_order_mark(authority: CA, tmp_path: Path) -> None:
+    given = Given(authority, tmp_path, as_data=False)
+    marked = tmp_path / "marked.pem"
+    marked.write_bytes(b"\xef\xbb\xbf" + client_pem(authority, "both"))
+    for pair in (KeyPair(given["certificate"], given["marked"]), KeyPair(File(str(marked)), File(str(marked)))):
+        materials = Materials(ClusterAccess(Server("https://x"), pair))
+        assert materials.made(materials.read(0), None).certificate is not None
+
+
 def test_what_has_not_changed_is_what_it_was_before(authority: CA, tmp_path: Path) -> None:
     file = tmp_path / "both.pem"
     file.write_bytes(client_pem(authority, "first"))
@@ -111,6 +122,25 @@ def test_what_has_not_changed_is_what_it_was_before(authority: CA, tmp_path: Pat
     after = materials.made(materials.read(200), before)
     assert ["first", "second"] == [tls.certificate.common_name for tls in (before, after) if tls.certificate]
     assert before.context is not after.context
+
+
+@pytest.mark.parametrize("damage", ["torn base64", "other base64", "no end"])
+def test_a_damaged_certificate_of_an_authoritys_file_costs_the_others_nothing(
+    damage: str, authority: CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pem = authority.cert_pem.bytes()
+    damaged = {
+        "torn base64": pem.replace(b"MII", b"M!!"),
+        "other base64": pem.replace(b"MII", b"AAA"),
+        "no end": pem.partition(b"-----END")[0],
+    }[damage]
+    file = tmp_path / "ca.crt"
+    file.write_bytes(pem + damaged + CA().cert_pem.bytes())
+    materials = Materials(ClusterAccess(Server("https://x", File(str(file))), origin=ORIGIN))
+
+    assert 2 == len(materials.made(materials.read(0), None).context.get_ca_certs())
+    (said,) = caplog.messages
+    assert said.startswith(f"Of the 3 certificates in {file}, of {AUTHORITY}] in /etc/k.conf these are damaged: 2 (")
 
 
 @pytest.mark.parametrize("before", [b"\xef\xbb\xbf", "# Beh\u00f6rde\n".encode(), b"# \xff\n"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ import trio
 
 from shell.signingkit import LIFE_SECONDS, NO_THREADS, FullDisk, SigningCluster
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
+from trikubelet.kit.every import Every
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.api import SIGNING_REQUESTS
 from trikubelet.model.api_errors import ApiFailure, Expired
@@ -20,6 +23,7 @@ from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER, Certifi
 from trikubelet.node.certificate_rotation import CertificateRotation
 from trikubelet.node.signing import sign
 from trikubelet.testing.memory_api import LoseAnswer
+from trikubelet.testing.memory_host import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -38,6 +42,7 @@ class World(SigningCluster):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.subject = node_subject("w1")
+        self.node_clock = self.clock
         self.changes: list[float] = []
 
     def rotation(self, signer: str = CLIENT_SIGNER, threads: ThreadPool = NO_THREADS) -> CertificateRotation:
@@ -46,7 +51,7 @@ class World(SigningCluster):
             store=self.store,
             subject=lambda: self.subject,
             signer=signer,
-            clock=self.clock,
+            clock=self.node_clock,
             changed=lambda: self.changes.append(trio.current_time()),
             chance=random.Random(1),
             threads=threads,
@@ -313,5 +318,52 @@ async def test_a_server_without_lasting_watches_is_not_flooded_while_nobody_deci
     assert 20 <= sum(request.startswith("get") for request in world.api.requests) <= 30
 
 
+async def _sign_quickly(world: World) -> None:
+    async for _ in Every(0.2):
+        world.sign_all()
+
+
+@pytest.mark.parametrize("problem", ["a name that the signer drops", "a clock that is ahead by most of a life"])
+async def test_a_certificate_that_is_due_as_it_comes_is_asked_for_ever_more_rarely(
+    problem: str,
+    autojump_clock: MockClock,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if problem == "a name that the signer drops":
+        world.subject = node_subject("w1", ["w1"], ["10.0.0.1"])
+        current, kept = world.store.current, frozenset({"w1"})
+        monkeypatch.setattr(world.store, "current", lambda: (held := current()) and replace(held, names=kept))
+        said = "it is not valid for 10.0.0.1"
+    else:
+        world.node_clock = VirtualClock()
+        world.node_clock.jump(0.95 * LIFE_SECONDS)
+        said = "see which clock is wrong"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_sign_quickly, world)
+        await nursery.start(world.rotation(SERVING_SIGNER).run)
+        await trio.sleep(3600)
+        nursery.cancel_scope.cancel()
+
+    gaps = [later - earlier for earlier, later in itertools.pairwise(world.changes)]
+    assert 12 <= len(world.changes) <= 25
+    assert 2.0 <= gaps[0] < 4.0
+    assert 300 <= gaps[-1] < 350
+    assert said in caplog.text
+
+
+async def test_addresses_written_in_another_way_are_no_others(autojump_clock: MockClock, world: World) -> None:
+    world.subject = node_subject("w1", ["w1"], ["FD00:0:0::1"])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_sign_quickly, world)
+        await nursery.start(world.rotation(SERVING_SIGNER).run)
+        await trio.sleep(600)
+        nursery.cancel_scope.cancel()
+
+    assert 1 == len(world.changes)
+
+
 def test_a_subject_names_everything_it_is_valid_for() -> None:
     assert {"a", "10.0.0.1"} == Subject("x", (), ["a"], ["10.0.0.1"]).names
+    assert {"fd00::1"} == Subject("x", (), (), ["FD00:0:0::1"]).names

@@ -484,6 +484,38 @@ async def test_an_answer_that_comes_after_newer_news_does_not_hide_them(
     assert "True" == world.condition().status
 
 
+async def test_the_informers_list_counts_though_it_is_older_once_the_server_was_set_back(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    older = world.node()
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"later": "yes"}}}, kind=PatchKind.STRATEGIC)
+    publisher.seen(world.node())
+    publisher.seen(older, is_set_back=True)
+
+    assert publisher.node is not None
+    assert older.metadata.labels == publisher.node.metadata.labels
+
+
+async def test_an_answer_older_than_what_was_known_shows_that_the_server_was_set_back(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    store = world.server.store
+    version = store.version
+    for n in range(5):
+        world.server.patch(NODES, "w1", {"metadata": {"labels": {"later": f"{n}"}}}, kind=PatchKind.STRATEGIC)
+    publisher.seen(world.node())
+    store.version = version
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"later": "no"}}}, kind=PatchKind.STRATEGIC)
+    world.report = replace(world.report, problems=("x",))
+    publisher.wake()
+    await trio.sleep(1)
+
+    assert publisher.node is not None
+    assert "no" == publisher.node.metadata.labels["later"]
+
+
 async def test_news_that_come_while_a_patch_is_under_way_count(autojump_clock: MockClock, world: World) -> None:
     slow = SlowAnswers(world.server)
     world.api = slow

@@ -302,12 +302,13 @@ async def test_fetches_that_are_given_up_while_they_connect_leave_nothing_behind
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("scheme", ["http://", ""])
 async def test_a_proxy_of_the_environment_is_asked_for_a_tunnel_but_not_for_what_it_leaves_out(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     asked: list[h11.Request] = []
     async with http_server(502, b"", asked) as proxy, http_server(200, b"body", []) as url:
-        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.setenv("http_proxy", proxy.replace("http://", scheme).rstrip("/"))
         monkeypatch.setenv("no_proxy", "")
         with trio.fail_after(60), pytest.raises(ConnectionError, match="refuses to connect"):
             await ManifestUrl(url, {}, BYTES_MAX).fetch()

@@ -181,16 +181,36 @@ async def test_a_pod_goes_even_if_the_server_does_not_keep_all_that_is_told_of_i
 # ---- answers of other kinds ----
 
 
-async def test_an_object_that_is_gone_is_not_tried_again(autojump_clock: MockClock, nursery: Any) -> None:
+@pytest.mark.parametrize("is_told", [True, False], ids=["as it is", "only that it may not know"])
+async def test_an_object_that_is_gone_is_not_tried_again(
+    autojump_clock: MockClock, nursery: Any, is_told: bool
+) -> None:
     cluster = Cluster()
     web = cluster.add("web")
     cluster.seen.lags = True
     cluster.server.delete(PODS, "web", "default", grace_seconds=0)
     await nursery.start(cluster.writer.run)
+    if not is_told:
+        cluster.api.plan("get", Fail(Forbidden("no relationship found between node 'n' and this object")))
     cluster.publish(web, computed())
     await trio.sleep(3600)
 
-    assert {"patch": 1} == cluster.api.asked
+    assert {"patch": 1, "get": 1} == cluster.api.asked
+
+
+async def test_a_404_about_something_else_silences_no_pod(
+    autojump_clock: MockClock, nursery: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster()
+    web = cluster.add("web")
+    cluster.api.plan("patch", *[Fail(ObjectMissing('admission webhook "p": no such quota', "NotFound"))] * 3)
+    await nursery.start(cluster.writer.run)
+    cluster.publish(web, computed(ready=True))
+    await trio.sleep(180)
+
+    assert ("Running", "", True) == shows(cluster.get("web"))
+    assert {"patch": 4, "get": 3} == cluster.api.asked
+    assert 1 == caplog.text.count("does not take its status")
 
 
 async def test_another_pod_of_the_same_name_is_left_alone(autojump_clock: MockClock, nursery: Any) -> None:

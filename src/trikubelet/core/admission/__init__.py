@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from trikubelet.core.admission.pod_info import PodInfo
     from trikubelet.core.containers import NodeFacts
 
+NODE_AFFINITY: Final = "NodeAffinity"
+"""The reason of a pod that does not want this node, as its labels are."""
 _OS: Final = "linux"
 _OS_LABEL: Final = "kubernetes.io/os"
 
@@ -52,7 +54,7 @@ _COUNTED: Final = frozenset(
         "PodOSNotSupported",
         "SupplementalGroupsPolicyNotSupported",
         *(f"{_OUT_OF}{resource}" for resource in ("cpu", "memory", "ephemeral-storage", "pods")),
-        "NodeAffinity",
+        NODE_AFFINITY,
         "NodeName",
         "NodePorts",
         "TaintToleration",
@@ -134,7 +136,7 @@ def _problems(pod: k8s.Pod, others: Sequence[PodInfo], node: k8s.Node | None, fa
     if not is_critical(pod):
         yield from map(_of_shortage, shortages(pod, others, node, facts))
     if node is not None and not wants_node(pod, node):
-        yield _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+        yield _failed(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     if node is not None and pod.spec.node_name not in ("", node.metadata.name):
         yield _failed("NodeName", "node(s) didn't match the requested node name")
     if ports_collide(host_ports(pod), others):
