@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from shell.localkit import FakeView
-from trikubelet.httpd.crowd import Crowd
+from trikubelet.httpd.connection_limit import ConnectionLimit
 from trikubelet.httpd.messages import Request
 from trikubelet.server.exposition import exposed
 from trikubelet.server.http_figures import Asked, HttpFigures
@@ -80,11 +80,11 @@ async def test_they_are_told_under_upstreams_names(autojump_clock: MockClock) ->
 
 async def test_who_is_connected_and_who_had_to_go_is_told() -> None:
     figures = HttpFigures(PATHS, {})
-    crowd = figures.crowds["readwrite"] = Crowd("the API", 1)
-    with crowd.joined(), crowd.joined() as place:
-        assert place is not None
-        place.asks()
-        with crowd.joined() as none:
+    limit = figures.connection_limits["readwrite"] = ConnectionLimit("the API", 1)
+    with limit.slot(), limit.slot() as slot:
+        assert slot is not None
+        slot.asks()
+        with limit.slot() as none:
             assert none is None
         said = exposed(node_families(FakeView(), 0, figures)).decode()
 

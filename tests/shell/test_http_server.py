@@ -17,7 +17,7 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from drawn_examples import examples
 from trikubelet.httpd.connection import HttpConnection
-from trikubelet.httpd.crowd import Crowd
+from trikubelet.httpd.connection_limit import ConnectionLimit
 from trikubelet.httpd.messages import Upgrade
 from trikubelet.httpd.server import HttpLimits, Request, Response, json, serve_http, text
 from trikubelet.kit.barrier import InvariantBroken
@@ -460,13 +460,13 @@ async def test_who_reads_a_stream_may_pause_for_hours_and_is_cut_at_last(
 
 
 async def test_who_gives_a_crowd_sees_in_it_who_is_there(tmp_path: Path) -> None:
-    listener, crowd = trio.SocketListener(await listening(tmp_path / "s")), Crowd("this one", 3)
+    listener, connection_limit = trio.SocketListener(await listening(tmp_path / "s")), ConnectionLimit("this one", 3)
     async with trio.open_nursery() as nursery:
-        await nursery.start(partial(serve_http, echo, [listener], crowd=crowd))
+        await nursery.start(partial(serve_http, echo, [listener], connection_limit=connection_limit))
         client = await trio.open_unix_socket(tmp_path / "s")
         await client.send_all(b"GET / HTTP/1.1\r\nhost: n\r\n\r\n")
         await client.receive_some()
-        assert 1 == len(crowd)
+        assert 1 == len(connection_limit)
         await client.aclose()
         nursery.cancel_scope.cancel()
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.names import API_SOURCE, is_static, namespaced_name
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.outage import Outage
 from trikubelet.kube.claims import ApiClaims
 from trikubelet.kube.figures import ApiFigures
@@ -183,12 +183,14 @@ class _Noted:
         self._pods = pods
         self._node = node
         self._figures = figures
-        self._bugs = Bugs(log, "%s: a bug in taking note of what the API server has of it; its figures lack it")
+        self._barriers = FaultBarriers(
+            log, "%s: a bug in taking note of what the API server has of it; its figures lack it"
+        )
 
     def changed(self, keys: Collection[tuple[str, str]]) -> None:
         """These pods have changed. Never blocks."""
         for key in keys:
-            with self._bugs.of(f"Pod {key[0]}/{key[1]}"):
+            with self._barriers.of(f"Pod {key[0]}/{key[1]}"):
                 self._note(key)
 
     def _note(self, key: tuple[str, str]) -> None:

@@ -36,7 +36,7 @@ from trikubelet.core.node_status import self_described
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.endpoint import endpoint_at, socket_path
 from trikubelet.cri.runtime import CriImages, CriRuntime
-from trikubelet.handlers.network import NetworkHandlers, PretendedHandlers
+from trikubelet.handlers.network import FakeHandlers, NetworkHandlers
 from trikubelet.host import mounts
 from trikubelet.host.cgroups import NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.host.clock import SystemClock
@@ -57,7 +57,7 @@ from trikubelet.server.node_view import SOCKET_NAME
 from trikubelet.server.streams import Streams
 from trikubelet.stats.disks import Disks
 from trikubelet.stats.looking import Looking
-from trikubelet.volumes.pretended import PretendedVolumes
+from trikubelet.volumes.fake import FakeVolumes
 from trikubelet.volumes.side_by_side import HANGING_PER_POD_MAX
 from trikubelet.volumes.volumes import DiskVolumes
 
@@ -240,7 +240,7 @@ def _join(
         ),
         volumes=_volumes(settings, facts, chance, in_cluster=found is not None),
         cgroups=cgroups,
-        handlers=PretendedHandlers() if settings.runtime.endpoint == FAKE else NetworkHandlers(),
+        handlers=FakeHandlers() if settings.runtime.endpoint == FAKE else NetworkHandlers(),
         records=DiskPullRecords(settings.root_dir, threads),
         logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
         clock=clock,
@@ -271,7 +271,7 @@ def _join(
 def _volumes(settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool) -> Volumes:
     """The pods' volumes; simulated ones where containers are only simulated."""
     if settings.runtime.endpoint == FAKE:
-        return PretendedVolumes(settings.root_dir, facts)
+        return FakeVolumes(settings.root_dir, facts)
     threads = ThreadPool("volumes", VOLUME_THREADS_MAX, HANGING_PER_POD_MAX * settings.configuration.max_pods)
     # The in-process runtime runs everything as the agent's own user then, too.
     one_user = settings.runtime.inside and not mounts.is_allowed()

@@ -20,7 +20,7 @@ import trio
 
 from trikubelet.app.flag_page import flag_values
 from trikubelet.app.report import VERSION
-from trikubelet.httpd.crowd import Crowd
+from trikubelet.httpd.connection_limit import ConnectionLimit
 from trikubelet.httpd.server import HttpLimits, serve_http
 from trikubelet.httpd.tls import TlsListener
 from trikubelet.kit.outage import Outage
@@ -79,16 +79,24 @@ async def start_node_api(
         ports = await _listen(configuration.address, settings.api_port, "the node's API", "port")
         listeners = [TlsListener(port, tls.context) for port in ports]
         answer = api.figures.counted("readwrite", gate.answer)
-        crowd = api.figures.crowds["readwrite"] = Crowd("the node's API", LIMITS.connections_max)
-        serve = partial(serve_http, answer, listeners, limits=LIMITS, goes_on=tls.goes_on, crowd=crowd)
+        connection_limit = api.figures.connection_limits["readwrite"] = ConnectionLimit(
+            "the node's API", LIMITS.connections_max
+        )
+        serve = partial(
+            serve_http, answer, listeners, limits=LIMITS, goes_on=tls.goes_on, connection_limit=connection_limit
+        )
         await services.start("node's API", serve)
         log.info("The node's API is served on %s port %d", configuration.address, settings.api_port)
     if configuration.read_only_port:
         place = configuration.address, configuration.read_only_port
         ports = await _listen(*place, "the node's read-only API", "readOnlyPort")
         answer = api.figures.counted("readonly", api.answer_anybody)
-        crowd = api.figures.crowds["readonly"] = Crowd("the node's read-only API", LIMITS.connections_max)
-        await services.start("node's read-only API", partial(serve_http, answer, ports, limits=LIMITS, crowd=crowd))
+        connection_limit = api.figures.connection_limits["readonly"] = ConnectionLimit(
+            "the node's read-only API", LIMITS.connections_max
+        )
+        await services.start(
+            "node's read-only API", partial(serve_http, answer, ports, limits=LIMITS, connection_limit=connection_limit)
+        )
         log.info("The node's read-only API is served on %s port %d, to everybody who can reach it", *place)
 
 

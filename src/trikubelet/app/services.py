@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from trikubelet.kit.barrier import InvariantBroken
-from trikubelet.kit.outliving import open_outliving
+from trikubelet.kit.shielded_nursery import open_shielded_nursery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from trikubelet.kit.outliving import Outliving
+    from trikubelet.kit.shielded_nursery import ShieldedNursery
 
 
 class Services:
     """Owns the services' nursery."""
 
-    def __init__(self, outliving: Outliving) -> None:
-        self._outliving = outliving
+    def __init__(self, shielded: ShieldedNursery) -> None:
+        self._shielded = shielded
 
     async def start(self, name: str, run: Callable[..., Awaitable[None]]) -> Any:
         """Start one and wait until it can be used; what it passed to ``started``. Raises what it raises until then."""
@@ -35,18 +35,18 @@ class Services:
             await run(task_status=task_status)
             raise InvariantBroken(f"the {name} has ended by itself")
 
-        return await self._outliving.nursery.start(kept)
+        return await self._shielded.nursery.start(kept)
 
     def end(self) -> None:
         """Cancel them all. A service that needs to clean up shields that itself, with a deadline."""
-        self._outliving.cancel()
+        self._shielded.cancel()
 
 
 @asynccontextmanager
 async def open_services() -> AsyncGenerator[Services, None]:
     """Services for the length of the block, which they outlive."""
     async with trio.open_nursery() as nursery:
-        services = Services(await open_outliving(nursery))
+        services = Services(await open_shielded_nursery(nursery))
         try:
             yield services
         finally:

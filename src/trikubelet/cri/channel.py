@@ -10,7 +10,7 @@ answered a call, one that greets and goes away is not back. Calls in flight when
 RuntimeLost, since only the caller can know whether asking twice does harm.
 
 Who finds no room, because the runtime takes only so many calls at a time, stands in a line; as long as there is one,
-room that comes is for its first. A round of a thousand questions stands there with one at a time, like everybody.
+room that comes is for its first. A round of a thousand calls stands there with one at a time, like everybody.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from grpclib.const import Cardinality
 from trikubelet.cri.call import Call, RawReplies
 from trikubelet.cri.connection import CALLS_PER_CONNECTION_MAX, Connection
 from trikubelet.cri.endpoint import connect_failure, socket_path
-from trikubelet.cri.round import Question, Round
+from trikubelet.cri.round import Round, UnaryCall
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kit.unix_socket import connect_unix
@@ -137,15 +137,15 @@ class Channel:
     async def unary_raw(self, name: str, request: Message) -> bytes:
         """One request and its reply, undecoded; ``name`` is like ``/runtime.v1.RuntimeService/Version``. Raises the
         errors of ``model.runtime_errors``."""
-        [answer] = await self.round([Question(name, request.SerializeToString())])
+        [answer] = await self.round([UnaryCall(name, request.SerializeToString())])
         if isinstance(answer, NotFound):
             raise answer
         return answer
 
-    async def round(self, questions: Sequence[Question]) -> list[bytes | NotFound]:
-        """The undecoded replies to many unary requests, asked side by side, in the order of the questions. Raises the
+    async def round(self, calls: Sequence[UnaryCall]) -> list[bytes | NotFound]:
+        """The undecoded replies to many unary requests, asked side by side, in the order of the calls. Raises the
         first error of ``model.runtime_errors`` but NotFound, as soon as it is there."""
-        return await Round(self, questions).answers()
+        return await Round(self, calls).answers()
 
     @asynccontextmanager
     async def stream_raw(self, name: str, request: Message) -> AsyncGenerator[AsyncIterator[bytes], None]:

@@ -156,7 +156,7 @@ class Connection:
         """Headers or trailers. h2 reads them unless it has read the same before."""
         key, h2 = (block.block, block.ends), self._wire.h2
         fields, exchange = self._meanings.recall(key), self.exchanges.get(block.stream_id)
-        if fields is not None and exchange is not None and h2.heard_headers(block.stream_id, last=block.ends):
+        if fields is not None and exchange is not None and h2.headers_received(block.stream_id, last=block.ends):
             exchange.on_headers(fields, last=block.ends)
             return
         for event in self._wire.read(block.frame()):

@@ -53,9 +53,9 @@ class Http2(H2Connection):
             raise StreamGone("the stream has ended")
         return min(self.outbound_flow_control_window, stream.outbound_flow_control_window)
 
-    # ---- what was said past h2 ----
+    # ---- what was sent past h2 ----
 
-    def began_stream(self) -> int:
+    def stream_begun(self) -> int:
         """A client begins a stream, with headers; its number."""
         stream_id = self.get_next_available_stream_id()
         self.state_machine.process_input(ConnectionInputs.SEND_HEADERS)
@@ -65,8 +65,8 @@ class Http2(H2Connection):
             _ = self.open_outbound_streams  # h2 does so when it counts the open ones
         return stream_id
 
-    def said_data(self, stream_id: int, flow_bytes: int, *, end: bool = False) -> None:
-        """DATA of so many bytes, no more than the window, as the ``end`` of what we say on the stream or not; what
+    def data_sent(self, stream_id: int, flow_bytes: int, *, end: bool = False) -> None:
+        """DATA of so many bytes, no more than the window, as the ``end`` of what we send on the stream or not; what
         headers are around it is all the same to h2."""
         stream = self.streams[stream_id]
         self.outbound_flow_control_window -= flow_bytes
@@ -74,9 +74,9 @@ class Http2(H2Connection):
         if end:
             stream.state_machine.process_input(StreamInputs.SEND_END_STREAM)
 
-    # ---- what was heard past h2 ----
+    # ---- what was received past h2 ----
 
-    def heard_headers(self, stream_id: int, *, last: bool) -> bool:
+    def headers_received(self, stream_id: int, *, last: bool) -> bool:
         """An answer's headers or trailers. False if h2 should read them itself: they are not what would be expected
         now."""
         stream = self.streams.get(stream_id)
@@ -87,13 +87,13 @@ class Http2(H2Connection):
             stream.state_machine.process_input(StreamInputs.RECV_END_STREAM)
         return True
 
-    def heard_end(self, stream_id: int) -> None:
+    def end_received(self, stream_id: int) -> None:
         """DATA that ended the stream, if we have not done so ourselves."""
         stream = self.streams.get(stream_id)
         if stream is not None and stream.open:
             stream.state_machine.process_input(StreamInputs.RECV_END_STREAM)
 
-    def heard_stream(self, stream_id: int, *, last: bool) -> bool:
+    def stream_received(self, stream_id: int, *, last: bool) -> bool:
         """At a server: a stream that the client has begun with headers. False if h2 should read them itself: they begin
         no new one."""
         if stream_id <= self.highest_inbound_stream_id or stream_id % 2 == 0:
@@ -108,7 +108,7 @@ class Http2(H2Connection):
         return True
 
     def fields_of(self, block: bytes) -> list[HeaderTuple]:
-        """A header block of headers heard. Raises h2's ProtocolError."""
+        """A header block that was received. Raises h2's ProtocolError."""
         try:
             return list(self.decoder.decode(block, raw=True))
         except HPACKError as error:

@@ -1,10 +1,10 @@
-"""A round of questions: many unary calls made side by side by one task, which their answers wake.
+"""A round of calls: many unary calls made side by side by one task, which their answers wake.
 
     waiting ──turn──► under way, ``UNDER_WAY_MAX`` at a time ──answer, NotFound──► known
        ▲                  │      └─► failed: the error is raised at once, and what is under way given up
        └─ not looked at ──┘
 
-The first relist of a node asks three questions for each pod. With a task, its scope and its places to wait for each of
+The first relist of a node makes three calls for each pod. With a task, its scope and its places to wait for each of
 them, those would cost as much as the asking.
 """
 
@@ -30,14 +30,14 @@ once would fill the connection: lists and other pods would wait behind it."""
 ASK_TIMES_MAX: Final = 5
 
 
-class Question(NamedTuple):
+class UnaryCall(NamedTuple):
     """The path of a unary method and the serialised request."""
 
     path: str
     request: bytes
 
 
-class Desk(Protocol):
+class RoundConnection(Protocol):
     """Where calls begin; ``cri.channel.Channel`` is the one there is."""
 
     def begin(self, path: str, waiters: trio.lowlevel.ParkingLot) -> Exchange | None:
@@ -52,30 +52,30 @@ class Desk(Protocol):
 
 
 class Round:
-    """Owns which of the questions are still to be asked, which are under way and what is known."""
+    """Owns which of the calls are still to be made, which are under way and what is known."""
 
-    def __init__(self, desk: Desk, questions: Sequence[Question]) -> None:
-        self._desk = desk
-        self._questions = questions
-        self._waiting = deque(range(len(questions)))
+    def __init__(self, connection: RoundConnection, calls: Sequence[UnaryCall]) -> None:
+        self._connection = connection
+        self._calls = calls
+        self._waiting = deque(range(len(calls)))
         self._under_way: dict[int, Exchange] = {}
-        self._asked_times = [0] * len(questions)
-        self._begun = [0.0] * len(questions)
-        self._answers: list[bytes | NotFound] = [b""] * len(questions)
+        self._asked_times = [0] * len(calls)
+        self._begun = [0.0] * len(calls)
+        self._answers: list[bytes | NotFound] = [b""] * len(calls)
         self._waiters = trio.lowlevel.ParkingLot()
 
     async def answers(self) -> list[bytes | NotFound]:
-        """The undecoded answers in the order of the questions; to be called once. Raises the first error that is not
+        """The undecoded answers in the order of the calls; to be called once. Raises the first error that is not
         NotFound, as soon as it is there."""
         try:
             while self._waiting or self._under_way:
                 await self._ask()
-                # Saying all of a question may have taken its time, and answers may have come meanwhile.
+                # Sending all of a call may have taken its time, and answers may have come meanwhile.
                 if not self._collect():
                     await self._waiters.park()
                     self._collect()
         finally:
-            self._desk.leave(self._waiters)
+            self._connection.leave(self._waiters)
             for number, exchange in self._under_way.items():
                 exchange.abandon()
                 self._note(number, failed=True)
@@ -85,14 +85,14 @@ class Round:
         """Begin what may begin."""
         while self._waiting and len(self._under_way) < UNDER_WAY_MAX:
             number = self._waiting[0]
-            exchange = self._desk.begin(self._questions[number].path, self._waiters)
+            exchange = self._connection.begin(self._calls[number].path, self._waiters)
             if exchange is None:
                 return
             self._waiting.popleft()
             self._asked_times[number] += 1
             self._under_way[number] = exchange
             self._begun[number] = trio.current_time()
-            await exchange.say(self._questions[number].request)
+            await exchange.say(self._calls[number].request)
 
     def _collect(self) -> bool:
         """Take what has come; whether anything had."""
@@ -102,7 +102,7 @@ class Round:
         return bool(over)
 
     def _take(self, number: int, exchange: Exchange) -> None:
-        path = self._questions[number].path
+        path = self._calls[number].path
         try:
             self._answers[number] = exchange.sole(path)
             self._note(number, failed=False)
@@ -117,4 +117,4 @@ class Round:
         del self._under_way[number]
 
     def _note(self, number: int, *, failed: bool) -> None:
-        self._desk.note(self._questions[number].path, trio.current_time() - self._begun[number], failed=failed)
+        self._connection.note(self._calls[number].path, trio.current_time() - self._begun[number], failed=failed)

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from trikubelet.cri import from_wire, to_wire
 from trikubelet.cri.lists import RuntimeLists
-from trikubelet.cri.round import Question
+from trikubelet.cri.round import UnaryCall
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import ImageServiceStub, RuntimeServiceStub
 from trikubelet.model.runtime import ExecResult, StatusReplies, Undecoded
@@ -99,15 +99,15 @@ class CriRuntime:
     async def statuses(self, sandbox_ids: Sequence[str], container_ids: Sequence[str]) -> StatusReplies:
         """Many sandboxes and containers, side by side; what does not exist is left out."""
         of_sandbox, of_container = self._stub.PodSandboxStatus.name, self._stub.ContainerStatus.name
-        questions = [
-            Question(of_sandbox, pb.PodSandboxStatusRequest(pod_sandbox_id=id_).SerializeToString())
+        calls = [
+            UnaryCall(of_sandbox, pb.PodSandboxStatusRequest(pod_sandbox_id=id_).SerializeToString())
             for id_ in sandbox_ids
         ]
-        questions += [
-            Question(of_container, pb.ContainerStatusRequest(container_id=id_).SerializeToString())
+        calls += [
+            UnaryCall(of_container, pb.ContainerStatusRequest(container_id=id_).SerializeToString())
             for id_ in container_ids
         ]
-        answers = await self._channel.round(questions)
+        answers = await self._channel.round(calls)
         sandboxes, containers = answers[: len(sandbox_ids)], answers[len(sandbox_ids) :]
         return StatusReplies(
             list(_undecoded(sandbox_ids, sandboxes, from_wire.decode_sandbox_status)),

@@ -15,7 +15,7 @@ import trio
 from trikubelet.cri.listener import UnixListener
 from trikubelet.cri.server_call import Stream
 from trikubelet.cri.server_connection import Prompt, ServerConnection
-from trikubelet.kit.outliving import open_outliving
+from trikubelet.kit.shielded_nursery import open_shielded_nursery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,16 +76,16 @@ async def serve(
 
     async with trio.open_nursery() as outer:
         # The connections' nursery: cancelling the server drains them first.
-        outliving = await open_outliving(outer)
+        shielded = await open_shielded_nursery(outer)
         try:
             await trio.serve_listeners(
-                attend, [listener], handler_nursery=outliving.nursery, task_status=_Started(task_status)
+                attend, [listener], handler_nursery=shielded.nursery, task_status=_Started(task_status)
             )
         finally:
             if unix is not None:
                 unix.remove()
             # First, so that whatever goes wrong with a connection's drain keeps nobody here for ever.
-            outliving.drain(farewell_seconds_max)
+            shielded.drain(farewell_seconds_max)
             for connection in connections:
                 connection.drain()
 

@@ -123,7 +123,7 @@ class ServerConnection:
 
     def _on_block(self, block: Block) -> None:
         """Headers of a new call, mostly. h2 need not read them: they are decoded here, or remembered."""
-        if not self._wire.h2.heard_stream(block.stream_id, last=block.ends):
+        if not self._wire.h2.stream_received(block.stream_id, last=block.ends):
             self._wire.read(block.frame())
             return
         fields = self._meanings.recall(block.block)

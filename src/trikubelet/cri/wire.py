@@ -129,7 +129,7 @@ class Wire:
 
     def open_stream(self, block: bytes) -> int:
         """Begin a stream with a header block of ours; its number."""
-        stream_id = self.h2.began_stream()
+        stream_id = self.h2.stream_begun()
         self.flush(headers_frame(stream_id, block))
         return stream_id
 
@@ -149,7 +149,7 @@ class Wire:
             if window > 0 and not self.crowded:
                 size = min(window, self.h2.max_outbound_frame_size)
                 part, rest = rest[:size], rest[size:]
-                self.h2.said_data(stream_id, len(part), end=end and not rest)
+                self.h2.data_sent(stream_id, len(part), end=end and not rest)
                 self.flush(data_frame(stream_id, part, end=end and not rest))
                 if not rest:
                     return
@@ -162,7 +162,7 @@ class Wire:
             window = self._window(message.stream_id)
             if window > 0 and not self.crowded:
                 size = min(window, message.left, OUTBOX_BYTES_MAX)
-                self.h2.said_data(message.stream_id, size)
+                self.h2.data_sent(message.stream_id, size)
                 self.flush(message.take(size))
             else:
                 await self.room.park()
@@ -172,7 +172,7 @@ class Wire:
         otherwise. Raises StreamGone."""
         if len(body) > min(self._window(stream_id), FRAME_BYTES) or self.crowded:
             return False
-        self.h2.said_data(stream_id, len(body), end=True)
+        self.h2.data_sent(stream_id, len(body), end=True)
         self.flush(short_answer(stream_id, body))
         return True
 
@@ -231,7 +231,7 @@ class Wire:
             if isinstance(piece, StreamData):
                 self._count_data(piece.flow_bytes)
                 if piece.ends:
-                    self.h2.heard_end(piece.stream_id)
+                    self.h2.end_received(piece.stream_id)
                 self._handle(piece)
             elif isinstance(piece, Block):
                 self._handle(piece)

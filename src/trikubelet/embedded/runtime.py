@@ -30,7 +30,7 @@ from trikubelet.embedded.service import EmbeddedRuntime
 from trikubelet.embedded.spec import Machine, User
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.node import default_addresses
-from trikubelet.kit.outliving import open_outliving
+from trikubelet.kit.shielded_nursery import open_shielded_nursery
 from trikubelet.streaming.server import StreamingServer
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ async def run_embedded(
     try:
         async with trio.open_nursery() as nursery:
             # Of the link and the containers' tasks, which outlive the server, for the graceful stop.
-            outliving = await open_outliving(nursery)
+            shielded = await open_shielded_nursery(nursery)
             try:
-                await outliving.nursery.start(link.run)
+                await shielded.nursery.start(link.run)
                 _say(link.isolation.kind, link.isolation.reason)
                 machine = Machine(link.isolation, os.geteuid(), os.getegid(), str(staging), limits.available, find_user)
                 addresses = default_addresses() or ("127.0.0.1",)
-                pods = Pods(link, machine, events, clock, outliving.nursery, addresses, limits)
+                pods = Pods(link, machine, events, clock, shielded.nursery, addresses, limits)
                 commands, streaming = Commands(pods, link), StreamingServer(nursery)
                 runtime = EmbeddedRuntime(pods, commands, streaming, events, clock)
                 services: list[Servable] = [runtime, HostImages(state_dir, clock)]
@@ -76,7 +76,7 @@ async def run_embedded(
                     with trio.CancelScope(shield=True, deadline=trio.current_time() + FAREWELL_SECONDS_MAX):
                         await pods.farewell()
             finally:
-                outliving.cancel()
+                shielded.cancel()
     finally:
         limits.close()
 

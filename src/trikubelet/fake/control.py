@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from trikubelet.fake.conduct import Conduct
     from trikubelet.fake.figures import Figures
-    from trikubelet.fake.pretence import Pretence
+    from trikubelet.fake.pod_calls import FakePods
     from trikubelet.fake.records import Container, Sandbox
     from trikubelet.httpd.messages import Request
 
@@ -44,9 +44,9 @@ SETTINGS = ("list-latency", "status-latency", "error-rate")
 class Control:
     """Answers the requests. It owns nothing. ``churn``: the default fraction of a tick; if 0, 0.01."""
 
-    def __init__(self, pretence: Pretence, conduct: Conduct, figures: Figures, churn: float) -> None:
-        self._pretence = pretence
-        self._population = pretence.population
+    def __init__(self, pods: FakePods, conduct: Conduct, figures: Figures, churn: float) -> None:
+        self._pods = pods
+        self._population = pods.population
         self._conduct = conduct
         self._figures = figures
         self._churn = churn or 0.01
@@ -96,12 +96,12 @@ class Control:
                 return {"changed": changed}
             case ["containers", id_, "exit"]:
                 _only(query, "code")
-                self._pretence.exit_container(id_, _said(query, "code", _code, 0))
-                return _container(self._pretence.container(id_))
+                self._pods.exit_container(id_, _said(query, "code", _code, 0))
+                return _container(self._pods.container(id_))
             case ["sandboxes", id_, "kill"]:
                 _only(query)
-                self._pretence.stop_sandbox(id_)
-                return _sandbox(self._pretence.sandbox(id_))
+                self._pods.stop_sandbox(id_)
+                return _sandbox(self._pods.sandbox(id_))
             case ["pods", uid, "hang" | "release" as order]:
                 _only(query)
                 if uid not in self._population.pods:

@@ -26,8 +26,8 @@ from trikubelet.fake.control import Control
 from trikubelet.fake.figures import Figures
 from trikubelet.fake.images import FakeImages
 from trikubelet.fake.journal import Journaled
+from trikubelet.fake.pod_calls import FakePods
 from trikubelet.fake.population import Population
-from trikubelet.fake.pretence import Pretence
 from trikubelet.fake.service import FakeRuntime
 from trikubelet.host.clock import SystemClock
 from trikubelet.httpd.server import serve_http
@@ -80,14 +80,14 @@ async def run_fake(
     conduct, figures = _conduct(plan), Figures()
     async with trio.open_nursery() as nursery:
         # Not from the seed: a restarted runtime must not reuse ids.
-        pretence = Pretence(population, nursery, SystemRandom())
+        pods = FakePods(population, nursery, SystemRandom())
         images = FakeImages({c.image for c in population.containers.values()}, clock.now_ns)
-        runtime = FakeRuntime(pretence, StreamingServer(nursery), conduct, events, figures)
+        runtime = FakeRuntime(pods, StreamingServer(nursery), conduct, events, figures)
         services: list[Servable] = [runtime, images]
         if journal is not None:
             services = [Journaled(service, population, journal) for service in services]
         if http:
-            control = Control(pretence, conduct, figures, plan.churn)
+            control = Control(pods, conduct, figures, plan.churn)
             await nursery.start(partial(serve_http, control.answer, http))
         # A journal has a line for every handled call, so no call is answered by prompts.
         await nursery.start(partial(serve, prompts=runtime.prompts() if journal is None else {}), services, where)

@@ -18,7 +18,7 @@ from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.cri.v1.api_grpc import RuntimeServiceBase
 from trikubelet.fake.echo import echo_process, open_echo
 from trikubelet.fake.lists import chunked
-from trikubelet.fake.pretence import write_log
+from trikubelet.fake.pod_calls import write_log
 from trikubelet.fake.stats import container_stats, sandbox_stats
 from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeFailure
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trikubelet.fake.conduct import Conduct
     from trikubelet.fake.figures import Figures
     from trikubelet.fake.lists import ElementList
-    from trikubelet.fake.pretence import Pretence
+    from trikubelet.fake.pod_calls import FakePods
     from trikubelet.fake.records import Container, Sandbox
     from trikubelet.streaming.server import StreamingServer
 
@@ -48,11 +48,11 @@ class FakeRuntime(RuntimeServiceBase):
     """The servicer. It owns nothing."""
 
     def __init__(
-        self, pretence: Pretence, streaming: StreamingServer, conduct: Conduct, events: EventBoard, figures: Figures
+        self, pods: FakePods, streaming: StreamingServer, conduct: Conduct, events: EventBoard, figures: Figures
     ) -> None:
-        self._pretence = pretence
+        self._pods = pods
         self._streaming = streaming
-        self._population = pretence.population
+        self._population = pods.population
         self._conduct = conduct
         self._events = events
         self._figures = figures
@@ -205,67 +205,67 @@ class FakeRuntime(RuntimeServiceBase):
 
     async def RunPodSandbox(self, stream: Stream[pb.RunPodSandboxRequest, pb.RunPodSandboxResponse]) -> None:
         asked = await _asked(stream)
-        sandbox = self._pretence.run_sandbox(asked.config, asked.runtime_handler)
+        sandbox = self._pods.run_sandbox(asked.config, asked.runtime_handler)
         await stream.send_message(pb.RunPodSandboxResponse(pod_sandbox_id=sandbox.id))
 
     async def StopPodSandbox(self, stream: Stream[pb.StopPodSandboxRequest, pb.StopPodSandboxResponse]) -> None:
-        self._pretence.stop_sandbox((await _asked(stream)).pod_sandbox_id)
+        self._pods.stop_sandbox((await _asked(stream)).pod_sandbox_id)
         await stream.send_message(pb.StopPodSandboxResponse())
 
     async def RemovePodSandbox(self, stream: Stream[pb.RemovePodSandboxRequest, pb.RemovePodSandboxResponse]) -> None:
-        self._pretence.remove_sandbox((await _asked(stream)).pod_sandbox_id)
+        self._pods.remove_sandbox((await _asked(stream)).pod_sandbox_id)
         await stream.send_message(pb.RemovePodSandboxResponse())
 
     async def PodSandboxStatus(self, stream: Stream[pb.PodSandboxStatusRequest, pb.PodSandboxStatusResponse]) -> None:
         id_ = (await _asked(stream)).pod_sandbox_id
-        await self._conduct.before_status(self._pretence.sandbox(id_).uid)
+        await self._conduct.before_status(self._pods.sandbox(id_).uid)
         # Looked up again: it may have been removed in the meantime.
-        await stream.answer(self._population.reply(self._pretence.sandbox(id_)))
+        await stream.answer(self._population.reply(self._pods.sandbox(id_)))
 
     async def UpdatePodSandboxResources(
         self, stream: Stream[pb.UpdatePodSandboxResourcesRequest, pb.UpdatePodSandboxResourcesResponse]
     ) -> None:
         """There is nothing to limit."""
-        self._pretence.sandbox((await _asked(stream)).pod_sandbox_id)
+        self._pods.sandbox((await _asked(stream)).pod_sandbox_id)
         await stream.send_message(pb.UpdatePodSandboxResourcesResponse())
 
     # ---- containers ----
 
     async def CreateContainer(self, stream: Stream[pb.CreateContainerRequest, pb.CreateContainerResponse]) -> None:
         asked = await _asked(stream)
-        container = self._pretence.create_container(asked.pod_sandbox_id, asked.config, asked.sandbox_config)
+        container = self._pods.create_container(asked.pod_sandbox_id, asked.config, asked.sandbox_config)
         await stream.send_message(pb.CreateContainerResponse(container_id=container.id))
 
     async def StartContainer(self, stream: Stream[pb.StartContainerRequest, pb.StartContainerResponse]) -> None:
-        self._pretence.start_container((await _asked(stream)).container_id)
+        self._pods.start_container((await _asked(stream)).container_id)
         await stream.send_message(pb.StartContainerResponse())
 
     async def StopContainer(self, stream: Stream[pb.StopContainerRequest, pb.StopContainerResponse]) -> None:
         asked = await _asked(stream)
-        await self._pretence.stop_container(asked.container_id, asked.timeout)
+        await self._pods.stop_container(asked.container_id, asked.timeout)
         await stream.send_message(pb.StopContainerResponse())
 
     async def RemoveContainer(self, stream: Stream[pb.RemoveContainerRequest, pb.RemoveContainerResponse]) -> None:
-        self._pretence.remove_container((await _asked(stream)).container_id)
+        self._pods.remove_container((await _asked(stream)).container_id)
         await stream.send_message(pb.RemoveContainerResponse())
 
     async def ContainerStatus(self, stream: Stream[pb.ContainerStatusRequest, pb.ContainerStatusResponse]) -> None:
         id_ = (await _asked(stream)).container_id
-        await self._conduct.before_status(self._pretence.container(id_).sandbox.uid)
-        await stream.answer(self._population.reply(self._pretence.container(id_)))
+        await self._conduct.before_status(self._pods.container(id_).sandbox.uid)
+        await stream.answer(self._population.reply(self._pods.container(id_)))
 
     async def UpdateContainerResources(
         self, stream: Stream[pb.UpdateContainerResourcesRequest, pb.UpdateContainerResourcesResponse]
     ) -> None:
         """There is nothing to limit, but the limits are reported."""
         asked = await _asked(stream)
-        self._pretence.update_resources(asked.container_id, asked.linux)
+        self._pods.update_resources(asked.container_id, asked.linux)
         await stream.send_message(pb.UpdateContainerResourcesResponse())
 
     async def ReopenContainerLog(
         self, stream: Stream[pb.ReopenContainerLogRequest, pb.ReopenContainerLogResponse]
     ) -> None:
-        container = self._pretence.container((await _asked(stream)).container_id)
+        container = self._pods.container((await _asked(stream)).container_id)
         try:
             write_log(container, "The log was reopened.")
         except OSError as error:
@@ -287,7 +287,7 @@ class FakeRuntime(RuntimeServiceBase):
         await stream.send_message(pb.AttachResponse(url=url))
 
     async def PortForward(self, stream: Stream[pb.PortForwardRequest, pb.PortForwardResponse]) -> None:
-        sandbox = self._pretence.sandbox((await _asked(stream)).pod_sandbox_id)
+        sandbox = self._pods.sandbox((await _asked(stream)).pod_sandbox_id)
         if not sandbox.ready:
             raise RuntimeFailure(f"sandbox {sandbox.id} is not ready")
         await stream.send_message(pb.PortForwardResponse(url=await self._streaming.ports_url(open_echo)))
@@ -295,7 +295,7 @@ class FakeRuntime(RuntimeServiceBase):
     # ---- statistics ----
 
     async def ContainerStats(self, stream: Stream[pb.ContainerStatsRequest, pb.ContainerStatsResponse]) -> None:
-        container = self._pretence.container((await _asked(stream)).container_id)
+        container = self._pods.container((await _asked(stream)).container_id)
         await stream.send_message(
             pb.ContainerStatsResponse(stats=container_stats(container, self._population.now_ns()))
         )
@@ -319,7 +319,7 @@ class FakeRuntime(RuntimeServiceBase):
         return [container_stats(c, now_ns) for c in self._among(only) if c.state == pb.CONTAINER_RUNNING]
 
     async def PodSandboxStats(self, stream: Stream[pb.PodSandboxStatsRequest, pb.PodSandboxStatsResponse]) -> None:
-        sandbox = self._pretence.sandbox((await _asked(stream)).pod_sandbox_id)
+        sandbox = self._pods.sandbox((await _asked(stream)).pod_sandbox_id)
         await stream.send_message(pb.PodSandboxStatsResponse(stats=sandbox_stats(sandbox, self._population.now_ns())))
 
     async def ListPodSandboxStats(
@@ -359,7 +359,7 @@ class FakeRuntime(RuntimeServiceBase):
         await stream.send_message(pb.ExecSyncResponse())
 
     def _running(self, container_id: str) -> Container:
-        container = self._pretence.container(container_id)
+        container = self._pods.container(container_id)
         if container.state != pb.CONTAINER_RUNNING:
             raise RuntimeFailure(f"container {container.name} does not run")
         return container

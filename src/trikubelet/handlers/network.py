@@ -1,6 +1,6 @@
 """The network over which probes and hooks ask containers (``ports.Handlers``): the real one, and one where all is well.
 
-The second is for a runtime that only pretends. Nothing runs there, and nobody listens at the addresses; a pod that is
+The second is for a fake runtime. Nothing runs there, and nobody listens at the addresses; a pod that is
 probed is to be as ready on such a node as any.
 """
 
@@ -31,7 +31,7 @@ class NetworkHandlers:
         await trio.lowlevel.checkpoint()
 
 
-class PretendedHandlers:
+class FakeHandlers:
     """Asks nobody, and answers that all is well (``ports.Handlers``). Owns nothing."""
 
     async def http_get(self, _target: HttpTarget) -> HttpAnswer:

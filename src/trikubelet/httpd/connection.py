@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 import h11
 import trio
 
-from trikubelet.httpd.crowd import Place
-from trikubelet.httpd.held_bytes import Share, Store
+from trikubelet.httpd.connection_limit import ConnectionSlot
 from trikubelet.httpd.messages import Response, Upgrade, text
 from trikubelet.httpd.read_ahead import ReadAhead
+from trikubelet.httpd.request_bytes import ConnectionShare, RequestByteBudget
 from trikubelet.httpd.request_head import HEADERS_MAX, NotServed, extra_bytes, request_of, too_large
 from trikubelet.httpd.tls import widen
 from trikubelet.kit.barrier import Barrier
@@ -57,12 +57,13 @@ class HttpConnection:
         limits: HttpLimits,
         certificate: Certificate | None = None,
         goes_on: Callable[[], bool] = lambda: True,
-        store: Store | None = None,
-        place: Place | None = None,
+        budget: RequestByteBudget | None = None,
+        slot: ConnectionSlot | None = None,
     ) -> None:
         """``certificate``: the client's; ``goes_on``: whether the connection is still good, see ``httpd.server``;
-        ``store``: what is shared with the server's other connections, where there are any; ``place``: in the crowd."""
-        self._place = place or Place()
+        ``budget``: what is shared with the server's other connections, where there are any; ``slot``: among its
+        connections."""
+        self._slot = slot or ConnectionSlot()
         self._stream = stream
         self._handler = handler
         self._limits = limits
@@ -70,7 +71,7 @@ class HttpConnection:
         self._goes_on = goes_on
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_bytes_max)
         self._method = b""  # of the request that is being read
-        self._share = Share(store or Store(limits.shared_bytes_max), limits.held_bytes_max)
+        self._share = ConnectionShare(budget or RequestByteBudget(limits.shared_bytes_max), limits.held_bytes_max)
 
     async def run(self) -> None:
         """Serve requests until either side has enough; the stream is closed then. Raises InvariantBroken."""
@@ -100,16 +101,16 @@ class HttpConnection:
             await self._complain(wrong.status, str(wrong))
         if request is None or not self._goes_on():
             return False
-        self._place.asks()
+        self._slot.asks()
         await self._answer(request)
-        self._place.waits()
+        self._slot.waits()
         self._forget_request()
         # After a stream that failed our side is not done.
         return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
 
     def _silent_seconds_max(self) -> float:
         idle = self._limits.idle_seconds_max
-        return min(idle, self._limits.unauthenticated_seconds_max) if self._place.is_unauthenticated else idle
+        return min(idle, self._limits.unauthenticated_seconds_max) if self._slot.is_unauthenticated else idle
 
     async def _request(self) -> Request | None:
         """The next request with its body, or None when the client has no more. Raises NotServed and h11's error."""
@@ -165,7 +166,7 @@ class HttpConnection:
         response = await self._response(request)
         if response is None:
             return
-        self._place.was_answered(response.status)
+        self._slot.was_answered(response.status)
         headers = _fields(response.headers)
         body = response.body
         if isinstance(body, bytes):

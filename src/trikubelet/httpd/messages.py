@@ -69,8 +69,8 @@ class HttpLimits:
     """What one client may take."""
 
     connections_max: int = 64
-    """Where nobody makes room (``httpd.crowd``), further ones get 503 and are closed; over TLS, and beyond twice as
-    many, they are closed without an answer."""
+    """Where nobody makes room (``httpd.connection_limit``), further ones get 503 and are closed; over TLS, and beyond
+    twice as many, they are closed without an answer."""
     header_bytes_max: int = 64 * 1024
     """Request line and headers together (431 when exceeded)."""
     body_bytes_max: int = 1024 * 1024
@@ -84,7 +84,7 @@ class HttpLimits:
     idle_seconds_max: float = 90.0
     """From the end of a response (or the connection's beginning) to the whole of the next request."""
     unauthenticated_seconds_max: float = 10.0
-    """The same, if less, on a connection that got nothing yet but refusals (``httpd.crowd``)."""
+    """The same, if less, on a connection that got nothing yet but refusals (``httpd.connection_limit``)."""
     send_seconds_max: float = 30.0
     """One write to a client that does not read."""
     stream_seconds_max: float = 4 * 3600.0

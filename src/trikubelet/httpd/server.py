@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.httpd.connection import HttpConnection, refuse
-from trikubelet.httpd.crowd import Crowd
-from trikubelet.httpd.held_bytes import Store
+from trikubelet.httpd.connection_limit import ConnectionLimit
 from trikubelet.httpd.messages import Handler, HttpLimits, Request, Response, json, text
+from trikubelet.httpd.request_bytes import RequestByteBudget
 from trikubelet.httpd.tls import NoHandshake, let_go, shake_hands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from trikubelet.httpd.crowd import Place
+    from trikubelet.httpd.connection_limit import ConnectionSlot
 
 __all__ = ["Handler", "HttpLimits", "Request", "Response", "json", "serve_http", "text"]
 
@@ -41,27 +41,27 @@ async def serve_http(
     *,
     limits: HttpLimits | None = None,
     goes_on: Callable[[trio.abc.Stream], bool] = lambda _: True,
-    crowd: Crowd | None = None,
+    connection_limit: ConnectionLimit | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve on ``listeners`` until cancelled, then close them and every connection at once. ``started`` means that
     clients are accepted. ``goes_on``: whether a connection is still good when its next request has come; one that is
-    not is closed without an answer, which a client takes for a connection that had ended already. ``crowd``: has the
-    bound, for who wants to know how many are there.
+    not is closed without an answer, which a client takes for a connection that had ended already. ``connection_limit``:
+    has the bound, for who wants to know how many are there.
 
     Raises only what a listener raises, and ``InvariantBroken`` from a handler."""
     bounds = limits or HttpLimits()
-    store = Store(bounds.shared_bytes_max)
-    present = crowd if crowd is not None else Crowd("HTTP", bounds.connections_max)
+    budget = RequestByteBudget(bounds.shared_bytes_max)
+    present = connection_limit if connection_limit is not None else ConnectionLimit("HTTP", bounds.connections_max)
     refused = 0
 
     async def attend(stream: trio.abc.Stream) -> None:
         nonlocal refused
         try:
-            with present.joined() as place:
-                if place is not None:
-                    with place.scope:
-                        await _serve(stream, handler, bounds, goes_on, store, place)
+            with present.slot() as slot:
+                if slot is not None:
+                    with slot.scope:
+                        await _serve(stream, handler, bounds, goes_on, budget, slot)
                 elif refused < bounds.connections_max and not isinstance(stream, trio.SSLStream):
                     refused += 1
                     try:
@@ -83,8 +83,8 @@ async def _serve(
     handler: Handler,
     bounds: HttpLimits,
     goes_on: Callable[[trio.abc.Stream], bool],
-    store: Store,
-    place: Place,
+    budget: RequestByteBudget,
+    slot: ConnectionSlot,
 ) -> None:
     certificate = None
     if isinstance(stream, trio.SSLStream):
@@ -93,4 +93,4 @@ async def _serve(
         except NoHandshake as error:
             log.debug("No TLS with a client: %s", error)
             return
-    await HttpConnection(stream, handler, bounds, certificate, lambda: goes_on(stream), store, place).run()
+    await HttpConnection(stream, handler, bounds, certificate, lambda: goes_on(stream), budget, slot).run()

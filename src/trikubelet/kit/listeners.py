@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Generic, TypeVarTuple
 
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ class Listeners(Generic[*Arguments]):
     def __init__(self, topic: str) -> None:
         """``topic``: of what, for the log."""
         self._listeners: list[tuple[str, Callable[[*Arguments], object]]] = []
-        self._bugs = Bugs(log, f"%s: a bug when notified of {topic}; the other listeners were notified")
+        self._barriers = FaultBarriers(log, f"%s: a bug when notified of {topic}; the other listeners were notified")
 
     def add(self, listener: Callable[[*Arguments], object]) -> None:
         """It is called from now on. It must not block, nor add others."""
@@ -36,7 +36,7 @@ class Listeners(Generic[*Arguments]):
     def notify(self, *arguments: *Arguments) -> None:
         """Notify them. Never blocks; raises nothing but a broken invariant."""
         for name, listener in self._listeners:
-            with self._bugs.of(name):
+            with self._barriers.of(name):
                 listener(*arguments)
 
     def __repr__(self) -> str:

@@ -28,8 +28,8 @@ from trikubelet.core.eviction.thresholds import DISK_SIGNALS, IMAGE_SIGNALS, RES
 from trikubelet.core.lifecycle import GRACE_SECONDS_MIN, Finished
 from trikubelet.core.names import is_critical, object_ref
 from trikubelet.core.timestamps import SECOND_NS
-from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distributions
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.model.usage import Depth
 from trikubelet.pods.disruptions import ends_as_soon
@@ -86,7 +86,7 @@ class Eviction:
         self._clock = clock
         self._rules = rules
         self._bounds = bounds
-        self._bugs = Bugs(log, "%s: a bug in looking whether it is short of anything; no pod is evicted")
+        self._barriers = FaultBarriers(log, "%s: a bug in looking whether it is short of anything; no pod is evicted")
         # One for each message, or one would keep another from being logged.
         self._node_unmeasured, self._pods_unmeasured, self._only_critical, self._reclaim_late = (
             LogRateLimit(bounds.eviction_silence_seconds) for _ in range(4)
@@ -107,7 +107,7 @@ class Eviction:
         task_status.started()
         while True:
             ended: Sequence[str] = ()
-            with self._bugs.of("The node"):
+            with self._barriers.of("The node"):
                 ended = await self._look(usage)
             if ended:
                 await self._are_over(ended)

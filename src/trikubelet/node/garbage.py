@@ -1,11 +1,11 @@
 """Collecting what the runtime and the log directory keep and nobody needs: dead containers, sandboxes, logs.
 
 Runs once a minute, and sooner for pods in which something has just died. What to remove is decided in ``core.garbage``
-and removed by ``node.removals``, of a few pods side by side (``kit.chores``), so neither a pass nor another pod waits
-for one that hangs, and so it is with the logs of pods that are gone, of which containers may have left any amount. When
-the runtime could not be listed as a whole for a pass's time, which may be because of the garbage in it, each pod is
-listed by itself, one after another, until it can be again; before that the last list will do, for what was dead stays
-dead.
+and removed by ``node.removals``, of a few pods side by side (``kit.keyed_tasks``), so neither a pass nor another pod
+waits for one that hangs, and so it is with the logs of pods that are gone, of which containers may have left any
+amount. When the runtime could not be listed as a whole for a pass's time, which may be because of the garbage in it,
+each pod is listed by itself, one after another, until it can be again; before that the last list will do, for what was
+dead stays dead.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import trio
 from trikubelet.core.names import uid_of_log_directory
 from trikubelet.core.parts import pods_of
 from trikubelet.core.relist import Relist
-from trikubelet.kit.chores import Chores
 from trikubelet.kit.every import Every
+from trikubelet.kit.keyed_tasks import KeyedTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,12 +58,12 @@ class GarbageCollection:
         self._leftovers = leftovers
         self._removals = removals
         self._bounds = bounds
-        self._chores = Chores(bounds.removals_max, bounds.removal_hung_seconds)
+        self._keyed_tasks = KeyedTasks(bounds.removals_max, bounds.removal_hung_seconds)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Collect until cancelled."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._chores.run)
+            await nursery.start(self._keyed_tasks.run)
             nursery.start_soon(self._collect_leftovers)
             task_status.started()
             async for now in Every(self._bounds.garbage_period_seconds):
@@ -91,25 +91,25 @@ class GarbageCollection:
         with self._removals.logged_once("look through the pods' logs"):
             for directory in sorted(self._files.log_directories()):
                 if self._may_go(directory):
-                    self._chores.begin(f"logs {directory}", partial(self._collect_log_directory, directory))
-        self._chores.begin("dead links", self._remove_dead_links)
+                    self._keyed_tasks.begin(f"logs {directory}", partial(self._collect_log_directory, directory))
+        self._keyed_tasks.begin("dead links", self._remove_dead_links)
 
     async def collect_unused(self) -> None:
         """Remove all that is dead, also the last containers of pods that have ended: the node is short of disk. Waits
         until that is done, unless it hangs."""
         for uid in self._runtime_pods.uids_with_dead():
-            self._chores.begin(uid, partial(self._collect_listed, uid, self._workers.has_ended))
+            self._keyed_tasks.begin(uid, partial(self._collect_listed, uid, self._workers.has_ended))
         with trio.move_on_after(self._bounds.removal_hung_seconds):
-            await self._chores.all_done()
+            await self._keyed_tasks.all_done()
 
     @property
     def is_busy(self) -> bool:
         """Whether something is being removed, or is to be once there is a place."""
-        return len(self._chores) > 0
+        return len(self._keyed_tasks) > 0
 
     def _collect_of(self, uids: Iterable[str]) -> None:
         for uid in uids:
-            self._chores.begin(uid, partial(self._collect_listed, uid))
+            self._keyed_tasks.begin(uid, partial(self._collect_listed, uid))
 
     async def _collect_listed(self, uid: str, may_go: Callable[[str], bool] | None = None) -> None:
         """The pod as it is when its turn comes: there may be thousands. It is over when a list has shown what became of
@@ -142,7 +142,7 @@ class GarbageCollection:
                 alone.observe_pod(uid, sandboxes, await self._runtime.list_containers(uid))
                 found = alone.pod(uid)
             if found is not None:
-                self._chores.begin(uid, partial(self._collect_from, found))
+                self._keyed_tasks.begin(uid, partial(self._collect_from, found))
 
     async def _uids(self) -> list[str]:
         """Pods that may have left something in the runtime: those it has sandboxes of, if it can list them, those that
@@ -160,5 +160,5 @@ class GarbageCollection:
         """Whether there was something to remove. ``may_go``: whether nothing of a pod need be kept, by default once its
         content is to be removed."""
         uid = record.uid
-        goes_on = partial(self._chores.goes_on, uid)
+        goes_on = partial(self._keyed_tasks.made_progress, uid)
         return await self._removals.remove_dead(record, may_go or self._workers.should_content_be_removed, goes_on)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.names import orphan_pod
-from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.every import Every
+from trikubelet.kit.fault_barriers import FaultBarriers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ class Housekeeping:
         self._remains = remains
         self._left_alone: tuple[str, ...] = ()
         self._bounds = bounds
-        self._bugs = Bugs(log, "%s: a bug in killing this orphan; it keeps running")
+        self._barriers = FaultBarriers(log, "%s: a bug in killing this orphan; it keeps running")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Compare and mend until cancelled."""
@@ -81,7 +81,7 @@ class Housekeeping:
         if self._may_be_wanted(orphans):
             return
         for record in orphans:
-            with self._bugs.of(f"Pod {record.namespace}/{record.name}"):
+            with self._barriers.of(f"Pod {record.namespace}/{record.name}"):
                 self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
 
     def _begin_with(self, pods: Iterable[Pod]) -> None:

@@ -19,9 +19,9 @@ import trio
 
 from trikubelet.core import image_garbage
 from trikubelet.core.image_names import normalized, repository
-from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.every import Every
 from trikubelet.kit.failure_log import FailureLog
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeTimeout
 
@@ -70,14 +70,14 @@ class ImageGarbage:
         self._turn = trio.Lock()
         self._failure_log = FailureLog()
         self._failures = 0
-        self._bugs = Bugs(log, "%s: a bug in collecting them; they stay")
+        self._barriers = FaultBarriers(log, "%s: a bug in collecting them; they stay")
         self.removed: Counter[str] = Counter()
 
     async def run(self, usage: NodeUsage, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Look every few minutes and remove what the rules say, until cancelled."""
         task_status.started()
         async for _ in Every(self._bounds.image_garbage_period_seconds):
-            with self._bugs.of("Unused images"):
+            with self._barriers.of("Unused images"):
                 await self._collect(usage)
 
     async def remove_unused(self) -> None:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.core import log_rotation
-from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.every import Every
 from trikubelet.kit.failure_log import FailureLog
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.settle import settled
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeUnavailable
 
@@ -66,7 +66,7 @@ class LogRotation:
         self._compressing: dict[str, str] = {}
         self._failed: dict[str, bool] = {}
         self._failure_log = FailureLog()
-        self._bugs = Bugs(log, "%s: a bug in rotating it; it is tried again at the next look")
+        self._barriers = FaultBarriers(log, "%s: a bug in rotating it; it is tried again at the next look")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Rotate until cancelled."""
@@ -85,7 +85,7 @@ class LogRotation:
         idle = [(pod, container) for pod, container in running if container.id not in self._under_way]
         for (pod, container), size in zip(idle, await self._sizes(idle), strict=False):
             await trio.lowlevel.checkpoint()
-            with self._bugs.of(f"The log of {_named(pod, container)}"):
+            with self._barriers.of(f"The log of {_named(pod, container)}"):
                 if self._is_due(pod, container, size):
                     self._under_way.add(container.id)
                     nursery.start_soon(self._in_turn, pod, container)
@@ -94,7 +94,7 @@ class LogRotation:
 
     async def _sizes(self, of: Sequence[tuple[PodObservation, ContainerStatus]]) -> Sequence[int | OSError | None]:
         """Of each log; of none where the disk does not answer, which is logged."""
-        with self._bugs.of("All logs"):
+        with self._barriers.of("All logs"):
             try:
                 sizes = await self._logs.sizes([container.log_path for _, container in of])
             except OSError as error:
@@ -112,7 +112,7 @@ class LogRotation:
         return size is None or size >= self._rules.size_bytes  # 0 of a path that is empty: nobody wants that log
 
     async def _in_turn(self, pod: PodObservation, container: ContainerStatus) -> None:
-        with self._bugs.of(f"The log of {_named(pod, container)}"):
+        with self._barriers.of(f"The log of {_named(pod, container)}"):
             try:
                 plain = await self._rotate(container)
                 if container.id in self._compressing:

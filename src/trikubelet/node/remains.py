@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.kit.barrier import Barrier, message_of
-from trikubelet.kit.chores import Chores
 from trikubelet.kit.failure_log import FailureLog
+from trikubelet.kit.keyed_tasks import KeyedTasks
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Remains:
         self._cgroups = cgroups
         self._tear_down = tear_down
         self._bounds = bounds
-        self._chores = Chores(bounds.removals_max, bounds.removal_hung_seconds)
+        self._keyed_tasks = KeyedTasks(bounds.removals_max, bounds.removal_hung_seconds)
         self._failure_log = FailureLog()
         self._under_way: dict[str, trio.CancelScope] = {}
         self._stuck: set[str] = set()
@@ -71,7 +71,7 @@ class Remains:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Remove what looks have found, until cancelled. Started: there may be looks."""
-        await self._chores.run(task_status=task_status)
+        await self._keyed_tasks.run(task_status=task_status)
 
     def look(self) -> None:
         """Begin to remove what is there and nobody needs. Only once it is known what is wanted and what runs."""
@@ -90,8 +90,8 @@ class Remains:
             if not self._may_go(uid):
                 removal.cancel()
         for uid in sorted(gone):
-            if uid not in self._chores:
-                self._chores.begin(uid, partial(self._remove, uid))
+            if uid not in self._keyed_tasks:
+                self._keyed_tasks.begin(uid, partial(self._remove, uid))
 
     @property
     def stuck(self) -> int:
@@ -136,7 +136,7 @@ class Remains:
         log.warning("Cannot remove what is left of pod %s, will try again: %s", uid, why, exc_info=bug)
 
     def __repr__(self) -> str:
-        return f"<Remains: {self._chores}, {self.stuck} stuck>"
+        return f"<Remains: {self._keyed_tasks}, {self.stuck} stuck>"
 
 
 def _what(uid: str, kind: type[Exception]) -> str:

@@ -18,9 +18,9 @@ import trio
 
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.barrier import message_of
-from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distribution
 from trikubelet.kit.every import Every
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Inspections:
         self._report = report
         self._bounds = bounds
         self._tasks = BackgroundTasks()
-        self._bugs = Bugs(log, "Pod %s: a bug in inspecting it; it is tried again")
+        self._barriers = FaultBarriers(log, "Pod %s: a bug in inspecting it; it is tried again")
         self.seconds = Distribution()
         """How long inspections took, from their place to their end, whatever that was."""
 
@@ -84,7 +84,7 @@ class Inspections:
 
     async def _make(self, job: Job) -> None:
         began = trio.current_time()
-        with self._bugs.of(job.change.uid) as barrier:
+        with self._barriers.of(job.change.uid) as barrier:
             found = await self._found(job)
         if barrier.fault is not None:
             # An error of the runtime's to all who wait: that is what they are ready for.

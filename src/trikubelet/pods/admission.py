@@ -31,7 +31,7 @@ from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.names import is_mirror, object_ref
 from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.core.timestamps import rfc3339
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ class Admission:
         self._allocations = allocations
         self._unsupported = unsupported
         self.rejected: Counter[str] = Counter()
-        self._bugs = Bugs(log, "%s: a bug in its admission; it waits, and is evaluated again")
+        self._barriers = FaultBarriers(log, "%s: a bug in its admission; it waits, and is evaluated again")
 
     # ---- the one way to a worker ----
 
@@ -86,7 +86,7 @@ class Admission:
         it, reject it, or leave it until it is found again, where what the node would reject it for is not known for
         sure yet. Never blocks, never fails: a pod that provokes a bug is named, and waits."""
         ref = object_ref(pod)
-        with self._bugs.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
+        with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             self._begin(pod)
 
     def update(self, pod: k8s.Pod) -> None:

@@ -25,7 +25,7 @@ from trikubelet.core.pod_status.phase import TERMINAL
 from trikubelet.core.pod_status.resizing import PENDING
 from trikubelet.core.resize.amounts import asked_changes
 from trikubelet.core.resize.verdicts import DEFERRED, Pending, Waiting, turn
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.pods.resize_decisions import NOT_YET
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class Resizes:
         self._bounds = bounds
         self._figures = figures
         self._waiting: set[str] = set()
-        self._bugs = Bugs(log, "%s: a bug in deciding about its resize; it waits, and is asked about again")
+        self._barriers = FaultBarriers(
+            log, "%s: a bug in deciding about its resize; it waits, and is asked about again"
+        )
         self._stirred = trio.Event()
         self._stirred_by = PODS_ADDED
 
@@ -133,7 +135,7 @@ class Resizes:
             uid = one.pod.metadata.uid
             before = self._notes.pending(uid)
             waited = before is not None and (newest is None or newest.metadata.uid != uid)
-            with self._bugs.of(f"Pod {object_ref(one.pod)}") as barrier:
+            with self._barriers.of(f"Pod {object_ref(one.pod)}") as barrier:
                 if not self._decisions.decide(one):
                     self._waiting.discard(uid)
             if barrier.fault is not None:
@@ -157,7 +159,7 @@ class Resizes:
             if shown is not None and shown.phase in TERMINAL:
                 self._waiting.discard(uid)
                 continue
-            with self._bugs.of(f"Pod {object_ref(pod)}") as barrier:
+            with self._barriers.of(f"Pod {object_ref(pod)}") as barrier:
                 pending = _pending(shown.conditions if shown is not None else ())
                 since = pending.last_transition_time if pending is not None else ""
                 one = Waiting(pod, self.allocations.as_allocated(pod), since)

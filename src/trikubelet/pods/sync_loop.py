@@ -20,7 +20,7 @@ from trikubelet.core.merge import Op
 from trikubelet.core.names import object_ref
 from trikubelet.core.pod_status import readiness_gates_differ
 from trikubelet.core.pod_status.phase import TERMINAL
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.pods.resizes import PODS_REMOVED
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class SyncLoop:
         self._events = events
         self._bounds = bounds
         self._resizes = resizes
-        self._bugs = Bugs(log, "%s: a bug in taking a change of it up; it is left until its next change")
+        self._barriers = FaultBarriers(log, "%s: a bug in taking a change of it up; it is left until its next change")
         self._passed = {"changes": float("inf"), "wakes": float("inf")}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -82,7 +82,7 @@ class SyncLoop:
 
     def _apply(self, change: PodUpdate) -> None:
         ref = object_ref(change.pod)
-        with self._bugs.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
+        with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             self._ask(change)
 
     def _ask(self, change: PodUpdate) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trikubelet.core.containers.embedded import done_without
 from trikubelet.core.containers.unsupported import unsupported_fields
 from trikubelet.core.names import object_ref
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +32,13 @@ class UnsupportedReports:
         """``embedded``: what the embedded runtime does without is reported as well."""
         self._events = events
         self._embedded = embedded
-        self._bugs = Bugs(log, "%s: a bug in finding what it asks for in vain; that is not reported")
+        self._barriers = FaultBarriers(log, "%s: a bug in finding what it asks for in vain; that is not reported")
 
     def report(self, pod: Pod, *, is_known: bool = False) -> None:
         """Report what the pod asks for in vain. Where it ``is_known`` already, in the log alone. Never fails: what
         cannot be reported is no reason not to run the pod."""
         ref = object_ref(pod)
-        with self._bugs.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
+        with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             self._say(unsupported_fields(pod), pod, "uses what this agent does not support yet", is_known=is_known)
             if self._embedded:
                 self._say(done_without(pod), pod, "asks for what the embedded runtime does without", is_known=is_known)

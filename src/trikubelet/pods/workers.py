@@ -23,7 +23,7 @@ from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
 from trikubelet.core.names import full_name, is_static, object_ref
 from trikubelet.kit.background import BackgroundTasks
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.instant import instant
 from trikubelet.kit.listeners import Listeners
 from trikubelet.pods.worker import PodWorker
@@ -68,7 +68,7 @@ class PodWorkers:
         self._synced = False
         self._wanted: Collection[str] = ()
         self._despite_leftovers: set[str] = set()
-        self._bugs = Bugs(log, "%s: a bug in comparing it with what is wanted; it is left as it is")
+        self._barriers = FaultBarriers(log, "%s: a bug in comparing it with what is wanted; it is left as it is")
         self._figures = figures
         self.began: Final[Listeners[Pod]] = Listeners("a pod that begins")
         self.finished: Final[Listeners[Pod]] = Listeners("a pod that has finished")
@@ -156,7 +156,7 @@ class PodWorkers:
         self._wanted = {*desired, *unread}
         self._despite_leftovers &= self._wanted
         for uid, worker in list(self._workers.items()):
-            with self._bugs.of(f"Pod {object_ref(worker.pod)}"):
+            with self._barriers.of(f"Pod {object_ref(worker.pod)}"):
                 self._compare(uid, worker, is_desired=uid in desired, is_unread=uid in unread)
 
     def _compare(self, uid: str, worker: PodWorker, *, is_desired: bool, is_unread: bool) -> None:

@@ -8,7 +8,7 @@ import trio
 
 from trikubelet.core.actions import Verdicts
 from trikubelet.core.probes import probes_of
-from trikubelet.kit.beat import Beat
+from trikubelet.kit.shared_timer import SharedTimer
 from trikubelet.kit.listeners import Listeners
 from trikubelet.probes.asking import Asking
 from trikubelet.probes.notes import ProbeNotes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trikubelet.probes.figures import ProbeFigures
 
 NOTHING_CONCLUDED = Verdicts()
-BEAT_SECONDS: Final = 0.025
+TICK_SECONDS: Final = 0.025
 """Short beside any period, and long enough for a node's thousand probes a second to be asked 25 at a time."""
 
 
@@ -46,7 +46,7 @@ class NodeProbes:
         notes: PodNotes,
     ) -> None:
         self._asking = Asking(runtime, handlers, bounds)
-        self._beat = Beat(BEAT_SECONDS)
+        self._timer = SharedTimer(TICK_SECONDS)
         self._events = events
         self._clock = clock
         self._host_ips = host_ips
@@ -57,7 +57,7 @@ class NodeProbes:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Wake the probes at their times until cancelled."""
-        await self._beat.run(task_status=task_status)
+        await self._timer.run(task_status=task_status)
 
     async def beside(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
         """Run ``live`` with the pod's probes beside it. Which probes a pod has is settled for its life: the API server
@@ -69,7 +69,7 @@ class NodeProbes:
         uid = pod.metadata.uid
         shares = {key: self._chance.random() for key in keys}
         probes = PodProbes(pod, shares, lambda: self._concluded(uid), self._notes.of(pod))
-        mine = (probes, tuple(ProbeTask(key, probes, self._asking, self._events, self._beat) for key in keys))
+        mine = (probes, tuple(ProbeTask(key, probes, self._asking, self._events, self._timer) for key in keys))
         self._pods[uid] = mine
         try:
             async with trio.open_nursery() as nursery:

@@ -30,7 +30,7 @@ from trikubelet.probes.asking import Answer, Meaning
 from trikubelet.probes.figures import ProbeFigures
 
 if TYPE_CHECKING:
-    from trikubelet.kit.beat import Beat
+    from trikubelet.kit.shared_timer import SharedTimer
     from trikubelet.ports import Events
     from trikubelet.probes.asking import Asking, Question
     from trikubelet.probes.pod import Key, PodProbes, Subject
@@ -45,14 +45,14 @@ _SAYS = {Meaning.WELL: Verdict.SUCCESS, Meaning.REMARKABLE: Verdict.SUCCESS, Mea
 class ProbeTask:
     """Owns when one probe asks next, and how often it was answered what, and how fast (seconds)."""
 
-    def __init__(self, key: Key, pod: PodProbes, asking: Asking, events: Events, beat: Beat) -> None:
+    def __init__(self, key: Key, pod: PodProbes, asking: Asking, events: Events, timer: SharedTimer) -> None:
         self._key = key
         self._answers: Counter[str] = Counter()
         self._durations = Distribution()
         self._pod = pod
         self._asking = asking
         self._events = events
-        self._beat = beat
+        self._timer = timer
         self._next = -math.inf
         self._asked: tuple[str, str] = ("", "")
         self._question: Question | None = None
@@ -75,7 +75,7 @@ class ProbeTask:
         due = math.inf if subject is None else max(subject.first_due, self._next)
         woken = self._pod.woken_by_news(self._key)
         if subject is not None:
-            self._beat.wake_at(due, woken)
+            self._timer.wake_at(due, woken)
         await woken.wait()
         # The news may be that there is another to ask, or nobody.
         if subject is not None and trio.current_time() >= due and self._pod.turn_of(self._key) is subject:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.kit.remembered import Remembered
+from trikubelet.kit.expiring_cache import ExpiringCache
 from trikubelet.model.callers import ANONYMOUS, Caller, recognised
 from trikubelet.server.web_socket import bearer_token
 
@@ -37,7 +37,7 @@ class Authenticator:
         self._rules = rules
         self._reviews = reviews
         self._clock = clock
-        self._holders = Remembered[Caller | None](HOLDERS_KEPT_MAX, lambda _: rules.webhook.cache_ttl)
+        self._holders = ExpiringCache[Caller | None](HOLDERS_KEPT_MAX, lambda _: rules.webhook.cache_ttl)
 
     async def caller(self, request: Request) -> Caller | None:
         """Who asks, or None when the request names nobody. Raises ApiError when a token cannot be

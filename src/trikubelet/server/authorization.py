@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trikubelet.core.node_access import subresources, verb
-from trikubelet.kit.remembered import Remembered
+from trikubelet.kit.expiring_cache import ExpiringCache
 
 if TYPE_CHECKING:
     from trikubelet.model.callers import Caller
@@ -26,7 +26,7 @@ class Authorizer:
         self._mode = rules.mode
         self._reviews = reviews
         good, bad = rules.webhook.cache_authorized_ttl, rules.webhook.cache_unauthorized_ttl
-        self._verdicts = Remembered[bool](VERDICTS_KEPT_MAX, lambda allowed: good if allowed else bad)
+        self._verdicts = ExpiringCache[bool](VERDICTS_KEPT_MAX, lambda allowed: good if allowed else bad)
 
     async def allows(self, caller: Caller, method: str, path: str) -> bool:
         """Whether the caller may ask for that. Raises ApiError when that cannot be found out."""

@@ -19,7 +19,7 @@ from trikubelet.kit.distribution import Distributions
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from trikubelet.httpd.crowd import Crowd
+    from trikubelet.httpd.connection_limit import ConnectionLimit
     from trikubelet.httpd.messages import Request
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class HttpFigures:
         self.web_sockets = web_sockets
         self.durations: Distributions[Asked] = Distributions()
         self.under_way: Counter[Asked] = Counter()
-        self.crowds: dict[str, Crowd] = {}
+        self.connection_limits: dict[str, ConnectionLimit] = {}
         """Who is connected to each server, where the composition root says so."""
 
     def counted(self, server: str, answer: Callable[[Request], Awaitable[T]]) -> Callable[[Request], Awaitable[T]]:

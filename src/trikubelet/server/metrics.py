@@ -141,11 +141,11 @@ def _of_http(http: HttpFigures) -> Iterator[Family]:
     help_ = "From a request until its answer began."
     yield histogram("kubelet_http_requests_duration_seconds", help_, http.durations, *labels_)
     yield gauge("kubelet_http_inflight_requests", "Requests under way.", http.under_way, *labels_)
-    connected = {server: len(crowd) for server, crowd in http.crowds.items()}
+    connected = {server: len(limit) for server, limit in http.connection_limits.items()}
     yield gauge("trikubelet_http_connections", "Connections there are.", connected, "server_type")
     help_ = "Connections closed because there were too many: idle unauthenticated ones, and those who found no room."
-    closed = {(server, "silent"): crowd.made_room for server, crowd in http.crowds.items()}
-    closed |= {(server, "no_room"): crowd.turned_away for server, crowd in http.crowds.items()}
+    closed = {(server, "silent"): limit.made_room for server, limit in http.connection_limits.items()}
+    closed |= {(server, "no_room"): limit.turned_away for server, limit in http.connection_limits.items()}
     yield counter("trikubelet_http_connections_closed_total", help_, closed, "server_type", "reason")
     help_ = "WebSockets that were asked for, to talk to what runs."
     yield counter("kubelet_websocket_streaming_requests_total", help_, http.web_sockets, "subresource")

@@ -15,7 +15,7 @@ import trio
 
 from trikubelet.core.merge import Op, PodUpdate, difference, merge
 from trikubelet.core.names import object_ref
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,9 @@ class Mux:
         self._objects = objects
         self._changes = changes
         self._events = events
-        self._bugs = Bugs(log, "%s: a bug in comparing it with what it was; it is left until its next change")
+        self._barriers = FaultBarriers(
+            log, "%s: a bug in comparing it with what it was; it is left until its next change"
+        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow every source until cancelled."""
@@ -80,6 +82,6 @@ class Mux:
 
     def _differs(self, known: Pod, pod: Pod) -> Op | None:
         ref = object_ref(pod)
-        with self._bugs.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
+        with self._barriers.of(f"Pod {ref}", partial(self._events.record, ref, "Warning", "FailedSync")):
             return difference(known, pod)
         return None

@@ -14,7 +14,7 @@ from trikubelet.core.file_source import FileState, state_of
 from trikubelet.core.manifest import load_manifest
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.barrier import message_of
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ class ManifestReader:
         self._node_name = node_name
         self._threads = threads
         self._clock = clock
-        self._bugs = Bugs(log, "%s: a bug in reading it; what it brought before stays")
+        self._barriers = FaultBarriers(log, "%s: a bug in reading it; what it brought before stays")
 
     async def read(self, octets: bytes, origin: str) -> FileState:
         """What a manifest says; ``origin``: its path or URL, under which its faults are reported."""
         seen = rfc3339(self._clock.now_ns())
-        with self._bugs.of(origin) as barrier:
+        with self._barriers.of(origin) as barrier:
             return state_of(await self._threads.run(partial(load_manifest, octets, origin, self._node_name, seen)))
         bug = type(barrier.fault).__name__
         problem = f"cannot be read for a bug in the agent: {bug}: {message_of(barrier.fault)}"

@@ -26,7 +26,7 @@ from trikubelet.core.names import all_containers, log_directory_name
 from trikubelet.core.stats.assembly import Disk
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.barrier import Barrier
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.csi import DriverFailed
 from trikubelet.model.look import VolumeUsed
@@ -95,7 +95,7 @@ class Disks:
         self._busy: set[str] = set()
         self._news = trio.lowlevel.ParkingLot()
         self._tasks = BackgroundTasks()
-        self._bugs = Bugs(log, "%s: a bug in measuring its usage; none is reported")
+        self._barriers = FaultBarriers(log, "%s: a bug in measuring its usage; none is reported")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the measurements under way, until cancelled."""
@@ -141,7 +141,7 @@ class Disks:
     async def _ask(self, piece: _Piece) -> None:
         """Somebody else's volume: its driver reports it, or a thread measures it, as long as that may take."""
         [(name, path)] = piece.paths.items()
-        with self._bugs.of(f"Volume {piece.key}") as barrier:
+        with self._barriers.of(f"Volume {piece.key}") as barrier:
             try:
                 volume_stats = await self._volumes.volume_stats(piece.key.partition("/")[0], path)
             except DriverFailed as error:
@@ -162,7 +162,7 @@ class Disks:
         sizes = await threads.run(partial(_sizes, self._gauges, [piece.paths for piece in pieces]))
         for piece, found in zip(pieces, sizes, strict=True):
             if isinstance(found, Exception):
-                with self._bugs.of(f"Pod {piece.key}"):
+                with self._barriers.of(f"Pod {piece.key}"):
                     raise found
             self._know(piece, {} if isinstance(found, Exception) else found)
 

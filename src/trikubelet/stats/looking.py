@@ -24,7 +24,7 @@ from trikubelet.core.containers.cgroups import class_cgroup, pod_cgroup, spell
 from trikubelet.core.eviction.observations import PODS
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from trikubelet.core.stats.assembly import Found, PodFound, assembled
-from trikubelet.kit.remembered import Remembered
+from trikubelet.kit.expiring_cache import ExpiringCache
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.look import Look, NodeUsed, Used
 from trikubelet.model.names import uid_problem
@@ -84,7 +84,7 @@ class Looking:
         self._groups = [spell(class_cgroup(one, facts.cgroup_root), facts.cgroup_driver) for one in classes]
         self._threads = ThreadPool("stats", THREADS_MAX)
         self._rates: Mapping[str, Rate] = {}
-        self._looks = Remembered[Look](len(Depth), lambda _: LOOKED_SECONDS)
+        self._looks = ExpiringCache[Look](len(Depth), lambda _: LOOKED_SECONDS)
 
     async def look(self, depth: Depth) -> Look:
         """What is used now. Raises OSError where the machine cannot be read."""

@@ -20,7 +20,7 @@ import trio
 
 from trikubelet.core.events import Correlator, namespace_of, new_event, recurrence
 from trikubelet.core.token_bucket import TokenBucket
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.model import api_errors
 from trikubelet.model.api import EVENTS, PatchKind
 from trikubelet.status.figures import EventFigures
@@ -79,7 +79,7 @@ class EventWriter:
         self._bounds = bounds
         self._correlator = Correlator()
         self._turns: Turns[Key] = Turns("writing an event", bounds.event_writes_max, outage, bounds, chance)
-        self._bugs = Bugs(log, "%s: a bug in writing an event about it; that event is lost")
+        self._barriers = FaultBarriers(log, "%s: a bug in writing an event about it; that event is lost")
         self._written = self._lost = self._filtered = self._refused = 0
 
     def record(
@@ -91,7 +91,7 @@ class EventWriter:
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         """Send what happened, soon. Never blocks, never fails."""
-        with self._bugs.of(f"{about.kind} {about}"):
+        with self._barriers.of(f"{about.kind} {about}"):
             self._want(self._correlator.observe(about, type_, reason, message, self._clock.now_ns(), annotations))
 
     def _want(self, key: Key | None) -> None:
@@ -122,13 +122,13 @@ class EventWriter:
             lost=self._lost,
             filtered=self._filtered,
             refused=self._refused,
-            bugs=self._bugs.count,
+            bugs=self._barriers.count,
         )
 
     async def _serve(self, turn: Turn[Key]) -> None:
         key = turn.name
         try:
-            with self._bugs.of(f"{key[0].kind} {key[0]}") as barrier:
+            with self._barriers.of(f"{key[0].kind} {key[0]}") as barrier:
                 await self._serve_one(key)
             if barrier.fault is not None:
                 self._turns.forget(key)

@@ -18,8 +18,8 @@ import trio
 from trikubelet.core.mirror import Create, Delete, mirror_due
 from trikubelet.core.names import is_mirror, namespaced_name
 from trikubelet.core.resource_version import may_be_newer
-from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.every import Every
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.model import api_errors
 from trikubelet.model.api import PODS
@@ -84,7 +84,7 @@ class MirrorPods:
         self._bounds = bounds
         self._turns: Turns[Name] = Turns("keeping mirror pods", bounds.mirror_writes_max, outage, bounds, chance)
         self._rewrites: Rewrites[Name] = Rewrites(chance)
-        self._bugs = Bugs(log, "%s: a bug in keeping its mirror; it is tried again, ever more rarely")
+        self._barriers = FaultBarriers(log, "%s: a bug in keeping its mirror; it is tried again, ever more rarely")
         self._gone_at: dict[Name, str] = {}
         self._undone_log = LogRateLimit(UNDONE_SILENCE_SECONDS)
 
@@ -120,7 +120,7 @@ class MirrorPods:
                     self._turns.want(name)
 
     def _barrier(self, name: Name) -> Barrier:
-        return self._bugs.of(f"Static pod {name[0]}/{name[1]}")
+        return self._barriers.of(f"Static pod {name[0]}/{name[1]}")
 
     def _static_pods(self) -> dict[Name, k8s.Pod]:
         """By name; of two manifests' pods of one name the first counts."""

@@ -4,12 +4,12 @@ Names wait, what they wait for is looked up when their turn comes. One that is a
 place; one that is being served waits until that is over, so that what is done for one name is done in order. Urgent
 ones go first, then whoever has waited longest.
 
-Whoever serves a name says how it went. A server that fails is everybody's (``kit.gate``): a pause for all, then one
-tries. It may also be that the server has a problem with just this name, so unless it is plain that nothing was asked
-the name waits a back-off of its own, and the others have their turns before it. A name that fails again, while others
-are answered, stops nobody else; names that failed before hold at most half of the places; and while the gate lets one
-in, the newest of the others goes first. So a webhook that fails or hangs for some objects does not stop the writes of
-all. A no concerns its name alone.
+Whoever serves a name says how it went. A server that fails is everybody's (``kit.circuit_breaker``): a pause for all,
+then one tries. It may also be that the server has a problem with just this name, so unless it is plain that nothing was
+asked the name waits a back-off of its own, and the others have their turns before it. A name that fails again, while
+others are answered, stops nobody else; names that failed before hold at most half of the places; and while the breaker
+lets one in, the newest of the others goes first. So a webhook that fails or hangs for some objects does not stop the
+writes of all. A no concerns its name alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import trio
 
 from trikubelet.kit.backoff import Backoff
-from trikubelet.kit.gate import Gate
+from trikubelet.kit.circuit_breaker import CircuitBreaker
 from trikubelet.model.api_errors import (
     ApiBusy,
     ApiError,
@@ -77,7 +77,7 @@ class Turns(Generic[K]):
         self._outcomes = RequestOutcomes(doing, outage)
         self._bounds = bounds
         self._chance = chance
-        self._gate = Gate(self._new_backoff(FIRST_PAUSE_SECONDS, bounds.api_pause_seconds_max), served_max)
+        self._breaker = CircuitBreaker(self._new_backoff(FIRST_PAUSE_SECONDS, bounds.api_pause_seconds_max), served_max)
         self._urgent: dict[K, float] = {}
         self._rest: dict[K, float] = {}
         self._served: set[K] = set()
@@ -152,16 +152,18 @@ class Turns(Generic[K]):
         """The server did not answer, or not now, or has nobody who asks it. How many times in a row it failed with this
         name, where the name may be why."""
         self._outcomes.failed(error)
-        says_nothing_new = isinstance(error, ApiFailure | ApiLost) and name in self._failures and self._gate.is_open
+        says_nothing_new = (
+            isinstance(error, ApiFailure | ApiLost) and name in self._failures and self._breaker.is_answering
+        )
         if not says_nothing_new:
-            self._gate.problem(retry_after_seconds(error))
+            self._breaker.failed(retry_after_seconds(error))
         if not isinstance(error, ApiBusy | ApiUnreachable | Unauthorized | NothingToShow):
             self._failures[name] += 1
             self._delay(name, self._bounds.api_pause_seconds_max)
         return self._failures[name]
 
     def _hear(self) -> None:
-        self._gate.answered()
+        self._breaker.answered()
         self._outcomes.worked()
 
     def _delay(self, name: K, seconds_max: float) -> None:
@@ -176,19 +178,19 @@ class Turns(Generic[K]):
     def _next(self) -> Turn[K] | float:
         """Begin the next turn, or the time at which to look again."""
         now = trio.current_time()
-        if len(self._served) >= self._gate.asks_max:
+        if len(self._served) >= self._breaker.requests_max:
             return math.inf
-        if now < self._gate.shut_until:
-            return self._gate.shut_until
+        if now < self._breaker.blocked_until:
+            return self._breaker.blocked_until
         soonest = math.inf
         names: Iterable[K] = chain(self._urgent, self._rest)
-        if not self._gate.is_open:
+        if not self._breaker.is_answering:
             # The first answer opens it. Of many that were asked for together, as the pods of one namespace, all may
             # fail, each with a pause for everybody: so the newest tries before them.
             newest = chain(reversed(self._urgent), reversed(self._rest))
             names = sorted(newest, key=self._failures.__contains__)
-        # One at least, or nothing would be tried again while the gate lets only one in.
-        is_room_for_failed = len(self._served & self._failures.keys()) < max(1, self._gate.asks_max // 2)
+        # One at least, or nothing would be tried again while the breaker lets only one in.
+        is_room_for_failed = len(self._served & self._failures.keys()) < max(1, self._breaker.requests_max // 2)
         for name in names:
             if name in self._served or (name in self._failures and not is_room_for_failed):
                 continue  # ``done`` is what it waits for

@@ -25,9 +25,9 @@ from trikubelet.core.names import namespaced_name, status_uid
 from trikubelet.core.pod_status import Life, Patch, Remove, due, is_to_go, is_urgent
 from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
-from trikubelet.kit.bugs import Bugs
 from trikubelet.kit.distribution import Distribution
 from trikubelet.kit.every import Every
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.model import api_errors, k8s
 from trikubelet.model.api import PODS, PatchKind
 from trikubelet.status.figures import WriterFigures
@@ -112,7 +112,7 @@ class StatusWriter:
             "writing the status of a pod", bounds.status_writes_max, outage, bounds, chance
         )
         self._objects: dict[Name, _Object] = {}
-        self._bugs = Bugs(log, "%s: a bug in writing its status; it is tried again, ever more rarely")
+        self._barriers = FaultBarriers(log, "%s: a bug in writing its status; it is tried again, ever more rarely")
         self._patches = self._removals = self._failures = 0
         self._durations = Distribution(DURATIONS)
 
@@ -127,7 +127,7 @@ class StatusWriter:
                 self._turns.want(name, urgent=urgent)
 
     def _barrier(self, name: Name) -> Barrier:
-        return self._bugs.of(f"Pod {name[0]}/{name[1]}")
+        return self._barriers.of(f"Pod {name[0]}/{name[1]}")
 
     def _is_urgent(self, name: Name, seen: k8s.Pod) -> bool:
         uid = status_uid(seen)
@@ -162,7 +162,7 @@ class StatusWriter:
             patches=self._patches,
             removals=self._removals,
             failures=self._failures,
-            bugs=self._bugs.count,
+            bugs=self._barriers.count,
             durations=self._durations,
         )
 

@@ -19,7 +19,7 @@ from trikubelet.host.logs import plain_lines
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 from trikubelet.model.pod_notes import check_size
 from trikubelet.testing.world import wall_ns
-from trikubelet.volumes.pretended import PretendedVolumes
+from trikubelet.volumes.fake import FakeVolumes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -244,7 +244,7 @@ class MemoryContainerLogs:
         return path
 
 
-class MemoryVolumes(PretendedVolumes):
+class MemoryVolumes(FakeVolumes):
     """Volumes as names (``ports.Volumes``), whose files are kept: ``files`` is what they hold, by path. ``left``: what
     containers wrote to them, by whole path; a test writes it. ``on_gone`` is called with the UID of a pod that has none
     any more."""

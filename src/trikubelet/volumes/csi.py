@@ -24,7 +24,7 @@ import trio
 
 from trikubelet.core import csi
 from trikubelet.core.names import object_ref
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.csi import Capability, DriverFailed, Publish, Stage
@@ -104,7 +104,7 @@ class CsiVolumes:
         self._turns: dict[tuple[str, str], _Turns] = {}
         self._unstaging: set[Path] = set()
         self._failure_log: dict[Path, str] = {}
-        self._bugs = Bugs(log, "%s: a bug in unstaging it; it is tried again")
+        self._barriers = FaultBarriers(log, "%s: a bug in unstaging it; it is tried again")
         self._sweeps: Slot[None] = Slot()
         self._growing = Growing(node_name, registration, means, self._turn, lambda key: key in self._ready)
         registration.changed.add(self._drivers_changed)
@@ -294,7 +294,7 @@ class CsiVolumes:
 
     async def _unstage_guarded(self, staged: Staged) -> None:
         try:
-            with self._bugs.of(f"Volume {staged.data.spec_vol_id or staged.data.volume_handle}"):
+            with self._barriers.of(f"Volume {staged.data.spec_vol_id or staged.data.volume_handle}"):
                 await self._unstage(staged)
         finally:
             self._unstaging.discard(staged.path)

@@ -26,7 +26,7 @@ import trio
 from trikubelet.core import growth
 from trikubelet.core.names import object_ref
 from trikubelet.kit.background import BackgroundTasks
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.model.csi import Capability, DriverFailed, Expand
 from trikubelet.model.errors import ObjectUnavailable
 from trikubelet.model.objects import ObjectRef
@@ -92,7 +92,7 @@ class Growing:
         self._asking = trio.CapacityLimiter(LOOKS_ASKING_MAX)
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._tasks = BackgroundTasks()
-        self._bugs = Bugs(log, "Volume %s: a bug in seeing whether it has grown; it is looked at again later")
+        self._barriers = FaultBarriers(log, "Volume %s: a bug in seeing whether it has grown; it is looked at again later")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the looks that are started, until cancelled."""
@@ -128,7 +128,7 @@ class Growing:
     async def _look(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> None:
         pause_seconds = LOOK_SECONDS
         try:
-            with self._bugs.of(volume.name):
+            with self._barriers.of(volume.name):
                 pause_seconds = await self._look_and_grow(pod, volume, seen, way)
         finally:
             seen.next_at = trio.current_time() + pause_seconds

@@ -22,7 +22,7 @@ import trio
 
 from trikubelet.core.csi import plugin_problem
 from trikubelet.kit.backoff import Backoff
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.listeners import Listeners
 from trikubelet.kit.slot import Slot
 from trikubelet.model.csi import DriverFailed
@@ -96,7 +96,7 @@ class RegisteredDrivers:
         self._sockets = sockets
         self._watcher = watcher
         self._chance = chance
-        self._bugs = Bugs(log, "The plugin at %s: a bug in using it; it is tried again")
+        self._barriers = FaultBarriers(log, "The plugin at %s: a bug in using it; it is tried again")
         self._attended: dict[str, _Watched] = {}
         self._wakeups: Slot[None] = Slot()
         self._waiting = trio.lowlevel.ParkingLot()
@@ -156,7 +156,7 @@ class RegisteredDrivers:
         backoff = Backoff(1.0, 60.0, jitter=0.2, chance=self._chance)
         with scope:
             while True:
-                with self._bugs.of(path):
+                with self._barriers.of(path):
                     await self._try_to_use(path)
                 await trio.sleep(backoff.next_seconds())
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from trikubelet.kit.background import BackgroundTasks
-from trikubelet.kit.bugs import Bugs
+from trikubelet.kit.fault_barriers import FaultBarriers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -40,7 +40,7 @@ class Refreshing:
         self._under_way: dict[tuple[str, str], _Task] = {}
         self._again: dict[tuple[str, str], Callable[[], Awaitable[None]]] = {}
         self._tasks = BackgroundTasks()
-        self._bugs = Bugs(log, "%s: a bug in bringing it up to date; it stays as it was")
+        self._barriers = FaultBarriers(log, "%s: a bug in bringing it up to date; it stays as it was")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that are started, until cancelled."""
@@ -74,7 +74,7 @@ class Refreshing:
 
     async def _refresh(self, key: tuple[str, str], work: Callable[[], Awaitable[None]], task: _Task) -> None:
         try:
-            with self._bugs.of("Pod {}, volume {}".format(*key)), task.scope:
+            with self._barriers.of("Pod {}, volume {}".format(*key)), task.scope:
                 await work()
                 while again := self._again.pop(key, None):
                     await again()

@@ -23,7 +23,7 @@ from shell.cri.grpckit import (
 )
 from trikubelet.core.grpc_messages import frame
 from trikubelet.cri.channel import Channel, open_channel
-from trikubelet.cri.round import Question
+from trikubelet.cri.round import UnaryCall
 from trikubelet.cri.server import serve
 from trikubelet.cri.server_connection import ServerConnection
 from trikubelet.cri.v1 import api_pb2 as pb
@@ -144,10 +144,10 @@ async def test_what_can_be_answered_at_once_needs_no_handler_and_the_rest_has_on
             ):
                 reply = await channel.unary_raw(VERSION, pb.VersionRequest(version=version))
                 assert (answer, served) == (pb.VersionResponse.FromString(reply).version, runtime.served)
-            [answer] = await channel.round([Question(VERSION, b"")])
+            [answer] = await channel.round([UnaryCall(VERSION, b"")])
             assert "at once: " == pb.VersionResponse.FromString(answer).version
             with pytest.raises(RuntimeFailure, match="the request cannot be read"):
-                await channel.round([Question(VERSION, b"\xff")])
+                await channel.round([UnaryCall(VERSION, b"\xff")])
         servers.cancel_scope.cancel()
 
 

@@ -62,26 +62,26 @@ def test_a_question_and_its_answer_past_h2_count_as_those_it_wrote_and_read(
     for _ in range(2):
         stream_id = telling.get_next_available_stream_id()
         telling.send_headers(stream_id, QUESTION)
-        assert stream_id == told.began_stream()
+        assert stream_id == told.stream_begun()
         assert (count(telling, stream_id), WINDOW) == (count(told, stream_id), told.window(stream_id))
 
         telling.send_data(stream_id, BODY)
-        told.said_data(stream_id, len(BODY))
+        told.data_sent(stream_id, len(BODY))
         assert (count(telling, stream_id), WINDOW - len(BODY)) == (count(told, stream_id), told.window(stream_id))
 
         telling.send_data(stream_id, BODY, end_stream=True)
-        told.said_data(stream_id, len(BODY), end=True)
+        told.data_sent(stream_id, len(BODY), end=True)
         assert count(telling, stream_id) == count(told, stream_id)
 
         carry(telling, server)
         server.send_headers(stream_id, ANSWER)
         carry(server, telling)
-        assert told.heard_headers(stream_id, last=False)
+        assert told.headers_received(stream_id, last=False)
         assert count(telling, stream_id) == count(told, stream_id)
 
         server.send_headers(stream_id, TRAILERS, end_stream=True)
         carry(server, telling)
-        assert told.heard_headers(stream_id, last=True)
+        assert told.headers_received(stream_id, last=True)
         assert count(telling, stream_id) == count(told, stream_id)
         assert [1, 1] == [len(end.streams) for end in (telling, told)]
         assert [0, 0] == [end.open_outbound_streams for end in (telling, told)]
@@ -90,14 +90,14 @@ def test_a_question_and_its_answer_past_h2_count_as_those_it_wrote_and_read(
 
 def test_frames_past_h2_are_those_of_the_stream_it_was_told_of(ends: tuple[Http2, Http2, Http2]) -> None:
     told, _, server = ends
-    stream_id = told.began_stream()
-    told.said_data(stream_id, len(BODY), end=True)
+    stream_id = told.stream_begun()
+    told.data_sent(stream_id, len(BODY), end=True)
     asked = headers_frame(stream_id, told.encoder.encode(QUESTION)) + data_frame(stream_id, BODY, end=True)
     events = server.receive_data(asked)
     assert [RequestReceived, DataReceived] == [type(event) for event in events[:2]]
 
     before = server.outbound_flow_control_window
-    server.said_data(stream_id, len(BODY), end=True)
+    server.data_sent(stream_id, len(BODY), end=True)
     assert before - len(BODY) == server.outbound_flow_control_window
     told.receive_data(short_answer(stream_id, BODY))
     for end in (told, server):
@@ -107,15 +107,15 @@ def test_frames_past_h2_are_those_of_the_stream_it_was_told_of(ends: tuple[Http2
 
 def test_headers_that_are_not_those_expected_now_are_left_to_h2(ends: tuple[Http2, Http2, Http2]) -> None:
     told, _, _ = ends
-    assert not told.heard_headers(1, last=True), "of a stream that nobody has begun"
-    stream_id = told.began_stream()
-    told.said_data(stream_id, len(BODY), end=True)
-    assert told.heard_headers(stream_id, last=False)
+    assert not told.headers_received(1, last=True), "of a stream that nobody has begun"
+    stream_id = told.stream_begun()
+    told.data_sent(stream_id, len(BODY), end=True)
+    assert told.headers_received(stream_id, last=False)
     before = count(told, stream_id)
-    assert not told.heard_headers(stream_id, last=False), "a second beginning"
+    assert not told.headers_received(stream_id, last=False), "a second beginning"
     assert before == count(told, stream_id)
-    assert told.heard_headers(stream_id, last=True)
-    assert not told.heard_headers(stream_id, last=True), "a second end"
+    assert told.headers_received(stream_id, last=True)
+    assert not told.headers_received(stream_id, last=True), "a second end"
 
 
 def test_a_question_heard_past_h2_counts_as_one_that_it_read(ends: tuple[Http2, Http2, Http2]) -> None:
@@ -127,19 +127,19 @@ def test_a_question_heard_past_h2_counts_as_one_that_it_read(ends: tuple[Http2, 
         asking.send_headers(stream_id, QUESTION, end_stream=empty)
         block = asking.data_to_send()
         reading.receive_data(block)
-        assert told.heard_stream(stream_id, last=empty)
+        assert told.stream_received(stream_id, last=empty)
         assert [value for _, value in QUESTION] == [value.decode() for _, value in told.fields_of(block[9:])]
         assert states(reading, stream_id) == states(told, stream_id)
         if not empty:
             asking.end_stream(stream_id)
             carry(asking, reading)
-            told.heard_end(stream_id)
-            told.heard_end(7)
+            told.end_received(stream_id)
+            told.end_received(7)
             assert states(reading, stream_id) == states(told, stream_id)
-    assert not told.heard_stream(3, last=True), "begun already"
-    assert not told.heard_stream(4, last=True), "a number for the server to give"
+    assert not told.stream_received(3, last=True), "begun already"
+    assert not told.stream_received(4, last=True), "a number for the server to give"
     told.reset_stream(1)
-    told.heard_end(1)
+    told.end_received(1)
     with pytest.raises(ProtocolError, match="cannot be read"):
         told.fields_of(b"\xff\xff\xff\xff")
 
@@ -148,17 +148,17 @@ def test_a_server_puts_ended_streams_away_now_and_then() -> None:
     told = Http2(client=False)
     told.initiate_connection()
     for stream_id in range(1, 4 * STREAMS_BEFORE_CLEARANCE, 2):
-        assert told.heard_stream(stream_id, last=True)
-        told.said_data(stream_id, 0, end=True)
+        assert told.stream_received(stream_id, last=True)
+        told.data_sent(stream_id, 0, end=True)
         assert len(told.streams) <= STREAMS_BEFORE_CLEARANCE
 
 
 def test_ended_streams_are_put_away_now_and_then(ends: tuple[Http2, Http2, Http2]) -> None:
     told, _, _ = ends
     for _ in range(2 * STREAMS_BEFORE_CLEARANCE):
-        stream_id = told.began_stream()
-        told.said_data(stream_id, 0, end=True)
-        assert told.heard_headers(stream_id, last=True)
+        stream_id = told.stream_begun()
+        told.data_sent(stream_id, 0, end=True)
+        assert told.headers_received(stream_id, last=True)
         assert len(told.streams) <= STREAMS_BEFORE_CLEARANCE
 
 

@@ -1,4 +1,4 @@
-"""Many unary questions asked by one task: every answer in its place, the first error at once, never too many."""
+"""Many unary calls asked by one task: every answer in its place, the first error at once, never too many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from shell.cri.grpckit import VERSION, Bare, MemoryNetwork, calls_left, cancelled_at_every_step, running
 from trikubelet.cri.channel import Channel
-from trikubelet.cri.round import UNDER_WAY_MAX, Question
+from trikubelet.cri.round import UNDER_WAY_MAX, UnaryCall
 from trikubelet.cri.server import serve
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.model.runtime_errors import NotFound, ResourceExhausted
@@ -55,11 +55,11 @@ async def asking(oracle: Oracle, **options: Any):
 
 
 async def answers(channel: Channel, *said: str) -> list[str]:
-    """The answers to these questions; of what was not found, ``-``."""
-    questions = [Question(VERSION, pb.VersionRequest(version=one).SerializeToString()) for one in said]
+    """The answers to these calls; of what was not found, ``-``."""
+    calls = [UnaryCall(VERSION, pb.VersionRequest(version=one).SerializeToString()) for one in said]
     return [
         "-" if isinstance(answer, NotFound) else pb.VersionResponse.FromString(answer).version
-        for answer in await channel.round(questions)
+        for answer in await channel.round(calls)
     ]
 
 

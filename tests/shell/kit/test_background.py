@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from trikubelet.kit.background import BackgroundTasks
-from trikubelet.kit.chores import Chores
+from trikubelet.kit.keyed_tasks import KeyedTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,12 +51,12 @@ def _tasks() -> tuple[Callable[..., object], Callable[[], object]]:
     return tasks.run, lambda: tasks.start_soon(trio.sleep, 1.0)
 
 
-def _chores() -> tuple[Callable[..., object], Callable[[], object]]:
-    chores = Chores(places=1, hung_seconds=1.0)
-    return chores.run, lambda: chores.begin("a", trio.lowlevel.checkpoint)
+def _keyed_tasks() -> tuple[Callable[..., object], Callable[[], object]]:
+    tasks = KeyedTasks(slots=1, hung_seconds=1.0)
+    return tasks.run, lambda: tasks.begin("a", trio.lowlevel.checkpoint)
 
 
-@pytest.mark.parametrize("make", [_tasks, _chores])
+@pytest.mark.parametrize("make", [_tasks, _keyed_tasks])
 @pytest.mark.parametrize("steps", range(4))
 async def test_who_still_makes_a_step_when_all_is_cancelled_begins_nothing_and_meets_no_error(
     make: Callable[[], tuple[Callable[..., object], Callable[[], object]]], steps: int

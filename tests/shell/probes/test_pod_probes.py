@@ -11,7 +11,7 @@ import trio
 from trikubelet.core.actions import Verdict
 from trikubelet.core.probes import ProbeKind
 from trikubelet.kit.barrier import InvariantBroken
-from trikubelet.kit.beat import Beat
+from trikubelet.kit.shared_timer import SharedTimer
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
 from trikubelet.probes.asking import Answer, Meaning, Question
@@ -135,10 +135,10 @@ class Asked:
 
 
 async def run(asked: Asked, subject: Subject, seconds: float) -> None:
-    beat = Beat(0.025)
-    task = ProbeTask(READY, subject.probes, asked, asked, beat)  # type: ignore[arg-type]
+    timer = SharedTimer(0.025)
+    task = ProbeTask(READY, subject.probes, asked, asked, timer)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
-        await nursery.start(beat.run)
+        await nursery.start(timer.run)
         nursery.start_soon(task.run)
         await trio.sleep(seconds)
         nursery.cancel_scope.cancel()

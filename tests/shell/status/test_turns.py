@@ -1,4 +1,4 @@
-"""Turns and the gate before the server: who goes next, and when nobody does."""
+"""Turns and the breaker before the server: who goes next, and when nobody does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from trikubelet.kit.backoff import Backoff
-from trikubelet.kit.gate import Gate
+from trikubelet.kit.circuit_breaker import CircuitBreaker
 from trikubelet.kit.outage import Outage
 from trikubelet.model.api_errors import (
     RETRY_AFTER_SECONDS_MAX,
@@ -146,7 +146,7 @@ async def test_while_nobody_is_answered_the_pauses_grow_and_the_newest_that_has_
     it.done("d")
     began = trio.current_time()
     await it.take()
-    assert 1.6 <= trio.current_time() - began <= 2.4  # the fourth pause of the gate
+    assert 1.6 <= trio.current_time() - began <= 2.4  # the fourth pause of the breaker
 
 
 async def test_names_that_failed_before_hold_half_of_the_places(autojump_clock: MockClock) -> None:
@@ -244,42 +244,42 @@ async def test_no_answer_in_time_is_a_lost_one(autojump_clock: MockClock) -> Non
         await trio.sleep(31)
 
 
-# ---- the gate ----
+# ---- the breaker ----
 
 
 async def test_a_shut_gate_lets_one_try_and_an_open_one_all(autojump_clock: MockClock) -> None:
-    gate = Gate(Backoff(1.0, 4.0), 8)
-    assert 8 == gate.asks_max
-    gate.problem()
-    assert (1, trio.current_time() + 1.0) == (gate.asks_max, gate.shut_until)
-    gate.answered()
-    assert 8 == gate.asks_max
-    assert gate.shut_until < trio.current_time()
+    breaker = CircuitBreaker(Backoff(1.0, 4.0), 8)
+    assert 8 == breaker.requests_max
+    breaker.failed()
+    assert (1, trio.current_time() + 1.0) == (breaker.requests_max, breaker.blocked_until)
+    breaker.answered()
+    assert 8 == breaker.requests_max
+    assert breaker.blocked_until < trio.current_time()
 
 
 async def test_pauses_grow_and_begin_again_after_an_answer(autojump_clock: MockClock) -> None:
-    gate = Gate(Backoff(1.0, 4.0), 8)
+    breaker = CircuitBreaker(Backoff(1.0, 4.0), 8)
     pauses = []
     for _ in range(4):
-        gate.problem()
-        pauses.append(gate.shut_until - trio.current_time())
-        await trio.sleep_until(gate.shut_until)
-    gate.answered()
-    gate.problem()
-    assert [1.0, 2.0, 4.0, 4.0, 1.0] == [*pauses, gate.shut_until - trio.current_time()]
+        breaker.failed()
+        pauses.append(breaker.blocked_until - trio.current_time())
+        await trio.sleep_until(breaker.blocked_until)
+    breaker.answered()
+    breaker.failed()
+    assert [1.0, 2.0, 4.0, 4.0, 1.0] == [*pauses, breaker.blocked_until - trio.current_time()]
 
 
 async def test_what_was_asked_before_a_pause_does_not_lengthen_it(autojump_clock: MockClock) -> None:
-    gate = Gate(Backoff(1.0, 4.0), 8)
+    breaker = CircuitBreaker(Backoff(1.0, 4.0), 8)
     for _ in range(8):
-        gate.problem()
-    assert trio.current_time() + 1.0 == gate.shut_until
+        breaker.failed()
+    assert trio.current_time() + 1.0 == breaker.blocked_until
 
 
 async def test_the_servers_own_wish_is_kept_when_it_is_longer(autojump_clock: MockClock) -> None:
-    gate = Gate(Backoff(1.0, 4.0), 8)
-    gate.problem(30.0)
-    assert trio.current_time() + 30.0 == gate.shut_until
+    breaker = CircuitBreaker(Backoff(1.0, 4.0), 8)
+    breaker.failed(30.0)
+    assert trio.current_time() + 30.0 == breaker.blocked_until
     await trio.sleep(31)
-    gate.problem(0.5)
-    assert trio.current_time() + 2.0 == gate.shut_until
+    breaker.failed(0.5)
+    assert trio.current_time() + 2.0 == breaker.blocked_until

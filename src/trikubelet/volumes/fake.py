@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from trikubelet.ports import Claims, Events, PodObjects
 
 
-class PretendedVolumes:
+class FakeVolumes:
     """Owns which volumes are reported to exist: by pod, the names."""
 
     def __init__(self, root: Path, facts: NodeFacts) -> None:
@@ -126,7 +126,7 @@ class PretendedVolumes:
 
     def progress(self, uid: str) -> Mapping[str, str]:
         """The volumes that are reported to exist."""
-        return dict.fromkeys(self.said.get(uid, ()), "asked for; containers here only pretend")
+        return dict.fromkeys(self.said.get(uid, ()), "asked for; containers are simulated here")
 
     def _fill(self, path: str, files: Files) -> None:
         """Nothing is written: the files have no reader."""

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Place:
+class ConnectionSlot:
     """Owns whether one connection is unauthenticated, and whether it is idle now."""
 
-    def __init__(self, idle: dict[Place, None] | None = None) -> None:
+    def __init__(self, idle: dict[ConnectionSlot, None] | None = None) -> None:
         """``idle``: the unauthenticated connections that are, longest first."""
         self._idle = {} if idle is None else idle
         self.is_unauthenticated = True
@@ -50,15 +50,15 @@ class Place:
         self.is_unauthenticated &= status >= HTTPStatus.BAD_REQUEST
 
 
-class Crowd:
+class ConnectionLimit:
     """Owns who is connected. ``made_room``: how many idle ones had to go; ``turned_away``: how many found no room."""
 
     def __init__(self, what: str, connections_max: int) -> None:
         """``what``: is being served, for the log."""
         self._what = what
         self._connections_max = connections_max
-        self._held: set[Place] = set()
-        self._idle: dict[Place, None] = {}
+        self._held: set[ConnectionSlot] = set()
+        self._idle: dict[ConnectionSlot, None] = {}
         self._full_warning = LogRateLimit()
         self.made_room = 0
         self.turned_away = 0
@@ -68,17 +68,17 @@ class Crowd:
         return len(self._held)
 
     @contextmanager
-    def joined(self) -> Iterator[Place | None]:
-        """A place for the length of the block, or None where there is no room."""
-        place = self._place()
+    def slot(self) -> Iterator[ConnectionSlot | None]:
+        """A slot for the length of the block, or None where there is no room."""
+        slot = self._take_slot()
         try:
-            yield place
+            yield slot
         finally:
-            if place is not None:
-                place.asks()
-                self._held.discard(place)
+            if slot is not None:
+                slot.asks()
+                self._held.discard(slot)
 
-    def _place(self) -> Place | None:
+    def _take_slot(self) -> ConnectionSlot | None:
         if len(self._held) >= self._connections_max:
             if self._full_warning.may_log():
                 why = "%s: %d connections are as many as there may be; idle unauthenticated ones are closed for others"
@@ -91,9 +91,9 @@ class Crowd:
             leaves.asks()  # so that it is idle no more and is not chosen twice
             leaves.scope.cancel()
             self._held.remove(leaves)
-        place = Place(self._idle)
-        self._held.add(place)
-        return place
+        slot = ConnectionSlot(self._idle)
+        self._held.add(slot)
+        return slot
 
     def __repr__(self) -> str:
-        return f"<Crowd of {self._what}: {len(self)} connected, {len(self._idle)} idle and unauthenticated>"
+        return f"<ConnectionLimit of {self._what}: {len(self)} connected, {len(self._idle)} idle and unauthenticated>"

@@ -1,29 +1,29 @@
 """How much of requests a server holds at a time, for all its connections together.
 
-    bytes that came ─► Share.hold ─► up to what each may: always
-                          ├─ beyond it, out of the Store that all share ─► until the request is answered
+    bytes that came ─► ConnectionShare.hold ─► up to what each may: always
+                          ├─ beyond it, out of the RequestByteBudget that all share ─► until the request is answered
                           └─ nothing left there ─► refused; who asks for little never notices
 
 A thousand clients who have proved nothing yet may each send nearly a megabyte of headers and stop. Nearly every request
-is smaller than what its connection may always hold, so whoever fills the store keeps only large ones from being read.
+is smaller than what its connection may always hold, so whoever fills the budget keeps only large ones from being read.
 """
 
 from __future__ import annotations
 
 
-class Store:
+class RequestByteBudget:
     """Owns how many bytes connections may still hold beyond what each may by itself."""
 
     def __init__(self, bytes_max: int) -> None:
         self.left = bytes_max
 
 
-class Share:
+class ConnectionShare:
     """Owns how many bytes one connection holds."""
 
-    def __init__(self, store: Store, own_bytes_max: int) -> None:
-        """``own_bytes_max``: so many need nothing of the store."""
-        self._store = store
+    def __init__(self, budget: RequestByteBudget, own_bytes_max: int) -> None:
+        """``own_bytes_max``: so many need nothing of the budget."""
+        self._budget = budget
         self._own_bytes_max = own_bytes_max
         self._borrowed = 0
         self.held = 0
@@ -33,8 +33,8 @@ class Share:
         without room all stays as it was."""
         borrowed = max(0, size - self._own_bytes_max)
         more = borrowed - self._borrowed
-        if more > self._store.left:
+        if more > self._budget.left:
             return False
-        self._store.left -= more
+        self._budget.left -= more
         self._borrowed, self.held = borrowed, size
         return True

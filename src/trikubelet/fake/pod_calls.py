@@ -38,7 +38,7 @@ LOG_MODE: Final = 0o640
 T = TypeVar("T", Sandbox, Container)
 
 
-class Pretence:
+class FakePods:
     """Applies an agent's calls to ``population``. ``nursery`` holds the containers that end by themselves, ids are
     drawn by ``chance``."""
 

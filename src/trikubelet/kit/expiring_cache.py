@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Remembered(Generic[T]):
+class ExpiringCache(Generic[T]):
     """Owns the answers to one kind of question, at most ``entries_max``, and which are being asked. ``seconds`` says
     how long an answer is believed; not at all when it is 0."""
 
@@ -56,4 +56,4 @@ class Remembered(Generic[T]):
                 self._answers.popitem(last=False)
 
     def __repr__(self) -> str:
-        return f"<Remembered: {len(self._answers)} of {self._entries_max} answers, {len(self._asking)} being asked>"
+        return f"<ExpiringCache: {len(self._answers)} of {self._entries_max} answers, {len(self._asking)} being asked>"

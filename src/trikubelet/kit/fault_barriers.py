@@ -21,7 +21,7 @@ REMEMBERED_MAX: Final = 1000
 """Of others nothing is said until there is room (``kit.failure_log``)."""
 
 
-class Bugs:
+class FaultBarriers:
     """Owns which bugs were logged of one task, and how many were met (``count``)."""
 
     def __init__(self, log: logging.Logger, said: str) -> None:
@@ -45,4 +45,4 @@ class Bugs:
                 notify(f"a bug in the node's agent: {type(fault).__name__}: {message_of(fault)}")
 
     def __repr__(self) -> str:
-        return f"<Bugs: {self.count} met>"
+        return f"<FaultBarriers: {self.count} bugs met>"

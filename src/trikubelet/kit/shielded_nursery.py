@@ -1,6 +1,6 @@
 """A nursery that outlives its caller's cancellation, so that what runs in it can still serve while the caller ends.
 
-    open_outliving(nursery) ──► tasks in ``.nursery``, shielded ──► ``cancel`` or ``drain``, always called
+    open_shielded_nursery(nursery) ──► tasks in ``.nursery``, shielded ──► ``cancel`` or ``drain``, always called
 
 Trio's ``nursery.start`` cannot open one: when the caller is cancelled already, the task that it waits for is not handed
 over to the nursery, and a task with a shield of its own then waits there for ever, and its caller with it.
@@ -11,16 +11,16 @@ from __future__ import annotations
 import trio
 
 
-class Outliving:
+class ShieldedNursery:
     """Owns a shielded nursery and its end. What a task in it raises goes on to the nursery it was opened in."""
 
     def __init__(self) -> None:
         self.nursery: trio.Nursery
-        self._scope = trio.CancelScope(shield=True)  # its owner is the caller of ``open_outliving``
+        self._scope = trio.CancelScope(shield=True)  # its owner is the caller of ``open_shielded_nursery``
         self._no_more = trio.Event()
 
     async def hold(self, opened: trio.Event) -> None:
-        """Called by ``open_outliving`` only."""
+        """Called by ``open_shielded_nursery`` only."""
         with self._scope:
             async with trio.open_nursery() as self.nursery:
                 opened.set()
@@ -37,11 +37,11 @@ class Outliving:
         self._no_more.set()
 
 
-async def open_outliving(nursery: trio.Nursery) -> Outliving:
+async def open_shielded_nursery(nursery: trio.Nursery) -> ShieldedNursery:
     """Open one in ``nursery``; it is no point of cancellation. The caller must ``cancel`` or ``drain`` it, with no
     checkpoint between this and the ``try`` that does."""
-    outliving, opened = Outliving(), trio.Event()
-    nursery.start_soon(outliving.hold, opened)
+    shielded, opened = ShieldedNursery(), trio.Event()
+    nursery.start_soon(shielded.hold, opened)
     with trio.CancelScope(shield=True):  # its owner is ``hold``, which sets the event in its first step
         await opened.wait()
-    return outliving
+    return shielded

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from trikubelet.kit.barrier import InvariantBroken
-from trikubelet.kit.bugs import REMEMBERED_MAX, SILENCE_SECONDS, Bugs
+from trikubelet.kit.fault_barriers import REMEMBERED_MAX, SILENCE_SECONDS, FaultBarriers
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("test")
 
 
-def bugs() -> Bugs:
-    return Bugs(log, "%s: a bug in a test")
+def barriers() -> FaultBarriers:
+    return FaultBarriers(log, "%s: a bug in a test")
 
 
-def meet(met: Bugs, who: str, error: Exception | None = None) -> None:
+def meet(met: FaultBarriers, who: str, error: Exception | None = None) -> None:
     with met.of(who):
         raise error or ValueError("oops")
 
@@ -29,7 +29,7 @@ def meet(met: Bugs, who: str, error: Exception | None = None) -> None:
 async def test_a_bug_is_said_by_name_and_then_once_an_hour(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    met = bugs()
+    met = barriers()
     for _ in range(100):
         meet(met, "Pod default/web")
     assert ["Pod default/web: a bug in a test"] == caplog.messages
@@ -42,7 +42,7 @@ async def test_a_bug_is_said_by_name_and_then_once_an_hour(
 
 
 async def test_another_object_and_another_bug_are_said_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    met = bugs()
+    met = barriers()
     meet(met, "Pod default/web")
     meet(met, "Pod default/db")
     meet(met, "Pod default/web", KeyError("x"))
@@ -51,7 +51,7 @@ async def test_another_object_and_another_bug_are_said_at_once(caplog: pytest.Lo
 
 
 async def test_who_else_is_to_hear_of_it_hears_it_as_often() -> None:
-    met, told = bugs(), list[str]()
+    met, told = barriers(), list[str]()
     for _ in range(2):
         with met.of("Pod default/web", told.append):
             raise ValueError("oops")
@@ -60,7 +60,7 @@ async def test_who_else_is_to_hear_of_it_hears_it_as_often() -> None:
 
 
 async def test_of_too_many_none_is_said_twice_within_the_hour(caplog: pytest.LogCaptureFixture) -> None:
-    met = bugs()
+    met = barriers()
     for number in range(REMEMBERED_MAX + 2):
         meet(met, f"Pod default/{number}")
     assert REMEMBERED_MAX + 1 == len(caplog.messages)
@@ -74,4 +74,4 @@ async def test_of_too_many_none_is_said_twice_within_the_hour(caplog: pytest.Log
 
 async def test_a_broken_invariant_is_let_through() -> None:
     with pytest.raises(InvariantBroken):
-        meet(bugs(), "Pod default/web", InvariantBroken("x"))
+        meet(barriers(), "Pod default/web", InvariantBroken("x"))

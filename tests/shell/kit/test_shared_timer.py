@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 import trio.testing
 
-from trikubelet.kit.beat import Beat
+from trikubelet.kit.shared_timer import SharedTimer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def beating(seconds: float = 0.1) -> AsyncIterator[Beat]:
-    beat = Beat(seconds)
+async def ticking(seconds: float = 0.1) -> AsyncIterator[SharedTimer]:
+    timer = SharedTimer(seconds)
     async with trio.open_nursery() as nursery:
-        await nursery.start(beat.run)
-        yield beat
+        await nursery.start(timer.run)
+        yield timer
         nursery.cancel_scope.cancel()
 
 
-async def woken(beat: Beat, at: float) -> float:
+async def woken(timer: SharedTimer, at: float) -> float:
     """When a task that is to be woken then is woken."""
     event = trio.Event()
-    beat.wake_at(at, event)
+    timer.wake_at(at, event)
     await event.wait()
     return trio.current_time()
 
 
 async def test_who_waits_is_woken_at_the_first_beat_after_its_time(autojump_clock: MockClock) -> None:
-    async with beating() as beat:
-        assert [0.3, 0.4, 0.4] == [round(await woken(beat, at), 6) for at in (0.21, 0.4, 0.1)]
-        assert 0 == len(beat)
+    async with ticking() as timer:
+        assert [0.3, 0.4, 0.4] == [round(await woken(timer, at), 6) for at in (0.21, 0.4, 0.1)]
+        assert 0 == len(timer)
 
 
 async def test_those_of_one_beat_are_woken_together_and_an_earlier_one_before_them(autojump_clock: MockClock) -> None:
     times: dict[float, float] = {}
 
     async def wait(at: float) -> None:
-        times[at] = round(await woken(beat, at), 6)
+        times[at] = round(await woken(timer, at), 6)
 
-    async with beating() as beat, trio.open_nursery() as nursery:
+    async with ticking() as timer, trio.open_nursery() as nursery:
         for at in (10.01, 10.05, 3600.0, 5.0):
             nursery.start_soon(wait, at)
             await trio.testing.wait_all_tasks_blocked()
@@ -55,7 +55,7 @@ async def test_those_of_one_beat_are_woken_together_and_an_earlier_one_before_th
 
 
 async def test_nobody_is_woken_a_hair_too_soon(autojump_clock: MockClock) -> None:
-    async with beating(0.025) as beat:
+    async with ticking(0.025) as timer:
         for number in range(1, 2000):
             at = math.nextafter(number * 0.025, math.inf)
-            assert await woken(beat, at) >= at
+            assert await woken(timer, at) >= at

@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from trikubelet.kit.remembered import Remembered
+from trikubelet.kit.expiring_cache import ExpiringCache
 
 
 class Oracle:
@@ -31,7 +31,7 @@ async def oracle() -> Oracle:
 
 
 async def test_an_answer_is_believed_for_its_time_and_no_longer(oracle: Oracle, autojump_clock: MockClock) -> None:
-    answers = Remembered[int](10, lambda _: 30.0)
+    answers = ExpiringCache[int](10, lambda _: 30.0)
 
     assert 1 == await answers.get("a", oracle.ask)
     await trio.sleep(29.9)
@@ -41,14 +41,14 @@ async def test_an_answer_is_believed_for_its_time_and_no_longer(oracle: Oracle, 
 
 
 async def test_an_answer_without_a_time_is_not_believed_again(oracle: Oracle, autojump_clock: MockClock) -> None:
-    answers = Remembered[int](10, lambda _: 0.0)
+    answers = ExpiringCache[int](10, lambda _: 0.0)
 
     assert [1, 2] == [await answers.get("a", oracle.ask) for _ in range(2)]
 
 
 async def test_many_who_ask_the_same_at_once_ask_once(oracle: Oracle, autojump_clock: MockClock) -> None:
     oracle.open = trio.Event()
-    answers, told = Remembered[int](10, lambda _: 30.0), []
+    answers, told = ExpiringCache[int](10, lambda _: 30.0), []
 
     async def want(key: str) -> None:
         told.append((key, await answers.get(key, oracle.ask)))
@@ -68,7 +68,7 @@ async def test_many_who_ask_the_same_at_once_ask_once(oracle: Oracle, autojump_c
 async def test_a_question_that_failed_or_was_given_up_is_asked_by_the_next_who_waits(
     oracle: Oracle, autojump_clock: MockClock
 ) -> None:
-    answers = Remembered[int](10, lambda _: 30.0)
+    answers = ExpiringCache[int](10, lambda _: 30.0)
     gate = trio.Event()
 
     async def fail() -> int:
@@ -104,7 +104,7 @@ async def test_a_question_that_failed_or_was_given_up_is_asked_by_the_next_who_w
 async def test_only_so_many_answers_are_kept_and_those_in_use_longest(
     oracle: Oracle, autojump_clock: MockClock
 ) -> None:
-    answers = Remembered[int](2, lambda _: 30.0)
+    answers = ExpiringCache[int](2, lambda _: 30.0)
 
     assert [1, 2, 1, 3] == [await answers.get(key, oracle.ask) for key in ("a", "b", "a", "c")]
     assert [1, 3, 4] == [await answers.get(key, oracle.ask) for key in ("a", "c", "b")]
