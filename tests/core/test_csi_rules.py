@@ -78,15 +78,13 @@ def test_the_group_and_options_are_told_for_files_and_not_for_a_device() -> None
         ),
     ],
 )
-def test_files_are_given_to_the_pods_group_by_the_drivers_policy(
-    expected: bool, policy: str, volume: csi.Volume
-) -> None:
-    assert expected == csi.gives_to_group(volume, object_of(fs_group_policy=policy), set())
+def test_files_get_the_pods_group_by_the_drivers_policy(expected: bool, policy: str, volume: csi.Volume) -> None:
+    assert expected == csi.applies_fs_group(volume, object_of(fs_group_policy=policy), set())
 
 
 def test_a_driver_that_sees_to_the_group_itself_is_left_to_it() -> None:
     can = {Capability.VOLUME_MOUNT_GROUP}
-    assert not csi.gives_to_group(persistent(), object_of(fs_group_policy="File"), can)
+    assert not csi.applies_fs_group(persistent(), object_of(fs_group_policy="File"), can)
 
 
 @pytest.mark.parametrize(

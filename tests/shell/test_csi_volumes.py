@@ -389,7 +389,7 @@ async def test_a_device_is_published_as_a_file_of_its_pod_and_taken_away_with_it
 
 
 @pytest.mark.parametrize(("expected", "policy"), [(0o660, "File"), (0o600, "None")])
-async def test_files_are_given_to_the_pods_group_after_they_are_published(
+async def test_files_get_the_pods_group_after_they_are_published(
     autojump_clock: MockClock, expected: int, policy: str, bench: CsiNodeBench
 ) -> None:
     bench.cluster.driver = k8s.CSIDriverSpec(attach_required=False, fs_group_policy=policy)

@@ -1,4 +1,4 @@
-"""Volumes of claims, and of servers, on a real disk with their mounts noted: what is asked, mounted, given and left."""
+"""Volumes of claims, and of servers, on a real disk with their mounts noted: what is asked, mounted, owned and left."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_taking_down_unmounts_a_local_directory_and_leaves_what_is_in_it(
         pytest.param(0o660, "OnRootMismatch", 0o700, id="the root is not"),
     ],
 )
-async def test_a_local_directorys_files_are_given_to_the_pods_group(
+async def test_a_local_directorys_files_get_the_pods_group(
     expected: int, policy: str, root_mode: int, volumes: DiskVolumes, disk: Path
 ) -> None:
     volumes.use_claims(local(disk), lambda: NODE, lambda: None, EVENTS)
@@ -152,7 +152,7 @@ async def test_a_local_directorys_files_are_given_to_the_pods_group(
     assert 0o600 == mode(disk / "file"), "it is mounted already, and what the pod changed is its own"
 
 
-async def test_it_is_told_when_giving_a_volumes_files_takes_long(
+async def test_a_slow_change_of_a_volumes_ownership_is_logged(
     volumes: DiskVolumes,
     disk: Path,
     mock_clock: MockClock,
@@ -161,13 +161,13 @@ async def test_it_is_told_when_giving_a_volumes_files_takes_long(
 ) -> None:
     begun, seen = threading.Event(), threading.Event()
 
-    def give(root: int, group: int, read_only: bool, done: Callable[[], None]) -> None:
+    def chown_tree(root: int, group: int, read_only: bool, done: Callable[[], None]) -> None:
         for _ in range(3):
             done()
         begun.set()
         assert seen.wait(60)
 
-    monkeypatch.setattr(ownership, "give", give)
+    monkeypatch.setattr(ownership, "chown_tree", chown_tree)
     volumes.use_claims(local(disk), lambda: NODE, lambda: None, EVENTS)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(volumes.set_up, claiming("Always"))
@@ -176,8 +176,8 @@ async def test_it_is_told_when_giving_a_volumes_files_takes_long(
         await trio.testing.wait_all_tasks_blocked()
         seen.set()
 
-    told = "volume v to the pod's group is taking longer than expected, 3 files so far"
-    assert told in caplog.text
+    message = "setting the ownership of volume v is taking longer than expected, 3 files so far"
+    assert message in caplog.text
 
 
 async def test_a_host_path_of_a_claim_is_checked_and_used_as_it_is(

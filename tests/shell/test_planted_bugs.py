@@ -12,7 +12,7 @@ from shell.pods.shellkit import Bench, until
 from shell.sources import test_http_source, test_manifest_directory
 from shell.sources.sourcekit import manifest
 from shell.stats import test_disks
-from shell.test_csi_growth import attempt, grown
+from shell.test_csi_expansion import attempt, enlarge_claim
 from shell.test_probed_pods import command, is_ready, probed
 from trikubelet.app.node import run_node
 from trikubelet.core import manifest as manifests
@@ -273,7 +273,7 @@ async def test_in_unstaging_a_volume(autojump_clock: MockClock, caplog: pytest.L
     assert said(caplog, "Volume pv")
 
 
-async def test_in_seeing_whether_a_volume_has_grown(
+async def test_in_seeing_whether_a_volume_is_to_be_expanded(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, place: Path
 ) -> None:
     buggy = BuggyDriver()
@@ -282,7 +282,7 @@ async def test_in_seeing_whether_a_volume_has_grown(
     async with bench.life() as volumes:
         await attempt(volumes)
         buggy.broken = "expand"
-        grown(bench)
+        enlarge_claim(bench)
         await attempt(volumes)
         await attempt(volumes)
         buggy.broken = ""

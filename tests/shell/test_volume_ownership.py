@@ -1,4 +1,4 @@
-"""Giving a volume's files to a group: upstream's table of modes, the root last, and no link followed."""
+"""Setting the group of a volume's files: upstream's table of modes, the root last, and no link followed."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shell.breadth import FILLED_BYTES, fill, peak_bytes
-from trikubelet.volumes.ownership import LEVELS_MAX, give, is_given
+from trikubelet.volumes.ownership import LEVELS_MAX, chown_tree, is_owned
 
 GROUP = os.getgid()
 
@@ -38,7 +38,7 @@ def mode(path: Path) -> int:
 def give_all(root: int, *, read_only: bool = False) -> int:
     """Give it; how many files that were."""
     done: list[None] = []
-    give(root, GROUP, read_only, lambda: done.append(None))
+    chown_tree(root, GROUP, read_only, lambda: done.append(None))
     return len(done)
 
 
@@ -77,7 +77,7 @@ def test_a_directory_can_be_entered_by_its_group_and_hands_it_on(
     assert expected == mode(volume / place)
 
 
-def test_a_link_is_given_and_what_it_leads_to_is_not(volume: Path, root: int, tmp_path: Path) -> None:
+def test_a_link_is_chowned_and_what_it_leads_to_is_not(volume: Path, root: int, tmp_path: Path) -> None:
     (tmp_path / "beside").touch(mode=0o600)
     (volume / "directory/link").symlink_to(tmp_path / "beside")
     (volume / "way-out").symlink_to(tmp_path)
@@ -98,20 +98,20 @@ def test_a_link_is_given_and_what_it_leads_to_is_not(volume: Path, root: int, tm
         pytest.param(False, 0o2760, False, id="cannot be entered"),
     ],
 )
-def test_the_root_tells_whether_the_rest_is_given(
+def test_the_root_shows_whether_the_rest_is_owned(
     expected: bool, mode_: int, read_only: bool, volume: Path, root: int
 ) -> None:
     volume.chmod(mode_)
 
-    assert expected is is_given(root, GROUP, read_only)
-    assert not is_given(root, GROUP + 1, read_only)
+    assert expected is is_owned(root, GROUP, read_only)
+    assert not is_owned(root, GROUP + 1, read_only)
 
 
 def test_the_root_comes_last(volume: Path, root: int) -> None:
     volume.chmod(0o700)
     roots: list[int] = []
 
-    give(root, GROUP, False, lambda: roots.append(mode(volume)))
+    chown_tree(root, GROUP, False, lambda: roots.append(mode(volume)))
 
     assert [0o700] * 4 + [0o2770] == roots
 
@@ -126,4 +126,4 @@ def test_too_deep_a_tree_is_refused(volume: Path, root: int) -> None:
 def test_names_without_end_are_never_held_all_at_once(volume: Path, root: int) -> None:
     fill(volume)
 
-    assert peak_bytes(give, root, GROUP, False, lambda: None) < FILLED_BYTES // 4
+    assert peak_bytes(chown_tree, root, GROUP, False, lambda: None) < FILLED_BYTES // 4

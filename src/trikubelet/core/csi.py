@@ -47,8 +47,8 @@ class SecretName:
 @dataclass(frozen=True, slots=True)
 class Volume:
     """A driver's volume, as it is to be used by one pod. ``name``: the PersistentVolume's, or that of the pod's own
-    volume; ``access_modes`` and ``claim``, the claim's name, are empty for the latter. ``grows``: when the pod's claim
-    was asked for it waited for a node to make the volume larger."""
+    volume; ``access_modes`` and ``claim``, the claim's name, are empty for the latter. ``needs_expansion``: when the
+    pod's claim was asked for it waited for a node to make the volume larger."""
 
     name: str
     driver: str
@@ -64,7 +64,7 @@ class Volume:
     publish_secret: SecretName | None = None
     expand_secret: SecretName | None = None
     claim: str = ""
-    grows: bool = False
+    needs_expansion: bool = False
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -89,7 +89,7 @@ class VolumeData(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 def claimed(
-    volume: k8s.PersistentVolume, source: k8s.CSIPersistentVolumeSource, claim: Claim, *, grows: bool = False
+    volume: k8s.PersistentVolume, source: k8s.CSIPersistentVolumeSource, claim: Claim, *, needs_expansion: bool = False
 ) -> Volume:
     """The volume behind a claim."""
     spec = volume.spec
@@ -108,7 +108,7 @@ def claimed(
         publish_secret=_secret(source.node_publish_secret_ref),
         expand_secret=_secret(source.node_expand_secret_ref),
         claim=claim.name,
-        grows=grows,
+        needs_expansion=needs_expansion,
     )
 
 
@@ -196,8 +196,8 @@ def _access_mode(modes: tuple[str, ...], capabilities: AbstractSet[Capability]) 
             return AccessMode.SINGLE_NODE_MULTI_WRITER if distinguishes_pods else AccessMode.SINGLE_NODE_WRITER
 
 
-def gives_to_group(volume: Volume, driver: k8s.CSIDriver | None, capabilities: AbstractSet[Capability]) -> bool:
-    """Whether this agent gives the volume's files to the pod's group, by the driver's fsGroupPolicy."""
+def applies_fs_group(volume: Volume, driver: k8s.CSIDriver | None, capabilities: AbstractSet[Capability]) -> bool:
+    """Whether this agent sets the group of the volume's files (``fsGroup``), by the driver's fsGroupPolicy."""
     if volume.is_block or volume.read_only or Capability.VOLUME_MOUNT_GROUP in capabilities:
         return False
     policy = driver.spec.fs_group_policy if driver is not None else ""

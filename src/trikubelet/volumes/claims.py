@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.claims import claim_problem, group_wanted, is_for_one_pod, is_on, use_problem, volume_problem
-from trikubelet.core.growth import waits_for_node
+from trikubelet.core.volume_expansion import waits_for_node
 from trikubelet.model.errors import ObjectUnavailable, VolumeFailed
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Bound(NamedTuple):
     name: str
     claim: Claim
     volume: PersistentVolume
-    grows: bool
+    needs_expansion: bool
 
 
 class ClaimedVolumes:

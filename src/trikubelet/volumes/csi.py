@@ -1,7 +1,7 @@
 """Volumes of CSI drivers, from the API server's objects to what the driver is asked, and back.
 
     CSIDriver object ─► attached, if a controller has to ─► driver registered ─► its turn at the volume:
-        noted for the pod ─► staged once on the node ─► published to the pod ─► given to the pod's group
+        noted for the pod ─► staged once on the node ─► published to the pod ─► its files' group changed (fsGroup)
     pod gone ─► unpublished ─► no pod has it any more ─► unstaged
 
 Setting up and unpublishing are part of the pod's own task, so a driver that hangs delays only the pods that use it;
@@ -30,10 +30,10 @@ from trikubelet.kit.threads import StillRunning
 from trikubelet.model.csi import Capability, DriverFailed, Publish, Stage
 from trikubelet.model.errors import ObjectUnavailable, VolumeFailed
 from trikubelet.volumes import ownership
-from trikubelet.volumes.csi_growth import Growing
+from trikubelet.volumes.csi_expansion import NodeExpansion
 from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, within
-from trikubelet.volumes.giving import give_in_thread
 from trikubelet.volumes.mounter import is_mounted
+from trikubelet.volumes.ownership_progress import change_ownership_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
@@ -88,12 +88,12 @@ class CsiVolumes:
         self,
         node_name: str,
         registration: RegisteredDrivers,
-        means: CsiAttachments,
+        attachments: CsiAttachments,
         records: CsiRecords,
         mounter: Mounter,
         threads: ThreadPool,
     ) -> None:
-        self.means = means
+        self.attachments = attachments
         self._node_name = node_name
         self._registration = registration
         self._records = records
@@ -106,12 +106,14 @@ class CsiVolumes:
         self._failure_log: dict[Path, str] = {}
         self._barriers = FaultBarriers(log, "%s: a bug in unstaging it; it is tried again")
         self._sweeps: Slot[None] = Slot()
-        self._growing = Growing(node_name, registration, means, self._turn, lambda key: key in self._ready)
+        self._expansion = NodeExpansion(
+            node_name, registration, attachments, self._turn, lambda key: key in self._ready
+        )
         registration.changed.add(self._drivers_changed)
 
     def in_use(self) -> Collection[str]:
         """Unique names of the volumes that must be attached to this node, or stay so."""
-        return {*self.means.needed, *self._records.attached()}
+        return {*self.attachments.needed, *self._records.attached()}
 
     def drivers(self) -> Mapping[str, DriverInfo]:
         """Those that are registered, by name."""
@@ -119,13 +121,13 @@ class CsiVolumes:
 
     def _drivers_changed(self) -> None:
         self._sweeps.put(None)
-        self.means.changed()
+        self.attachments.changed()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Attend to drivers, and unstage what no pod has any more, until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._registration.run)
-            await nursery.start(self._growing.run)
+            await nursery.start(self._expansion.run)
             task_status.started()
             while True:
                 for staged in list(self._records.staged.values()):
@@ -145,9 +147,9 @@ class CsiVolumes:
         ready = self._ready.get(key)
         if ready is None:
             made = self._ready[key] = await self._set_up(pod, name, volume)
-            self._growing.look(pod, volume, made.request)
+            self._expansion.look(pod, volume, made.request)
             return made.path
-        self._growing.look(pod, volume, ready.request)
+        self._expansion.look(pod, volume, ready.request)
         if ready.object is not None and ready.object.spec.requires_republish:
             await self._republish(pod, volume, ready)
         return ready.path
@@ -164,17 +166,17 @@ class CsiVolumes:
                 stats = await registered.driver.volume_stats(ready.volume.handle, path)
         if stats.is_abnormal:
             said = f"Volume {ready.name}: {stats.condition}"
-            self.means.record([ready.pod], "Warning", "VolumeConditionAbnormal", said)
+            self.attachments.record([ready.pod], "Warning", "VolumeConditionAbnormal", said)
         return stats
 
     async def _set_up(self, pod: Pod, name: str, volume: csi.Volume) -> _Ready:
         kind = "MapVolume" if volume.is_block else "MountVolume"
         request = Publish(volume.handle, "", csi.use_of(volume, frozenset(), None), read_only=volume.read_only)
         with _failing_mount(f"{kind}.SetUp", volume):
-            driver = await self.means.driver(volume)
+            driver = await self.attachments.driver(volume)
         if is_attached := csi.is_attached_first(volume, driver):
             with _failing_mount(f"{kind}.WaitForAttach", volume):
-                request = replace(request, attached=await self.means.attached(pod, volume))
+                request = replace(request, attached=await self.attachments.attached(pod, volume))
         data = csi.volume_data(volume, self._node_name, is_attached=is_attached)
         with _failing_mount(f"{kind}.SetUp", volume):
             registered = await self._registration.driver(volume.driver)
@@ -185,11 +187,13 @@ class CsiVolumes:
                 async with self._noted(pod, volume, data) as published:
                     request = replace(request, use=use, target_path=str(published.target))
                     request = replace(request, staging_path=await self._stage(registered, volume, data, request))
-                    if volume.grows and request.staging_path and not (is_used or volume.is_block):
-                        await self._growing.before_use(pod, volume, request)
+                    if volume.needs_expansion and request.staging_path and not (is_used or volume.is_block):
+                        await self._expansion.before_use(pod, volume, request)
                     request = await self._publish(registered, pod, volume, driver, request)
-            if group is not None and csi.gives_to_group(volume, driver, registered.capabilities):
-                await give_in_thread(pod, name, self._threads, partial(_give, request.target_path, group))
+            if group is not None and csi.applies_fs_group(volume, driver, registered.capabilities):
+                await change_ownership_in_thread(
+                    pod, name, self._threads, partial(_apply_fs_group, request.target_path, group)
+                )
         return _Ready(object_ref(pod), name, volume, driver, request)
 
     @contextlib.asynccontextmanager
@@ -220,7 +224,7 @@ class CsiVolumes:
         if path in self._staged:
             return str(path)
         with _failing_mount("MapVolume.MapBlockVolume" if volume.is_block else "MountVolume.MountDevice", volume):
-            secrets = await self.means.secrets(volume.stage_secret)
+            secrets = await self.attachments.secrets(volume.stage_secret)
             await self._threads.run(partial(_make_directory, path), f"stage {path}", may_hang=True)
             stage = Stage(volume.handle, str(path), request.use, request.attached, secrets, volume.attributes)
             try:
@@ -238,8 +242,8 @@ class CsiVolumes:
     ) -> Publish:
         """Publish with current secrets and pod info; returns the request without them, since they are renewed each
         time."""
-        secrets = await self.means.secrets(volume.publish_secret)
-        context, more_secrets = await self.means.pod_context(pod, volume, driver)
+        secrets = await self.attachments.secrets(volume.publish_secret)
+        context, more_secrets = await self.attachments.pod_context(pod, volume, driver)
         whole = replace(request, context={**volume.attributes, **context}, secrets={**secrets, **more_secrets})
         with within(CALL_SECONDS_MAX):
             await registered.driver.publish(whole)
@@ -254,7 +258,7 @@ class CsiVolumes:
                 async with self._turn(volume.identity):
                     await self._publish(registered, pod, volume, ready.object, ready.request)
         except VolumeFailed as error:
-            self.means.record([ready.pod], "Warning", error.reason, error.message)
+            self.attachments.record([ready.pod], "Warning", error.reason, error.message)
             raise
 
     # ---- down ----
@@ -266,14 +270,14 @@ class CsiVolumes:
         # Not ready from now on, however far this gets: a driver is not asked about a volume it was asked to unpublish.
         for key in [key for key in self._ready if key[0] == uid]:
             del self._ready[key]
-        self._growing.keep({ready.volume.identity for ready in self._ready.values()})
+        self._expansion.keep({ready.volume.identity for ready in self._ready.values()})
         failed: list[str] = []
         async with trio.open_nursery() as nursery:
             for published in self._records.of_pod(uid):
                 nursery.start_soon(self._unpublish, published, failed)
         if failed:
             raise VolumeFailed("FailedUnmount", *failed)
-        self.means.release(uid)
+        self.attachments.release(uid)
 
     async def _unpublish(self, published: Published, failed: list[str]) -> None:
         data = published.data
@@ -290,7 +294,7 @@ class CsiVolumes:
             failed.append(message)
             return
         self._sweeps.put(None)
-        self.means.changed()
+        self.attachments.changed()
 
     async def _unstage_guarded(self, staged: Staged) -> None:
         try:
@@ -322,7 +326,7 @@ class CsiVolumes:
     async def _drop_staged(self, staged: Staged) -> None:
         await self._remove(staged.path)
         self._records.drop_staged(staged)
-        self.means.changed()
+        self.attachments.changed()
 
     async def _remove(self, path: Path) -> None:
         """What a driver may have left at a path: an empty directory or file, or, against the rules, a mount."""
@@ -375,9 +379,9 @@ def _make_directory(path: Path) -> None:
     path.mkdir(mode=MODE, parents=True, exist_ok=True)
 
 
-def _give(path: str, group: ownership.Group, done: Callable[[], None]) -> None:
+def _apply_fs_group(path: str, group: ownership.Group, done: Callable[[], None]) -> None:
     root = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        ownership.see_to(root, group, done)
+        ownership.apply_fs_group(root, group, done)
     finally:
         os.close(root)

@@ -30,7 +30,9 @@ class CsiPlugin(VolumePlugin, PersistentPlugin):
         """See ``PersistentPlugin``."""
         source = bound.volume.spec.csi
         assert source is not None
-        return await self._csi.set_up(pod, bound.name, claimed(bound.volume, source, bound.claim, grows=bound.grows))
+        return await self._csi.set_up(
+            pod, bound.name, claimed(bound.volume, source, bound.claim, needs_expansion=bound.needs_expansion)
+        )
 
     async def remove(self, uid: str) -> None:
         """Have drivers unpublish what the pod has. See ``VolumePlugin``."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from trikubelet.core.claims import BLOCK
 from trikubelet.volumes import ownership
-from trikubelet.volumes.giving import give_in_thread
 from trikubelet.volumes.mounter import is_mounted, unmount_below
+from trikubelet.volumes.ownership_progress import change_ownership_in_thread
 from trikubelet.volumes.plugin import PersistentPlugin, is_there
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ class LocalVolumes(PersistentPlugin):
             return source.path
         place = self._places.of(pod, PLUGIN, bound.volume.metadata.name)
         group = ownership.group_of(pod, read_only=bound.claim.read_only)
-        await give_in_thread(pod, name, threads, partial(mount, source.path, place, group, self._places.mounter))
+        await change_ownership_in_thread(
+            pod, name, threads, partial(mount, source.path, place, group, self._places.mounter)
+        )
         return str(place)
 
     async def remove(self, uid: str) -> None:
@@ -61,7 +63,7 @@ class LocalVolumes(PersistentPlugin):
 
 
 def mount(source: str, place: Path, group: ownership.Group | None, mounter: Mounter, done: Callable[[], None]) -> None:
-    """Mount a directory, its files given to the group first; ``done`` is called for each. Raises OSError, and
+    """Mount a directory, with the group of its files changed first; ``done`` is called for each. Raises OSError, and
     ValueError for what is no directory."""
     if is_mounted(mounter, place):
         return
@@ -70,7 +72,7 @@ def mount(source: str, place: Path, group: ownership.Group | None, mounter: Moun
         if not stat.S_ISDIR(os.fstat(found).st_mode):
             raise ValueError(f"{source} is not a directory; a file system on a local device is not mounted")
         if group is not None:
-            ownership.see_to(found, group, done)
+            ownership.apply_fs_group(found, group, done)
         place.mkdir(mode=MODE, parents=True, exist_ok=True)
         mounter.bind(found, str(place))
     finally:

@@ -1,4 +1,4 @@
-"""Giving a volume's files to the pod's group (``fsGroup``), by upstream's rules.
+"""Setting the ownership of a volume's files to the pod's group (``fsGroup``), by upstream's rules.
 
 Every file gets the group and is readable and writable by it, every directory also gets the setgid bit. The root of the
 volume comes last, so that it stands for the rest: under the policy OnRootMismatch a volume whose root is as it should
@@ -43,30 +43,30 @@ def group_of(pod: Pod, *, read_only: bool) -> Group | None:
     return Group(context.fs_group, context.fs_group_change_policy == ON_ROOT_MISMATCH, read_only)
 
 
-def see_to(root: int, group: Group, done: Callable[[], None]) -> None:
-    """Give the directory ``root``, a descriptor, and all below it to the group, where that is still to be done.
+def apply_fs_group(root: int, group: Group, done: Callable[[], None]) -> None:
+    """Change the group of the directory ``root``, a descriptor, and of all below it, where that is still to be done.
     Raises OSError."""
-    if not (group.on_mismatch and is_given(root, group.id, group.read_only)):
-        give(root, group.id, group.read_only, done)
+    if not (group.on_mismatch and is_owned(root, group.id, group.read_only)):
+        chown_tree(root, group.id, group.read_only, done)
 
 
-def is_given(root: int, group: int, read_only: bool) -> bool:
-    """Whether the root of a volume is as ``give`` leaves it; ``root``: a descriptor."""
+def is_owned(root: int, group: int, read_only: bool) -> bool:
+    """Whether the root of a volume is as ``chown_tree`` leaves it; ``root``: a descriptor."""
     found = os.fstat(root)
     wanted = stat.S_ISGID | ENTERS | (READS if read_only else READS_WRITES)
     return found.st_gid == group and found.st_mode & wanted == wanted
 
 
-def give(root: int, group: int, read_only: bool, done: Callable[[], None]) -> None:
-    """Give the directory ``root``, a descriptor, and everything below it to the group; ``done`` is called for each
+def chown_tree(root: int, group: int, read_only: bool, done: Callable[[], None]) -> None:
+    """Change the group of the directory ``root``, a descriptor, and of everything below it; ``done`` is called for each
     file. Raises OSError."""
-    _give_below(root, group, read_only, done, LEVELS_MAX)
+    _chown_below(root, group, read_only, done, LEVELS_MAX)
     os.chown(f"/proc/self/fd/{root}", -1, group)
     _open_to_group(root, os.fstat(root).st_mode, read_only)
     done()
 
 
-def _give_below(directory: int, group: int, read_only: bool, done: Callable[[], None], levels: int) -> None:
+def _chown_below(directory: int, group: int, read_only: bool, done: Callable[[], None], levels: int) -> None:
     if not levels:
         raise OSError(errno.ENAMETOOLONG, f"more than {LEVELS_MAX} directories below one another")
     readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
@@ -74,17 +74,17 @@ def _give_below(directory: int, group: int, read_only: bool, done: Callable[[], 
         with os.scandir(readable) as entries:  # streamed, for the names may not fit in memory
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # others use the volume, too
-                    _give_one(readable, entry.name, group, read_only, done, levels)
+                    _chown_one(readable, entry.name, group, read_only, done, levels)
     finally:
         os.close(readable)
 
 
-def _give_one(parent: int, name: str, group: int, read_only: bool, done: Callable[[], None], levels: int) -> None:
+def _chown_one(parent: int, name: str, group: int, read_only: bool, done: Callable[[], None], levels: int) -> None:
     found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         mode = os.fstat(found).st_mode
         if stat.S_ISDIR(mode):
-            _give_below(found, group, read_only, done, levels - 1)
+            _chown_below(found, group, read_only, done, levels - 1)
         if stat.S_ISLNK(mode):
             os.chown(name, -1, group, dir_fd=parent, follow_symlinks=False)
         else:

@@ -121,7 +121,7 @@ class DiskVolumes:
         """From now on the objects that volumes are filled from come from there."""
         self._data.use_objects(objects)
         if self._csi is not None:
-            self._csi.means.use_objects(objects)
+            self._csi.attachments.use_objects(objects)
 
     def use_claims(
         self, claims: Claims, node: Callable[[], Node | None], changed: Callable[[], None], events: Events
@@ -129,12 +129,12 @@ class DiskVolumes:
         """From now on claims are looked up there."""
         self._persistent.claims.use_objects(claims, node)
         if self._csi is not None:
-            self._csi.means.use_claims(claims, node, changed, events)
+            self._csi.attachments.use_claims(claims, node, changed, events)
 
     def node_changed(self) -> None:
         """Something may have been attached to this node."""
         if self._csi is not None:
-            self._csi.means.node_changed()
+            self._csi.attachments.node_changed()
 
     def in_use(self) -> Collection[str]:
         """Only volumes of CSI drivers are attached by controllers."""

@@ -100,7 +100,7 @@ _WORKS: Final = (
         ("securityContext.runAsNonRoot", "containers[].securityContext.runAsNonRoot"),
     ),
     Works(
-        "tests/shell/test_persistent_volumes.py::test_a_local_directorys_files_are_given_to_the_pods_group",
+        "tests/shell/test_persistent_volumes.py::test_a_local_directorys_files_get_the_pods_group",
         ("securityContext.fsGroupChangePolicy",),
     ),
     Works(

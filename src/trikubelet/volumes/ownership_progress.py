@@ -1,5 +1,5 @@
-"""Giving a volume's files to the pod's group in a thread, with a warning when that is slow: a volume may have millions
-of files, and its pod waits for them."""
+"""Changing the group of a volume's files in a thread, with a warning when that is slow: a volume may have millions of
+files, and its pod waits for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class _Files:
         self.done += 1
 
 
-async def give_in_thread(pod: Pod, name: str, threads: ThreadPool, work: Callable[[Callable[[], None]], None]) -> None:
+async def change_ownership_in_thread(
+    pod: Pod, name: str, threads: ThreadPool, work: Callable[[Callable[[], None]], None]
+) -> None:
     """Do ``work`` for the pod's volume ``name``; it calls what it is given for each file. Raises what it raises, and
     StillRunning."""
     files = _Files()
@@ -54,7 +56,7 @@ async def _warn_when_slow(pod: Pod, name: str, files: _Files) -> None:
     while True:
         await trio.sleep(SLOW_SECONDS)
         log.warning(
-            "Pod %s: giving volume %s to the pod's group is taking longer than expected, %d files so far; consider "
+            "Pod %s: setting the ownership of volume %s is taking longer than expected, %d files so far; consider "
             "fsGroupChangePolicy: OnRootMismatch",
             object_ref(pod),
             name,

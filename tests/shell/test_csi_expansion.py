@@ -1,4 +1,5 @@
-"""Volumes that grow under the pods that use them: when that is looked at, what the driver is asked, who is told."""
+"""Volumes that are expanded under the pods that use them: when that is looked at, what the driver is asked, who is
+notified."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from trikubelet.core.csi import PERSISTENT, Volume
 from trikubelet.model import k8s
 from trikubelet.model.csi import AccessMode, DriverFailed, Expand, Publish, Use
 from trikubelet.testing.memory_plugins import MemoryDriver
-from trikubelet.volumes.csi_growth import BEFORE_USE_SECONDS_MAX, LOOK_SECONDS, Growing
+from trikubelet.volumes.csi_expansion import BEFORE_USE_SECONDS_MAX, LOOK_SECONDS, NodeExpansion
 from trikubelet.volumes.csi_registration import Registered
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def bench(place: Path) -> Iterator[CsiNodeBench]:
     made.close()
 
 
-def grown(bench: CsiNodeBench) -> None:
+def enlarge_claim(bench: CsiNodeBench) -> None:
     """A controller has made the volume larger."""
     bench.cluster.spec = {"capacity": {"storage": "2Mi"}}
     bench.cluster.claimed = k8s.PersistentVolumeClaimStatus(
@@ -63,13 +64,13 @@ def told(bench: CsiNodeBench, uid: str) -> list[tuple[str, str]]:
     return [(event.reason, event.message) for event in bench.events.about(uid)]
 
 
-async def test_a_volume_grows_under_its_pod_and_claim_and_events_tell(
+async def test_a_volume_is_expanded_under_its_pod_and_claim_and_events_show_it(
     autojump_clock: MockClock, bench: CsiNodeBench
 ) -> None:
     async with bench.life() as volumes:
         await attempt(volumes)
         assert 0 == expansions(bench)
-        grown(bench)
+        enlarge_claim(bench)
         await attempt(volumes)
         await attempt(volumes)
 
@@ -89,7 +90,7 @@ async def test_a_claim_is_looked_at_seldom_however_often_its_pod_is_attempted(
 ) -> None:
     async with bench.life() as volumes:
         await attempt(volumes)
-        grown(bench)
+        enlarge_claim(bench)
         for _ in range(3):
             await volumes.set_up(claiming())
             await trio.testing.wait_all_tasks_blocked()
@@ -99,13 +100,13 @@ async def test_a_claim_is_looked_at_seldom_however_often_its_pod_is_attempted(
     assert 1 == expansions(bench)
 
 
-async def test_what_another_node_told_the_claim_is_done_here_too(
+async def test_what_another_node_wrote_to_the_claim_is_done_here_too(
     autojump_clock: MockClock, bench: CsiNodeBench
 ) -> None:
     bench.cluster.claim_modes = ("ReadWriteMany",)
     async with bench.life() as volumes:
         await attempt(volumes)
-        grown(bench)
+        enlarge_claim(bench)
         bench.cluster.claimed = k8s.PersistentVolumeClaimStatus(phase="Bound", capacity={"storage": "2Mi"})
         await attempt(volumes)
         await attempt(volumes)
@@ -126,7 +127,7 @@ async def test_a_driver_that_says_no_is_asked_again_unless_it_never_will(
 ) -> None:
     async with bench.life() as volumes:
         await attempt(volumes)
-        grown(bench)
+        enlarge_claim(bench)
         bench.driver.failing = DriverFailed(code, "no")
         await attempt(volumes)
         await attempt(volumes)
@@ -141,7 +142,7 @@ async def test_a_driver_that_says_no_is_asked_again_unless_it_never_will(
 async def test_a_driver_that_hangs_holds_up_nobody(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
     async with bench.life() as volumes:
         await attempt(volumes)
-        grown(bench)
+        enlarge_claim(bench)
         bench.driver.answering = trio.Event()
         began = trio.current_time()
         await attempt(volumes)
@@ -159,13 +160,13 @@ async def test_a_driver_that_hangs_holds_up_nobody(autojump_clock: MockClock, be
     ] == told(bench, "12345678")
 
 
-async def test_a_volume_that_does_not_grow_in_use_grows_between_two_pods_and_is_not_asked_about_meanwhile(
+async def test_a_volume_that_cannot_be_expanded_in_use_is_expanded_between_two_pods_and_not_asked_about_meanwhile(
     autojump_clock: MockClock, bench: CsiNodeBench
 ) -> None:
     bench.driver.expands_in_use = False
     async with bench.life() as volumes:
         await attempt(volumes)
-        grown(bench)
+        enlarge_claim(bench)
         for _ in range(3):
             await attempt(volumes)
         assert (1, {"storage": "1Mi"}) == (expansions(bench), bench.cluster.claimed.capacity)
@@ -183,14 +184,14 @@ async def test_a_volume_that_does_not_grow_in_use_grows_between_two_pods_and_is_
     assert ["FileSystemResizeSuccessful"] == [reason for reason, _ in told(bench, "87654321")]
 
 
-async def test_a_pod_starts_though_its_volume_does_not_grow_before(
+async def test_a_pod_starts_though_its_volume_is_not_expanded_before(
     autojump_clock: MockClock, bench: CsiNodeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hang(request: Expand) -> None:
         bench.driver.calls.append(f"expand {request.path == request.staging_path}")
         await trio.sleep_forever()
 
-    grown(bench)
+    enlarge_claim(bench)
     monkeypatch.setattr(bench.driver, "expand", hang)
     async with bench.life() as volumes:
         began = trio.current_time()
@@ -199,16 +200,16 @@ async def test_a_pod_starts_though_its_volume_does_not_grow_before(
         assert ["stage handle", "expand True", "publish handle"] == bench.driver.calls
         await attempt(volumes)
 
-    assert "expand False" == bench.driver.calls[-1], "it may grow later"
+    assert "expand False" == bench.driver.calls[-1], "it may be expanded later"
 
 
-async def test_what_another_pod_has_does_not_keep_a_pod_waiting_to_grow(
+async def test_what_another_pod_has_does_not_keep_a_pod_waiting_for_its_expansion(
     autojump_clock: MockClock, bench: CsiNodeBench
 ) -> None:
     bench.driver.expands_in_use = False
     async with bench.life() as volumes:
         await attempt(volumes)
-        grown(bench)
+        enlarge_claim(bench)
         await volumes.set_up(claiming("87654321"))
         assert 0 == expansions(bench)
     # A life that found it published does not take it for unused, either.
@@ -230,7 +231,7 @@ async def test_a_look_that_outlives_its_pod_does_not_ask_for_what_was_undone(
 
     async with bench.life() as volumes:
         await attempt(volumes)
-        grown(bench)
+        enlarge_claim(bench)
         monkeypatch.setattr(bench.cluster, asked_for, slowly)
         await trio.sleep(LOOK_SECONDS)
         await volumes.set_up(claiming())
@@ -260,13 +261,13 @@ async def test_looks_ask_the_server_one_after_the_other(
 
     monkeypatch.setattr(bench.cluster, "claim", slowly)
     driver = Registered(DRIVER, bench.driver, bench.driver.can, bench.driver.node)
-    plugins, means = SimpleNamespace(drivers={DRIVER: driver}), SimpleNamespace(claims=bench.cluster)
-    growing = Growing("n", plugins, means, lambda _: nullcontext(), lambda _: True)  # type: ignore[arg-type]
+    plugins, attachments = SimpleNamespace(drivers={DRIVER: driver}), SimpleNamespace(claims=bench.cluster)
+    expansion = NodeExpansion("n", plugins, attachments, lambda _: nullcontext(), lambda _: True)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
-        await nursery.start(growing.run)
+        await nursery.start(expansion.run)
         for handle in ("one", "two", "three"):
             volume = Volume("pv", DRIVER, handle, PERSISTENT, claim="data")
-            growing.look(claiming(), volume, Publish(handle, "/target", Use(AccessMode.SINGLE_NODE_WRITER)))
+            expansion.look(claiming(), volume, Publish(handle, "/target", Use(AccessMode.SINGLE_NODE_WRITER)))
         await trio.sleep(LOOK_SECONDS)
         nursery.cancel_scope.cancel()
 
@@ -275,7 +276,7 @@ async def test_looks_ask_the_server_one_after_the_other(
 
 async def test_a_volume_that_is_only_read_is_left_as_it_is(autojump_clock: MockClock, bench: CsiNodeBench) -> None:
     claim = k8s.PersistentVolumeClaimVolumeSource(claim_name="data", read_only=True)
-    grown(bench)
+    enlarge_claim(bench)
     async with bench.life() as volumes:
         reader = claiming()
         reader = k8s.Pod(
@@ -295,7 +296,7 @@ async def test_a_driver_that_cannot_expand_is_not_asked_and_nor_is_the_cluster(
     autojump_clock: MockClock, place: Path
 ) -> None:
     bench = CsiNodeBench(place, MemoryDriver(frozenset()))
-    grown(bench)
+    enlarge_claim(bench)
     try:
         async with bench.life() as volumes:
             await attempt(volumes)

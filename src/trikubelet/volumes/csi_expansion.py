@@ -1,15 +1,15 @@
-"""Expanding volumes on the node while pods use them: a controller made the disk larger, the driver grows its file
+"""Expanding volumes on the node while pods use them: a controller made the disk larger, the driver expands its file
 system.
 
-    attempt at a pod ─► the last look is long ago ─► its claim and volume as they are ─► grown? (core.growth)
+    attempt at a pod ─► the last look is long ago ─► its claim and volume as they are ─► due? (core.volume_expansion)
         ─► the claim's status: resize in progress ─► the driver ─► the claim's status: its size; events
 
 A node may not watch claims, so each attempt at a pod looks again; a pod is attempted at least every minute and a half.
 Nothing waits for a look: it has a task of its own, one for each volume, and one at a time asks the API server. What
 fails is tried again at the next look, unless the driver does not expand what is in use.
 
-A volume of such a driver grows before the next pod has it, when it is staged and not published: for that, its first pod
-waits, if the claim waited for this. The pod starts whatever the result.
+A volume of such a driver is expanded before the next pod has it, when it is staged and not published: for that, its
+first pod waits, if the claim waited for this. The pod starts whatever the result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core import growth
+from trikubelet.core import volume_expansion
 from trikubelet.core.names import object_ref
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.fault_barriers import FaultBarriers
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 15.0
 """Between two looks at a volume, however often its pods are attempted: each asks the API server for two objects."""
 BEFORE_USE_SECONDS_MAX: Final = 30.0
-"""How long a pod that starts waits for a volume to grow, which may do so later: a part of ``PATIENCE_SECONDS``."""
+"""How long a pod that starts waits for a volume's expansion, which may come later: a part of ``PATIENCE_SECONDS``."""
 LOOKS_ASKING_MAX: Final = 1
 """Looks that ask the API server at the same time: pods that are to start wait in the same line (``ports.Claims``)."""
 
@@ -71,14 +71,14 @@ class _Way:
     turn: Callable[[], AbstractAsyncContextManager[None]]
 
 
-class Growing:
+class NodeExpansion:
     """Owns how large the volumes are on this node, as far as known, by driver and handle."""
 
     def __init__(
         self,
         node_name: str,
         registration: RegisteredDrivers,
-        means: CsiAttachments,
+        attachments: CsiAttachments,
         turn: Callable[[tuple[str, str]], AbstractAsyncContextManager[None]],
         is_ready: Callable[[tuple[str, str]], bool],
     ) -> None:
@@ -86,21 +86,23 @@ class Growing:
         volume, by its name."""
         self._node_name = node_name
         self._registration = registration
-        self._means = means
+        self._attachments = attachments
         self._turn = turn
         self._is_ready = is_ready
         self._asking = trio.CapacityLimiter(LOOKS_ASKING_MAX)
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._tasks = BackgroundTasks()
-        self._barriers = FaultBarriers(log, "Volume %s: a bug in seeing whether it has grown; it is looked at again later")
+        self._barriers = FaultBarriers(
+            log, "Volume %s: a bug in seeing whether it is to be expanded; it is looked at again later"
+        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the looks that are started, until cancelled."""
         await self._tasks.run(task_status=task_status)
 
     def look(self, pod: Pod, volume: Volume, published: Publish) -> None:
-        """Start a look at whether the volume behind a claim has grown, unless it was looked at just now."""
-        if not self._can_grow(volume):
+        """Start a look at whether the volume behind a claim is to be expanded, unless it was looked at just now."""
+        if not self._can_expand(volume):
             return
         seen = self._seen.setdefault(volume.identity, _Seen())
         if trio.current_time() >= seen.next_at:
@@ -109,14 +111,14 @@ class Growing:
             self._tasks.start_soon(self._look, pod, volume, seen, way)
 
     async def before_use(self, pod: Pod, volume: Volume, staged: Publish) -> None:
-        """Look now whether the volume behind a claim has grown, which is staged, and which no pod has yet. The caller
-        has its turn at the volume."""
-        if self._can_grow(volume):
+        """Look now whether the volume behind a claim is to be expanded, which is staged, and which no pod has yet. The
+        caller has its turn at the volume."""
+        if self._can_expand(volume):
             seen = self._seen.setdefault(volume.identity, _Seen())
             with trio.move_on_after(BEFORE_USE_SECONDS_MAX):
                 await self._look(pod, volume, seen, _Way(staged, staged.staging_path, nullcontext(), nullcontext))
 
-    def _can_grow(self, volume: Volume) -> bool:
+    def _can_expand(self, volume: Volume) -> bool:
         registered = self._registration.drivers.get(volume.driver)
         can = registered is not None and Capability.EXPAND_VOLUME in registered.capabilities
         return can and bool(volume.claim)
@@ -129,57 +131,57 @@ class Growing:
         pause_seconds = LOOK_SECONDS
         try:
             with self._barriers.of(volume.name):
-                pause_seconds = await self._look_and_grow(pod, volume, seen, way)
+                pause_seconds = await self._look_and_expand(pod, volume, seen, way)
         finally:
             seen.next_at = trio.current_time() + pause_seconds
 
-    async def _look_and_grow(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> float:
+    async def _look_and_expand(self, pod: Pod, volume: Volume, seen: _Seen, way: _Way) -> float:
         """Seconds until the next look."""
         try:
-            claims = self._means.claims
+            claims = self._attachments.claims
             async with way.line:
                 held = await claims.claim(pod.metadata.namespace, volume.claim)
                 persistent = await claims.volume(volume.name)
             if seen.size_bytes is None:
-                seen.size_bytes = growth.claimed_bytes(held)
-            wanted = growth.due(held, persistent, seen.size_bytes or 0)
+                seen.size_bytes = volume_expansion.claimed_bytes(held)
+            wanted = volume_expansion.due(held, persistent, seen.size_bytes or 0)
             if wanted is not None:
-                await self._grow(pod, volume, held, wanted, way)
+                await self._expand_claimed(pod, volume, held, wanted, way)
                 seen.size_bytes = wanted.size_bytes
         except (DriverFailed, ObjectUnavailable, ValueError) as error:
-            log.debug("Whether volume %s has grown is looked at again later: %s", volume.name, error)
+            log.debug("Whether volume %s is to be expanded is looked at again later: %s", volume.name, error)
             if isinstance(error, DriverFailed) and error.is_for_in_use:
                 return math.inf
         return LOOK_SECONDS
 
-    async def _grow(
-        self, pod: Pod, volume: Volume, held: PersistentVolumeClaim, wanted: growth.Growth, way: _Way
+    async def _expand_claimed(
+        self, pod: Pod, volume: Volume, held: PersistentVolumeClaim, wanted: volume_expansion.Expansion, way: _Way
     ) -> None:
         """Raises DriverFailed, ObjectUnavailable, and ValueError for a driver or a pod that has gone."""
         about = (object_ref(pod), _ref(held))
         failed = f'NodeExpandVolume.NodeExpandVolume failed for volume "{volume.name}" : '
         if volume.read_only:
-            self._means.record(
+            self._attachments.record(
                 about[:1], "Warning", "FileSystemResizeFailed", f"{failed}requested read-only file system"
             )
             return
-        if wanted.is_claims and (begun_status := growth.begun(held)) is not None:
-            held = await self._means.claims.patch_claim_status(held, begun_status)
+        if wanted.is_claims and (begun_status := volume_expansion.begun(held)) is not None:
+            held = await self._attachments.claims.patch_claim_status(held, begun_status)
         try:
-            await self._expand(volume, way, wanted.size_bytes)
+            await self._call_driver(volume, way, wanted.size_bytes)
         except DriverFailed as error:
-            self._means.record(about[:1], "Warning", "VolumeResizeFailed", f"{failed}{error}")
+            self._attachments.record(about[:1], "Warning", "VolumeResizeFailed", f"{failed}{error}")
             if wanted.is_claims and error.is_final:
-                await self._means.claims.patch_claim_status(held, growth.failed(held, wanted, error))
+                await self._attachments.claims.patch_claim_status(held, volume_expansion.failed(held, wanted, error))
             raise
         if wanted.is_claims:
-            await self._means.claims.patch_claim_status(held, growth.ended(held, wanted))
+            await self._attachments.claims.patch_claim_status(held, volume_expansion.ended(held, wanted))
         said = f'MountVolume.NodeExpandVolume succeeded for volume "{volume.name}" {self._node_name}'
-        self._means.record(about, "Normal", "FileSystemResizeSuccessful", said)
+        self._attachments.record(about, "Normal", "FileSystemResizeSuccessful", said)
 
-    async def _expand(self, volume: Volume, way: _Way, size_bytes: int) -> None:
+    async def _call_driver(self, volume: Volume, way: _Way, size_bytes: int) -> None:
         registered = self._registration.registered(volume.driver)
-        secrets = await self._means.secrets(volume.expand_secret)
+        secrets = await self._attachments.secrets(volume.expand_secret)
         request = Expand(volume.handle, way.path, size_bytes, way.asked.use, way.asked.staging_path, secrets)
         async with way.turn():
             with within(CALL_SECONDS_MAX):
@@ -195,7 +197,7 @@ class Growing:
             yield
 
     def __repr__(self) -> str:
-        return f"<Growing: {len(self._seen)} looked at>"
+        return f"<NodeExpansion: {len(self._seen)} looked at>"
 
 
 def _ref(held: PersistentVolumeClaim) -> ObjectRef:

@@ -3,7 +3,7 @@
     claim enlarged ─► a controller makes the disk larger, notes that in the PersistentVolume, and marks the claim
         ─► the node's driver lets the file system follow ─► the claim has its new size and no marks
 
-The claim's marks are a state, or with older controllers a condition. ``volumes.csi_growth`` carries out; states and
+The claim's marks are a state, or with older controllers a condition. ``volumes.csi_expansion`` carries out; states and
 rules are upstream's (KEP-284, KEP-1790).
 """
 
@@ -34,7 +34,7 @@ _MARKS: Final = frozenset({"Resizing", WAITS_FOR_NODE, "ControllerResizeError", 
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class Expansion:
     """How large a volume is to become. ``is_claims``: its claim is to be updated, which another node may have done."""
 
     size: str
@@ -48,7 +48,7 @@ def claimed_bytes(held: k8s.PersistentVolumeClaim) -> int | None:
     return None if size is None else whole(size)
 
 
-def due(held: k8s.PersistentVolumeClaim, volume: k8s.PersistentVolume, here_bytes: int) -> Growth | None:
+def due(held: k8s.PersistentVolumeClaim, volume: k8s.PersistentVolume, here_bytes: int) -> Expansion | None:
     """What is to be done about a volume that had ``here_bytes`` when it was last looked at on this node. Raises
     ValueError."""
     if held.spec.volume_name != volume.metadata.name:  # recreated under its name
@@ -58,9 +58,9 @@ def due(held: k8s.PersistentVolumeClaim, volume: k8s.PersistentVolume, here_byte
         return None
     size_bytes = whole(size)
     if size_bytes > known:
-        return Growth(canonical(size), size_bytes, is_claims=True) if waits_for_node(held) else None
+        return Expansion(canonical(size), size_bytes, is_claims=True) if waits_for_node(held) else None
     grew_elsewhere = size_bytes > here_bytes and _is_on_many_nodes(held)
-    return Growth(canonical(size), size_bytes, is_claims=False) if grew_elsewhere else None
+    return Expansion(canonical(size), size_bytes, is_claims=False) if grew_elsewhere else None
 
 
 def _is_on_many_nodes(held: k8s.PersistentVolumeClaim) -> bool:
@@ -87,27 +87,27 @@ def begun(held: k8s.PersistentVolumeClaim) -> Mapping[str, Any] | None:
     return _merge(held, allocatedResourceStatuses={STORAGE: IN_PROGRESS})
 
 
-def ended(held: k8s.PersistentVolumeClaim, growth: Growth) -> Mapping[str, Any]:
+def ended(held: k8s.PersistentVolumeClaim, expansion: Expansion) -> Mapping[str, Any]:
     """What is written to the claim's status when the volume has its size: that, and no marks any more."""
-    status = {"capacity": {STORAGE: growth.size}, "conditions": _conditions_but(held, _MARKS)}
+    status = {"capacity": {STORAGE: expansion.size}, "conditions": _conditions_but(held, _MARKS)}
     return _merge(held, **status, **({"allocatedResourceStatuses": {STORAGE: None}} if _state(held) else {}))
 
 
-def failed(held: k8s.PersistentVolumeClaim, growth: Growth, error: DriverFailed) -> Mapping[str, Any]:
+def failed(held: k8s.PersistentVolumeClaim, expansion: Expansion, error: DriverFailed) -> Mapping[str, Any]:
     """What is written to the claim's status when the driver said no: why, and whether another size must be, or was,
     asked for. Raises ValueError."""
     why = {"type": FAILED, "status": "True", "message": f"failed to expand pvc with {error}"}
-    is_over = error.is_infeasible or _is_taken_back(held, growth)
+    is_over = error.is_infeasible or _is_taken_back(held, expansion)
     state = {"allocatedResourceStatuses": {STORAGE: INFEASIBLE}} if _state(held) and is_over else {}
     return _merge(held, conditions=[*_conditions_but(held, frozenset({FAILED})), why], **state)
 
 
-def _is_taken_back(held: k8s.PersistentVolumeClaim, growth: Growth) -> bool:
-    """Whether growing had failed before and the claim asks for another size by now: a controller may only see to that
-    once this one is given up (KEP-1790)."""
+def _is_taken_back(held: k8s.PersistentVolumeClaim, expansion: Expansion) -> bool:
+    """Whether an expansion had failed before and the claim asks for another size by now: a controller may only see to
+    that once this one is given up (KEP-1790)."""
     has_failed = held.status is not None and any(one.type == FAILED for one in held.status.conditions)
     asked = held.spec.resources.requests.get(STORAGE) if held.spec.resources is not None else None
-    return has_failed and asked is not None and whole(asked) != growth.size_bytes
+    return has_failed and asked is not None and whole(asked) != expansion.size_bytes
 
 
 def _conditions_but(held: k8s.PersistentVolumeClaim, types: frozenset[str]) -> list[Any]:

@@ -1,17 +1,17 @@
-"""Volumes that grow: when a node has to do something about one, and what a claim is told."""
+"""Volumes that are expanded: when a node has to do something about one, and what is written to its claim."""
 
 from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.growth import Growth, begun, claimed_bytes, due, ended, failed
+from trikubelet.core.volume_expansion import Expansion, begun, claimed_bytes, due, ended, failed
 from trikubelet.model import k8s
 from trikubelet.model.csi import DriverFailed
 
 MIB = 1024**2
 PENDING = {"allocated_resource_statuses": {"storage": "NodeResizePending"}}
 INFEASIBLE = {"storage": "NodeResizeInfeasible"}
-GROWN = Growth("2Mi", 2 * MIB, is_claims=True)
+EXPANDED = Expansion("2Mi", 2 * MIB, is_claims=True)
 
 
 def condition(type_: str, status: str = "True") -> k8s.PersistentVolumeClaimCondition:
@@ -56,16 +56,16 @@ def volume(size: str) -> k8s.PersistentVolume:
         pytest.param(None, claim(), "1Mi", MIB, id="nothing grew"),
         pytest.param(None, claim(**PENDING), "1Mi", MIB, id="marked, and nothing grew"),
         pytest.param(None, claim(), "2Mi", MIB, id="a controller has not finished"),
-        pytest.param(GROWN, claim(**PENDING), "2Mi", MIB, id="a controller has finished"),
-        pytest.param(GROWN, claim(**PENDING), "2048Ki", 2 * MIB, id="whatever was done here"),
+        pytest.param(EXPANDED, claim(**PENDING), "2Mi", MIB, id="a controller has finished"),
+        pytest.param(EXPANDED, claim(**PENDING), "2048Ki", 2 * MIB, id="whatever was done here"),
         pytest.param(
-            GROWN,
+            EXPANDED,
             claim(allocated_resource_statuses={"storage": "NodeResizeInProgress"}),
             "2Mi",
             MIB,
             id="begun in an earlier life",
         ),
-        pytest.param(GROWN, claim(**waiting()), "2Mi", MIB, id="an older controller has finished"),
+        pytest.param(EXPANDED, claim(**waiting()), "2Mi", MIB, id="an older controller has finished"),
         pytest.param(None, claim(**waiting("False")), "2Mi", MIB, id="and says that it has not"),
         pytest.param(
             None,
@@ -77,7 +77,7 @@ def volume(size: str) -> k8s.PersistentVolume:
         pytest.param(None, claim("2Mi"), "2Mi", MIB, id="a controller did all of it"),
         pytest.param(None, claim(volume_name="again", **PENDING), "2Mi", MIB, id="another claim of its name"),
         pytest.param(
-            Growth("2Mi", 2 * MIB, is_claims=False),
+            Expansion("2Mi", 2 * MIB, is_claims=False),
             on_many_nodes(claim("2Mi")),
             "2Mi",
             MIB,
@@ -95,8 +95,8 @@ def volume(size: str) -> k8s.PersistentVolume:
         pytest.param(None, claim(), "", 0, id="nor the volume's"),
     ],
 )
-def test_a_node_grows_what_a_controller_has_made_larger(
-    expected: Growth | None, held: k8s.PersistentVolumeClaim, size: str, here_bytes: int
+def test_a_node_expands_what_a_controller_has_made_larger(
+    expected: Expansion | None, held: k8s.PersistentVolumeClaim, size: str, here_bytes: int
 ) -> None:
     assert expected == due(held, volume(size), here_bytes)
 
@@ -109,13 +109,13 @@ def test_a_claims_size_is_what_its_status_says() -> None:
     ("expected", "state"),
     [(None, ""), ({"storage": "NodeResizeInProgress"}, "NodeResizePending"), (None, "NodeResizeInProgress")],
 )
-def test_a_claim_that_has_states_is_told_when_it_begins(expected: dict[str, str] | None, state: str) -> None:
+def test_a_claim_that_has_states_shows_when_it_begins(expected: dict[str, str] | None, state: str) -> None:
     told = begun(claim(allocated_resource_statuses={"storage": state} if state else {}))
 
     assert expected == (told["status"]["allocatedResourceStatuses"] if told is not None else None)
 
 
-def test_a_claim_whose_volume_has_grown_has_its_size_and_no_marks_of_growing() -> None:
+def test_a_claim_whose_volume_was_expanded_has_its_size_and_no_marks_of_expansion() -> None:
     held = claim(**PENDING, conditions=(condition("Resizing"), condition("FileSystemResizePending"), condition("Mine")))
 
     assert {
@@ -125,8 +125,8 @@ def test_a_claim_whose_volume_has_grown_has_its_size_and_no_marks_of_growing() -
             "conditions": [{"type": "Mine", "status": "True"}],
             "allocatedResourceStatuses": {"storage": None},
         },
-    } == ended(held, GROWN)
-    assert {"capacity": {"storage": "2Mi"}, "conditions": []} == ended(claim(**waiting()), GROWN)["status"]
+    } == ended(held, EXPANDED)
+    assert {"capacity": {"storage": "2Mi"}, "conditions": []} == ended(claim(**waiting()), EXPANDED)["status"]
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,11 @@ def test_a_claim_whose_volume_has_grown_has_its_size_and_no_marks_of_growing() -
         pytest.param(None, "Internal", "3Mi", "Resizing", id="another request, and this one fails for the first time"),
     ],
 )
-def test_a_claim_is_told_why_its_volume_did_not_grow_and_whether_it_ever_will(
+def test_a_claim_shows_why_its_volume_was_not_expanded_and_whether_it_ever_will_be(
     expected: dict[str, str] | None, code: str, asked: str, before: str
 ) -> None:
     held = claim(asked=asked, **PENDING, conditions=(condition("Mine"), condition(before)))
-    status = failed(held, GROWN, DriverFailed(code, "no"))["status"]
+    status = failed(held, EXPANDED, DriverFailed(code, "no"))["status"]
 
     assert expected == status.get("allocatedResourceStatuses")
     said = f"failed to expand pvc with rpc error: code = {code} desc = no"
