@@ -26,7 +26,7 @@ from trikubelet.model.kubelet_configuration import KubeletConfiguration, fields_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from trikubelet.core.support.field import Standing, Table, Works
+    from trikubelet.core.support.field import FieldSupport, Table, Works
 
 HERE = Path(__file__).resolve().parent.parent
 TYPES = HERE / "tests" / "recorded" / "pod_types.txt"
@@ -61,7 +61,7 @@ def main() -> int:
     page = HEAD
     for title, table, paths in sections(pods, settings):
         page += f"\n## {title}\n| Field | State | Since | Shown by, and what is to be said |\n|---|---|---|---|\n"
-        page += "".join(row(name, standing) for name, standing in shown(table, paths).items())
+        page += "".join(row(name, support) for name, support in shown(table, paths).items())
     if not faults and "--check" not in sys.argv[1:]:
         PAGE.write_text(page)
     elif not PAGE.exists() or PAGE.read_text() != page:
@@ -77,45 +77,45 @@ def sections(pods: tuple[str, ...], settings: tuple[str, ...]) -> Iterator[tuple
     # Of the others only what is not as in a container.
     for title, head in (("Init containers", "initContainers[]"), ("Ephemeral containers", "ephemeralContainers[]")):
         own = [path for path in pods if path.startswith(head)]
-        yield title, PODS, [p for p in own if PODS.standing(p) != PODS.standing(p.replace(head, "containers[]"))]
+        yield title, PODS, [p for p in own if PODS.support_of(p) != PODS.support_of(p.replace(head, "containers[]"))]
     yield "Volumes", PODS, [path for path in pods if path.startswith("volumes[]")]
     yield "KubeletConfiguration", CONFIGURATION, settings
 
 
-def shown(table: Table, paths: Iterable[str]) -> dict[str, Standing]:
+def shown(table: Table, paths: Iterable[str]) -> dict[str, FieldSupport]:
     """The lines of a table: each field that works, and of what does not the whole that this is said of."""
-    found: dict[str, Standing] = {}
+    found: dict[str, FieldSupport] = {}
     for path in paths:
-        standing = table.standing(path)
-        if standing is None:
+        support = table.support_of(path)
+        if support is None:
             continue
         name = path
-        if standing.shown is None:
-            same = [parent for parent in parents(path) if table.standing(parent) is standing]
+        if support.shown is None:
+            same = [parent for parent in parents(path) if table.support_of(parent) is support]
             name = same[-1] if same else path
-        found[name] = standing
+        found[name] = support
     return found
 
 
-def row(path: str, standing: Standing) -> str:
+def row(path: str, support: FieldSupport) -> str:
     """One line of a table."""
-    told, since = "; ".join(standing.why), ""
-    if standing.shown is not None:
-        since = standing.shown.since
-        file, _, name = standing.shown.proof.partition("::")
+    told, since = "; ".join(support.why), ""
+    if support.shown is not None:
+        since = support.shown.since
+        file, _, name = support.shown.proof.partition("::")
         told = "; ".join(
             (
                 f"[{name.removeprefix('test_').replace('_', ' ')}](../{file})",
-                *(["shown with its siblings"] if standing.shown.beside else []),
-                *standing.why,
+                *(["shown with its siblings"] if support.shown.beside else []),
+                *support.why,
             )
         )
-    return f"| `{path}` | {standing.state.value} | {since} | {told} |\n"
+    return f"| `{path}` | {support.state.value} | {since} | {told} |\n"
 
 
 def wrong(table: Table, paths: tuple[str, ...]) -> Iterator[str]:
     """What keeps the table from being true of these fields."""
-    yield from (f"{path}: in no table of core/support" for path in paths if table.standing(path) is None)
+    yield from (f"{path}: in no table of core/support" for path in paths if table.support_of(path) is None)
     known = {path.removesuffix("[]") for path in paths} | {parent for path in paths for parent in parents(path)}
     yield from (f"{path}: the API has no such field" for path in sorted(table.paths - known))
     version = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]["version"]
@@ -128,10 +128,10 @@ def wrong(table: Table, paths: tuple[str, ...]) -> Iterator[str]:
         if not one.proof.startswith(SIMULATED):
             yield f"{named}: works, and {one.proof} is neither live nor simulated"
     for path in paths:
-        standing = table.standing(path)
+        support = table.support_of(path)
         # What holds for containers of every kind is shown by those of one.
-        if standing is not None and standing.shown is not None and path.partition(".")[0] not in table.same:
-            yield from unspoken(path, standing.shown)
+        if support is not None and support.shown is not None and path.partition(".")[0] not in table.same:
+            yield from unspoken(path, support.shown)
 
 
 def unspoken(path: str, one: Works) -> Iterator[str]:

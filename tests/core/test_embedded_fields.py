@@ -101,8 +101,8 @@ def test_the_first_try_is_not_warned_of_anything(path: Path) -> None:
 
 
 def test_the_page_of_fields_says_it_of_each() -> None:
-    standing = PODS.standing("containers[].ports[].hostPort")
+    support = PODS.support_of("containers[].ports[].hostPort")
 
-    assert standing is not None
-    assert State.LIMITED is standing.state
-    assert any(why.startswith("on the embedded runtime: ") for why in standing.why)
+    assert support is not None
+    assert State.LIMITED is support.state
+    assert any(why.startswith("on the embedded runtime: ") for why in support.why)

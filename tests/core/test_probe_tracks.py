@@ -1,4 +1,4 @@
-"""What follows from what probes say: tables, and a plain model for everything else."""
+"""What follows from the results of probes: tables, and a plain model for everything else."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from trikubelet.core.probes import (
     end,
     failures_count_after,
     first_delay,
-    hear,
     kept,
     probes_of,
+    record_result,
 )
 from trikubelet.model import k8s
 
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIVENESS, READINESS, STARTUP = ProbeKind.LIVENESS, ProbeKind.READINESS, ProbeKind.STARTUP
-WELL, ILL, UNKNOWN = Verdict.SUCCESS, Verdict.FAILURE, Verdict.UNKNOWN
+SUCCESS, FAILURE, UNKNOWN = Verdict.SUCCESS, Verdict.FAILURE, Verdict.UNKNOWN
 
 
-def told(kind: ProbeKind, probe: k8s.Probe, answers: Sequence[Verdict]) -> list[Track]:
+def tracks_after(kind: ProbeKind, probe: k8s.Probe, answers: Sequence[Verdict]) -> list[Track]:
     """The track after each answer, as long as it is asked."""
     tracks = [begin(kind, "c")]
     for answer in answers:
         if tracks[-1].on_hold:
             break
-        tracks.append(hear(kind, probe, tracks[-1], answer))
+        tracks.append(record_result(kind, probe, tracks[-1], answer))
     return tracks
 
 
 def word(letter: str) -> Verdict:
-    return WELL if letter == "w" else ILL
+    return SUCCESS if letter == "w" else FAILURE
 
 
-@pytest.mark.parametrize(("kind", "at_first"), [(LIVENESS, WELL), (READINESS, ILL), (STARTUP, UNKNOWN)])
+@pytest.mark.parametrize(("kind", "at_first"), [(LIVENESS, SUCCESS), (READINESS, FAILURE), (STARTUP, UNKNOWN)])
 def test_before_the_first_answer_a_container_is_alive_not_ready_and_perhaps_started(
     kind: ProbeKind, at_first: Verdict
 ) -> None:
@@ -64,41 +64,41 @@ def test_before_the_first_answer_a_container_is_alive_not_ready_and_perhaps_star
         (STARTUP, 1, 3, "fff", "uuf"),
     ],
 )
-def test_a_verdict_takes_as_many_answers_in_a_row_as_its_threshold_says(
+def test_a_verdict_takes_as_many_results_in_a_row_as_its_threshold_says(
     kind: ProbeKind, successes: int, failures: int, answers: str, verdicts: str
 ) -> None:
     probe = k8s.Probe(success_threshold=successes, failure_threshold=failures)
-    found = [track.verdict for track in told(kind, probe, list(map(word, answers)))[1:]]
+    found = [track.verdict for track in tracks_after(kind, probe, list(map(word, answers)))[1:]]
 
-    assert [{"w": WELL, "f": ILL, "u": UNKNOWN}[letter] for letter in verdicts] == found
+    assert [{"w": SUCCESS, "f": FAILURE, "u": UNKNOWN}[letter] for letter in verdicts] == found
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "on_hold"),
+    ("kind", "result", "on_hold"),
     [
-        (LIVENESS, ILL, True),
-        (LIVENESS, WELL, False),
-        (READINESS, ILL, False),
-        (READINESS, WELL, False),
-        (STARTUP, ILL, True),
-        (STARTUP, WELL, True),
+        (LIVENESS, FAILURE, True),
+        (LIVENESS, SUCCESS, False),
+        (READINESS, FAILURE, False),
+        (READINESS, SUCCESS, False),
+        (STARTUP, FAILURE, True),
+        (STARTUP, SUCCESS, True),
     ],
 )
-def test_who_is_killed_or_has_started_is_asked_no_more(kind: ProbeKind, said: Verdict, on_hold: bool) -> None:
-    assert on_hold is hear(kind, k8s.Probe(failure_threshold=1), begin(kind, "c"), said).on_hold
+def test_who_is_killed_or_has_started_is_probed_no_more(kind: ProbeKind, result: Verdict, on_hold: bool) -> None:
+    assert on_hold is record_result(kind, k8s.Probe(failure_threshold=1), begin(kind, "c"), result).on_hold
 
 
 def test_the_thresholds_are_three_failures_and_one_success_unless_the_probe_says_so() -> None:
-    tracks = told(READINESS, k8s.Probe(), [WELL, ILL, ILL, ILL])
+    tracks = tracks_after(READINESS, k8s.Probe(), [SUCCESS, FAILURE, FAILURE, FAILURE])
 
-    assert [ILL, WELL, WELL, WELL, ILL] == [track.verdict for track in tracks]
+    assert [FAILURE, SUCCESS, SUCCESS, SUCCESS, FAILURE] == [track.verdict for track in tracks]
 
 
 @pytest.mark.parametrize("kind", list(ProbeKind))
 def test_who_is_being_stopped_counts_as_alive_and_started_and_is_ready_as_before(kind: ProbeKind) -> None:
     ended = end(kind, begin(kind, "c"))
 
-    expected = Track("c", ILL) if kind is READINESS else Track("c", WELL, on_hold=True)
+    expected = Track("c", FAILURE) if kind is READINESS else Track("c", SUCCESS, on_hold=True)
     assert expected == ended
 
 
@@ -106,28 +106,28 @@ def test_who_is_being_stopped_counts_as_alive_and_started_and_is_ready_as_before
     st.sampled_from(ProbeKind),
     st.integers(1, 5),
     st.integers(1, 5),
-    st.lists(st.sampled_from([WELL, ILL]), max_size=40),
+    st.lists(st.sampled_from([SUCCESS, FAILURE]), max_size=40),
 )
-def test_the_fold_agrees_with_looking_back_at_all_answers(
+def test_the_fold_agrees_with_looking_back_at_all_results(
     kind: ProbeKind, successes: int, failures: int, answers: list[Verdict]
 ) -> None:
     """The model keeps every answer: the verdict is the last one that was given often enough in a row."""
     probe = k8s.Probe(success_threshold=successes, failure_threshold=failures)
-    tracks = told(kind, probe, answers)
+    tracks = tracks_after(kind, probe, answers)
 
-    verdict, heard = begin(kind, "c").verdict, 0
-    for heard in range(1, len(answers) + 1):
-        last = answers[heard - 1]
-        needed = successes if last is WELL else failures
-        row = answers[max(0, heard - needed) : heard]
+    verdict, count = begin(kind, "c").verdict, 0
+    for count in range(1, len(answers) + 1):
+        last = answers[count - 1]
+        needed = successes if last is SUCCESS else failures
+        row = answers[max(0, count - needed) : count]
         if len(row) == needed and set(row) == {last}:
             verdict = last
-        assert verdict is tracks[heard].verdict
-        final = {LIVENESS: {ILL}, READINESS: set(), STARTUP: {WELL, ILL}}[kind]
-        assert (verdict in final) is tracks[heard].on_hold
+        assert verdict is tracks[count].verdict
+        final = {LIVENESS: {FAILURE}, READINESS: set(), STARTUP: {SUCCESS, FAILURE}}[kind]
+        assert (verdict in final) is tracks[count].on_hold
         if verdict in final:
             break
-    assert heard == len(tracks) - 1
+    assert count == len(tracks) - 1
 
 
 # ---- who is probed, when, and what is kept ----
@@ -191,13 +191,13 @@ def shown(ready: bool = True, started: bool | None = True, id_: str = "container
 @pytest.mark.parametrize(
     ("kind", "status", "ran", "expected"),
     [
-        (READINESS, shown(), 60, WELL),
+        (READINESS, shown(), 60, SUCCESS),
         (READINESS, shown(ready=False), 60, None),
         (READINESS, shown(), 10, None),
         (READINESS, shown(id_="containerd://other"), 60, None),
         (READINESS, shown(id_=""), 60, None),
         (READINESS, None, 60, None),
-        (STARTUP, shown(ready=False), 60, WELL),
+        (STARTUP, shown(ready=False), 60, SUCCESS),
         (STARTUP, shown(started=None), 60, None),
         (STARTUP, shown(started=False), 60, None),
         (LIVENESS, shown(), 60, None),
@@ -210,4 +210,4 @@ def test_what_a_status_said_of_this_container_counts_if_it_ran_for_a_while(
 
 
 def test_one_that_is_known_to_have_started_is_not_asked_whether_it_has() -> None:
-    assert Track("c", WELL, on_hold=True) == begin(STARTUP, "c", WELL)
+    assert Track("c", SUCCESS, on_hold=True) == begin(STARTUP, "c", SUCCESS)

@@ -92,9 +92,9 @@ LATE = "ephemeralContainers[]"  # comes to a pod that exists, and no pod is made
 def test_what_validation_forbids_does_not_stand_there_as_what_works() -> None:
     wrong = {}
     for path, type_ in FIELDS:
-        standing = PODS.standing(path)
-        assert standing is not None, path
-        works = standing.state is State.WORKS and not path.startswith(LATE)
+        support = PODS.support_of(path)
+        assert support is not None, path
+        works = support.state is State.WORKS and not path.startswith(LATE)
         if works and (told := forbidden(path, value(type_))):
             wrong[path] = told
     assert {} == wrong
@@ -120,7 +120,7 @@ def test_what_stands_there_as_refused_is_forbidden(path: str) -> None:
     ],
 )
 def test_a_limit_is_said_of_what_it_holds_for_and_of_nothing_else(state: State, path: str) -> None:
-    standing = PODS.standing(path)
+    support = PODS.support_of(path)
 
-    assert standing is not None
-    assert state is standing.state
+    assert support is not None
+    assert state is support.state

@@ -50,15 +50,15 @@ def test_a_row_for_a_field_that_works_is_for_some_values_only() -> None:
     ],
 )
 def test_an_entry_speaks_for_all_below_it_and_for_containers_of_every_kind(path: str, state: State) -> None:
-    standing = PODS.standing(path)
+    support = PODS.support_of(path)
 
-    assert standing is not None
-    assert state is standing.state
+    assert support is not None
+    assert state is support.state
 
 
 def test_of_a_field_nobody_listed_nothing_is_said() -> None:
-    assert PODS.standing("containers[].colour") is None
-    assert PODS.standing("containers[]") is None
+    assert PODS.support_of("containers[].colour") is None
+    assert PODS.support_of("containers[]") is None
 
 
 HOOK = k8s.LifecycleHandler(tcp_socket=k8s.TCPSocketAction(port=80))

@@ -180,7 +180,11 @@ async def test_in_what_is_made_of_a_probe(
     bench = Bench()
     both = [probed(name=name, readiness_probe=command("ok")) for name in TWO]
     with monkeypatch.context() as patch:
-        patch.setattr(PodProbes, "hear", breaking(PodProbes.hear, lambda one, *_: one.pod.metadata.name == "web"))
+        patch.setattr(
+            PodProbes,
+            "record_result",
+            breaking(PodProbes.record_result, lambda one, *_: one.pod.metadata.name == "web"),
+        )
         async with bench.agent(*both) as node:
             await until(lambda: is_ready(node, "uid-other"))
             await trio.sleep(60)

@@ -204,14 +204,14 @@ def plant_no_back_off(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_a_hasty_verdict(patch: pytest.MonkeyPatch) -> None:
-    """One answer of a probe decides, whatever its thresholds say."""
-    honest = probes_pod.hear
+    """One result of a probe decides, whatever its thresholds say."""
+    honest = probes_pod.record_result
 
-    def hear(kind: ProbeKind, probe: k8s.Probe, track: Track, said: Verdict) -> Track:
+    def hasty(kind: ProbeKind, probe: k8s.Probe, track: Track, result: Verdict) -> Track:
         once = msgspec.structs.replace(probe, failure_threshold=1, success_threshold=1)
-        return honest(kind, once, track, said)
+        return honest(kind, once, track, result)
 
-    patch.setattr(probes_pod, "hear", hear)
+    patch.setattr(probes_pod, "record_result", hasty)
 
 
 def plant_an_inherited_readiness(patch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from trikubelet.app.settings import Settings
     from trikubelet.kit.threads import ThreadPool
-    from trikubelet.kube.standing import Standing
+    from trikubelet.kube.unauthorized_log import UnauthorizedLog
     from trikubelet.model.certificates import Certificate, Subject
     from trikubelet.model.kubeconfig import ClusterAccess
     from trikubelet.ports import Api, CertificateStore, Clock
@@ -225,11 +225,14 @@ class Bootstrap:
 
 
 def connect(
-    access: ClusterAccess, clock: Clock, *, is_trial: bool = False, standing: Standing | None = None
+    access: ClusterAccess, clock: Clock, *, is_trial: bool = False, unauthorized_log: UnauthorizedLog | None = None
 ) -> tuple[Api, Callable[[], None]]:
     """A client for a few requests, and a function that closes its connections. ``is_trial``: the caller reports itself
-    whether the server accepts the credentials; else ``standing`` does, for all that share it. Raises StartFailed."""
-    credentials = Credentials(access, clock, os.environ, is_read_again=True, is_trial=is_trial, standing=standing)
+    whether the server accepts the credentials; else ``unauthorized_log`` does, for all that share it. Raises
+    StartFailed."""
+    credentials = Credentials(
+        access, clock, os.environ, is_read_again=True, is_trial=is_trial, unauthorized_log=unauthorized_log
+    )
     api = ApiClient(credentials, user_agent(), connections_max=2)
     return api, api.reset
 

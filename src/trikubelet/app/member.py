@@ -26,7 +26,7 @@ from trikubelet.kube.certificate_files import CertificateFiles
 from trikubelet.kube.client import ApiClient
 from trikubelet.kube.credentials import Credentials
 from trikubelet.kube.figures import ApiFigures
-from trikubelet.kube.standing import Standing
+from trikubelet.kube.unauthorized_log import UnauthorizedLog
 from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER, Subject, node_subject
 from trikubelet.node.certificate_rotation import CertificateRotation
 from trikubelet.node.publisher import Pace
@@ -90,7 +90,7 @@ class MemberTask:
         self._lines: Lines | None = None
         self._rotations: list[CertificateRotation] = []
         self._found = found
-        self._dial = partial(connect, clock=clock, standing=Standing())
+        self._dial = partial(connect, clock=clock, unauthorized_log=UnauthorizedLog())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be a member until cancelled. Started at once: nothing on this node waits for its cluster."""

@@ -9,7 +9,7 @@ certificate or the authority has become another one, there is a new TLS context 
 its connections, which show the old. A pair that does not fit together, as while one of two files is replaced already,
 changes nothing; the next look will. What a plugin made waits for no file, and is in force before a request goes out.
 
-That the server does not know us by what is shown is logged by ``Standing``.
+That the server does not know us by what is shown is logged by ``UnauthorizedLog``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trikubelet.kit.threads import ThreadPool
 from trikubelet.kube.exec_plugin import Plugin
 from trikubelet.kube.file_content import LOOK_SECONDS, FileContent
 from trikubelet.kube.materials import Materials, MaterialUnusable, Texts, Tls
-from trikubelet.kube.standing import Standing
+from trikubelet.kube.unauthorized_log import UnauthorizedLog
 from trikubelet.model.api_errors import NothingToShow
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.faults import Fault
@@ -76,11 +76,11 @@ class Credentials:
         *,
         is_read_again: bool = False,
         is_trial: bool = False,
-        standing: Standing | None = None,
+        unauthorized_log: UnauthorizedLog | None = None,
         remedy: str = "",
     ) -> None:
         """``is_read_again``: whoever makes these makes others of what the kubeconfig says later, so that a change in it
-        needs no restart. ``is_trial``: the caller says itself whether the server knows them. ``standing`` is
+        needs no restart. ``is_trial``: the caller says itself whether the server knows them. ``unauthorized_log`` is
         shared by those that are made one after another, so that what holds for all is said once. ``remedy``: what an
         operator can do where the server does not know them, if it is not to put others there."""
         self.access = access
@@ -99,7 +99,7 @@ class Credentials:
         self._last_headers: Headers = []
         self._acting = _acting_as(access.impersonation) if access.impersonation is not None else []
         self._on_change: list[Callable[[], None]] = []
-        self._standing = standing if standing is not None else Standing()
+        self._unauthorized_log = unauthorized_log if unauthorized_log is not None else UnauthorizedLog()
         self._threads = ThreadPool("credentials", 1)
         self._looked_at = self._began_at = -math.inf
         self._looking: trio.Event | None = None
@@ -131,7 +131,7 @@ class Credentials:
         if showing != self._last_headers:
             return
         if not self._is_trial:
-            self._standing.lost(error, self._described())
+            self._unauthorized_log.rejected(error, self._described())
         if self._token_file is not None:
             self._token_file.forget()
             self._looked_at = -math.inf
@@ -140,7 +140,7 @@ class Credentials:
 
     def accepted(self) -> None:
         """The server knows us."""
-        self._standing.known()
+        self._unauthorized_log.accepted()
 
     # ---- what there is to show ----
 

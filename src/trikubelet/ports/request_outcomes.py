@@ -4,7 +4,7 @@ it was away, or failed ────────► the outage that all share (``
 it answered with a no ─────────► no outage: somebody has to correct a right or a rule. Said once a minute
 somebody else was faster ──────► no outage, and not said the first time in a row: the next try reads what is there now
 it does not know who asks ─────► no outage, and not said here: whoever holds the credentials does, once for all who
-                                 ask (``kube.standing``)
+                                 ask (``kube.unauthorized_log``)
 """
 
 from __future__ import annotations

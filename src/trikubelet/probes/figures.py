@@ -1,4 +1,4 @@
-"""What one probe was answered so far, for those who measure."""
+"""The results of one probe so far, for those who measure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFigures:
-    """One probe of one container. ``answers`` counts them by upstream's words for what they mean; ``durations`` are in
-    seconds, from the question to the answer."""
+    """One probe of one container. ``results`` counts them by upstream's words; ``durations`` are in seconds."""
 
     namespace: str
     pod: str
     uid: str
     container: str
     kind: str
-    answers: Mapping[str, int]
+    results: Mapping[str, int]
     durations: Distribution

@@ -8,12 +8,12 @@ import trio
 
 from trikubelet.core.actions import Verdicts
 from trikubelet.core.probes import probes_of
-from trikubelet.kit.shared_timer import SharedTimer
 from trikubelet.kit.listeners import Listeners
-from trikubelet.probes.asking import Asking
+from trikubelet.kit.shared_timer import SharedTimer
 from trikubelet.probes.notes import ProbeNotes
 from trikubelet.probes.pod import PodProbes
 from trikubelet.probes.probe import ProbeTask
+from trikubelet.probes.prober import Prober
 
 if TYPE_CHECKING:
     import random
@@ -45,7 +45,7 @@ class NodeProbes:
         chance: random.Random,
         notes: PodNotes,
     ) -> None:
-        self._asking = Asking(runtime, handlers, bounds)
+        self._prober = Prober(runtime, handlers, bounds)
         self._timer = SharedTimer(TICK_SECONDS)
         self._events = events
         self._clock = clock
@@ -69,7 +69,7 @@ class NodeProbes:
         uid = pod.metadata.uid
         shares = {key: self._chance.random() for key in keys}
         probes = PodProbes(pod, shares, lambda: self._concluded(uid), self._notes.of(pod))
-        mine = (probes, tuple(ProbeTask(key, probes, self._asking, self._events, self._timer) for key in keys))
+        mine = (probes, tuple(ProbeTask(key, probes, self._prober, self._events, self._timer) for key in keys))
         self._pods[uid] = mine
         try:
             async with trio.open_nursery() as nursery:
@@ -111,7 +111,7 @@ class NodeProbes:
             found[0].stopped(container_id)
 
     def figures(self) -> list[ProbeFigures]:
-        """What each probe was answered so far."""
+        """Each probe's results so far."""
         return [task.figures() for _, tasks in self._pods.values() for task in tasks]
 
     def __len__(self) -> int:
@@ -119,9 +119,9 @@ class NodeProbes:
 
     def _concluded(self, uid: str) -> None:
         if uid not in self._pods:
-            return  # what was asked before the pod ended and answered after it
+            return  # the result of a probe that ran when the pod ended
         probes, _ = self._pods[uid]
-        self._notes.keep(probes.pod, probes.standing())
+        self._notes.keep(probes.pod, probes.results_to_save())
         self.concluded.notify(uid)
 
     def __repr__(self) -> str:

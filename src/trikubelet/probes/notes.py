@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trikubelet.core.names import is_static, object_ref
-from trikubelet.core.probes import Standing
+from trikubelet.core.probes import SavedProbeResults
 from trikubelet.model.pod_notes import Note
 
 if TYPE_CHECKING:
@@ -32,22 +32,22 @@ class ProbeNotes:
     def __init__(self, notes: PodNotes) -> None:
         self._notes = notes
 
-    def of(self, pod: Pod) -> Mapping[str, Standing]:
+    def of(self, pod: Pod) -> Mapping[str, SavedProbeResults]:
         """What was noted, by containers' names. Never raises: what cannot be read is concluded again."""
         if not is_static(pod):
             return {}
         try:
             content = self._notes.noted(pod.metadata.uid, Note.PROBES)
-            return msgspec.json.decode(content, type=dict[str, Standing]) if content else {}
+            return msgspec.json.decode(content, type=dict[str, SavedProbeResults]) if content else {}
         except (OSError, msgspec.MsgspecError) as error:
             log.warning("Pod %s: what its probes had found cannot be read: %s", object_ref(pod), error)
             return {}
 
-    def keep(self, pod: Pod, standing: Mapping[str, Standing]) -> None:
+    def keep(self, pod: Pod, results: Mapping[str, SavedProbeResults]) -> None:
         """Note what is concluded now. A disk that takes nothing costs the next life a question."""
         if not is_static(pod):
             return
         try:
-            self._notes.note(pod.metadata.uid, Note.PROBES, msgspec.json.encode(standing))
+            self._notes.note(pod.metadata.uid, Note.PROBES, msgspec.json.encode(results))
         except OSError as error:
             log.warning("Pod %s: what its probes have found cannot be written down: %s", object_ref(pod), error)

@@ -1,7 +1,8 @@
 """What the probes of one pod concluded, and about which of its containers.
 
-The pod's worker says what was observed (``look``); the tasks of the probes say what they were answered (``hear``). Both
-are synchronous. A container that is new begins with nothing concluded, whatever was concluded about the one before.
+The pod's worker says what was observed (``look``); the tasks of the probes record their results (``record_result``).
+Both are synchronous. A container that is new begins with nothing concluded, whatever was concluded about the one
+before.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import trio
 from trikubelet.core.actions import Verdict, Verdicts
 from trikubelet.core.probes import (
     ProbeKind,
-    Standing,
+    SavedProbeResults,
     begin,
     end,
     failures_count_after,
     first_delay,
-    hear,
     is_concluded,
     kept,
     probes_of,
+    record_result,
 )
 from trikubelet.model.runtime import ContainerState
 
@@ -56,7 +57,7 @@ class PodProbes:
         pod: k8s.Pod,
         shares: Mapping[Key, float],
         changed: Callable[[], None],
-        noted: Mapping[str, Standing] | None = None,
+        noted: Mapping[str, SavedProbeResults] | None = None,
     ) -> None:
         """``shares``, in [0, 1), say when in a period those are probed first that were found running; ``noted``: what
         an earlier agent had concluded, by containers' names."""
@@ -68,7 +69,7 @@ class PodProbes:
         self._shares = shares
         self._changed = changed
         self._noted = noted or {}
-        self._woken: dict[Key, trio.Event] = {}
+        self._wakeups: dict[Key, trio.Event] = {}
         self._tracks: dict[Key, Track] = {}
         self._subjects: dict[Key, Subject] = {}
         self._stopped: frozenset[str] = frozenset()  # by id: those that may still be observed as they were before
@@ -107,85 +108,88 @@ class PodProbes:
             subjects[key] = subject._replace(container=container, probe=probe)
         if subjects != self._subjects:
             self._subjects = subjects
-            self._tell()
+            self._publish_verdicts()
 
-    def hear(self, key: Key, container_id: str, said: Verdict) -> None:
-        """The container of that id answered. An answer about one that is gone, or that counts no more, is dropped."""
+    def record_result(self, key: Key, container_id: str, result: Verdict) -> None:
+        """A probe of the container of that id has a result. One about a container that is gone, or that counts no more,
+        is dropped."""
         track, subject = self._tracks[key], self._subjects.get(key)
         if subject is None or container_id != track.container_id or track.on_hold:
             return
-        if said is Verdict.FAILURE and trio.current_time() < subject.counts_from:
+        if result is Verdict.FAILURE and trio.current_time() < subject.counts_from:
             return
         kind, _ = key
-        heard = self._tracks[key] = hear(kind, subject.probe, track, said)
-        if heard.verdict is not track.verdict:
-            self._tell()
-            if kind is not ProbeKind.LIVENESS or heard.verdict is Verdict.FAILURE:
+        updated = self._tracks[key] = record_result(kind, subject.probe, track, result)
+        if updated.verdict is not track.verdict:
+            self._publish_verdicts()
+            if kind is not ProbeKind.LIVENESS or updated.verdict is Verdict.FAILURE:
                 self._changed()
-        elif kind is ProbeKind.READINESS and heard is not track and self._refutes_note(subject, heard):
+        elif kind is ProbeKind.READINESS and updated is not track and self._refutes_note(subject, updated):
             self._changed()
 
-    def _refutes_note(self, subject: Subject, heard: Track) -> bool:
+    def _refutes_note(self, subject: Subject, updated: Track) -> bool:
         """Whether the container says for the first time that it is not what an earlier agent noted. That note was not
         believed, so no verdict changes; but it stands until another is written, and a later agent may believe it."""
         noted = self._noted.get(subject.container.name)
-        if noted is None or noted.container_id != heard.container_id or not is_concluded(subject.probe, heard):
+        if noted is None or noted.container_id != updated.container_id or not is_concluded(subject.probe, updated):
             return False
-        if noted.ready is (heard.verdict is Verdict.SUCCESS):
+        if noted.ready is (updated.verdict is Verdict.SUCCESS):
             return False
         self._noted = {name: one for name, one in self._noted.items() if name != subject.container.name}
         return True
 
     def stopped(self, container_id: str) -> None:
-        """The container of that id was stopped by us: it is asked nothing more, and serves nobody."""
+        """The container of that id was stopped by us: it is probed no more, and serves nobody."""
         self._stopped |= {container_id}
         self._subjects = {key: one for key, one in self._subjects.items() if one.container_id != container_id}
         served = self.verdicts.readiness.get(container_id) is Verdict.SUCCESS
         for key, track in self._tracks.items():
             if key[0] is ProbeKind.READINESS and track.container_id == container_id:
                 self._tracks[key] = begin(ProbeKind.READINESS, container_id)
-        self._tell()
+        self._publish_verdicts()
         if served:
             self._changed()
 
-    def standing(self) -> dict[str, Standing]:
-        """What is concluded about each container that is probed, by name."""
+    def results_to_save(self) -> dict[str, SavedProbeResults]:
+        """What is to be known of each container by the next agent, by name."""
         ready, started = self.verdicts.readiness, self.verdicts.startup
         return {
-            name: Standing(id_, ready.get(id_) is Verdict.SUCCESS, started.get(id_) is Verdict.SUCCESS)
+            name: SavedProbeResults(id_, ready.get(id_) is Verdict.SUCCESS, started.get(id_) is Verdict.SUCCESS)
             for name, id_ in {name: track.container_id for (_, name), track in self._tracks.items()}.items()
         }
 
     def end(self) -> None:
-        """The pod is being stopped: only readiness is still asked after. Idempotent."""
+        """The pod is being stopped: only readiness is still probed. Idempotent."""
         if not self.is_ending:
             self.is_ending = True
             self._tracks = {key: self._ended(key[0], track) for key, track in self._tracks.items()}
-            self._tell()
+            self._publish_verdicts()
 
-    def turn_of(self, key: Key) -> Subject | None:
-        """Whom to ask, None while nobody is to be asked: startup until the container has started, the others then."""
+    def subject_to_probe(self, key: Key) -> Subject | None:
+        """The container to probe, None while there is none: startup until the container has started, the others
+        then."""
         subject = self._subjects.get(key)
         if subject is None or self._tracks[key].on_hold:
             return None
         has_started = self.verdicts.is_started(subject.container, subject.container_id)
         return None if has_started is (key[0] is ProbeKind.STARTUP) else subject
 
-    def woken_by_news(self, key: Key) -> trio.Event:
-        """An event that is set when it may be another's turn, or nobody's; in place of the one the probe had before."""
-        event = self._woken[key] = trio.Event()
+    def wakeup(self, key: Key) -> trio.Event:
+        """An event that is set when another container may be to probe, or none; in place of the one the probe had
+        before."""
+        event = self._wakeups[key] = trio.Event()
         return event
 
     def _ended(self, kind: ProbeKind, track: Track) -> Track:
         return end(kind, track) if self.is_ending else track
 
-    def _tell(self) -> None:
-        """What was concluded is other than before, or about others."""
+    def _publish_verdicts(self) -> None:
+        """Verdicts changed, or are about other containers: replace what is read, and wake the probes."""
         found: dict[ProbeKind, dict[str, Verdict]] = {kind: {} for kind in ProbeKind}
         for (kind, _), track in self._tracks.items():
             found[kind][track.container_id] = track.verdict
         self.verdicts = Verdicts(
             found[ProbeKind.LIVENESS], startup=found[ProbeKind.STARTUP], readiness=found[ProbeKind.READINESS]
         )
-        for event in self._woken.values():
+        for event in self._wakeups.values():
             event.set()

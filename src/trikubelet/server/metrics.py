@@ -57,7 +57,7 @@ def probe_families(view: NodeView) -> Iterator[Family]:
     named = ("probe_type", "container", "pod", "namespace")
     probes = [((one.kind, one.container, one.pod, one.namespace), one) for one in view.probes()]
     for who, one in probes:
-        answers = {(*who, one.uid, result): count for result, count in one.answers.items()}
+        answers = {(*who, one.uid, result): count for result, count in one.results.items()}
         help_ = "Answers of probes by what they mean."
         yield counter("prober_probe_total", help_, answers, *named, "pod_uid", "result")
     for who, one in probes:

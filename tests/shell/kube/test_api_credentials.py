@@ -41,7 +41,7 @@ from trikubelet.kube import exec_plugin
 from trikubelet.kube.client import ApiClient
 from trikubelet.kube.credentials import Credentials, Headers
 from trikubelet.kube.file_content import FILE_BYTES_MAX, KEPT_SECONDS_MAX, LOOK_SECONDS, FileContent
-from trikubelet.kube.standing import Standing
+from trikubelet.kube.unauthorized_log import UnauthorizedLog
 from trikubelet.model.api import NODES
 from trikubelet.model.api_errors import ApiUnreachable, NothingToShow, Refused, Unauthorized
 from trikubelet.model.errors import StartFailed
@@ -475,9 +475,11 @@ async def test_who_tries_credentials_hears_himself_what_came_of_it(caplog: pytes
 async def test_credentials_made_one_after_another_say_once_that_they_are_not_known(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    standing = Standing()
+    unauthorized_log = UnauthorizedLog()
     for _ in range(3):
-        credentials = Credentials(access_to("https://x", proof=Token("t")), FixedClock(), {}, standing=standing)
+        credentials = Credentials(
+            access_to("https://x", proof=Token("t")), FixedClock(), {}, unauthorized_log=unauthorized_log
+        )
         credentials.refused(await credentials.headers(), Unauthorized("Unauthorized"))
 
     assert 1 == len(caplog.messages)

@@ -1,4 +1,4 @@
-"""What is concluded about one pod, and the task that asks: what counts, what is dropped, what a bug costs."""
+"""What is concluded about one pod, and the task that probes: what counts, what is dropped, what a bug costs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.kit.shared_timer import SharedTimer
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
-from trikubelet.probes.asking import Answer, Meaning, Question
 from trikubelet.probes.pod import PodProbes
 from trikubelet.probes.probe import ProbeTask
+from trikubelet.probes.prober import ProbeCall, ProbeOutcome, ProbeResult
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ READY = (ProbeKind.READINESS, "main")
 ALIVE = (ProbeKind.LIVENESS, "main")
 PROBE = k8s.Probe(exec=k8s.ExecAction(command=("true",)), period_seconds=1, failure_threshold=1)
 POD = pod("web", container(readiness_probe=PROBE, liveness_probe=PROBE))
-WELL, ILL = Verdict.SUCCESS, Verdict.FAILURE
+SUCCESS, FAILURE = Verdict.SUCCESS, Verdict.FAILURE
 
 
 def seen(id_: str, state: ContainerState = ContainerState.RUNNING) -> PodObservation:
@@ -47,23 +47,23 @@ class Subject:
         self.probes.look(POD, observed, {}, 10**9 * 60)
 
 
-async def test_an_answer_about_a_container_that_is_gone_is_dropped(autojump_clock: MockClock) -> None:
+async def test_a_result_of_a_container_that_is_gone_is_dropped(autojump_clock: MockClock) -> None:
     subject = Subject()
     subject.look(seen("one"))
     subject.look(seen("two"))
-    subject.probes.hear(READY, "one", WELL)
+    subject.probes.record_result(READY, "one", SUCCESS)
 
     assert Verdict.FAILURE is subject.probes.verdicts.readiness["two"]
     assert 0 == subject.changes
 
 
-async def test_a_container_that_ended_is_not_asked(autojump_clock: MockClock) -> None:
+async def test_a_container_that_ended_is_not_probed(autojump_clock: MockClock) -> None:
     subject = Subject()
     subject.look(seen("one"))
-    assert subject.probes.turn_of(READY) is not None
+    assert subject.probes.subject_to_probe(READY) is not None
     subject.look(seen("one", ContainerState.EXITED))
-    assert subject.probes.turn_of(READY) is None
-    subject.probes.hear(READY, "one", WELL)
+    assert subject.probes.subject_to_probe(READY) is None
+    subject.probes.record_result(READY, "one", SUCCESS)
 
     assert 0 == subject.changes
 
@@ -73,25 +73,31 @@ async def test_who_was_stopped_serves_no_more_though_the_next_one_answers_at_its
 ) -> None:
     subject = Subject()
     subject.look(seen("one"))
-    subject.probes.hear(READY, "one", WELL)
+    subject.probes.record_result(READY, "one", SUCCESS)
     subject.probes.stopped("one")
-    assert (ILL, 2) == (subject.probes.verdicts.readiness["one"], subject.changes)
+    assert (FAILURE, 2) == (subject.probes.verdicts.readiness["one"], subject.changes)
 
     subject.look(seen("one"))  # what the attempt that stopped it had observed before
-    assert subject.probes.turn_of(READY) is None
-    subject.probes.hear(READY, "one", WELL)
-    assert (ILL, 2) == (subject.probes.verdicts.readiness["one"], subject.changes)
+    assert subject.probes.subject_to_probe(READY) is None
+    subject.probes.record_result(READY, "one", SUCCESS)
+    assert (FAILURE, 2) == (subject.probes.verdicts.readiness["one"], subject.changes)
 
     subject.look(seen("two"))
-    subject.probes.hear(READY, "two", WELL)
-    assert (WELL, 3) == (subject.probes.verdicts.readiness["two"], subject.changes)
+    subject.probes.record_result(READY, "two", SUCCESS)
+    assert (SUCCESS, 3) == (subject.probes.verdicts.readiness["two"], subject.changes)
 
 
 async def test_only_what_means_something_for_the_pod_wakes_it(autojump_clock: MockClock) -> None:
     subject = Subject()
     subject.look(seen("one"))
-    for key, said, changes in ((ALIVE, WELL, 0), (READY, WELL, 1), (READY, WELL, 1), (READY, ILL, 2), (ALIVE, ILL, 3)):
-        subject.probes.hear(key, "one", said)
+    for key, result, changes in (
+        (ALIVE, SUCCESS, 0),
+        (READY, SUCCESS, 1),
+        (READY, SUCCESS, 1),
+        (READY, FAILURE, 2),
+        (ALIVE, FAILURE, 3),
+    ):
+        subject.probes.record_result(key, "one", result)
         assert changes == subject.changes
 
 
@@ -99,28 +105,28 @@ async def test_who_is_being_stopped_is_not_killed_for_what_was_asked_before(auto
     subject = Subject()
     subject.look(seen("one"))
     subject.probes.end()
-    subject.probes.hear(ALIVE, "one", ILL)
-    subject.probes.hear(READY, "one", WELL)
+    subject.probes.record_result(ALIVE, "one", FAILURE)
+    subject.probes.record_result(READY, "one", SUCCESS)
 
-    assert (WELL, WELL) == (subject.probes.verdicts.liveness["one"], subject.probes.verdicts.readiness["one"])
+    assert (SUCCESS, SUCCESS) == (subject.probes.verdicts.liveness["one"], subject.probes.verdicts.readiness["one"])
     subject.look(seen("two"))
-    assert WELL is subject.probes.verdicts.liveness["two"]
+    assert SUCCESS is subject.probes.verdicts.liveness["two"]
 
 
 class Asked:
-    """Questions that are answered as a test says, one after another; then no more."""
+    """A prober with the outcomes that a test wants, one after another; then none."""
 
-    def __init__(self, *answers: Answer | Exception) -> None:
+    def __init__(self, *answers: ProbeOutcome | Exception) -> None:
         self._answers = list(answers)
         self.times: list[float] = []
 
-    def question(self, *_: object) -> Question:
-        return Question(self._never, 1.0, "")
+    def prepare(self, *_: object) -> ProbeCall:
+        return ProbeCall(self._never, 1.0, "")
 
-    async def _never(self) -> Answer:
+    async def _never(self) -> ProbeOutcome:
         raise AssertionError
 
-    async def answer(self, _: Question) -> Answer:
+    async def run_with_retries(self, _: ProbeCall) -> ProbeOutcome:
         self.times.append(trio.current_time())
         if not self._answers:
             await trio.sleep_forever()
@@ -144,15 +150,15 @@ async def run(asked: Asked, subject: Subject, seconds: float) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_bug_in_a_probe_costs_an_answer_and_is_told_once(
+async def test_a_bug_in_a_probe_costs_a_result_and_is_logged_once(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     subject = Subject()
     subject.look(seen("one"))
     with caplog.at_level(logging.ERROR):
-        await run(Asked(*3 * [KeyError("a bug")], Answer(Meaning.WELL)), subject, 60)
+        await run(Asked(*3 * [KeyError("a bug")], ProbeOutcome(ProbeResult.SUCCESS)), subject, 60)
 
-    assert WELL is subject.probes.verdicts.readiness["one"]
+    assert SUCCESS is subject.probes.verdicts.readiness["one"]
     assert 1 == sum("a bug in its probe" in record.message for record in caplog.records)
 
 
@@ -165,8 +171,8 @@ async def test_a_broken_invariant_is_not_kept_from_anybody(autojump_clock: MockC
     assert found.group_contains(InvariantBroken)
 
 
-async def test_a_probe_is_asked_each_period_without_drift(autojump_clock: MockClock) -> None:
-    asked, subject = Asked(*[Answer(Meaning.WELL)] * 50), Subject()
+async def test_a_probe_runs_each_period_without_drift(autojump_clock: MockClock) -> None:
+    asked, subject = Asked(*[ProbeOutcome(ProbeResult.SUCCESS)] * 50), Subject()
     subject.look(seen("one"))
     await run(asked, subject, 39.5)
 

@@ -28,8 +28,8 @@ def without_effect(given: Iterable[Place], gates: Mapping[str, bool]) -> tuple[s
             found |= {path_of(place): None for name in place[1:] if _is_idle(name, gates[name])}
             continue
         path = path_of(_field(place))
-        standing = CONFIGURATION.standing(path)
-        if standing is None or standing.state is State.REPORTED:
+        support = CONFIGURATION.support_of(path)
+        if support is None or support.state is State.REPORTED:
             found[path] = None
     return tuple(found)
 

@@ -29,7 +29,7 @@ KEPT_SECONDS_MIN = 10.0
 
 
 def period_seconds(probe: Probe) -> float:
-    """How often the probe is asked."""
+    """How often the probe is run."""
     return float(probe.period_seconds or PROBE_PERIOD_SECONDS)
 
 
@@ -52,8 +52,9 @@ def first_delay(kind: ProbeKind, probe: Probe, ran_seconds: float, known_seconds
     return max(0.0, delay)
 
 
-class Standing(msgspec.Struct, frozen=True, rename="camel"):
-    """What is concluded about the container of that id: what its status would say, where nobody has one."""
+class SavedProbeResults(msgspec.Struct, frozen=True, rename="camel"):
+    """What probes concluded about the container of that id, as it is saved: what its status would say, where nobody has
+    one."""
 
     container_id: str
     ready: bool = False
@@ -62,7 +63,7 @@ class Standing(msgspec.Struct, frozen=True, rename="camel"):
 
 def kept(
     kind: ProbeKind,
-    shown: ContainerStatus | Standing | None,
+    shown: ContainerStatus | SavedProbeResults | None,
     container_id: str,
     ran_seconds: float,
     known_seconds: float,

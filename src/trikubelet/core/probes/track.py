@@ -1,12 +1,12 @@
-"""What one probe concluded about one container: the fold of all it said.
+"""What one probe concluded about one container: the fold of all its results.
 
     begin ──► liveness SUCCESS · readiness FAILURE · startup UNKNOWN
-                 │ hear: successThreshold or failureThreshold times the same, in a row
+                 │ record_result: successThreshold or failureThreshold times the same, in a row
                  ▼
               SUCCESS ⇄ FAILURE            readiness goes to and fro
-              liveness FAILURE, startup FAILURE or SUCCESS: on hold, not asked again before there is a new container
+              liveness FAILURE, startup FAILURE or SUCCESS: on hold, not probed again before there is a new container
 
-An answer that is no answer (the runtime could not be asked, say) is not heard: it neither counts nor interrupts a row.
+An unknown result (the runtime could not be asked, say) is not recorded: it neither counts nor interrupts a row.
 A failed container is left alone because it is being killed, and to run commands in it then does harm; a started one
 has started, once and for all.
 """
@@ -32,7 +32,8 @@ _AT_FIRST = {
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One probe of the container of that id. ``verdict`` is what counts; ``last`` was said ``row`` times in a row."""
+    """One probe of the container of that id. ``verdict`` is what counts; ``last`` was the result ``row`` times in a
+    row."""
 
     container_id: str
     verdict: Verdict
@@ -42,26 +43,26 @@ class Track:
 
 
 def begin(kind: ProbeKind, container_id: str, kept: Verdict | None = None) -> Track:
-    """A container that was not heard of before; ``kept``: what an earlier agent had concluded."""
+    """A container that was not known before; ``kept``: what an earlier agent had concluded."""
     verdict = _AT_FIRST[kind] if kept is None else kept
     return Track(container_id, verdict, on_hold=_is_final(kind, verdict))
 
 
-def hear(kind: ProbeKind, probe: Probe, track: Track, said: Verdict) -> Track:
-    """The probe said SUCCESS or FAILURE. Not to be called for a track that is on hold."""
+def record_result(kind: ProbeKind, probe: Probe, track: Track, result: Verdict) -> Track:
+    """The probe's result was SUCCESS or FAILURE. Not to be called for a track that is on hold."""
     assert not track.on_hold
-    assert said is not Verdict.UNKNOWN
-    needed = _needed(probe, said)
-    # Only the row's length up to the threshold counts, so nearly all answers change nothing.
-    row = min(needed, track.row + 1) if said is track.last else 1
-    verdict = said if row == needed else track.verdict
-    if (said, row, verdict) == (track.last, track.row, track.verdict):
+    assert result is not Verdict.UNKNOWN
+    needed = _needed(probe, result)
+    # Only the row's length up to the threshold counts, so nearly all results change nothing.
+    row = min(needed, track.row + 1) if result is track.last else 1
+    verdict = result if row == needed else track.verdict
+    if (result, row, verdict) == (track.last, track.row, track.verdict):
         return track
-    return Track(track.container_id, verdict, said, row, on_hold=_is_final(kind, verdict))
+    return Track(track.container_id, verdict, result, row, on_hold=_is_final(kind, verdict))
 
 
 def is_concluded(probe: Probe, track: Track) -> bool:
-    """Whether the container's own answers say what the verdict says, and not just what was assumed at first."""
+    """Whether the container's own results say what the verdict says, and not just what was assumed at first."""
     return track.verdict is track.last and track.row == _needed(probe, track.last)
 
 
@@ -72,9 +73,9 @@ def end(kind: ProbeKind, track: Track) -> Track:
     return replace(track, verdict=Verdict.SUCCESS, on_hold=True)
 
 
-def _needed(probe: Probe, said: Verdict) -> int:
-    """How often in a row it must be said to count."""
-    if said is Verdict.SUCCESS:
+def _needed(probe: Probe, result: Verdict) -> int:
+    """How often in a row it must be the result to count."""
+    if result is Verdict.SUCCESS:
         return probe.success_threshold or PROBE_SUCCESSES
     return probe.failure_threshold or PROBE_FAILURES
 

@@ -51,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FieldSupport:
     """What a table says of one field. ``why`` is empty where nothing is left to say; ``shown``, which says since when
     and by which test, is None where the field does not work."""
 
@@ -73,7 +73,7 @@ class Table:
     same: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
 
-    def standing(self, path: str) -> Standing | None:
+    def support_of(self, path: str) -> FieldSupport | None:
         """What becomes of a field, or None where neither it nor what it stands in has an entry."""
         found = next((self._entries[name] for name in self._names(path) if name in self._entries), None)
         more = tuple(dict.fromkeys(self.limits[name] for name in self._names(path) if name in self.limits))
@@ -96,15 +96,15 @@ class Table:
                 name = name.rpartition(".")[0].removesuffix("[]")  # noqa: PLW2901 - that is how one goes up
 
     @cached_property
-    def _entries(self) -> dict[str, Standing]:
+    def _entries(self) -> dict[str, FieldSupport]:
         reasons: dict[str, tuple[str, ...]] = {}
         for row in self.rows:
             reasons[row.path] = (*reasons.get(row.path, ()), row.why)
-        found = {path: Standing(State.REPORTED, why) for path, why in reasons.items()}
+        found = {path: FieldSupport(State.REPORTED, why) for path, why in reasons.items()}
         for one in self.works:
             limit = (one.limit,) if one.limit else ()
             for path in one.paths:
                 why = (*limit, *reasons.get(path, ()))
-                found[path] = Standing(State.LIMITED if why else State.WORKS, why, one)
-        found |= {path: Standing(State.REFUSED, (why,)) for path, why in self.refused.items()}
-        return found | {path: Standing(State.ELSEWHERE, (why,)) for path, why in self.elsewhere.items()}
+                found[path] = FieldSupport(State.LIMITED if why else State.WORKS, why, one)
+        found |= {path: FieldSupport(State.REFUSED, (why,)) for path, why in self.refused.items()}
+        return found | {path: FieldSupport(State.ELSEWHERE, (why,)) for path, why in self.elsewhere.items()}

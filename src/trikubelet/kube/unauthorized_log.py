@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Standing:
+class UnauthorizedLog:
     """Owns since when the API server does not know this node, and whether that was said."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Standing:
         self._said = False
         self._count = 0
 
-    def lost(self, error: Unauthorized, message: str) -> None:
+    def rejected(self, error: Unauthorized, message: str) -> None:
         """It did not know us. ``message`` says what it was shown and what to do."""
         self._count += 1
         if self._since is None:
@@ -39,7 +39,7 @@ class Standing:
             self._said = True
             log.warning("The API server answers, but does not know this node (%s). %s", error, message)
 
-    def known(self) -> None:
+    def accepted(self) -> None:
         """The server has answered this node, knowing who it is."""
         if self._since is not None and self._said:
             lasted = trio.current_time() - self._since

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from trikubelet.kube.standing import Standing
+from trikubelet.kube.unauthorized_log import UnauthorizedLog
 from trikubelet.model.api_errors import Unauthorized
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ def everything_is_kept(caplog: pytest.LogCaptureFixture) -> None:
 async def test_it_is_said_once_a_minute_and_how_it_ended(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    standing = Standing()
-    standing.known()
+    unauthorized_log = UnauthorizedLog()
+    unauthorized_log.accepted()
     for number in range(121):
-        standing.lost(Unauthorized("no"), f"Shown: {number}")
+        unauthorized_log.rejected(Unauthorized("no"), f"Shown: {number}")
         await trio.sleep(1)
-    standing.known()
-    standing.known()
+    unauthorized_log.accepted()
+    unauthorized_log.accepted()
 
     assert [
         *(f"The API server answers, but does not know this node (no). Shown: {number}" for number in (0, 60, 120)),
@@ -41,10 +41,10 @@ async def test_it_is_said_once_a_minute_and_how_it_ended(
 async def test_coming_and_going_is_said_twice_a_minute_at_most(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    standing = Standing()
+    unauthorized_log = UnauthorizedLog()
     for _ in range(60):
-        standing.lost(Unauthorized("no"), "Shown: this")
-        standing.known()
+        unauthorized_log.rejected(Unauthorized("no"), "Shown: this")
+        unauthorized_log.accepted()
         await trio.sleep(1)
 
     assert [
