@@ -42,13 +42,13 @@ that shows it: on a real runtime (tests/live), or against a simulated world (tes
 sets or reads the field itself; of one that is *shown with its siblings* it does so with others of the same kind, which
 the same code reads and carries out. A pod that uses a field that is *reported as unsupported*, or one that *works with
 limits* beyond them, gets an event `UnsupportedFields` and a line in the log with the field's path; a configuration's
-field is named in a warning at start. What only the embedded runtime does without is told in the same way, where a pod
-runs on that.
+field is named in a warning at start. What only the embedded runtime does without is reported in the same way, where a
+pod runs on that.
 What is *refused* is refused with the field's path. Static pods may say less than pods of an API server, here as
 upstream: they have no ephemeral containers, service accounts and claims.
 
 Made of `src/trikubelet/core/support` by `packaging/generate_support.py`; `make lint` compares. How a field moves from
-one state to another is told in [CONTRIBUTING.md](../CONTRIBUTING.md). `[]` stands for each of a list. Of what
+one state to another is described in [CONTRIBUTING.md](../CONTRIBUTING.md). `[]` stands for each of a list. Of what
 does not work all that is below a field is one line. Init and ephemeral containers are as containers where nothing else
 is said.
 """
@@ -99,18 +99,18 @@ def shown(table: Table, paths: Iterable[str]) -> dict[str, FieldSupport]:
 
 def row(path: str, support: FieldSupport) -> str:
     """One line of a table."""
-    told, since = "; ".join(support.why), ""
+    notes, since = "; ".join(support.why), ""
     if support.shown is not None:
         since = support.shown.since
         file, _, name = support.shown.proof.partition("::")
-        told = "; ".join(
+        notes = "; ".join(
             (
                 f"[{name.removeprefix('test_').replace('_', ' ')}](../{file})",
                 *(["shown with its siblings"] if support.shown.beside else []),
                 *support.why,
             )
         )
-    return f"| `{path}` | {support.state.value} | {since} | {told} |\n"
+    return f"| `{path}` | {support.state.value} | {since} | {notes} |\n"
 
 
 def wrong(table: Table, paths: tuple[str, ...]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a cluster is told of a node's CSI drivers: tables of what is there, what is registered, and what is written."""
+"""What is published of a node's CSI drivers: tables of what is there, what is registered, and what is written."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_drivers_are_put_in_and_taken_out(
 
 def test_the_object_belongs_to_the_node_as_it_is_now_and_keeps_what_others_wrote() -> None:
     earlier = k8s.OwnerReference(api_version="v1", kind="Node", name="n", uid="before")
-    (told,) = csi_node(there(ENTRY, owner=earlier), NODE, {"a": A}, ())
+    (written,) = csi_node(there(ENTRY, owner=earlier), NODE, {"a": A}, ())
     assert ((OWNER,), {"a": "b"}, "7") == (
-        told.metadata.owner_references,
-        told.metadata.annotations,
-        told.metadata.resource_version,
+        written.metadata.owner_references,
+        written.metadata.annotations,
+        written.metadata.resource_version,
     )
     (made,) = csi_node(None, NODE, {}, ())
     assert ("storage.k8s.io/v1", "CSINode", "n") == (made.api_version, made.kind, made.metadata.name)
@@ -76,7 +76,7 @@ def test_the_object_belongs_to_the_node_as_it_is_now_and_keeps_what_others_wrote
         ({"annotations": {NODE_IDS: '{"a":"id-a"}'}}, "[not so]", A.topology, {"a": A}, ()),
     ],
 )
-def test_the_node_tells_its_names_by_driver_and_where_it_is(
+def test_the_node_shows_its_names_by_driver_and_where_it_is(
     expected: object, annotation: str, labels: dict[str, str], drivers: dict[str, DriverInfo], gone: set[str]
 ) -> None:
     annotations = {NODE_IDS: annotation} if annotation else {}
