@@ -11,7 +11,7 @@ decides, and is looked at again at least every minute: a clock that jumps must n
 
 A new certificate may be due as it comes: the signer has dropped a name that is asked for, or this node's clock is ahead
 by more than the certificate's life. The next one would be like it, so it is asked for ever more rarely, up to every
-five minutes, and each time the log says why.
+five minutes while the one in use lasts, and each time the log says why.
 
 A client certificate that ended, in an outage longer than its life, cannot ask for the next one. Upstream ends its
 process five minutes later and bootstraps when it is started again (upstream-behaviour.md §1.18); here that is done
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 60.0
-SOON_SECONDS: Final = 60.0
+SOON_SECONDS: Final = 5.0
 """A certificate that must be replaced so soon after it was received was due as it came."""
 EARLIEST: Final = 0.7
 LATEST: Final = 0.9
@@ -99,7 +99,7 @@ class CertificateRotation:
                 await self._until_due(held)
                 was_due = trio.current_time() < received_at + SOON_SECONDS
                 if was_due:
-                    await self._pause(held, backoff.next_seconds())
+                    await self._pause(held, self._pause_seconds(held, backoff.next_seconds()))
                 await self._replace(held)
             except (ApiError, OSError, StartFailed, CertificateRefused, CertificateUnusable) as error:
                 self.figures.failures += 1
@@ -126,6 +126,11 @@ class CertificateRotation:
             seconds,
         )
         await trio.sleep(seconds)
+
+    def _pause_seconds(self, held: Certificate | None, seconds: float) -> float:
+        """So long at most, and half of what is left of the certificate's life: until the next one it is in use."""
+        left = 0.0 if held is None else (held.not_after_ns - self._clock.now_ns()) / SECOND_NS
+        return min(seconds, max(left / 2, SOON_SECONDS)) if left > 0 else seconds
 
     def _why_due(self, held: Certificate) -> str:
         if missing := sorted(self._subject().names - held.names):

@@ -142,6 +142,9 @@ class NodePublisher:
         """The informer's word on the node; None when it is not there. ``is_set_back``: it counts even if it is older
         than what is known."""
         self._node.watched = node
+        looked_up = self._node.looked_up
+        if looked_up and (node is None or is_set_back or not _is_older(node, looked_up)):
+            self._node.looked_up = None
         if node is None:
             if self._node.received is not None:
                 log.warning("Node %s was deleted from the cluster", self._identity.name)
@@ -152,8 +155,10 @@ class NodePublisher:
 
     def found(self, node: k8s.Node) -> None:
         """The node as somebody else got it from the server."""
-        if self._node.received is not None:  # else it is yet to be taken up
+        if self._node.received is not None:
             self._know(node)
+        elif self._node.watched is None or not _is_older(node, self._node.watched):
+            self._node.looked_up = node  # until it is taken up, which a server that refuses may put off for long
 
     @property
     def node(self) -> k8s.Node | None:
@@ -224,9 +229,7 @@ class NodePublisher:
         """The newer one counts: an answer may come after the informer's change of later, and the other way
         round."""
         held = self._node.received
-        is_same = held is not None and held.metadata.uid == node.metadata.uid
-        held_version = held.metadata.resource_version if held and is_same else ""
-        if is_set_back or not is_older(node.metadata.resource_version, held_version):
+        if held is None or is_set_back or not _is_older(node, held):
             self._node.received = node
 
     async def _take_up(self, report: NodeReport) -> k8s.Node | None:
@@ -264,12 +267,18 @@ class NodePublisher:
         return self._taken_up(node)
 
     def _taken_up(self, node: k8s.Node) -> k8s.Node:
-        self._node.received = node
+        self._node.received, self._node.looked_up = node, None
         if self._node.watched is not None and self._node.watched.metadata.uid == node.metadata.uid:
             self._know(self._node.watched)  # which may have become newer while the answer was on its way
         self._missing_said = False
         self.registered.set()
         return self._node.received
+
+
+def _is_older(node: k8s.Node, than: k8s.Node) -> bool:
+    """Whether it is an earlier version of the same object."""
+    is_same = node.metadata.uid == than.metadata.uid
+    return is_same and is_older(node.metadata.resource_version, than.metadata.resource_version)
 
 
 def _decode(item: Item) -> k8s.Node:

@@ -4,7 +4,8 @@ A hook runs inside its pod's attempt and ends with it: one that hangs holds up i
 deleted or, before an end, until the grace is over. It has no time limit of its own, as upstream; who calls holds the
 scope. A preStop hook is run at least once: after an agent that is stopped in the middle of it, or a runtime that goes
 away, it runs again with the grace that is left. When the runtime goes away again it has failed, for it may be the hook
-that takes the runtime away. None runs a postStart hook of a container that it finds running.
+that takes the runtime away; and so has one that a runtime which answers others does not begin, after some tries. None
+runs a postStart hook of a container that it finds running.
 """
 
 from __future__ import annotations
@@ -85,10 +86,10 @@ class Hooks:
         if failed:
             self._pre_stop_failed(of, failed)
 
-    def pre_stop_was_cut(self, of: Hooked, error: RuntimeUnavailable, *, again: bool) -> None:
-        """Report it: as a failure, if it was cut ``again``, after which it is not tried any more."""
-        if again:
-            self._pre_stop_failed(of, f"it was cut off twice by the container runtime: {error}")
+    def pre_stop_was_cut(self, of: Hooked, error: RuntimeUnavailable, *, has_failed: bool) -> None:
+        """Report that the runtime did not let it come to its end: as a failure, where it is not tried any more."""
+        if has_failed:
+            self._pre_stop_failed(of, f"the container runtime has not let it come to its end, again: {error}")
         else:
             log.warning("Pod %s: its preStop hook was cut off and will run again: %s", object_ref(of.pod), error)
 

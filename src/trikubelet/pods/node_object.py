@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 
 class NodeObject:
     """Owns the node's object, which the publisher alone writes. ``received``: as the cluster has it, None while it is
-    not known to be registered; ``watched``: as the informer has it. ``look_again``: whether it may be outdated for the
+    not known to be registered; ``watched``: as the informer has it; ``looked_up``: as it was asked for by somebody else
+    while it was not received, where that is newer. ``look_again``: whether it may be outdated for the
     pod of a UID, and is looked at once more; never without a cluster."""
 
     def __init__(self, described: k8s.Node | None = None) -> None:
         self._described = described
         self.received: k8s.Node | None = None
         self.watched: k8s.Node | None = None
+        self.looked_up: k8s.Node | None = None
         self.look_again: Callable[[str], bool] = lambda _: False
 
     @property
     def newest(self) -> k8s.Node | None:
-        """As received or watched, or else as the agent describes it, where it does."""
-        return self.received or self.watched or self._described
+        """As received, looked up or watched, or else as the agent describes it, where it does."""
+        return self.received or self.looked_up or self.watched or self._described
 
     def __repr__(self) -> str:
         return f"<NodeObject, {'received' if self.received else 'not received'}>"

@@ -7,7 +7,8 @@ can cut a container's termination short. What a preStop hook and the wait for a 
 
 A deletion with less grace interrupts the attempt: a hook under way is cut, and runs again within what is left now. One
 that came to its end is not repeated, however often the end of its container is tried. One that the runtime cut is
-repeated once: a hook that restarts the runtime would be cut each time, and its container never be stopped.
+repeated once: a hook that restarts the runtime would be cut each time, and its container never be stopped. One that the
+runtime did not begin is tried some times more.
 
 The turn of a stage comes when every container of the one before is down. Where one could not be stopped, the later
 stages keep what is left of their grace for the next attempt: a sidecar serves as long as there is somebody to serve.
@@ -34,7 +35,7 @@ import trio
 from trikubelet.core.names import all_containers, object_ref
 from trikubelet.core.termination import container_grace, grace_left, kill_stages
 from trikubelet.model.runtime import ContainerState, ContainerStatus
-from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeTimeout, RuntimeUnavailable
+from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeLost, RuntimeTimeout, RuntimeUnavailable
 from trikubelet.pods.hooks import Hooked
 from trikubelet.pods.in_time import in_time
 from trikubelet.pods.unfinished_stops import UnfinishedStops, Used
@@ -233,7 +234,7 @@ class PodKiller:
 
     async def _run_pre_stop_hook(self, attempt: _Attempt, order: _Order, used: Used) -> None:
         """Run the container's preStop hook, if it has one that has not come to its end. Raises RuntimeUnavailable when
-        the runtime cut it, once."""
+        the runtime cut it, or did not begin it, and it is to be tried again."""
         container, id_ = order.container, order.status.id
         if container is None or container.lifecycle is None or container.lifecycle.pre_stop is None:
             return
@@ -247,9 +248,9 @@ class PodKiller:
                 try:
                     await self._hooks.pre_stop(hooked)
                 except RuntimeUnavailable as error:
-                    again = self._unfinished.hook_cut(id_)
-                    self._hooks.pre_stop_was_cut(hooked, error, again=again)
-                    if not again:
+                    has_failed = self._unfinished.hook_cut(id_, may_have_begun=isinstance(error, RuntimeLost))
+                    self._hooks.pre_stop_was_cut(hooked, error, has_failed=has_failed)
+                    if not has_failed:
                         raise
         if scope.cancelled_caught:
             log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(attempt.pod), container.name)
@@ -275,7 +276,7 @@ class PodKiller:
         if isinstance(error, RuntimeUnavailable | RuntimeTimeout):
             unanswered = self._unfinished.unanswered_for(order.status.id, attempt_began_at, called_at)
             return unanswered >= order.refused_seconds_max + self._bounds.runtime_call_seconds_max
-        return self._unfinished.refused_for(order.status.id) >= order.refused_seconds_max
+        return self._unfinished.refused_for(order.status.id, order.refused_seconds_max) >= order.refused_seconds_max
 
     def _is_down(self, pod: Pod, container_id: str) -> None:
         self._unfinished.is_down(container_id)

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONTAINERS_REMEMBERED_MAX = 10_000
+HOOK_TRIES_MAX = 6
+"""So often a preStop hook is tried that the runtime does not begin, though it answers others."""
+SILENCES_MIN = 3
+"""So many calls come to no answer before short ones count."""
+REFUSALS_PAUSE_SECONDS_MAX = 600.0
+"""A refusal so long after the last one begins anew: the container was not to be stopped any more meanwhile."""
 PAUSE_SECONDS_MAX = 15.0
 """How much of the time between two attempts counts as the container's; in a longer one the runtime was away."""
 
@@ -48,11 +54,12 @@ class Used:
 class _Silence:
     """For how long nothing that was asked of a container came to an answer, in seconds. ``proven_seconds``: the runtime
     answered others afterwards; ``doubtful_seconds``: the last call, after which it has not been heard of yet;
-    ``ended_at``: when that was given up, on Trio's clock."""
+    ``ended_at``: when that was given up, on Trio's clock; ``calls``: how many they were."""
 
     proven_seconds: float
     doubtful_seconds: float
     ended_at: float
+    calls: int
 
 
 class UnfinishedStops:
@@ -61,10 +68,10 @@ class UnfinishedStops:
     runs twice, or a grace that starts over."""
 
     def __init__(self) -> None:
-        self._hooks_cut: dict[str, None] = {}
+        self._hooks_cut: dict[str, tuple[int, int]] = {}  # how often once it may have begun, and in all
         self._hooks_ended: dict[str, None] = {}
         self._grace_left: dict[str, float] = {}
-        self._refused_since: dict[str, float] = {}  # on Trio's clock
+        self._refused: dict[str, tuple[float, float]] = {}  # since when, and last, on Trio's clock
         self._silences: dict[str, _Silence] = {}
 
     def grace_left(self, container_id: str, grace_seconds: float) -> float:
@@ -79,40 +86,47 @@ class UnfinishedStops:
         """Whether the container's preStop hook came to its end, or took all its grace."""
         return container_id in self._hooks_ended
 
-    def hook_cut(self, container_id: str) -> bool:
-        """The runtime cut the container's preStop hook; whether it had done so before."""
-        if container_id in self._hooks_cut:
-            return True
-        _remember(self._hooks_cut, container_id, None)
-        return False
+    def hook_cut(self, container_id: str, *, may_have_begun: bool) -> bool:
+        """The runtime did not let the container's preStop hook come to its end; whether that is enough. It is at the
+        second time that the hook may have begun, or at the last of some tries: the runtime has answered others between
+        any two."""
+        begun, tries = self._hooks_cut.get(container_id, (0, 0))
+        begun, tries = begun + may_have_begun, tries + 1
+        _remember(self._hooks_cut, container_id, (begun, tries))
+        return begun > 1 or tries >= HOOK_TRIES_MAX
 
     def hook_ended(self, container_id: str) -> None:
         """It does not run again."""
         _remember(self._hooks_ended, container_id, None)
 
-    def refused_for(self, container_id: str) -> float:
-        """How many seconds ago a runtime that answers first said that it cannot stop the container; from now on, if it
-        never did."""
-        if container_id not in self._refused_since:
-            _remember(self._refused_since, container_id, trio.current_time())
-        return trio.current_time() - self._refused_since[container_id]
+    def refused_for(self, container_id: str, grace_seconds: float) -> float:
+        """A runtime that answers says now that it cannot stop the container; for how many seconds it has. A call may
+        take all of its ``grace_seconds``."""
+        now = trio.current_time()
+        since, last = self._refused.get(container_id, (now, now))
+        if now - last > grace_seconds + REFUSALS_PAUSE_SECONDS_MAX:
+            since = now
+        _remember(self._refused, container_id, (since, now))
+        return now - since
 
     def unanswered_for(self, container_id: str, attempt_began_at: float, call_began_at: float) -> float:
         """StopContainer came to no answer now; for how many seconds it has not, as far as the runtime has answered
         others since."""
-        now, proven = trio.current_time(), 0.0
+        now, proven, calls = trio.current_time(), 0.0, 0
         if (held := self._silences.get(container_id)) is not None:
             pause = min(attempt_began_at - held.ended_at, PAUSE_SECONDS_MAX)
-            proven = held.proven_seconds + held.doubtful_seconds + pause
-        _remember(self._silences, container_id, _Silence(proven, now - call_began_at, now))
-        return proven
+            proven, calls = held.proven_seconds + held.doubtful_seconds + pause, held.calls
+        _remember(self._silences, container_id, _Silence(proven, now - call_began_at, now, calls + 1))
+        # One long silence may have been everybody's, and the failure after it the runtime's restart.
+        is_long = now - call_began_at >= PAUSE_SECONDS_MAX
+        return proven if is_long or calls + 1 >= SILENCES_MIN else 0.0
 
     def is_down(self, container_id: str) -> None:
         """Nothing need be known of it any more."""
         self._hooks_cut.pop(container_id, None)
         self._hooks_ended.pop(container_id, None)
         self._grace_left.pop(container_id, None)
-        self._refused_since.pop(container_id, None)
+        self._refused.pop(container_id, None)
         self._silences.pop(container_id, None)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from shell.kube.authoritykit import Authority
 from shell.signingkit import LIFE_SECONDS, NO_THREADS, FullDisk, SigningCluster
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.kit.every import Every
@@ -323,9 +324,14 @@ async def _sign_quickly(world: World) -> None:
         world.sign_all()
 
 
-@pytest.mark.parametrize("problem", ["a name that the signer drops", "a clock that is ahead by most of a life"])
+@pytest.mark.parametrize(
+    ("problem", "renewals_max", "last_pause"),  # of a clock that is ahead: half of what is left of each
+    [("a name that the signer drops", 25, (300, 350)), ("a clock that is ahead by most of a life", 50, (85, 95))],
+)
 async def test_a_certificate_that_is_due_as_it_comes_is_asked_for_ever_more_rarely(
     problem: str,
+    renewals_max: int,
+    last_pause: tuple[float, float],
     autojump_clock: MockClock,
     world: World,
     monkeypatch: pytest.MonkeyPatch,
@@ -347,10 +353,26 @@ async def test_a_certificate_that_is_due_as_it_comes_is_asked_for_ever_more_rare
         nursery.cancel_scope.cancel()
 
     gaps = [later - earlier for earlier, later in itertools.pairwise(world.changes)]
-    assert 12 <= len(world.changes) <= 25
+    assert 12 <= len(world.changes) <= renewals_max
     assert 2.0 <= gaps[0] < 4.0
-    assert 300 <= gaps[-1] < 350
+    assert last_pause[0] <= gaps[-1] < last_pause[1]
     assert said in caplog.text
+
+
+async def test_a_certificate_of_a_minute_is_replaced_before_it_ends(autojump_clock: MockClock, world: World) -> None:
+    world.authority = Authority(60)
+    late = 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_sign_quickly, world)
+        await nursery.start(world.rotation(CLIENT_SIGNER).run)
+        await trio.sleep(2)
+        for _ in range(600):
+            await trio.sleep(1)
+            held = world.store.current()
+            late += held is None or world.clock.now_ns() > held.not_after_ns
+        nursery.cancel_scope.cancel()
+
+    assert 0 == late
 
 
 async def test_addresses_written_in_another_way_are_no_others(autojump_clock: MockClock, world: World) -> None:

@@ -14,11 +14,19 @@ from shell.pods.shellkit import Down, Said, does
 from trikubelet.core.actions import Kill, KillReason, Reset
 from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
-from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
+from trikubelet.model.runtime import (
+    ContainerState,
+    ContainerStatus,
+    ExecResult,
+    PodObservation,
+    SandboxState,
+    SandboxStatus,
+)
 from trikubelet.model.runtime_errors import (
     NotFound,
     RuntimeCallError,
     RuntimeFailure,
+    RuntimeLost,
     RuntimeTimeout,
     RuntimeUnavailable,
 )
@@ -145,7 +153,7 @@ class Restarting:
     async def exec_sync(self, *_: object) -> NoReturn:
         """The command takes the runtime with it."""
         await trio.lowlevel.checkpoint()
-        raise LOST
+        raise RuntimeLost("connection reset")
 
     async def stop_sandbox(self, id_: str) -> None:
         """Keep that it was asked."""
@@ -340,6 +348,61 @@ async def test_a_container_whose_stops_are_not_answered_while_others_are_goes_wi
         await trio.sleep(10)  # and then it was listed again
 
     assert attempts == tried
+
+
+@pytest.mark.parametrize("grace", [30, 600])
+async def test_a_runtime_that_hung_once_and_then_restarts_says_nothing_of_the_container(
+    grace: int, autojump_clock: MockClock
+) -> None:
+    runtime = Restarting((120 + grace, RuntimeTimeout("late")), (0.1, LOST))
+    ending = killer(runtime)
+
+    for _ in range(2):
+        with pytest.raises(RuntimeCallError):
+            await ending.terminate_pod(WEB, seen("a"), grace)
+        await trio.sleep(10)
+
+    assert [] == runtime.boxes
+
+
+async def test_a_refusal_of_a_day_ago_does_not_count_against_a_termination(autojump_clock: MockClock) -> None:
+    runtime = Restarting(*[(0, RuntimeFailure("no such process"))] * 2)
+    ending = killer(runtime)
+    with pytest.raises(RuntimeFailure):
+        await ending.stop_pod(WEB, seen("a"), 30)  # of a pod that lived on
+    await trio.sleep(86400)
+
+    with pytest.raises(RuntimeFailure):
+        await ending.terminate_pod(WEB, seen("a"), 600)
+
+    assert [] == runtime.boxes
+
+
+@pytest.mark.parametrize(("failures", "tries", "events"), [(2, 3, 0), (9, 6, 1)])
+async def test_a_hook_that_the_runtime_does_not_begin_is_tried_some_times(
+    failures: int, tries: int, events: int, autojump_clock: MockClock
+) -> None:
+    class Refusing(Restarting):
+        """Nobody answers at the socket at first."""
+
+        asked = 0
+
+        async def exec_sync(self, *_: object) -> ExecResult:  # type: ignore[override]
+            """Run it, once somebody does."""
+            await trio.lowlevel.checkpoint()
+            self.asked += 1
+            if self.asked <= failures:
+                raise RuntimeUnavailable("connection refused")
+            return ExecResult(0)
+
+    web, runtime, said = pod("web", container("a", lifecycle=CUT), grace=20), Refusing(), Said()
+    ending = killer(runtime, said)
+
+    while not runtime.boxes:
+        with suppress(RuntimeUnavailable):
+            await ending.terminate_pod(web, seen("a"), 20)
+
+    assert (tries, events) == (runtime.asked, said.reasons.count("FailedPreStopHook"))
 
 
 async def test_a_runtime_that_is_away_for_hours_is_no_container_that_cannot_be_stopped(
