@@ -69,7 +69,7 @@ class Removals:
             found = garbage.collect([record], should_content_be_removed)
             if not found.containers and not found.sandboxes:
                 return False
-            with self._relister.acting_on(uid):
+            with self._relister.changing(uid):
                 for container_id in found.containers:
                     await self._remove_container(container_id)
                     goes_on()

@@ -108,7 +108,7 @@ class PodAttempts:
             return Outcome.IDLE
         problem: ResizeFailed | None = None
         try:
-            with self._observations.acting_on(uid):
+            with self._observations.changing(uid):
                 if resize.before is not None:
                     observed, problem = await self._resizing.carry_out(pod, resize.before, observed, actions)
                 if not actions.is_empty:
@@ -131,7 +131,7 @@ class PodAttempts:
         self._probes.ending(uid)
         await self._publisher.learn(pod, before)
         self._publisher.publish(pod, before, is_ending=False)
-        with self._observations.acting_on(uid):
+        with self._observations.changing(uid):
             await self._killer.terminate_pod(pod, before, state.grace_seconds)
         after = await self._observations.with_remains(uid)
         alive = [*after.running, *(box for box in after.sandboxes if box.state is SandboxState.READY)]

@@ -53,9 +53,9 @@ class Observations:
             self._earlier[uid] = self._noted(uid)
         return observed.without(self._earlier[uid]) if self._earlier[uid] else observed
 
-    def acting_on(self, uid: str) -> AbstractContextManager[None]:
+    def changing(self, uid: str) -> AbstractContextManager[None]:
         """Within it the caller changes the pod; at its end a relist of it is asked for."""
-        return self._relister.acting_on(uid)
+        return self._relister.changing(uid)
 
     def begin_despite_leftovers(self, uid: str) -> None:
         """From now on none of the pod's containers that are there counts: they are of an instance that is over."""

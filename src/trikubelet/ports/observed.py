@@ -110,7 +110,7 @@ class Relister(Protocol):
         list shows. Never blocks."""
         ...
 
-    def acting_on(self, uid: str) -> AbstractContextManager[None]:
+    def changing(self, uid: str) -> AbstractContextManager[None]:
         """Within it the caller changes the pod: what the runtime reports of it meanwhile asks for no relist. One is
         asked for at the end, however that comes."""
         ...

@@ -50,7 +50,7 @@ class Relister:
     def request_inspection(self, uid: str) -> None:
         """Nobody asks."""
 
-    def acting_on(self, uid: str) -> AbstractContextManager[None]:
+    def changing(self, uid: str) -> AbstractContextManager[None]:
         """Nobody acts."""
         return nullcontext()
 
