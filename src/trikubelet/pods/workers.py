@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 class PodWorkers:
     """Owns which UIDs have a worker, whose turn it is among static pods of one name, and which pods are to begin
-    although an earlier instance of theirs left what cannot be removed (``ports.PodLives``).
+    although an earlier instance of theirs left what cannot be removed (``ports.PodDeletionSafetyProvider``).
 
     ``began``: a pod got a worker, and nothing of it ran before; ``finished``: a pod's worker did."""
 

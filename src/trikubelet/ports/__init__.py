@@ -22,7 +22,14 @@ from trikubelet.ports.machine import (
     PullRecords,
     Volumes,
 )
-from trikubelet.ports.observed import NodePressure, NodeUsage, PodCache, PodLives, Relister, RuntimePods
+from trikubelet.ports.observed import (
+    NodePressure,
+    NodeUsage,
+    PodCache,
+    PodDeletionSafetyProvider,
+    Relister,
+    RuntimePods,
+)
 from trikubelet.ports.plugins import CsiDriver, PluginSockets
 from trikubelet.ports.pod_files import ContainerFiles, PodDirectories, PodFiles, PodNotes
 from trikubelet.ports.runtime import Handlers, Images, Runtime, RuntimeHealth
@@ -47,9 +54,9 @@ __all__ = [
     "NodeUsage",
     "PodCache",
     "PodCgroups",
+    "PodDeletionSafetyProvider",
     "PodDirectories",
     "PodFiles",
-    "PodLives",
     "PodNotes",
     "PodObjects",
     "Probes",

@@ -116,7 +116,7 @@ class Relister(Protocol):
         ...
 
 
-class PodLives(Protocol):
+class PodDeletionSafetyProvider(Protocol):
     """How far each pod's life on this node is. Pod workers know."""
 
     def could_have_running_containers(self, uid: str) -> bool:
