@@ -23,7 +23,7 @@ from trikubelet.kube.figures import ApiFigures
 from trikubelet.model import k8s
 from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER
 from trikubelet.model.feature_gates import FeatureGates
-from trikubelet.model.look import VolumeUsed
+from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage
 from trikubelet.model.volume_figures import VolumeFigures
 from trikubelet.node.figures import RotationFigures

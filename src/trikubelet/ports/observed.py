@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from trikubelet.core.relist import PodRecord
-    from trikubelet.model.look import Look, NodeUsed
     from trikubelet.model.runtime import (
         PodObservation,
     )
+    from trikubelet.model.stats_snapshot import NodeUsed, StatsSnapshot
     from trikubelet.model.usage import Depth
 
 
@@ -41,7 +41,7 @@ class NodeUsage(Protocol):
         OSError."""
         ...
 
-    async def look(self, depth: Depth) -> Look:
+    async def snapshot(self, depth: Depth) -> StatsSnapshot:
         """All of it, as deep as wanted. Raises OSError."""
         ...
 
