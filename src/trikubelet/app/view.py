@@ -289,7 +289,7 @@ class View:
             ended=node.statuses.ended,
             pulls=node.puller.figures,
             volumes=node.volumes.figures(),
-            swept=(node.remains.removed, node.remains.stuck),
+            swept=(node.orphan_cleanup.removed, node.orphan_cleanup.stuck),
             api=None if member is None else member.asked(),
             rotations=() if member is None else member.rotations(),
         )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
-    from trikubelet.node.remains import Remains
+    from trikubelet.node.orphaned_pods import OrphanedPodCleanup
     from trikubelet.pods.admission import Admission
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import RuntimePods
@@ -46,14 +46,14 @@ class Housekeeping:
         admission: Admission,
         workers: PodWorkers,
         runtime_pods: RuntimePods,
-        remains: Remains,
+        orphan_cleanup: OrphanedPodCleanup,
         bounds: Bounds,
     ) -> None:
         self._desired = desired
         self._admission = admission
         self._workers = workers
         self._runtime_pods = runtime_pods
-        self._remains = remains
+        self._orphan_cleanup = orphan_cleanup
         self._left_alone: tuple[str, ...] = ()
         self._bounds = bounds
         self._bugs = Bugs(log, "%s: a bug in killing this orphan; it keeps running")
@@ -64,7 +64,7 @@ class Housekeeping:
         async for _ in Every(self._bounds.housekeeping_period_seconds):
             if self._may_compare:
                 self.compare()
-                self._remains.look()
+                self._orphan_cleanup.clean_up()
             elif self._runtime_pods.has_listed:
                 self._begin_with(self._desired)
 

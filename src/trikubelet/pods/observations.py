@@ -40,13 +40,13 @@ class Observations:
         rather than wait for the next list. Raises the RuntimeCallError or TooSlowError of the pod's inspection."""
         if soon and not self._cache.is_newer(uid, since):
             self._relister.request_relist(uid)
-        return self.of_this_life(await self._cache.newer_than(uid, since))
+        return self.current_instance(await self._cache.newer_than(uid, since))
 
-    async def with_remains(self, uid: str) -> PodObservation:
+    async def all_instances(self, uid: str) -> PodObservation:
         """What the runtime has of the pod now, whichever life it is of. Raises as ``newer_than`` does."""
         return await self._cache.newer_than(uid, instant())
 
-    def of_this_life(self, observed: PodObservation) -> PodObservation:
+    def current_instance(self, observed: PodObservation) -> PodObservation:
         """Without what remains of an earlier instance of the pod: all that its status may speak of."""
         uid = observed.uid
         if uid not in self._earlier:

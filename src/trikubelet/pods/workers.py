@@ -94,11 +94,11 @@ class PodWorkers:
         if worker is not None:
             worker.ask(Sync(create=create), pod)
 
-    def note(self, pod: Pod) -> None:
+    def update_status_only(self, pod: Pod) -> None:
         """The server has another status of the pod, mostly one we wrote: worth no attempt of its own."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
-            worker.note(pod)
+            worker.update_status_only(pod)
 
     def readiness_gates_changed(self, pod: Pod) -> None:
         """The server has a status of the pod that is not as ready as its readiness gates say."""

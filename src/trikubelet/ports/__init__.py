@@ -10,7 +10,6 @@ No method takes a timeout: the caller holds the cancel scope. Every method that 
 of ``model.runtime_errors``; every one that talks to an API server those of ``model.api_errors``.
 """
 
-from trikubelet.ports.beside import Events, ImagePuller, Probes, Statuses
 from trikubelet.ports.cluster import Api, ApiPods, CertificateStore, Claims, PodObjects
 from trikubelet.ports.machine import (
     Clock,
@@ -32,6 +31,7 @@ from trikubelet.ports.observed import (
 )
 from trikubelet.ports.plugins import CsiDriver, PluginSockets
 from trikubelet.ports.pod_files import ContainerFiles, PodDirectories, PodFiles, PodNotes
+from trikubelet.ports.pod_services import Events, ImagePuller, Probes, Statuses
 from trikubelet.ports.runtime import Handlers, Images, Runtime, RuntimeHealth
 
 __all__ = [
