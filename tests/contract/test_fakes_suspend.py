@@ -121,7 +121,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "tear_down": ("uid",),
             },
         ),
-        (MemoryUsage(), {"node": (), "look": (Depth.SUMMARY,)}),
+        (MemoryUsage(), {"node": (), "snapshot": (Depth.SUMMARY,)}),
         (MemoryPodCgroups(), {"ensure": (WEB,), "remove": ("uid",)}),
         (
             MemoryHandlers(World()),

@@ -7,8 +7,8 @@ from typing import Any
 
 from core.podkit import BOX, running
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
-from trikubelet.model.look import ContainerUsed, Look, NodeUsed, PodUsed, Used, VolumeUsed
 from trikubelet.model.runtime import PodObservation
+from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, Used, VolumeUsed
 from trikubelet.model.usage import DeviceIo, FsUsage, Interface, NodeGauges, Pressure, Stall, Usage
 
 AT = "2026-11-21T12:00:00Z"
@@ -48,7 +48,7 @@ def machine(scale: int = 100) -> NodeGauges:
     )
 
 
-def look(*, of_pod: Usage | None = None, of_container: Usage | None = None, problem: str = "") -> Look:
+def snapshot(*, of_pod: Usage | None = None, of_container: Usage | None = None, problem: str = "") -> StatsSnapshot:
     """A node with one pod ``web`` of one container ``app``, which are told of by these usages."""
     layer, logs = FsUsage(AT_NS, 7, 1), FsUsage(AT_NS, 30, 3)
     app = ContainerUsed(
@@ -66,7 +66,7 @@ def look(*, of_pod: Usage | None = None, of_container: Usage | None = None, prob
     node = NodeUsed(
         "n1", machine(), 1500, DISK, DISK, DISK, {"pods": Used(usage(50), 900)}, {"/kubepods": usage(50)}, "/dev/sda1"
     )
-    return Look(AT_NS, node, (pod,), problem)
+    return StatsSnapshot(AT_NS, node, (pod,), problem)
 
 
 def observed(*names: str, uid: str = "u1") -> PodObservation:

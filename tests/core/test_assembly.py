@@ -1,4 +1,4 @@
-"""A look, put together of what was found out."""
+"""A snapshot, put together of what was found out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.statskit import AT_NS, DISK, ETH0, machine, observed, usage
 from trikubelet.core.stats.assembly import Disk, Found, PodFound, assembled
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.model import k8s
-from trikubelet.model.look import ContainerUsed, PodUsed, Used, VolumeUsed
+from trikubelet.model.stats_snapshot import ContainerUsed, PodUsed, Used, VolumeUsed
 from trikubelet.model.usage import ContainerStats, FsUsage, PodGauges
 
 LIMITS = k8s.ResourceRequirements(limits={"cpu": "250m", "memory": "1Mi"})
@@ -29,7 +29,9 @@ def found(gauges: PodGauges, **more: object) -> Found:
 
 def test_a_container_is_what_its_cgroup_says_and_what_the_runtime_says_of_its_files() -> None:
     told = {"a-0": ContainerStats("a-0", usage(99), LAYER)}
-    look, _ = assembled(found(PodGauges(usage(3), {"a-0": usage(1), "b-0": usage(2)}, (ETH0,)), runtime_stats=told), {})
+    snapshot, _ = assembled(
+        found(PodGauges(usage(3), {"a-0": usage(1), "b-0": usage(2)}, (ETH0,)), runtime_stats=told), {}
+    )
 
     a = ContainerUsed("a", "a-0", "image:1", STARTED_AT, Used(usage(1)), LAYER, LOGS, 250, 1 << 20, 256)
     b = ContainerUsed("b", "b-0", "image:1", STARTED_AT, Used(usage(2)), cpu_shares=2)
@@ -37,34 +39,34 @@ def test_a_container_is_what_its_cgroup_says_and_what_the_runtime_says_of_its_fi
         "u1", "pod", "default", AT_NS - SECOND_NS, "/kubepods/podu1", Used(usage(3)), (ETH0,), (a, b),
         (VolumeUsed("v", DISK),),
     )  # fmt: skip
-    assert (wanted,) == look.pods
+    assert (wanted,) == snapshot.pods
 
 
 def test_without_a_cgroup_a_container_is_what_the_runtime_says_and_its_pod_the_sum() -> None:
     told = {"a-0": ContainerStats("a-0", usage(99), LAYER)}
-    look, _ = assembled(found(PodGauges(usage(3), {}), runtime_stats=told), {})
+    snapshot, _ = assembled(found(PodGauges(usage(3), {}), runtime_stats=told), {})
 
-    (it,) = look.pods
+    (it,) = snapshot.pods
     assert (None, [Used(usage(99)), None]) == (it.used, [one.used for one in it.containers])
 
 
 def test_the_node_and_its_parts_are_told_of_and_a_part_that_is_not_there_is_not() -> None:
-    look, _ = assembled(found(PodGauges(None, {}), problem="why"), {})
+    snapshot, _ = assembled(found(PodGauges(None, {}), problem="why"), {})
 
     assert ("n1", machine(), DISK, {"pods": Used(usage(7))}) == (
-        look.node.name, look.node.gauges, look.node.disk, look.node.parts
+        snapshot.node.name, snapshot.node.gauges, snapshot.node.disk, snapshot.node.parts
     )  # fmt: skip
-    assert "why" == look.problem
+    assert "why" == snapshot.problem
 
 
-def test_rates_go_on_from_the_look_before_and_of_what_has_gone_nothing_is_kept() -> None:
+def test_rates_go_on_from_the_snapshot_before_and_of_what_has_gone_nothing_is_kept() -> None:
     gauges = PodGauges(usage(3), {"a-0": usage(1), "b-0": usage(2)})
     _, first = assembled(found(gauges), {})
     assert {"node", "part pods", "u1", "a-0", "b-0"} == first.keys()
 
     later = replace(usage(2), at_ns=AT_NS + 10 * SECOND_NS)
-    look, second = assembled(found(PodGauges(None, {"a-0": later}), parts={}), first)
-    assert [100_000_000, None] == [one.used and one.used.nanocores for one in look.pods[0].containers]
+    snapshot, second = assembled(found(PodGauges(None, {"a-0": later}), parts={}), first)
+    assert [100_000_000, None] == [one.used and one.used.nanocores for one in snapshot.pods[0].containers]
     assert {"node", "a-0"} == second.keys()
 
 
@@ -72,7 +74,7 @@ def test_rates_go_on_from_the_look_before_and_of_what_has_gone_nothing_is_kept()
 def test_a_container_without_limits_has_none(spec: k8s.ResourceRequirements | None) -> None:
     it = pod(container("a", resources=spec), meta={"uid": "u1"})
     alone = PodFound(it, observed("a"), "", PodGauges(None, {}))
-    look, _ = assembled(replace(found(PodGauges(None, {})), pods=[alone]), {})
+    snapshot, _ = assembled(replace(found(PodGauges(None, {})), pods=[alone]), {})
 
-    (one,) = look.pods[0].containers
+    (one,) = snapshot.pods[0].containers
     assert (None, None, None) == (one.cpu_millis, one.memory_limit_bytes, one.used)

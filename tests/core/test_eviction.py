@@ -29,7 +29,7 @@ from trikubelet.core.eviction.thresholds import (
 from trikubelet.core.names import CONFIG_SOURCE
 from trikubelet.model import k8s
 from trikubelet.model.kubelet_configuration import KubeletConfiguration
-from trikubelet.model.look import ContainerUsed, NodeUsed, PodUsed, Used, VolumeUsed
+from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, Used, VolumeUsed
 from trikubelet.model.usage import FsUsage, NodeGauges, Usage
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -366,7 +366,7 @@ def test_who_is_kept_out_is_told_the_conditions() -> None:
     )
 
 
-# ---- looks that miss something ----
+# ---- snapshots that miss something ----
 
 
 def of_disk(available: int, at_ns: int) -> dict[str, Observed]:

@@ -23,24 +23,24 @@ FAILED = UninspectedPod("u", "web", "ns", 1.0, "refused")
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (IDLE, PlegPod(asked_at=7.0)),
-        (PlegPod(asked_at=3.0), PlegPod(asked_at=7.0)),
-        (PlegPod(asked_at=9.0), PlegPod(asked_at=9.0)),  # given back by a list that came too late
-        (PlegPod(listing=3.0), PlegPod(listing=3.0, asked_at=7.0)),
-        (INSPECTING, replace(INSPECTING, asked_at=7.0)),
-        (PlegPod(acting=1), PlegPod(acting=1, asked_at=7.0)),
+        (IDLE, PlegPod(requested_at=7.0)),
+        (PlegPod(requested_at=3.0), PlegPod(requested_at=7.0)),
+        (PlegPod(requested_at=9.0), PlegPod(requested_at=9.0)),  # given back by a list that came too late
+        (PlegPod(listing=3.0), PlegPod(listing=3.0, requested_at=7.0)),
+        (INSPECTING, replace(INSPECTING, requested_at=7.0)),
+        (PlegPod(changing=1), PlegPod(changing=1, requested_at=7.0)),
     ],
 )
 def test_asked(before: PlegPod, after: PlegPod) -> None:
-    assert after == pleg_pod.asked(before, 7.0)
+    assert after == pleg_pod.relist_requested(before, 7.0)
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (IDLE, PlegPod(asked_at=7.0)),
-        (PlegPod(acting=1), PlegPod(acting=1)),
-        (PlegPod(acting=2, asked_at=3.0), PlegPod(acting=2, asked_at=3.0)),
+        (IDLE, PlegPod(requested_at=7.0)),
+        (PlegPod(changing=1), PlegPod(changing=1)),
+        (PlegPod(changing=2, requested_at=3.0), PlegPod(changing=2, requested_at=3.0)),
     ],
 )
 def test_a_hint_is_a_request_but_for_pods_that_somebody_changes(before: PlegPod, after: PlegPod) -> None:
@@ -48,22 +48,22 @@ def test_a_hint_is_a_request_but_for_pods_that_somebody_changes(before: PlegPod,
 
 
 def test_who_changes_a_pod_asks_for_it_when_he_has() -> None:
-    twice = pleg_pod.acting_began(pleg_pod.acting_began(IDLE))
+    twice = pleg_pod.change_began(pleg_pod.change_began(IDLE))
 
-    assert PlegPod(acting=1, asked_at=7.0) == pleg_pod.acting_ended(twice, 7.0)
-    assert PlegPod(asked_at=8.0) == pleg_pod.acting_ended(pleg_pod.acting_ended(twice, 7.0), 8.0)
+    assert PlegPod(changing=1, requested_at=7.0) == pleg_pod.change_ended(twice, 7.0)
+    assert PlegPod(requested_at=8.0) == pleg_pod.change_ended(pleg_pod.change_ended(twice, 7.0), 8.0)
 
 
 @pytest.mark.parametrize(
     ("pod", "may"),
     [
         (IDLE, False),
-        (PlegPod(asked_at=3.0), True),
-        (PlegPod(asked_at=2.0), False),  # the full list that began then is about to answer
-        (PlegPod(asked_at=3.0, listing=1.0), False),
-        (replace(INSPECTING, asked_at=3.0), False),
-        (replace(FOUND, asked_at=3.0), True),
-        (PlegPod(asked_at=3.0, doubted_at=3.0, overtook=True, acting=1), True),
+        (PlegPod(requested_at=3.0), True),
+        (PlegPod(requested_at=2.0), False),  # the full list that began then is about to answer
+        (PlegPod(requested_at=3.0, listing=1.0), False),
+        (replace(INSPECTING, requested_at=3.0), False),
+        (replace(FOUND, requested_at=3.0), True),
+        (PlegPod(requested_at=3.0, stale_since=3.0, is_newer_than_full_list=True, changing=1), True),
     ],
 )
 def test_whether_an_on_demand_relist_may_begin(pod: PlegPod, may: bool) -> None:
@@ -71,7 +71,7 @@ def test_whether_an_on_demand_relist_may_begin(pod: PlegPod, may: bool) -> None:
 
 
 def test_an_on_demand_relist_answers_the_request() -> None:
-    assert PlegPod(listing=3.0) == pleg_pod.list_began(PlegPod(asked_at=3.0))
+    assert PlegPod(listing=3.0) == pleg_pod.list_began(PlegPod(requested_at=3.0))
     assert IDLE == pleg_pod.list_failed(PlegPod(listing=3.0))
 
 
@@ -81,12 +81,12 @@ def test_an_on_demand_relist_answers_the_request() -> None:
         (None, None, IDLE, IDLE, ListEnd.TAKEN),
         (3.0, None, IDLE, IDLE, ListEnd.TAKEN),
         (3.0, 5.0, IDLE, IDLE, ListEnd.TAKEN),  # the full list is newer, and will say so itself
-        (3.0, 3.5, IDLE, PlegPod(overtook=True), ListEnd.TAKEN),
-        (3.0, 5.0, PlegPod(overtook=True), PlegPod(overtook=True), ListEnd.TAKEN),
-        (5.0, None, IDLE, IDLE, ListEnd.OVERTAKEN),
-        (5.0, 6.0, INSPECTING, INSPECTING, ListEnd.OVERTAKEN),
-        (3.0, None, INSPECTING, replace(INSPECTING, asked_at=2.0), ListEnd.AGAIN),
-        (3.0, 3.5, replace(INSPECTING, asked_at=4.5), replace(INSPECTING, asked_at=4.5), ListEnd.AGAIN),
+        (3.0, 3.5, IDLE, PlegPod(is_newer_than_full_list=True), ListEnd.TAKEN),
+        (3.0, 5.0, PlegPod(is_newer_than_full_list=True), PlegPod(is_newer_than_full_list=True), ListEnd.TAKEN),
+        (5.0, None, IDLE, IDLE, ListEnd.SUPERSEDED),
+        (5.0, 6.0, INSPECTING, INSPECTING, ListEnd.SUPERSEDED),
+        (3.0, None, INSPECTING, replace(INSPECTING, requested_at=2.0), ListEnd.RETRY),
+        (3.0, 3.5, replace(INSPECTING, requested_at=4.5), replace(INSPECTING, requested_at=4.5), ListEnd.RETRY),
         (3.0, None, WAITING, WAITING, ListEnd.TAKEN),
     ],
 )
@@ -102,9 +102,14 @@ def test_an_on_demand_relist_that_began_at_4_is_in(
     ("listed_at", "before", "after", "end"),
     [
         (3.0, IDLE, IDLE, ListEnd.INCOMPLETE),
-        (5.0, IDLE, IDLE, ListEnd.OVERTAKEN),
+        (5.0, IDLE, IDLE, ListEnd.SUPERSEDED),
         (3.0, INSPECTING, INSPECTING, ListEnd.INCOMPLETE),
-        (3.0, PlegPod(asked_at=4.5, doubted_at=4.5), PlegPod(asked_at=4.5, doubted_at=4.5), ListEnd.INCOMPLETE),
+        (
+            3.0,
+            PlegPod(requested_at=4.5, stale_since=4.5),
+            PlegPod(requested_at=4.5, stale_since=4.5),
+            ListEnd.INCOMPLETE,
+        ),
         (3.0, WAITING, WAITING, ListEnd.INCOMPLETE),
     ],
 )
@@ -118,7 +123,13 @@ def test_an_on_demand_relist_does_not_speak_for_a_pod_with_something_that_its_la
 
 @pytest.mark.parametrize(
     ("pod", "must"),
-    [(IDLE, False), (PlegPod(asked_at=1.0), False), (PlegPod(doubted_at=1.0), True), (WAITING, True), (FOUND, True)],
+    [
+        (IDLE, False),
+        (PlegPod(requested_at=1.0), False),
+        (PlegPod(stale_since=1.0), True),
+        (WAITING, True),
+        (FOUND, True),
+    ],
 )
 def test_when_a_pod_found_as_recorded_is_inspected_all_the_same(pod: PlegPod, must: bool) -> None:
     assert must is pod.must_be_inspected
@@ -139,26 +150,26 @@ def test_what_an_on_demand_relist_found_replaces_what_waited() -> None:
         (IDLE, True, False, WAITING),
         (WAITING, False, False, WAITING),
         (FOUND, False, False, WAITING),  # to be made as this list has the pod
-        (PlegPod(doubted_at=1.0), False, False, PlegPod(doubted_at=1.0, inspection=Waiting())),
-        (PlegPod(asked_at=3.0), False, False, IDLE),
-        (PlegPod(asked_at=4.0), False, False, PlegPod(asked_at=4.0)),
-        (PlegPod(asked_at=3.0), True, False, WAITING),
+        (PlegPod(stale_since=1.0), False, False, PlegPod(stale_since=1.0, inspection=Waiting())),
+        (PlegPod(requested_at=3.0), False, False, IDLE),
+        (PlegPod(requested_at=4.0), False, False, PlegPod(requested_at=4.0)),
+        (PlegPod(requested_at=3.0), True, False, WAITING),
         (PlegPod(listing=3.0), True, False, replace(WAITING, listing=3.0)),
-        (PlegPod(acting=1), True, False, replace(WAITING, acting=1)),
-        (PlegPod(overtook=True), False, False, PlegPod(asked_at=9.0)),
-        (PlegPod(overtook=True), True, False, PlegPod(asked_at=9.0)),
-        (PlegPod(overtook=True, asked_at=3.0), False, False, PlegPod(asked_at=9.0)),
-        (replace(FOUND, overtook=True), True, False, replace(FOUND, asked_at=9.0)),
+        (PlegPod(changing=1), True, False, replace(WAITING, changing=1)),
+        (PlegPod(is_newer_than_full_list=True), False, False, PlegPod(requested_at=9.0)),
+        (PlegPod(is_newer_than_full_list=True), True, False, PlegPod(requested_at=9.0)),
+        (PlegPod(is_newer_than_full_list=True, requested_at=3.0), False, False, PlegPod(requested_at=9.0)),
+        (replace(FOUND, is_newer_than_full_list=True), True, False, replace(FOUND, requested_at=9.0)),
         (
-            replace(FOUND, overtook=True),
+            replace(FOUND, is_newer_than_full_list=True),
             True,
             True,
-            PlegPod(inspection=Waiting(JOB, is_outdated=True), asked_at=9.0),
+            PlegPod(inspection=Waiting(JOB, is_outdated=True), requested_at=9.0),
         ),
         (INSPECTING, True, False, INSPECTING),
         (INSPECTING, True, True, OUTDATED),
-        (replace(INSPECTING, asked_at=3.0), False, False, replace(INSPECTING, asked_at=3.0)),
-        (replace(INSPECTING, doubted_at=1.0), True, False, replace(INSPECTING, doubted_at=1.0)),
+        (replace(INSPECTING, requested_at=3.0), False, False, replace(INSPECTING, requested_at=3.0)),
+        (replace(INSPECTING, stale_since=1.0), True, False, replace(INSPECTING, stale_since=1.0)),
     ],
 )
 def test_a_full_list_that_began_at_4_is_in(before: PlegPod, is_due: bool, is_other: bool, after: PlegPod) -> None:
@@ -166,7 +177,7 @@ def test_a_full_list_that_began_at_4_is_in(before: PlegPod, is_due: bool, is_oth
 
 
 def test_a_full_list_that_begins_is_newer_than_all_that_was_listed() -> None:
-    assert WAITING == pleg_pod.full_list_began(replace(WAITING, overtook=True))
+    assert WAITING == pleg_pod.full_list_began(replace(WAITING, is_newer_than_full_list=True))
     assert WAITING is pleg_pod.full_list_began(WAITING)
 
 
@@ -183,12 +194,12 @@ def test_an_inspection_begins(before: PlegPod, after: PlegPod) -> None:
         (INSPECTING, IDLE),
         (HUNG, IDLE),
         (replace(INSPECTING, failing=FAILED), IDLE),
-        (replace(INSPECTING, asked_at=6.0), PlegPod(asked_at=6.0)),
-        (replace(INSPECTING, doubted_at=4.9), IDLE),
-        (replace(INSPECTING, doubted_at=5.0), PlegPod(doubted_at=5.0, asked_at=9.0)),
-        (OUTDATED, PlegPod(doubted_at=5.0, asked_at=9.0)),
-        (replace(OUTDATED, doubted_at=4.0), PlegPod(doubted_at=4.0, asked_at=9.0)),
-        (replace(INSPECTING, acting=1), PlegPod(acting=1)),
+        (replace(INSPECTING, requested_at=6.0), PlegPod(requested_at=6.0)),
+        (replace(INSPECTING, stale_since=4.9), IDLE),
+        (replace(INSPECTING, stale_since=5.0), PlegPod(stale_since=5.0, requested_at=9.0)),
+        (OUTDATED, PlegPod(stale_since=5.0, requested_at=9.0)),
+        (replace(OUTDATED, stale_since=4.0), PlegPod(stale_since=4.0, requested_at=9.0)),
+        (replace(INSPECTING, changing=1), PlegPod(changing=1)),
     ],
 )
 def test_an_inspection_of_a_list_that_began_at_5_succeeded(before: PlegPod, after: PlegPod) -> None:
@@ -196,18 +207,18 @@ def test_an_inspection_of_a_list_that_began_at_5_succeeded(before: PlegPod, afte
 
 
 @pytest.mark.parametrize(
-    ("before", "doubted_at", "since"),
+    ("before", "stale_since", "since"),
     [
         (INSPECTING, 5.0, 5.5),
         (OUTDATED, 5.0, 5.5),
-        (replace(INSPECTING, doubted_at=7.0), 7.0, 5.5),
+        (replace(INSPECTING, stale_since=7.0), 7.0, 5.5),
         (replace(INSPECTING, failing=FAILED), 5.0, 1.0),
     ],
 )
-def test_an_inspection_failed(before: PlegPod, doubted_at: float, since: float) -> None:
+def test_an_inspection_failed(before: PlegPod, stale_since: float, since: float) -> None:
     failing = UninspectedPod("u", "web", "ns", since, "no answer")
 
-    assert PlegPod(doubted_at=doubted_at, failing=failing) == pleg_pod.inspection_failed(before, "no answer")
+    assert PlegPod(stale_since=stale_since, failing=failing) == pleg_pod.inspection_failed(before, "no answer")
 
 
 @pytest.mark.parametrize(
@@ -224,6 +235,6 @@ def test_since_when_a_pod_is_out_of_sight(pod: PlegPod, since: float, why: str) 
     assert UninspectedPod("u", "web", "ns", since, why) == pleg_pod.uninspected(pod)
 
 
-@pytest.mark.parametrize("pod", [IDLE, WAITING, PlegPod(doubted_at=1.0)])
+@pytest.mark.parametrize("pod", [IDLE, WAITING, PlegPod(stale_since=1.0)])
 def test_a_pod_that_only_waits_is_not_out_of_sight(pod: PlegPod) -> None:
     assert pleg_pod.uninspected(pod) is None

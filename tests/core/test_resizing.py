@@ -19,7 +19,7 @@ from trikubelet.core.resize.allocation import Made, allocation_of, as_allocated,
 from trikubelet.core.resize.amounts import Amounts, asked_changes, is_held_to, reported_amounts, wanted
 from trikubelet.core.resize.messages import event_message
 from trikubelet.core.resize.progress import Resize, as_made, is_under_way, resizes, unnoted
-from trikubelet.core.resize.verdicts import DEFERRED, SWAPS, Never, Pending, Waiting, turn, why_never
+from trikubelet.core.resize.verdicts import DEFERRED, SWAPS, Infeasible, Pending, Waiting, infeasible_reason, turn
 from trikubelet.model import k8s
 from trikubelet.model.runtime import HeldResources
 
@@ -346,11 +346,11 @@ SWAPPING = NodeFacts("n", memory_bytes=1 << 33, memory=MemoryRules(swap_bytes=1 
     ids=["nobody swaps", "another memory is not asked for", "it may swap", "it is recreated for it"],
 )
 def test_memory_of_what_may_swap_is_never_changed(
-    expected: Never | None, facts: NodeFacts, memory: str, policy: str
+    expected: Infeasible | None, facts: NodeFacts, memory: str, policy: str
 ) -> None:
     before, after = (pod(of("a", needs({"memory": amount, "cpu": "1"}), memory=policy)) for amount in ("64Mi", memory))
 
-    assert expected == why_never(after, before, facts)
+    assert expected == infeasible_reason(after, before, facts)
 
 
 @pytest.mark.parametrize(
@@ -383,9 +383,9 @@ def test_memory_of_what_may_swap_is_never_changed(
 def test_what_no_resize_can_change_is_never_changed(
     expected: str | None, before: k8s.ResourceRequirements | None, after: k8s.ResourceRequirements
 ) -> None:
-    never = why_never(pod(of("a", after)), pod(of("a", before)), NodeFacts("n"))
+    infeasible = infeasible_reason(pod(of("a", after)), pod(of("a", before)), NodeFacts("n"))
 
-    assert expected == (never and never.message)
+    assert expected == (infeasible and infeasible.message)
 
 
 def test_nor_of_what_is_the_whole_pods() -> None:
@@ -395,7 +395,7 @@ def test_nor_of_what_is_the_whole_pods() -> None:
     )
 
     assert "Only cpu and memory can be resized in place, and another resource of the pod's own differs." == (
-        (never := why_never(after, before, NodeFacts("n"))) and never.message
+        (infeasible := infeasible_reason(after, before, NodeFacts("n"))) and infeasible.message
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.podkit import pod
 from core.statuskit import EARLIER, NOW, condition, runs, serves, status, stopped
 from trikubelet.core.names import CONFIG_MIRROR
-from trikubelet.core.pod_status import Life, Patch, Remove, due, is_urgent, merge
+from trikubelet.core.pod_status import Patch, PodProgress, Remove, due, is_urgent, merge
 from trikubelet.core.pod_status.conditions import OWNED
 from trikubelet.core.pod_status.patch import changed_members
 from trikubelet.model import k8s
@@ -195,7 +195,7 @@ def test_in_doubt_a_patch_leads_to_the_same_whether_the_lost_one_arrived_or_not(
 # ---- what is due ----
 
 GOING = {"deletion_timestamp": NOW}
-OVER, LIVING, STOPPED = Life(could_run=False, is_over=True), Life(), Life(could_run=False)
+OVER, LIVING, STOPPED = PodProgress(could_run=False, is_over=True), PodProgress(), PodProgress(could_run=False)
 FAILED = replace(RUNNING, phase="Failed")
 
 
@@ -205,7 +205,7 @@ class Due(NamedTuple):
     of: k8s.Pod
     reported: k8s.PodStatus
     computed: k8s.PodStatus | None
-    life: Life
+    progress: PodProgress
 
 
 MIRROR = pod("a", meta={**GOING, "annotations": {CONFIG_MIRROR: "h"}})
@@ -232,7 +232,7 @@ DUES = [
 
 @pytest.mark.parametrize("case", DUES, ids=lambda case: case.id)
 def test_what_is_due(case: Due) -> None:
-    found = due(case.of, case.reported, case.computed, case.life, NOW)
+    found = due(case.of, case.reported, case.computed, case.progress, NOW)
     assert case.expected == {Patch: "patch", Remove: "remove", type(None): "nothing"}[type(found)]
 
 
@@ -282,5 +282,5 @@ URGENT = [
 
 @pytest.mark.parametrize("case", URGENT, ids=lambda case: case.id)
 def test_what_is_urgent(case: Due) -> None:
-    found = is_urgent(case.of, case.reported, case.computed, case.life)
+    found = is_urgent(case.of, case.reported, case.computed, case.progress)
     assert case.expected == ("urgent" if found else "not")

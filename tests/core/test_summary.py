@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.statskit import AT, look, usage
+from core.statskit import AT, snapshot, usage
 from trikubelet.core.stats.summary import pod_used, summary, total
-from trikubelet.model.look import Look
+from trikubelet.model.stats_snapshot import StatsSnapshot
 from trikubelet.model.usage import Depth, Pressure, Stall
 
 PRESSED = {name: Pressure(Stall(1.0, 2.0, 3.0, 4), Stall(0.5, 0.25, 0.0, 2)) for name in ("cpu", "memory", "io")}
@@ -46,7 +46,7 @@ def memory(scale: int, available: int | None = None) -> dict[str, Any]:
     return told if available is None else {**told, "availableBytes": available}
 
 
-def spelled(it: Look, depth: Depth) -> Any:
+def spelled(it: StatsSnapshot, depth: Depth) -> Any:
     return msgspec.json.decode(msgspec.json.encode(summary(it, depth)))
 
 
@@ -65,12 +65,12 @@ def test_the_node_is_spelled_out() -> None:
         "rlimit": {"time": AT, "maxpid": 32768, "curproc": 55},
         "swap": {"time": AT, "swapAvailableBytes": 45, "swapUsageBytes": 5},
     }
-    assert wanted == spelled(look(), Depth.SUMMARY)["node"]
+    assert wanted == spelled(snapshot(), Depth.SUMMARY)["node"]
 
 
 def test_a_pod_is_spelled_out_with_its_volumes_and_what_it_takes_of_the_disk() -> None:
     limited = usage(2, limit_bytes=5000, swap_bytes=1, pressure=PRESSED)
-    (pod,) = spelled(look(of_pod=usage(3, processes=9), of_container=limited), Depth.SUMMARY)["pods"]
+    (pod,) = spelled(snapshot(of_pod=usage(3, processes=9), of_container=limited), Depth.SUMMARY)["pods"]
 
     on_disk = {"availableBytes": 600, "capacityBytes": 1000, "inodesFree": 96, "inodes": 100, "time": AT}
     wanted = {
@@ -103,7 +103,7 @@ def test_a_pod_is_spelled_out_with_its_volumes_and_what_it_takes_of_the_disk() -
 
 
 def test_of_the_load_only_processor_and_memory_are_told() -> None:
-    told = spelled(look(of_pod=usage(3), of_container=usage(2)), Depth.LOAD)
+    told = spelled(snapshot(of_pod=usage(3), of_container=usage(2)), Depth.LOAD)
 
     assert {"nodeName", "startTime", "systemContainers", "cpu", "memory"} == told["node"].keys()
     assert {"podRef", "startTime", "containers", "cpu", "memory"} == told["pods"][0].keys()
@@ -112,18 +112,18 @@ def test_of_the_load_only_processor_and_memory_are_told() -> None:
 
 @pytest.mark.parametrize("depth", Depth)
 def test_a_pod_without_a_cgroup_of_its_own_is_the_sum_of_its_containers(depth: Depth) -> None:
-    (pod,) = spelled(look(of_container=usage(2)), depth)["pods"]
+    (pod,) = spelled(snapshot(of_container=usage(2)), depth)["pods"]
 
     assert (cpu(2, 250), memory(2)) == (pod["cpu"], pod["memory"])
 
 
 @pytest.mark.parametrize("depth", Depth)
 def test_of_what_nobody_can_tell_nothing_is_told(depth: Depth) -> None:
-    (pod,) = spelled(look(), depth)["pods"]
+    (pod,) = spelled(snapshot(), depth)["pods"]
 
     assert set() == {"cpu", "memory", "network", "swap", "process_stats"} & pod.keys()
     assert set() == {"cpu", "memory", "swap"} & pod["containers"][0].keys()
-    assert pod_used(look().pods[0]) is None
+    assert pod_used(snapshot().pods[0]) is None
 
 
 @pytest.mark.parametrize(("wanted", "values"), [(None, []), (None, [None]), (0, [0, None]), (3, [1, None, 2])])

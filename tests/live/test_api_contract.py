@@ -133,12 +133,12 @@ class Knowledge:
 
     def __init__(self, informer: Informer[dict[str, Any]]) -> None:
         self._informer = informer
-        self._stirred = trio.Event()
+        self._woken = trio.Event()
         informer.add_listener(self._stir)
 
     def _stir(self, _: object) -> None:
-        self._stirred.set()
-        self._stirred = trio.Event()
+        self._woken.set()
+        self._woken = trio.Event()
 
     def now(self) -> dict[str, str]:
         """What it knows."""
@@ -148,7 +148,7 @@ class Knowledge:
         """Wait until it knows just that."""
         with trio.move_on_after(WAIT_SECONDS_MAX):
             while expected != self.now():
-                await self._stirred.wait()
+                await self._woken.wait()
         assert expected == self.now()
 
 

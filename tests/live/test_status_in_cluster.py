@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import trio
 
-from shell.status.apikit import Lives, computed
+from shell.status.apikit import PodStates, computed
 from trikubelet.core.names import CONFIG_HASH, namespaced_name
 from trikubelet.host.clock import SystemClock
 from trikubelet.kit.outage import Outage
@@ -55,17 +55,25 @@ class Told:
 
     def __init__(self, plane: ControlPlane, api: ApiClient, node: k8s.Node) -> None:
         self.plane = plane
-        self.lives = Lives()
+        self.pod_states = PodStates()
         self.statuses = PodStatuses()
         self.static: list[k8s.Pod] = []
         self.api = api
         outage, bounds, chance = Outage("The API server"), Bounds(), random.Random(1)
         self.pods = Informer(self.api, PODS, Selection(fields=f"spec.nodeName={NODE}"), decode_pod, outage)
         self.writer = StatusWriter(
-            self.api, self.statuses, self.pods, self.lives, SystemClock(), outage, bounds, chance
+            self.api, self.statuses, self.pods, self.pod_states, SystemClock(), outage, bounds, chance
         )
         self.mirrors = MirrorPods(
-            self.api, lambda: self.static, self.pods, lambda: node, self.lives, self.statuses, outage, bounds, chance
+            self.api,
+            lambda: self.static,
+            self.pods,
+            lambda: node,
+            self.pod_states,
+            self.statuses,
+            outage,
+            bounds,
+            chance,
         )
         self.events = EventWriter(self.api, NODE, EventRate(100, 50), SystemClock(), outage, bounds, chance)
         self.pods.add_listener(self.writer.enqueue)
@@ -178,10 +186,10 @@ async def test_a_pod_that_ended_is_told_and_goes_and_one_never_begun_goes_too(co
         await told.becomes(lambda: told.says("ended").phase == "Running")
         await told.kubectl("delete", "pod", "ended", "unbegun", "--wait=false")
         await told.becomes(lambda: all(p.metadata.deletion_timestamp for p in told.pods.objects.values()))
-        told.lives.stopped.add(pods[0].metadata.uid)
+        told.pod_states.stopped.add(pods[0].metadata.uid)
         told.publish(pods[0], computed("Failed"))
         await told.becomes(lambda: told.says("ended").phase == "Failed")
-        told.lives.finished.update(pod.metadata.uid for pod in pods)
+        told.pod_states.finished.update(pod.metadata.uid for pod in pods)
         told.writer.enqueue(map(namespaced_name, pods))
         await told.becomes(lambda: not told.pods.objects)
         await told.becomes(lambda: told.writer.figures().removals == 2)
@@ -216,7 +224,7 @@ async def test_a_static_pod_has_a_mirror_and_whoever_deletes_it_gets_another(con
         await told.becomes(lambda: told.says("static").phase == "Running")
 
         told.static = []
-        told.lives.stopped.add("h1")
+        told.pod_states.stopped.add("h1")
         await told.becomes(lambda: told.seen("static") is None)
 
 

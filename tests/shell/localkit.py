@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.core.doctor import Finding
-    from trikubelet.model.look import VolumeUsed
     from trikubelet.model.runtime_errors import RuntimeCallError
+    from trikubelet.model.stats_snapshot import VolumeUsed
 
 NOW = "2026-11-21T12:00:00Z"
 NOW_NS = parse_rfc3339(NOW)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from trikubelet.app.cluster import Lines, Member, Membership, join_cluster, run_member
+from trikubelet.app.cluster import ApiClients, Member, Membership, join_cluster, run_member
 from trikubelet.app.node import Node, Ports, Rules, build_node, run_node
 from trikubelet.app.report import Reporter
 from trikubelet.core.containers import NodeFacts
@@ -64,7 +64,7 @@ class Bench:
         self.server = ApiServer(self.clock.now_ns)
         self.link = Link()
         self.api = MemoryApi(self.server, self.link)
-        self.lines = Lines(*[self.api] * 9, reset=lambda: None)
+        self.clients = ApiClients(*[self.api] * 9, reset=lambda: None)
         self.amounts = AMOUNTS
 
     @asynccontextmanager
@@ -87,7 +87,7 @@ class Bench:
         node = build_node(ports, facts, rules, ["file", "api"], random.Random(1), described=here)
         reporter = Reporter(node, facts, READING, self.images, 50)
         membership = Membership(IDENTITY, reporter.report, Pace(), lease_seconds=40, event_rate=EventRate(100, 50))
-        member = join_cluster(node, self.lines, membership, self.clock)
+        member = join_cluster(node, self.clients, membership, self.clock)
         async with trio.open_nursery() as nursery:
             await nursery.start(run_member, member)
             await nursery.start(run_node, node)

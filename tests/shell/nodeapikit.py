@@ -12,7 +12,7 @@ import httpx
 import trio
 import trustme
 
-from core.statskit import DISK, look, usage
+from core.statskit import DISK, snapshot, usage
 from shell.localkit import FakeView
 from trikubelet.app.node_api import LIMITS
 from trikubelet.host.clock import SystemClock
@@ -26,7 +26,7 @@ from trikubelet.model.kubelet_configuration import (
     KubeletConfiguration,
     WebhookAuthentication,
 )
-from trikubelet.model.look import VolumeUsed
+from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.server.authentication import Authenticator
 from trikubelet.server.authorization import Authorizer
 from trikubelet.server.checkpoints import Checkpoints
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.kit.spans import Spans
-    from trikubelet.model.look import Look
+    from trikubelet.model.stats_snapshot import StatsSnapshot
     from trikubelet.model.usage import Depth
     from trikubelet.ports import Api, Clock, Runtime
 
@@ -59,11 +59,11 @@ class FakeStats:
         self.asked: list[Depth] = []
         self.failure: OSError | None = None
 
-    async def shown(self, depth: Depth, spell: Callable[[Look], Any]) -> Any:
+    async def shown(self, depth: Depth, spell: Callable[[StatsSnapshot], Any]) -> Any:
         self.asked.append(depth)
         if self.failure is not None:
             raise self.failure
-        return spell(look(of_pod=usage(3), of_container=usage(2)))
+        return spell(snapshot(of_pod=usage(3), of_container=usage(2)))
 
     async def claimed(self) -> list[tuple[str, VolumeUsed]]:
         return [("default", VolumeUsed("data", DISK, claim="claim", is_abnormal=True))]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from core.statskit import AT_NS, detailed, look, usage
+from core.statskit import AT_NS, detailed, snapshot, usage
 from trikubelet.server.cadvisor_metrics import cadvisor_metrics
 
 if TYPE_CHECKING:
-    from trikubelet.model.look import Look
+    from trikubelet.model.stats_snapshot import StatsSnapshot
 
 S = AT_NS / 1e9
 NODE = {"container": "", "id": "/", "image": "", "name": "", "namespace": "", "pod": ""}
@@ -19,7 +19,7 @@ POD = NODE | {"id": "/kubepods/podu1", "namespace": "default", "pod": "web"}
 APP = POD | {"id": "/kubepods/podu1/c1", "container": "app", "image": "app:1", "name": "c1"}
 
 
-def read(it: Look) -> tuple[dict[str, str], dict[tuple[str, tuple[tuple[str, str], ...]], float]]:
+def read(it: StatsSnapshot) -> tuple[dict[str, str], dict[tuple[str, tuple[tuple[str, str], ...]], float]]:
     """Each metric's type, and each sample."""
     types, samples = {}, {}
     for family in text_string_to_metric_families(cadvisor_metrics(it).decode()):
@@ -69,7 +69,7 @@ def read(it: Look) -> tuple[dict[str, str], dict[tuple[str, tuple[tuple[str, str
     ],
 )
 def test_a_container_has_every_series(value: float, type_: str, name: str, more: dict[str, str]) -> None:
-    types, samples = read(look(of_pod=detailed(3), of_container=detailed(2)))
+    types, samples = read(snapshot(of_pod=detailed(3), of_container=detailed(2)))
 
     assert (type_, value) == (types[name], samples[name, tuple(sorted({**APP, **more}.items()))])
 
@@ -88,7 +88,7 @@ def test_a_container_has_every_series(value: float, type_: str, name: str, more:
     ],
 )
 def test_networks_are_the_nodes_and_the_pods(value: int, name: str) -> None:
-    types, samples = read(look(of_pod=detailed(3), of_container=detailed(2)))
+    types, samples = read(snapshot(of_pod=detailed(3), of_container=detailed(2)))
 
     found = {labels: told for (one, labels), told in samples.items() if one == name}
     of = [tuple(sorted({**who, "interface": "eth0"}.items())) for who in (NODE, POD)]
@@ -96,7 +96,7 @@ def test_networks_are_the_nodes_and_the_pods(value: int, name: str) -> None:
 
 
 def test_the_nodes_disk_is_told_at_the_machine_with_its_device() -> None:
-    it = look(of_container=detailed(2))
+    it = snapshot(of_container=detailed(2))
     _, samples = read(it)
     disk, named = it.node.disk, tuple(sorted({**NODE, "device": "/dev/sda1"}.items()))
 
@@ -108,7 +108,7 @@ def test_the_nodes_disk_is_told_at_the_machine_with_its_device() -> None:
 
 
 def test_node_and_pod_are_told_apart_from_containers_by_empty_labels() -> None:
-    _, samples = read(look(of_pod=detailed(3), of_container=detailed(2)))
+    _, samples = read(snapshot(of_pod=detailed(3), of_container=detailed(2)))
 
     found = {labels: told for (name, labels), told in samples.items() if name == "container_memory_working_set_bytes"}
     wanted = ((NODE, 100_000), (NODE | {"id": "/kubepods"}, 50_000), (POD, 3000), (APP, 2000))
@@ -116,7 +116,7 @@ def test_node_and_pod_are_told_apart_from_containers_by_empty_labels() -> None:
 
 
 def test_the_machine_is_told_and_a_failure_is() -> None:
-    _, samples = read(look(problem="why"))
+    _, samples = read(snapshot(problem="why"))
 
     wanted = {"machine_cpu_cores": 2, "machine_memory_bytes": 1 << 30, "machine_swap_bytes": 50}
     wanted |= {"machine_cpu_physical_cores": 1, "machine_cpu_sockets": 1}
@@ -126,7 +126,7 @@ def test_the_machine_is_told_and_a_failure_is() -> None:
 
 
 def test_what_a_cgroup_does_not_tell_is_no_sample() -> None:
-    types, _ = read(look(of_pod=usage(3), of_container=usage(2)))
+    types, _ = read(snapshot(of_pod=usage(3), of_container=usage(2)))
 
     assert {"container_cpu_usage_seconds_total", "container_memory_rss"} <= types.keys()
     assert (

@@ -15,8 +15,8 @@ from trustme import CA
 
 from shell.kube.apikit import FixedClock, access_to, client_pem, serving
 from shell.memberkit import Bench, until
-from trikubelet.app.cluster import Lines
-from trikubelet.app.member import open_lines
+from trikubelet.app.cluster import ApiClients
+from trikubelet.app.member import open_api_clients
 from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.httpd.messages import Response
 from trikubelet.httpd.messages import json as told
@@ -42,7 +42,7 @@ PODS = 500
 GAP_SECONDS_MAX = 10 * 1.04 + 0.1
 """A quarter of the lease, its jitter, and how often the test looks."""
 NO_CLIENTS = {"reset", "figures"}
-"""Of what lines are made of."""
+"""What is no client of them."""
 
 
 @pytest.fixture
@@ -51,12 +51,12 @@ def bench() -> Bench:
 
 
 def test_every_purpose_has_a_client_of_its_own() -> None:
-    lines = open_lines(Credentials(access_to("http://192.0.2.1:1"), FixedClock(), {}))
-    names = {field.name for field in fields(lines)} - NO_CLIENTS
-    clients = [getattr(lines, name) for name in names]
+    clients = open_api_clients(Credentials(access_to("http://192.0.2.1:1"), FixedClock(), {}))
+    names = {field.name for field in fields(clients)} - NO_CLIENTS
+    apis = [getattr(clients, name) for name in names]
 
     assert {"lease", "node", "statuses"} < names
-    assert len(names) == len(set(map(id, clients)))
+    assert len(names) == len(set(map(id, apis)))
 
 
 def open_files() -> int:
@@ -91,14 +91,14 @@ async def test_more_objects_than_open_files_take_no_connection_from_the_lease_no
         return told({"metadata": {"name": "w1", "resourceVersion": "1"}})
 
     async with serving(None, answer) as server, trio.open_nursery() as nursery:
-        lines = open_lines(Credentials(access_to(server.url), FixedClock(), {}))
+        clients = open_api_clients(Credentials(access_to(server.url), FixedClock(), {}))
         for number in range(few_files):
-            nursery.start_soon(lines.objects.get, CONFIG_MAPS, f"c{number}", "default")
+            nursery.start_soon(clients.objects.get, CONFIG_MAPS, f"c{number}", "default")
         await are_open.wait()
         await trio.testing.wait_all_tasks_blocked()
 
         assert few_files // 4 == len(server.requests)
-        for line in (lines.lease, lines.volumes):
+        for line in (clients.lease, clients.volumes):
             assert "w1" == (await line.get(LEASES, "w1", "kube-node-lease")).name
             assert isinstance(line, ApiClient)
             line.reset()
@@ -106,11 +106,11 @@ async def test_more_objects_than_open_files_take_no_connection_from_the_lease_no
 
 
 async def test_a_process_that_may_open_no_more_files_says_so(few_files: int) -> None:
-    lines = open_lines(Credentials(access_to("http://192.0.2.1:1"), FixedClock(), {}))
+    clients = open_api_clients(Credentials(access_to("http://192.0.2.1:1"), FixedClock(), {}))
     with ExitStack() as files:
         open_all(files)
         with pytest.raises(OutOfFiles, match=r"no connection to http://192\.0\.2\.1:1: Too many open files; more must"):
-            await lines.lease.get(LEASES, "w1", "kube-node-lease")
+            await clients.lease.get(LEASES, "w1", "kube-node-lease")
 
 
 @pytest.mark.parametrize("spare", [0, 1])
@@ -162,8 +162,8 @@ async def test_500_pods_that_start_hold_up_no_renewal_whatever_becomes_of_what_i
 ) -> None:
     elsewhere = Link()
     rest = MemoryApi(bench.server, elsewhere)
-    clients = {field.name: rest for field in fields(bench.lines) if field.name not in NO_CLIENTS}
-    bench.lines = replace(Lines(**clients, reset=lambda: None), lease=bench.api, watches=bench.api)
+    others = {field.name: rest for field in fields(bench.clients) if field.name not in NO_CLIENTS}
+    bench.clients = replace(ApiClients(**others, reset=lambda: None), lease=bench.api, watches=bench.api)
     bench.amounts = bench.amounts | {"pods": PODS}
     bench.world.keeps_trace = False
     gaps: list[float] = []

@@ -52,7 +52,9 @@ class Bench:
         self.images = MemoryImages(["app:1"], ["web:2"])
 
     @asynccontextmanager
-    async def agent(self, *pods: Pod, faulty: tuple[str, ...] = (), embedded: bool = False) -> AsyncIterator[Node]:
+    async def agent(
+        self, *pods: Pod, invalid_manifests: tuple[str, ...] = (), embedded: bool = False
+    ) -> AsyncIterator[Node]:
         """An agent for the length of the block; leaving the block kills it as SIGKILL would."""
         ports = Ports(
             MemoryRuntime(self.world, Problems(Odds(latency_seconds=0.002))),
@@ -70,7 +72,7 @@ class Bench:
         node = build_node(ports, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file"], random.Random(1))
         async with trio.open_nursery() as nursery:
             await nursery.start(run_node, node)
-            node.slots["file"].put(Snapshot(pods, faulty))
+            node.slots["file"].put(Snapshot(pods, invalid_manifests))
             yield node
             nursery.cancel_scope.cancel()
 
@@ -392,8 +394,8 @@ async def test_what_nobody_wants_is_left_alone_while_a_manifest_cannot_be_read(a
     async with bench.agent(web, job) as node:
         await until(lambda: bench.running() == ["main"] and node.statuses.get("uid-job") is not None)
         await trio.sleep(5)
-    unread = ("/manifests/all.yaml",)
-    async with bench.agent(faulty=unread) as node:
+    unreadable = ("/manifests/all.yaml",)
+    async with bench.agent(invalid_manifests=unreadable) as node:
         await trio.sleep(300)
         assert ["main"] == bench.running()
         assert {"uid-web", "uid-job"} == set(node.pleg.uids())

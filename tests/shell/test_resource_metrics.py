@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from core.statskit import AT_NS, look, usage
-from trikubelet.model.look import Look
+from core.statskit import AT_NS, snapshot, usage
+from trikubelet.model.stats_snapshot import StatsSnapshot
 from trikubelet.server.resource_metrics import resource_metrics
 
 POD = {"namespace": "default", "pod": "web"}
 APP = POD | {"container": "app"}
 
 
-def read(it: Look) -> dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, float | None]]:
+def read(it: StatsSnapshot) -> dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, float | None]]:
     """Value and moment of each sample."""
     found = {}
     for family in text_string_to_metric_families(resource_metrics(it).decode()):
@@ -38,11 +38,11 @@ def test_node_pods_and_containers_are_told_under_upstreams_names() -> None:
         named("container_swap_usage_bytes", APP): (7.0, at),
         named("container_start_time_seconds", APP): (at - 5, at),
         named("resource_scrape_error", {}): (0.0, None),
-    } == read(look(of_pod=usage(3), of_container=usage(2, swap_bytes=7)))
+    } == read(snapshot(of_pod=usage(3), of_container=usage(2, swap_bytes=7)))
 
 
 def test_what_is_not_known_is_left_out_and_the_failure_told() -> None:
-    found = read(look(problem="the runtime is away"))
+    found = read(snapshot(problem="the runtime is away"))
 
     assert {"node", "resource"} == {name.partition("_")[0] for name, _ in found}
     assert 1.0 == found[named("resource_scrape_error", {})][0]

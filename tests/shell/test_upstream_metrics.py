@@ -23,7 +23,7 @@ from trikubelet.kube.figures import ApiFigures
 from trikubelet.model import k8s
 from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER
 from trikubelet.model.feature_gates import FeatureGates
-from trikubelet.model.look import VolumeUsed
+from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage
 from trikubelet.model.volume_figures import VolumeFigures
 from trikubelet.node.figures import RotationFigures
@@ -61,8 +61,8 @@ async def asked() -> HttpFigures:
 
 async def test_a_node_of_a_cluster_shows_every_metric_that_needs_nothing_special(autojump_clock: MockClock) -> None:
     bench = Bench()
-    bench.lines.figures.answered("api", "GET", "200", 0.1, 10)
-    bench.lines.figures.received["GET", "api"].add(1000)
+    bench.clients.figures.answered("api", "GET", "200", 0.1, 10)
+    bench.clients.figures.received["GET", "api"].add(1000)
     calls = CallFigures(CALL_SECONDS)  # of a channel, which a runtime in memory does not have
     calls.note("/runtime.v1.RuntimeService/Version", 0.01, failed=False)
     async with bench.agent() as (node, member):
@@ -70,7 +70,7 @@ async def test_a_node_of_a_cluster_shows_every_metric_that_needs_nothing_special
         await until(lambda: bench.is_ready("web") and node.startups.total_seconds.count == 1)
         cluster: Any = SimpleNamespace(
             publishing=lambda: SimpleNamespace(statuses=member.writer.figures(), events=member.events.figures()),
-            asked=lambda: bench.lines.figures,
+            asked=lambda: bench.clients.figures,
             rotations=lambda: (),
         )
         view = View(node, VirtualClock(), "n", "/logs", dict, SETUP, cluster, [calls])

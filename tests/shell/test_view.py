@@ -121,7 +121,7 @@ async def test_a_pod_that_cannot_be_inspected_is_told_with_its_work(
 
 async def test_a_node_says_why_it_cannot_work(autojump_clock: MockClock) -> None:
     state = SimpleNamespace(unhealthy=lambda: "runtime is down", network_problem=lambda: None)
-    desired = SimpleNamespace(silent=frozenset({"http"}))
+    desired = SimpleNamespace(sources_not_ready=frozenset({"http"}))
     pleg = SimpleNamespace(remark=lambda: "cannot inspect default/web (70s: no answer yet)")
     stuck = cast("Node", SimpleNamespace(runtime_state=state, desired=desired, pleg=pleg))
     async with seen(Bench(), pod("web")) as (_, view):

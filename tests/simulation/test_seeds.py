@@ -21,8 +21,8 @@ from trikubelet.node.housekeeping import Housekeeping
 from trikubelet.pleg import inspection
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pods.attempts import PodAttempts
+from trikubelet.pods.container_creator import ContainerCreator
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.making import ContainerMaker
 from trikubelet.pods.preparation import Preparation
 from trikubelet.pods.start import ContainerStarter
 from trikubelet.pods.worker import PodWorker
@@ -132,7 +132,7 @@ def plant_an_impatient_housekeeping(patch: pytest.MonkeyPatch) -> None:
         task_status.started()
         while True:
             self.compare()
-            self._remains.look()
+            self._orphan_cleanup.clean_up()
             await trio.sleep(1)
 
     patch.setattr(Housekeeping, "run", run)
@@ -144,7 +144,7 @@ def plant_a_forgotten_count(patch: pytest.MonkeyPatch) -> None:
     async def first(*_: object) -> int:
         return 0
 
-    patch.setattr(ContainerMaker, "_attempt", first)
+    patch.setattr(ContainerCreator, "_attempt", first)
 
 
 def plant_a_jealous_agent(patch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ from trikubelet.kit.turnstile import Turnstile
 from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.carry_out import CarryOut
 from trikubelet.pods.container_configs import ContainerConfigs
+from trikubelet.pods.container_creator import ContainerCreator
 from trikubelet.pods.crash_backoffs import CrashBackoffs
 from trikubelet.pods.hooks import Hooks
-from trikubelet.pods.making import ContainerMaker
 from trikubelet.pods.observations import Observations
 from trikubelet.pods.preparation import Preparation
 from trikubelet.pods.references import References
@@ -163,7 +163,7 @@ def _build_carry_out(
         node_hosts=rules.node_hosts,
         bounds=bounds,
     )
-    maker = ContainerMaker(
+    creator = ContainerCreator(
         runtime=ports.runtime,
         configs=configs,
         allocations=allocations,
@@ -174,7 +174,7 @@ def _build_carry_out(
     )
     starter = ContainerStarter(
         images=images,
-        maker=maker,
+        creator=creator,
         hooks=hooks,
         killer=killer,
         reasons=reasons,

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class ApiClients:
     """An API server, asked for each purpose over connections of its own. ``objects`` is for watches of single objects,
     ``volumes`` for what their volumes need once: tokens, certificates and claims. ``reset`` reconnects those of the
     heartbeats: the lease's and the node's. ``figures``: metrics of the requests over all of them."""
@@ -97,15 +97,15 @@ class Member:
     up: trio.Event
 
 
-def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock) -> Member:
+def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock: Clock) -> Member:
     """Join the parts. Nothing runs yet."""
     name = membership.identity.name
     chance, bounds = node.chance, node.bounds
     outage = Outage("API server")
-    pods = Informer(lines.watches, PODS, Selection(fields=f"spec.nodeName={name}"), decode_pod, outage, chance)
-    own = Informer(lines.watches, NODES, Selection(fields=f"metadata.name={name}"), _decode_node, outage, chance)
+    pods = Informer(clients.watches, PODS, Selection(fields=f"spec.nodeName={name}"), decode_pod, outage, chance)
+    own = Informer(clients.watches, NODES, Selection(fields=f"metadata.name={name}"), _decode_node, outage, chance)
     publisher = NodePublisher(
-        api=lines.node,
+        api=clients.node,
         identity=membership.identity,
         report=membership.report,
         pace=membership.pace,
@@ -114,14 +114,16 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         this_node=ObjectRef("Node", name, uid=name),
         node=node.node_object,
         outage=outage,
-        reset=lines.reset,
+        reset=clients.reset,
         chance=chance,
     )
-    second_look = SecondLook(lines.node, name, publisher.found)
-    lease = NodeLease(lines.lease, name, publisher.uid, membership.lease_seconds, clock, outage, lines.reset, chance)
-    writer = StatusWriter(lines.statuses, node.statuses, pods, node.workers, clock, outage, bounds, chance)
+    second_look = SecondLook(clients.node, name, publisher.found)
+    lease = NodeLease(
+        clients.lease, name, publisher.uid, membership.lease_seconds, clock, outage, clients.reset, chance
+    )
+    writer = StatusWriter(clients.statuses, node.statuses, pods, node.workers, clock, outage, bounds, chance)
     mirrors = MirrorPods(
-        lines.statuses,
+        clients.statuses,
         lambda: (pod for pod in node.desired if is_static(pod)),
         pods,
         lambda: publisher.node,
@@ -131,11 +133,11 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         bounds,
         chance,
     )
-    events = EventWriter(lines.events, name, membership.event_rate, clock, outage, bounds, chance)
+    events = EventWriter(clients.events, name, membership.event_rate, clock, outage, bounds, chance)
     objects = ApiPodObjects(
-        lines.objects, lines.volumes, node.workers.wake, outage, chance, node.events, lambda: publisher.node
+        clients.objects, clients.volumes, node.workers.wake, outage, chance, node.events, lambda: publisher.node
     )
-    noted = _Noted(pods, node, lines.figures)
+    noted = _Noted(pods, node, clients.figures)
     source = ApiSource(pods, node.slots[API_SOURCE])
 
     def pods_changed(keys: Collection[tuple[str, str]]) -> None:
@@ -159,13 +161,13 @@ def join_cluster(node: Node, lines: Lines, membership: Membership, clock: Clock)
         writer.enqueue(names)
 
     node.objects.join(objects)
-    csi_node = CsiNode(lines.volumes, lambda: publisher.node, node.volumes.drivers, outage, chance)
+    csi_node = CsiNode(clients.volumes, lambda: publisher.node, node.volumes.drivers, outage, chance)
 
     def volumes_changed() -> None:
         publisher.wake()
         csi_node.wake()
 
-    node.volumes.use_claims(ApiClaims(lines.volumes), lambda: publisher.node, volumes_changed, node.events)
+    node.volumes.use_claims(ApiClaims(clients.volumes), lambda: publisher.node, volumes_changed, node.events)
     node.node_object.look_again = second_look.awaits
     pods.add_listener(pods_changed)
     own.add_listener(own_changed)

@@ -56,7 +56,7 @@ from trikubelet.server.node_figures import Setup
 from trikubelet.server.node_view import SOCKET_NAME
 from trikubelet.server.streams import Streams
 from trikubelet.stats.disks import Disks
-from trikubelet.stats.looking import Looking
+from trikubelet.stats.provider import StatsProvider
 from trikubelet.volumes.fake import FakeVolumes
 from trikubelet.volumes.side_by_side import HANGING_PER_POD_MAX
 from trikubelet.volumes.volumes import DiskVolumes
@@ -111,7 +111,7 @@ class Agent:
     checks: Mapping[str, Check]
     host_ips: Sequence[str]
     notes: AgentNotes
-    stats: Looking
+    stats: StatsProvider
     disks: Disks
     member: MemberTask | None = None
 
@@ -264,7 +264,7 @@ def _join(
     gauges = HostGauges(clock)
     believed_seconds = settings.configuration.volume_stats_agg_period
     disks = Disks(gauges, node.volumes, settings.root_dir, settings.pod_logs_dir, clock, believed_seconds)
-    stats = Looking(runtime, images, gauges, disks, node.cache, view.pods, facts)
+    stats = StatsProvider(runtime, images, gauges, disks, node.cache, view.pods, facts)
     return Agent(node, sources, runtime, view, checks, facts.host_ips, notes, stats, disks, member)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.app.access import Bootstrap, client_certificate, connect, remedy_for, user_agent, way_back
-from trikubelet.app.cluster import Lines, Membership, join_cluster, run_member
+from trikubelet.app.cluster import ApiClients, Membership, join_cluster, run_member
 from trikubelet.app.translate import identity_of
 from trikubelet.core.serving_names import serving_subject
 from trikubelet.kit.open_files import open_files_max
@@ -87,7 +87,7 @@ class MemberTask:
         self._store = client_certificate(settings, clock)
         self._threads = ThreadPool("certificates", CERTIFICATE_THREADS_MAX)
         self._member: Member | None = None
-        self._lines: Lines | None = None
+        self._clients: ApiClients | None = None
         self._rotations: list[CertificateRotation] = []
         self._found = found
         self._dial = partial(connect, clock=clock, unauthorized_log=UnauthorizedLog())
@@ -103,13 +103,13 @@ class MemberTask:
             remedy = remedy_for(self._settings, self._found.access, self._store)
             look = partial(Credentials, self._found.access, self._clock, os.environ, remedy=remedy)
             credentials = await ThreadPool("credentials at the start", 1).run(look)
-        lines = self._lines = open_lines(credentials, self._spans)
-        member = self._member = join_cluster(self._node, lines, self._membership, self._clock)
+        clients = self._clients = open_api_clients(credentials, self._spans)
+        member = self._member = join_cluster(self._node, clients, self._membership, self._clock)
         async with trio.open_nursery() as nursery:
             if self._settings.configuration.rotate_certificates:
-                self._rotations.append(self._client_rotation(lines, credentials))
+                self._rotations.append(self._client_rotation(clients, credentials))
             if self._settings.configuration.server_tls_bootstrap:
-                self._rotations.append(self._server_rotation(lines))
+                self._rotations.append(self._server_rotation(clients))
             for rotation in self._rotations:
                 await nursery.start(rotation.run)
             await run_member(member)
@@ -124,7 +124,7 @@ class MemberTask:
 
     def asked(self) -> ApiFigures | None:
         """Metrics of the requests to the API server; None until it can be asked."""
-        return None if self._lines is None else self._lines.figures
+        return None if self._clients is None else self._clients.figures
 
     def rotations(self) -> Sequence[RotationFigures]:
         """The state of the certificates that this node rotates."""
@@ -132,13 +132,13 @@ class MemberTask:
 
     def reviews(self) -> Api | None:
         """The API server, for reviews of callers of this node's API; None until it can be asked."""
-        return None if self._lines is None else self._lines.reviews
+        return None if self._clients is None else self._clients.reviews
 
-    def _client_rotation(self, lines: Lines, credentials: Credentials) -> CertificateRotation:
+    def _client_rotation(self, clients: ApiClients, credentials: Credentials) -> CertificateRotation:
         settings, store, clock, chance = self._settings, self._store, self._clock, self._node.chance
         subject = node_subject(settings.node_name)
         return CertificateRotation(
-            api=lines.certificates,
+            api=clients.certificates,
             store=store,
             subject=lambda: subject,
             signer=CLIENT_SIGNER,
@@ -149,7 +149,7 @@ class MemberTask:
             afresh=way_back(settings, credentials.access, store, self._dial, clock, chance, self._threads),
         )
 
-    def _server_rotation(self, lines: Lines) -> CertificateRotation:
+    def _server_rotation(self, clients: ApiClients) -> CertificateRotation:
         store = server_certificate(self._settings, self._clock)
 
         def subject() -> Subject:
@@ -157,7 +157,7 @@ class MemberTask:
             return serving_subject(self._settings.node_name, known, self._facts.host_ips)
 
         return CertificateRotation(
-            api=lines.certificates,
+            api=clients.certificates,
             store=store,
             subject=subject,
             signer=SERVING_SIGNER,
@@ -173,7 +173,7 @@ def server_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
     return CertificateFiles(settings.cert_dir, SERVER, clock)
 
 
-def open_lines(credentials: Credentials, spans: Spans | None = None) -> Lines:
+def open_api_clients(credentials: Credentials, spans: Spans | None = None) -> ApiClients:
     """A client for each purpose. What is sent again every few seconds anyway is not retried by the client."""
     figures = ApiFigures()
     client = partial(ApiClient, credentials, user_agent(), figures=figures, spans=spans)
@@ -184,7 +184,7 @@ def open_lines(credentials: Credentials, spans: Spans | None = None) -> Lines:
         lease.reset()
         node.reset()
 
-    return Lines(
+    return ApiClients(
         lease=lease,
         node=node,
         watches=client(),

@@ -24,13 +24,13 @@ from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
 from trikubelet.model.objects import ObjectRef
+from trikubelet.node.container_remover import ContainerRemover
 from trikubelet.node.eviction import Eviction
 from trikubelet.node.garbage import GarbageCollection
 from trikubelet.node.housekeeping import Housekeeping
 from trikubelet.node.image_garbage import ImageGarbage
 from trikubelet.node.log_rotation import LogRotation
-from trikubelet.node.remains import Remains
-from trikubelet.node.removals import Removals
+from trikubelet.node.orphaned_pods import OrphanedPodCleanup
 from trikubelet.node.runtime_state import RuntimeState
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
@@ -139,7 +139,7 @@ class Node:
     sync_loop: SyncLoop
     resizes: Resizes
     mux: Mux
-    remains: Remains
+    orphan_cleanup: OrphanedPodCleanup
     housekeeping: Housekeeping
     garbage: GarbageCollection
     image_garbage: ImageGarbage
@@ -231,8 +231,8 @@ def build_node(
     disruptions = Disruptions(workers=workers, statuses=statuses, events=events, clock=ports.clock)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodUpdate](bounds.changes_waiting_max)
-    remains = Remains(workers, pleg, ports.files, ports.cgroups, tear_down, bounds)
-    removals = Removals(
+    orphan_cleanup = OrphanedPodCleanup(workers, pleg, ports.files, ports.cgroups, tear_down, bounds)
+    container_remover = ContainerRemover(
         runtime=ports.runtime,
         relister=pleg,
         cache=cache,
@@ -248,7 +248,7 @@ def build_node(
         workers=workers,
         files=ports.files,
         leftovers=leftovers,
-        removals=removals,
+        container_remover=container_remover,
         bounds=bounds,
     )
     image_garbage = ImageGarbage(
@@ -338,8 +338,8 @@ def build_node(
         sync_loop=SyncLoop(changes_out, wakes, admission, workers, events, bounds, resizes),
         resizes=resizes,
         mux=Mux(slots, desired, objects.manifests, changes_in, events),
-        remains=remains,
-        housekeeping=Housekeeping(desired, admission, workers, pleg, remains, bounds),
+        orphan_cleanup=orphan_cleanup,
+        housekeeping=Housekeeping(desired, admission, workers, pleg, orphan_cleanup, bounds),
         garbage=garbage,
         image_garbage=image_garbage,
         eviction=eviction,
@@ -378,7 +378,7 @@ async def run_node(node: Node, *, task_status: trio.TaskStatus[None] = trio.TASK
         await nursery.start(node.resizes.run)
         await nursery.start(node.sync_loop.run)
         await nursery.start(node.mux.run)
-        await nursery.start(node.remains.run)
+        await nursery.start(node.orphan_cleanup.run)
         await nursery.start(node.housekeeping.run)
         await nursery.start(node.garbage.run)
         if node.log_rotation is not None:

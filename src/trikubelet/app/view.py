@@ -240,9 +240,9 @@ class View:
         """The state of the node itself."""
         state = self._node.runtime_state
         found = [state.unhealthy(), state.network_problem(), self._node.pleg.remark()]
-        silent = sorted(self._node.desired.silent)
-        if silent:
-            found.append(f"no word yet from the source {' and '.join(silent)}: its pods are not known")
+        sources_not_ready = sorted(self._node.desired.sources_not_ready)
+        if sources_not_ready:
+            found.append(f"no word yet from the source {' and '.join(sources_not_ready)}: its pods are not known")
         return NodeNote(self._node_name, tuple(problem for problem in found if problem))
 
     def pleg(self) -> Figures:
@@ -289,7 +289,7 @@ class View:
             ended=node.statuses.ended,
             pulls=node.puller.figures,
             volumes=node.volumes.figures(),
-            swept=(node.remains.removed, node.remains.stuck),
+            swept=(node.orphan_cleanup.removed, node.orphan_cleanup.stuck),
             api=None if member is None else member.asked(),
             rotations=() if member is None else member.rotations(),
         )

@@ -2,7 +2,7 @@
 
 An idle pod has no record. A pod that is not idle is somewhere on each of these two lines, which it walks independently:
 
-    on-demand relist   None ──asked──► asked_at ──list_began──► listing ──list_ended──► None, or asked again
+    on-demand relist   None ──requested──► requested_at ──list_began──► listing ──list_ended──► None, or once more
     inspection         None ──due────► Waiting ──inspection_began──► Inspecting ──inspected, inspection_failed──► None
 
 They meet where an older answer could have the last word:
@@ -11,11 +11,11 @@ They meet where an older answer could have the last word:
   meanwhile (the pod is asked for again).
 - An on-demand relist is thrown away, too, if something of its pod has no label by which it would be in it; then the
   next full list answers.
-- A full list that a newer on-demand relist overtook (``overtook``) or that finds the pod under inspection does not
-  speak for the pod: ``outruns_full_list``. It only shows that the inspection began from another picture,
-  ``is_outdated``.
-- What was known at an instant may be wrong (``doubted_at``): after a failed or outdated inspection, or because somebody
-  said so. Only an inspection of a newer list ends the doubt.
+- A full list that a newer on-demand relist overtook (``is_newer_than_full_list``) or that finds the pod under
+  inspection does not speak for the pod: ``supersedes_full_list``. It only shows that the inspection began from another
+  picture, ``is_outdated``.
+- What was known at an instant may be wrong (``stale_since``): after a failed or outdated inspection, or because
+  somebody said so. Only an inspection of a newer list makes it current again.
 
 Plain data and no clock: times are instants (``kit.instant``) that the caller brings along. ``pleg/pods.py`` keeps the
 records and says whose turn it is, ``pleg/pleg.py`` brings the facts.
@@ -71,16 +71,16 @@ class Inspecting:
 @dataclass(frozen=True, slots=True)
 class PlegPod:
     """What is to be done about a pod, see the module. ``listing``: when the request was made that the on-demand relist
-    under way answers. ``acting``: how many change the pod now, and ask for it when they have. ``failing``: inspections
-    have failed since the last that succeeded."""
+    under way answers. ``changing``: how many change the pod now, and ask for it when they have. ``failing``:
+    inspections have failed since the last that succeeded."""
 
-    asked_at: float | None = None
+    requested_at: float | None = None
     listing: float | None = None
-    overtook: bool = False
+    is_newer_than_full_list: bool = False
     inspection: Waiting | Inspecting | None = None
-    doubted_at: float | None = None
+    stale_since: float | None = None
     failing: UninspectedPod | None = None
-    acting: int = 0
+    changing: int = 0
 
     @property
     def is_inspecting(self) -> bool:
@@ -93,18 +93,23 @@ class PlegPod:
         return isinstance(self.inspection, Waiting)
 
     @property
-    def outruns_full_list(self) -> bool:
+    def supersedes_full_list(self) -> bool:
         """Whether the full list under way, or just in, does not speak for the pod."""
-        return self.overtook or self.is_inspecting
+        return self.is_newer_than_full_list or self.is_inspecting
 
     @property
     def must_be_inspected(self) -> bool:
         """Whether an on-demand relist is followed by an inspection even if it finds the pod as recorded."""
-        return self.doubted_at is not None or self.is_waiting
+        return self.stale_since is not None or self.is_waiting
 
     def may_be_listed(self, after: float) -> bool:
         """Whether an on-demand relist may begin. A request made by ``after`` waits: a full list is about to answer."""
-        return self.asked_at is not None and self.asked_at > after and self.listing is None and not self.is_inspecting
+        return (
+            self.requested_at is not None
+            and self.requested_at > after
+            and self.listing is None
+            and not self.is_inspecting
+        )
 
 
 IDLE: Final = PlegPod()
@@ -117,46 +122,46 @@ class ListEnd(Enum):
 
     TAKEN = auto()
     """It is the newest word on the pod."""
-    OVERTAKEN = auto()
+    SUPERSEDED = auto()
     """A newer full list has reported already: it is thrown away."""
     INCOMPLETE = auto()
     """Something of the pod is not in it: it is thrown away, and the next full list sees the pod."""
-    AGAIN = auto()
+    RETRY = auto()
     """The pod came under inspection meanwhile: it is thrown away, and the pod asked for again."""
 
 
 # ---- requests ----
 
 
-def asked(pod: PlegPod, at: float) -> PlegPod:
+def relist_requested(pod: PlegPod, at: float) -> PlegPod:
     """Somebody asks for an on-demand relist. Asking again is asking once, later: only a newer list answers it."""
-    return replace(pod, asked_at=at if pod.asked_at is None else max(at, pod.asked_at))
+    return replace(pod, requested_at=at if pod.requested_at is None else max(at, pod.requested_at))
 
 
-def unasked(pod: PlegPod) -> PlegPod:
+def request_dropped(pod: PlegPod) -> PlegPod:
     """The request found no room: the next full list sees the pod."""
-    return replace(pod, asked_at=None)
+    return replace(pod, requested_at=None)
 
 
 def hinted(pod: PlegPod, at: float) -> PlegPod:
     """The runtime sent an event of the pod. Where its worker or garbage collection is at it, that is mostly what they
     do, three events for each start; the rest nobody could act on before they are done, and they ask then."""
-    return pod if pod.acting else asked(pod, at)
+    return pod if pod.changing else relist_requested(pod, at)
 
 
-def doubted(pod: PlegPod, at: float) -> PlegPod:
+def inspection_requested(pod: PlegPod, at: float) -> PlegPod:
     """Somebody says that what is known now may be wrong though no list shows it."""
-    return asked(replace(pod, doubted_at=at), at)
+    return relist_requested(replace(pod, stale_since=at), at)
 
 
-def acting_began(pod: PlegPod) -> PlegPod:
+def change_began(pod: PlegPod) -> PlegPod:
     """Somebody begins to change the pod."""
-    return replace(pod, acting=pod.acting + 1)
+    return replace(pod, changing=pod.changing + 1)
 
 
-def acting_ended(pod: PlegPod, at: float) -> PlegPod:
+def change_ended(pod: PlegPod, at: float) -> PlegPod:
     """One of those who changed the pod is done, and wants to see what came of it."""
-    return asked(replace(pod, acting=pod.acting - 1), at)
+    return relist_requested(replace(pod, changing=pod.changing - 1), at)
 
 
 # ---- on-demand relists ----
@@ -164,7 +169,7 @@ def acting_ended(pod: PlegPod, at: float) -> PlegPod:
 
 def list_began(pod: PlegPod) -> PlegPod:
     """An on-demand relist begins; it answers the request."""
-    return replace(pod, asked_at=None, listing=pod.asked_at)
+    return replace(pod, requested_at=None, listing=pod.requested_at)
 
 
 def list_failed(pod: PlegPod) -> PlegPod:
@@ -180,13 +185,13 @@ def list_ended(
     request = pod.listing
     pod = replace(pod, listing=None)
     if listed_at is not None and listed_at > began:
-        return pod, ListEnd.OVERTAKEN
+        return pod, ListEnd.SUPERSEDED
     if has_unlabelled:
         return pod, ListEnd.INCOMPLETE
     if pod.is_inspecting:  # a full list that began earlier was faster
-        return (pod if request is None else asked(pod, request)), ListEnd.AGAIN
-    overtook = listing_since is not None and began > listing_since
-    return replace(pod, overtook=pod.overtook or overtook), ListEnd.TAKEN
+        return (pod if request is None else relist_requested(pod, request)), ListEnd.RETRY
+    is_newer_than_full_list = listing_since is not None and began > listing_since
+    return replace(pod, is_newer_than_full_list=pod.is_newer_than_full_list or is_newer_than_full_list), ListEnd.TAKEN
 
 
 def found(pod: PlegPod, job: Job) -> PlegPod:
@@ -200,20 +205,20 @@ def found(pod: PlegPod, job: Job) -> PlegPod:
 
 def full_list_began(pod: PlegPod) -> PlegPod:
     """A full list begins; no on-demand relist is newer than it yet."""
-    return replace(pod, overtook=False) if pod.overtook else pod
+    return replace(pod, is_newer_than_full_list=False) if pod.is_newer_than_full_list else pod
 
 
 def full_list_ended(pod: PlegPod, began: float, at: float, *, is_due: bool, is_other: bool) -> PlegPod:
     """The full list that began at that instant is in, ``at`` now. ``is_due``: it shows the pod not as recorded;
     ``is_other``: nor as the pod's inspection, made or due, began from. It answers who asked before it began."""
-    if pod.outruns_full_list:
+    if pod.supersedes_full_list:
         if is_other and pod.inspection is not None:
             pod = replace(pod, inspection=replace(pod.inspection, is_outdated=True))
         # The record was set back to what this list has seen, which is older than what was recorded: ask once more.
-        return asked(replace(pod, overtook=False), at) if pod.overtook else pod
-    if pod.asked_at is not None and pod.asked_at < began:
-        pod = replace(pod, asked_at=None)
-    if is_due or pod.is_waiting or pod.doubted_at is not None:
+        return relist_requested(replace(pod, is_newer_than_full_list=False), at) if pod.is_newer_than_full_list else pod
+    if pod.requested_at is not None and pod.requested_at < began:
+        pod = replace(pod, requested_at=None)
+    if is_due or pod.is_waiting or pod.stale_since is not None:
         pod = replace(pod, inspection=DUE.inspection)
     return pod
 
@@ -235,16 +240,16 @@ def inspection_hangs(pod: PlegPod) -> PlegPod:
 
 def inspected(pod: PlegPod, at: float) -> PlegPod:
     """The inspection succeeded. If it is outdated, a newer list has seen what it did not ask for; if it began before
-    the doubt did, it does not end it: either way the pod is asked for again."""
+    it became stale, it stays so: either way the pod is asked for again."""
     inspection = pod.inspection
     assert isinstance(inspection, Inspecting)
     began = inspection.job.began
     pod = replace(pod, inspection=None, failing=None)
     if inspection.is_outdated:
-        return asked(_in_doubt_since(pod, began), at)
-    if pod.doubted_at is None:
+        return relist_requested(_stale_since(pod, began), at)
+    if pod.stale_since is None:
         return pod
-    return replace(pod, doubted_at=None) if pod.doubted_at < began else asked(pod, at)
+    return replace(pod, stale_since=None) if pod.stale_since < began else relist_requested(pod, at)
 
 
 def inspection_failed(pod: PlegPod, why: str) -> PlegPod:
@@ -254,7 +259,7 @@ def inspection_failed(pod: PlegPod, why: str) -> PlegPod:
     change = inspection.job.change
     since = inspection.since if pod.failing is None else pod.failing.since
     failing = UninspectedPod(change.uid, change.name, change.namespace, since, why)
-    return _in_doubt_since(replace(pod, inspection=None, failing=failing), inspection.job.began)
+    return _stale_since(replace(pod, inspection=None, failing=failing), inspection.job.began)
 
 
 def uninspected(pod: PlegPod) -> UninspectedPod | None:
@@ -267,5 +272,5 @@ def uninspected(pod: PlegPod) -> UninspectedPod | None:
     return UninspectedPod(change.uid, change.name, change.namespace, since, "no answer yet")
 
 
-def _in_doubt_since(pod: PlegPod, instant: float) -> PlegPod:
-    return pod if pod.doubted_at is not None else replace(pod, doubted_at=instant)
+def _stale_since(pod: PlegPod, instant: float) -> PlegPod:
+    return pod if pod.stale_since is not None else replace(pod, stale_since=instant)

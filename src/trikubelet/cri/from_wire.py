@@ -143,7 +143,7 @@ def _resources(reported: pb.LinuxContainerResources) -> HeldResources | None:
 def _state_and_reason(status: pb.ContainerStatus) -> tuple[ContainerState, str]:
     """containerd gives a start up when whoever asked for it is gone, as an agent that is killed, and then shows a
     container that ended as if its program could not be run. Nothing of it ever ran: that is no end to fail a pod for
-    that runs but once, nor a restart to count (but see ``pods.unstarted``)."""
+    that runs but once, nor a restart to count (but see ``pods.created_not_started``)."""
     never_ran = status.state == pb.CONTAINER_EXITED and not status.started_at and status.reason == "StartError"
     if never_ran and _GIVEN_UP.search(status.message):
         return ContainerState.CREATED, NO_PROGRAM if _NO_PROGRAM in status.message else status.reason

@@ -1,6 +1,6 @@
 """What is done for the node as a whole, and for no pod in particular.
 
-    for itself      housekeeping ─► workers as they should be;  remains, garbage, log_rotation ─► what nobody needs goes
+    for itself      housekeeping ─► workers as they should be;  orphaned_pods, garbage, log_rotation ─► removal
     for a cluster   publisher, csi_node ─► its objects;  lease ─► it is there;  rotation, signing ─► its certificates
     runtime_state   whether it can do its work
 

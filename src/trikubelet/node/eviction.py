@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from trikubelet.core.eviction.thresholds import Threshold
     from trikubelet.model import k8s
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.look import NodeUsed, PodUsed
     from trikubelet.model.objects import ObjectRef
+    from trikubelet.model.stats_snapshot import NodeUsed, PodUsed
     from trikubelet.node.garbage import GarbageCollection
     from trikubelet.node.image_garbage import ImageGarbage
     from trikubelet.pods.allocations import Allocations
@@ -219,13 +219,13 @@ class Eviction:
         """What each pod uses, by its UID; None where that cannot be measured. ``with_layers``: and where the runtime,
         which alone knows how large layers are, does not answer: who wrote the most would count as using nothing."""
         try:
-            look = await usage.look(Depth.SUMMARY)
+            snapshot = await usage.snapshot(Depth.SUMMARY)
         except OSError as error:
             problem = str(error)
         else:
-            if not (with_layers and look.problem):
-                return {one.uid: one for one in look.pods}
-            problem = look.problem
+            if not (with_layers and snapshot.problem):
+                return {one.uid: one for one in snapshot.pods}
+            problem = snapshot.problem
         if self._pods_unmeasured.may_log():
             log.warning("What pods use cannot be measured, none is evicted for it: %s", problem)
         return None

@@ -1,11 +1,11 @@
 """Collecting what the runtime and the log directory keep and nobody needs: dead containers, sandboxes, logs.
 
 Runs once a minute, and sooner for pods in which something has just died. What to remove is decided in ``core.garbage``
-and removed by ``node.removals``, of a few pods side by side (``kit.keyed_tasks``), so neither a pass nor another pod
-waits for one that hangs, and so it is with the logs of pods that are gone, of which containers may have left any
-amount. When the runtime could not be listed as a whole for a pass's time, which may be because of the garbage in it,
-each pod is listed by itself, one after another, until it can be again; before that the last list will do, for what was
-dead stays dead.
+and removed by ``node.container_remover``, of a few pods side by side (``kit.keyed_tasks``), so neither a pass nor
+another pod waits for one that hangs, and so it is with the logs of pods that are gone, of which containers may have
+left any amount. When the runtime could not be listed as a whole for a pass's time, which may be because of the garbage
+in it, each pod is listed by itself, one after another, until it can be again; before that the last list will do, for
+what was dead stays dead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trikubelet.core.relist import PodRecord
     from trikubelet.kit.gather import Gather
     from trikubelet.model.bounds import Bounds
-    from trikubelet.node.removals import Removals
+    from trikubelet.node.container_remover import ContainerRemover
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import ContainerFiles, Runtime, RuntimePods
     from trikubelet.sources.desired import DesiredPods
@@ -47,7 +47,7 @@ class GarbageCollection:
         workers: PodWorkers,
         files: ContainerFiles,
         leftovers: Gather[str],
-        removals: Removals,
+        container_remover: ContainerRemover,
         bounds: Bounds,
     ) -> None:
         self._runtime = runtime
@@ -56,7 +56,7 @@ class GarbageCollection:
         self._workers = workers
         self._files = files
         self._leftovers = leftovers
-        self._removals = removals
+        self._container_remover = container_remover
         self._bounds = bounds
         self._keyed_tasks = KeyedTasks(bounds.removals_max, bounds.removal_hung_seconds)
 
@@ -88,7 +88,7 @@ class GarbageCollection:
     def collect(self) -> None:
         """One pass over everything. Containers and logs go after it, as there are places."""
         self._collect_of(self._runtime_pods.uids_with_dead())
-        with self._removals.logged_once("look through the pods' logs"):
+        with self._container_remover.logged_once("look through the pods' logs"):
             for directory in sorted(self._files.log_directories()):
                 if self._may_go(directory):
                     self._keyed_tasks.begin(f"logs {directory}", partial(self._collect_log_directory, directory))
@@ -115,7 +115,7 @@ class GarbageCollection:
         """The pod as it is when its turn comes: there may be thousands. It is over when a list has shown what became of
         it, so that whoever is next for the pod does not remove the same again. ``may_go``: as of ``_collect_from``."""
         if (record := self._runtime_pods.pod(uid)) is not None and await self._collect_from(record, may_go):
-            await self._removals.are_seen(uid)
+            await self._container_remover.wait_until_relisted(uid)
 
     def _may_go(self, directory: str) -> bool:
         """Whether nobody needs the logs. To be asked again when their turn comes: a static pod may have come back."""
@@ -124,10 +124,10 @@ class GarbageCollection:
 
     async def _collect_log_directory(self, directory: str) -> None:
         if self._may_go(directory):
-            await self._removals.remove_log_directory(directory)
+            await self._container_remover.remove_log_directory(directory)
 
     async def _remove_dead_links(self) -> None:
-        await self._removals.remove_dead_links(self._runtime_pods.container_ids())
+        await self._container_remover.remove_dead_links(self._runtime_pods.container_ids())
 
     async def _collect_pod_by_pod(self) -> None:
         """One pass over every pod that something is known of, until all can be listed at once again. Logs without a
@@ -136,7 +136,7 @@ class GarbageCollection:
             if self._runtime_pods.failing_since is None:
                 return
             found: PodRecord | None = None
-            with self._removals.one_list(), self._removals.logged_once(f"list pod {uid}"):
+            with self._container_remover.one_list(), self._container_remover.logged_once(f"list pod {uid}"):
                 alone = Relist()
                 sandboxes = await self._runtime.list_sandboxes(uid)
                 alone.observe_pod(uid, sandboxes, await self._runtime.list_containers(uid))
@@ -148,9 +148,9 @@ class GarbageCollection:
         """Pods that may have left something in the runtime: those it has sandboxes of, if it can list them, those that
         were listed when it last could, and those that have logs."""
         uids = set(self._runtime_pods.uids())
-        with self._removals.logged_once("look through the pods' logs"):
+        with self._container_remover.logged_once("look through the pods' logs"):
             uids |= {uid_of_log_directory(directory) for directory in self._files.log_directories()}
-        with self._removals.one_list(), self._removals.logged_once("list the sandboxes"):
+        with self._container_remover.one_list(), self._container_remover.logged_once("list the sandboxes"):
             for chunk in await self._runtime.list_sandboxes():
                 uids.update(*pods_of(chunk).values())
                 await trio.lowlevel.checkpoint()
@@ -161,4 +161,6 @@ class GarbageCollection:
         content is to be removed."""
         uid = record.uid
         goes_on = partial(self._keyed_tasks.made_progress, uid)
-        return await self._removals.remove_dead(record, may_go or self._workers.should_content_be_removed, goes_on)
+        return await self._container_remover.remove_dead(
+            record, may_go or self._workers.should_content_be_removed, goes_on
+        )

@@ -3,8 +3,9 @@
 Nothing here relies on notifications; everything is compared. Desired pods against workers, workers against sources, the
 runtime's pods and the disk's pod directories against both. So whatever was missed, by us or by an earlier process that
 was killed at any moment, is found again. Until every source has spoken and the runtime was listed once, nothing is
-touched. Nor are orphans, while there is a manifest that was faulty when the agent started: they may be that manifest's.
-A pod of the API server that nobody can read has a UID all the same, so nothing but what is left of itself is kept.
+touched. Nor are orphans, while there is a manifest that was invalid when the agent started: they may be that
+manifest's. A pod of the API server that nobody can read has a UID all the same, so nothing but what is left of itself
+is kept.
 
 A wanted pod without a worker is begun with as soon as the runtime was listed, whoever has not spoken: the source that
 is late may be the API server, and the pod what it runs in.
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
-    from trikubelet.node.remains import Remains
+    from trikubelet.node.orphaned_pods import OrphanedPodCleanup
     from trikubelet.pods.admission import Admission
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import RuntimePods
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Owns the faulty manifests for which orphans are left alone, so that each is logged once."""
+    """Owns the invalid manifests for which orphans are left alone, so that each is logged once."""
 
     def __init__(
         self,
@@ -45,14 +46,14 @@ class Housekeeping:
         admission: Admission,
         workers: PodWorkers,
         runtime_pods: RuntimePods,
-        remains: Remains,
+        orphan_cleanup: OrphanedPodCleanup,
         bounds: Bounds,
     ) -> None:
         self._desired = desired
         self._admission = admission
         self._workers = workers
         self._runtime_pods = runtime_pods
-        self._remains = remains
+        self._orphan_cleanup = orphan_cleanup
         self._left_alone: tuple[str, ...] = ()
         self._bounds = bounds
         self._barriers = FaultBarriers(log, "%s: a bug in killing this orphan; it keeps running")
@@ -63,7 +64,7 @@ class Housekeeping:
         async for _ in Every(self._bounds.housekeeping_period_seconds):
             if self._may_compare:
                 self.compare()
-                self._remains.look()
+                self._orphan_cleanup.clean_up()
             elif self._runtime_pods.has_listed:
                 self._begin_with(self._desired)
 
@@ -74,10 +75,10 @@ class Housekeeping:
     def compare(self) -> None:
         """Bring workers in line with the wanted pods and with what runs."""
         desired = {pod.metadata.uid: pod for pod in self._desired}
-        unread = self._desired.unread
-        self._workers.compare_with(desired, unread, all_known=not self._desired.faulty)
+        undecodable = self._desired.undecodable
+        self._workers.compare_with(desired, undecodable, all_known=not self._desired.invalid_manifests)
         self._begin_with(desired.values())
-        orphans = self._runtime_pods.running(beside={*self._workers.uids, *unread})
+        orphans = self._runtime_pods.running(beside={*self._workers.uids, *undecodable})
         if self._may_be_wanted(orphans):
             return
         for record in orphans:
@@ -91,9 +92,9 @@ class Housekeeping:
 
     def _may_be_wanted(self, orphans: Sequence[PodRecord]) -> bool:
         """Whether a manifest nobody could read yet may be the one that brought these pods. Said once."""
-        faulty = self._desired.faulty
-        if faulty and orphans and faulty != self._left_alone:
+        invalid_manifests = self._desired.invalid_manifests
+        if invalid_manifests and orphans and invalid_manifests != self._left_alone:
             names = ", ".join(f"{one.namespace}/{one.name}" for one in orphans)
-            log.warning("Not killing orphaned pods (%s) while manifest %s cannot be read", names, faulty[0])
-        self._left_alone = faulty
-        return bool(faulty)
+            log.warning("Not killing orphaned pods (%s) while manifest %s cannot be read", names, invalid_manifests[0])
+        self._left_alone = invalid_manifests
+        return bool(invalid_manifests)

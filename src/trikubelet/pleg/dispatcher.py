@@ -30,12 +30,12 @@ class Lister:
     """Who makes the lists that the dispatcher begins, and is asked before.
 
     ``everything`` lists the whole node in a list that begins at the instant it is given; ``one`` lists one pod.
-    ``may_rest``: whether, at that time, a full list that is due may be left out.
+    ``may_skip_list``: whether, at that time, a full list that is due may be left out.
     """
 
     everything: Callable[[float], Awaitable[None]]
     one: Callable[[str, float], Awaitable[None]]
-    may_rest: Callable[[float], bool]
+    may_skip_list: Callable[[float], bool]
 
 
 class Dispatcher:
@@ -46,20 +46,20 @@ class Dispatcher:
         self._pods = pods
         self._bounds = bounds
         self._due = -math.inf  # as the pace has it
-        self._rests_until = -math.inf  # ... and not before this, while there is a reason to rest
+        self._skips_until = -math.inf  # ... and not before this, while there is a reason to skip it
         self._of_one = 0  # on-demand relists under way
-        self._stirred = trio.Event()
+        self._woken = trio.Event()
         self.listing_since: float | None = None
         """The instant at which the full list under way began."""
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Something happened that may let a list begin. Never blocks."""
-        self._stirred.set()
+        self._woken.set()
 
-    def end_rest(self) -> None:
-        """A reason to rest is gone: ask again now whether there is one, and list if not. Never blocks."""
-        self._rests_until = -math.inf
-        self.stir()
+    def end_quiet_period(self) -> None:
+        """A reason to skip lists is gone: ask again now whether there is one, and list if not. Never blocks."""
+        self._skips_until = -math.inf
+        self.wake()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Begin lists until cancelled. Started: the first has succeeded or failed, or takes its time."""
@@ -71,19 +71,19 @@ class Dispatcher:
             # for what they observe, and what is removed waits for a list.
             with trio.move_on_after(self._bounds.first_list_seconds_max):
                 while self.listing_since is not None:
-                    await self._stirred.wait()
-                    self._stirred = trio.Event()
+                    await self._woken.wait()
+                    self._woken = trio.Event()
             task_status.started()
             while True:
                 self._begin(nursery, trio.current_time())
                 with trio.move_on_at(self._next_pass(trio.current_time())):
-                    await self._stirred.wait()
-                self._stirred = trio.Event()
+                    await self._woken.wait()
+                self._woken = trio.Event()
 
     def _begin(self, nursery: trio.Nursery, now: float) -> None:
-        if self.listing_since is None and now >= max(self._due, self._rests_until):
-            if self._lister.may_rest(now):
-                self._rests_until = now + self._bounds.relist_period_seconds
+        if self.listing_since is None and now >= max(self._due, self._skips_until):
+            if self._lister.may_skip_list(now):
+                self._skips_until = now + self._bounds.relist_period_seconds
             else:
                 self.listing_since = instant()
                 nursery.start_soon(self._list_all, self.listing_since)
@@ -95,9 +95,9 @@ class Dispatcher:
             nursery.start_soon(self._list_one, uid)
 
     def _next_pass(self, now: float) -> float:
-        """When there may be something to begin though nobody stirs."""
+        """When there may be something to begin though nobody wakes it."""
         if self.listing_since is None:
-            return max(self._due, self._rests_until)
+            return max(self._due, self._skips_until)
         release = self.listing_since + self._bounds.relist_period_seconds
         return release if release > now else math.inf
 
@@ -111,12 +111,12 @@ class Dispatcher:
         await self._lister.everything(began)
         self._due = pace.due_at(began, trio.current_time(), self._bounds)
         self.listing_since = None
-        self.stir()
+        self.wake()
 
     async def _list_one(self, uid: str) -> None:
         await self._lister.one(uid, instant())
         self._of_one -= 1
-        self.stir()
+        self.wake()
 
     def __repr__(self) -> str:
         full = "a full list" if self.listing_since is not None else "no full list"

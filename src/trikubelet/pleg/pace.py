@@ -45,7 +45,7 @@ def due_at(began: float, ended: float, bounds: Bounds) -> float:
     return max(began + bounds.relist_period_seconds, ended + min(ended - began, bounds.relist_pause_seconds_max))
 
 
-def may_rest(now: float, situation: Situation, bounds: Bounds) -> bool:
+def may_skip_list(now: float, situation: Situation, bounds: Bounds) -> bool:
     """Whether a list that is due may be left out."""
     listed_at = situation.listed_at
     # Asked once a period, at times that drift by a list's length: the turn nearest to the quiet period is the one.

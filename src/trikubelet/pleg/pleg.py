@@ -84,12 +84,12 @@ class Pleg:
         self._digester = StatusDigester(token_bytes(KEY_BYTES))
         everything = self._list_all if spans is None else partial(self._list_all_within, spans)
         self._pods = PlegPods(bounds.pod_relists_waiting_max)
-        self._dispatcher = Dispatcher(Lister(everything, self._list_one, self._may_rest), self._pods, bounds)
+        self._dispatcher = Dispatcher(Lister(everything, self._list_one, self._may_skip_list), self._pods, bounds)
         self._problem_reports = ProblemReports(events, bounds.inspection_hung_seconds)
         self._inspections = Inspections(
             self._pods, self._inspect, self._settle, self._as_listed, self._problem_reports.look, bounds
         )
-        self._events = EventHints(runtime, self._take_hint, self._dispatcher.end_rest)
+        self._events = EventHints(runtime, self._take_hint, self._dispatcher.end_quiet_period)
         self._measured = Measured()
         self._listed_at: float | None = None
         self._changed_at = -math.inf
@@ -100,20 +100,20 @@ class Pleg:
 
     def request_relist(self, uid: str) -> None:
         """Ask for an on-demand relist of one pod, soon. Never blocks; asking twice is asking once."""
-        self._now(uid, pleg_pod.asked(self._pods.get(uid), instant()))
+        self._now(uid, pleg_pod.relist_requested(self._pods.get(uid), instant()))
 
     def request_inspection(self, uid: str) -> None:
         """Ask for an on-demand relist of one pod and for its inspection, see ``ports.Relister``."""
-        self._now(uid, pleg_pod.doubted(self._pods.get(uid), instant()))
+        self._now(uid, pleg_pod.inspection_requested(self._pods.get(uid), instant()))
 
     @contextmanager
-    def acting_on(self, uid: str) -> Iterator[None]:
+    def changing(self, uid: str) -> Iterator[None]:
         """Somebody changes the pod within it, and the pod is looked at when he has: see ``ports.Relister``."""
-        self._pods.put(uid, pleg_pod.acting_began(self._pods.get(uid)))
+        self._pods.put(uid, pleg_pod.change_began(self._pods.get(uid)))
         try:
             yield
         finally:
-            self._now(uid, pleg_pod.acting_ended(self._pods.get(uid), instant()))
+            self._now(uid, pleg_pod.change_ended(self._pods.get(uid), instant()))
 
     def _take_hint(self, uid: str) -> None:
         self._now(uid, pleg_pod.hinted(self._pods.get(uid), instant()))
@@ -122,7 +122,7 @@ class Pleg:
         """A look at the pod is due, and that is what became of its record."""
         self._pods.put(uid, pod)
         self._changed_at = trio.current_time()
-        self._dispatcher.stir()
+        self._dispatcher.wake()
 
     def unhealthy(self) -> str | None:
         """Why PLEG is not healthy, or None. Pods that alone cannot be seen are no reason, see ``uninspected_pods``."""
@@ -191,7 +191,7 @@ class Pleg:
             measured=self._measured,
             listed_ago_seconds=None if self._listed_at is None else now - self._listed_at,
             counts=self.counts(),
-            looks_waiting=len(self._pods.asked),
+            looks_waiting=len(self._pods.requested),
             looks_answered=self._pods.answered,
             looks_dropped=self._pods.dropped,
             inspections=self._inspections.seconds,
@@ -229,7 +229,7 @@ class Pleg:
         """Take the runtime's container events as hints where to look, until cancelled."""
         await self._events.follow(backoff)
 
-    def _may_rest(self, now: float) -> bool:
+    def _may_skip_list(self, now: float) -> bool:
         situation = pace.Situation(
             listed_at=self._listed_at,
             changed_at=self._changed_at,
@@ -238,7 +238,7 @@ class Pleg:
             has_uninspected=self._pods.has_uninspected,
             backlog=len(self._pods.due),
         )
-        return pace.may_rest(now, situation, self._bounds)
+        return pace.may_skip_list(now, situation, self._bounds)
 
     # ---- full lists ----
 
@@ -279,7 +279,7 @@ class Pleg:
         pending = self._pods.full_list_ended(began, instant(), due, self._relist.change)
         if pending:
             self._changed_at = trio.current_time()
-            self._dispatcher.stir()
+            self._dispatcher.wake()
         self._cache.listed(began, pending)
         self._inspections.begin()
 
@@ -317,8 +317,8 @@ class Pleg:
             has_unlabelled=self._relist.has_unlabelled(uid),  # a full list may have shown it since
         )
         if end is not ListEnd.TAKEN:
-            if end is ListEnd.OVERTAKEN:
-                self._pods.note_overtaken()
+            if end is ListEnd.SUPERSEDED:
+                self._pods.note_superseded()
             self._pods.put(uid, pod)
             return
         change = self._relist.observe_pod(uid, sandboxes, containers, force=pod.must_be_inspected)
@@ -348,7 +348,7 @@ class Pleg:
         change, uid = job.change, job.change.uid
         before = self._pods.get(uid)
         assert isinstance(before.inspection, Inspecting)
-        self._dispatcher.stir()
+        self._dispatcher.wake()
         if isinstance(found, Exception):
             log.debug("Cannot inspect pod %s/%s: %s", change.namespace, change.name, reason_of(found))
             is_late = isinstance(found, trio.TooSlowError)
@@ -358,7 +358,7 @@ class Pleg:
             return  # its events come again with the inspection that succeeds
         after = pleg_pod.inspected(before, instant())
         self._pods.put(uid, after)
-        if after.doubted_at is not None:  # and so it is asked for again
+        if after.stale_since is not None:  # and so it is asked for again
             self._changed_at = trio.current_time()
         is_newest = not before.inspection.is_outdated
         if is_newest:
@@ -368,7 +368,7 @@ class Pleg:
         kinds = {event.kind for event in change.events}
         # Starts and deaths are reported even where the cache knew already (docs/decisions/0007), a second look only if
         # it shows more.
-        if kinds & {EventKind.STARTED, EventKind.DIED} or (before.doubted_at is not None and is_changed):
+        if kinds & {EventKind.STARTED, EventKind.DIED} or (before.stale_since is not None and is_changed):
             self._wake.add(uid)
         if EventKind.DIED in kinds:
             self._died.add(uid)

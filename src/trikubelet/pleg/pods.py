@@ -27,7 +27,7 @@ class PlegPods:
 
     def __init__(self, requests_max: int) -> None:
         self._pods: dict[str, PlegPod] = {}
-        self._asked: dict[str, None] = {}
+        self._requested: dict[str, None] = {}
         self._due: OrderedDict[str, None] = OrderedDict()
         self._inspecting: dict[str, None] = {}
         self._hung = 0
@@ -45,7 +45,7 @@ class PlegPods:
         """Requests that found their line full."""
         return self._dropped
 
-    def note_overtaken(self) -> None:
+    def note_superseded(self) -> None:
         """The list of one pod that was asked for is in, and a newer full list was there before it."""
         self._answered += 1
 
@@ -55,14 +55,14 @@ class PlegPods:
 
     def put(self, uid: str, pod: PlegPod) -> None:
         """Keep what became of a pod's record; the lines follow it."""
-        if pod.asked_at is None:
-            self._asked.pop(uid, None)
-        elif uid not in self._asked:
-            if len(self._asked) >= self._requests_max:
+        if pod.requested_at is None:
+            self._requested.pop(uid, None)
+        elif uid not in self._requested:
+            if len(self._requested) >= self._requests_max:
                 self._dropped += 1
-                pod = pleg_pod.unasked(pod)
+                pod = pleg_pod.request_dropped(pod)
             else:
-                self._asked[uid] = None
+                self._requested[uid] = None
         before = self.get(uid).inspection
         self._hung += _is_hung(pod.inspection) - _is_hung(before)
         if isinstance(pod.inspection, Waiting):
@@ -81,13 +81,13 @@ class PlegPods:
     # ---- requests ----
 
     @property
-    def asked(self) -> Collection[str]:
+    def requested(self) -> Collection[str]:
         """Who was asked for and is not yet listed, oldest first."""
-        return self._asked.keys()
+        return self._requested.keys()
 
     def begin_list(self, after: float) -> str | None:
         """Whose on-demand relist begins now; None when nobody's may. Requests made by ``after`` wait on."""
-        for uid in self._asked:
+        for uid in self._requested:
             if self._pods[uid].may_be_listed(after):
                 self.put(uid, pleg_pod.list_began(self._pods[uid]))
                 return uid
@@ -97,7 +97,7 @@ class PlegPods:
 
     def full_list_began(self) -> None:
         """No on-demand relist is newer than the full list that begins now."""
-        for uid, pod in [(uid, pod) for uid, pod in self._pods.items() if pod.overtook]:
+        for uid, pod in [(uid, pod) for uid, pod in self._pods.items() if pod.is_newer_than_full_list]:
             self.put(uid, pleg_pod.full_list_began(pod))
 
     def full_list_ended(
@@ -111,11 +111,11 @@ class PlegPods:
             if pod is DUE:
                 pending.add(uid)  # thousands, on the first look at a large node, and nothing to be said of them
                 continue
-            is_other = pod.outruns_full_list and _is_other(pod.inspection, uid, as_listed)
+            is_other = pod.supersedes_full_list and _is_other(pod.inspection, uid, as_listed)
             after = pleg_pod.full_list_ended(pod, began, at, is_due=uid in differs, is_other=is_other)
-            self._answered += pod.asked_at is not None and after.asked_at is None
+            self._answered += pod.requested_at is not None and after.requested_at is None
             self.put(uid, after)
-            if pod.overtook or after.inspection is not None:
+            if pod.is_newer_than_full_list or after.inspection is not None:
                 pending.add(uid)
         # Those that were idle: thousands on the first look, so not by ``put`` (docs/decisions/0012).
         idle = [uid for uid in due if uid not in self._pods]
@@ -143,8 +143,8 @@ class PlegPods:
 
     @property
     def has_uninspected(self) -> bool:
-        """Whether some pod is under inspection, or what is known of it in doubt."""
-        return bool(self._inspecting) or any(pod.doubted_at is not None for pod in self._pods.values())
+        """Whether some pod is under inspection, or what is known of it stale."""
+        return bool(self._inspecting) or any(pod.stale_since is not None for pod in self._pods.values())
 
     def found(self, uid: str, job: Job) -> None:
         """An on-demand relist found something to inspect. Somebody waits for it: its turn comes before all others."""
@@ -188,9 +188,9 @@ class PlegPods:
         return len(self._pods)
 
     def __repr__(self) -> str:
-        asked = f"{len(self._asked)} asked for, {self.answered} answered by full lists, {self.dropped} dropped"
+        requested = f"{len(self._requested)} asked for, {self.answered} answered by full lists, {self.dropped} dropped"
         running = f"{self.in_places} under inspection, {self._hung} hang, {len(self._due)} wait"
-        return f"<PlegPods: {len(self)} not idle; {asked}; {running}>"
+        return f"<PlegPods: {len(self)} not idle; {requested}; {running}>"
 
 
 def _is_hung(inspection: Waiting | Inspecting | None) -> bool:

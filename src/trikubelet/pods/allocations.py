@@ -96,7 +96,7 @@ class Allocations:
         """The node has granted what the pod's spec asks for. Raises OSError, and nothing is granted."""
         self._keep(pod.metadata.uid, allocation_of(pod, self.of(pod)))
 
-    def making(self, pod: Pod, container: Container, attempt: int) -> None:
+    def creating(self, pod: Pod, container: Container, attempt: int) -> None:
         """The container of that attempt is about to be made, or was changed, as the pod, which is as it is allocated,
         has it. Raises OSError."""
         self.changed(pod, container.name, attempt, wanted(pod, container))

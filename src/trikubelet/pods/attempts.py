@@ -67,9 +67,9 @@ class PodAttempts:
         self._carry_out = carry_out
         self._killer = killer
 
-    async def accompany(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
+    async def run_with_probes(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
         """Run ``live``, the pod's worker, with what lives beside it: the pod's probes."""
-        await self._probes.beside(pod, live)
+        await self._probes.run_with_probes(pod, live)
 
     async def observe(self, uid: str, since: float, *, soon: bool = False) -> PodObservation:
         """What the runtime has of the pod (see ``Observations``). Raises the RuntimeCallError or TooSlowError of the
@@ -82,7 +82,7 @@ class PodAttempts:
         Raises PodSyncError (also for a disk that takes nothing) or RuntimeCallError when something is left to try
         again.
         """
-        await self._publisher.learn(pod, observed)
+        await self._publisher.read_termination_messages(pod, observed)
         pod = self._resizing.as_allocated(pod)
         status = self._publisher.publish(pod, observed, is_ending=False)
         if status.phase in TERMINAL:
@@ -108,7 +108,7 @@ class PodAttempts:
             return Outcome.IDLE
         problem: ResizeFailed | None = None
         try:
-            with self._observations.acting_on(uid):
+            with self._observations.changing(uid):
                 if resize.before is not None:
                     observed, problem = await self._resizing.carry_out(pod, resize.before, observed, actions)
                 if not actions.is_empty:
@@ -129,17 +129,17 @@ class PodAttempts:
         """
         uid = pod.metadata.uid
         self._probes.ending(uid)
-        await self._publisher.learn(pod, before)
+        await self._publisher.read_termination_messages(pod, before)
         self._publisher.publish(pod, before, is_ending=False)
-        with self._observations.acting_on(uid):
+        with self._observations.changing(uid):
             await self._killer.terminate_pod(pod, before, state.grace_seconds)
-        after = await self._observations.with_remains(uid)
+        after = await self._observations.all_instances(uid)
         alive = [*after.running, *(box for box in after.sandboxes if box.state is SandboxState.READY)]
         if alive:
             # Something was made while we stopped the rest, or the runtime said "stopped" of what is not.
             raise PodSyncError("FailedKillPod", f"{len(alive)} of its containers and sandboxes still run")
-        own = self._observations.of_this_life(after)  # what remains of an earlier one has had its last word
-        await self._publisher.learn(pod, own)
+        own = self._observations.current_instance(after)  # what remains of an earlier one has had its last word
+        await self._publisher.read_termination_messages(pod, own)
         self._publisher.publish(pod, own, is_ending=True)
         return Outcome.DONE
 

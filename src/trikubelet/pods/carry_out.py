@@ -3,8 +3,8 @@
 No opinions live here: what to do comes from ``core.actions``, with what configuration from ``core.containers``. What is
 ours is order and care: a regular container that cannot start does not hold up its siblings, an init container that
 cannot start ends the pass, every failure is noted where the pod's status will show it (``pods.start``), and a call that
-makes something (``pods.sandboxes``, ``pods.making``) is settled before an attempt is given up, so that we always know
-what exists. Pods that start together take turns.
+makes something (``pods.sandboxes``, ``pods.container_creator``) is settled before an attempt is given up, so that we
+always know what exists. Pods that start together take turns.
 """
 
 from __future__ import annotations

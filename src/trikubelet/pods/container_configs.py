@@ -1,7 +1,7 @@
 """Where a container's configuration meets the files it points to: hosts file, termination message file, log directory.
 
-Asked by whoever makes containers (``pods.making``), right before; ``core.containers`` decides what stands in it. The
-sub-paths of its mounts are made last, since they lie in volumes that containers may write to meanwhile.
+Asked by whoever makes containers (``pods.container_creator``), right before; ``core.containers`` decides what stands in
+it. The sub-paths of its mounts are made last, since they lie in volumes that containers may write to meanwhile.
 """
 
 from __future__ import annotations

@@ -40,22 +40,22 @@ class Observations:
         rather than wait for the next list. Raises the RuntimeCallError or TooSlowError of the pod's inspection."""
         if soon and not self._cache.is_newer(uid, since):
             self._relister.request_relist(uid)
-        return self.of_this_life(await self._cache.newer_than(uid, since))
+        return self.current_instance(await self._cache.newer_than(uid, since))
 
-    async def with_remains(self, uid: str) -> PodObservation:
+    async def all_instances(self, uid: str) -> PodObservation:
         """What the runtime has of the pod now, whichever life it is of. Raises as ``newer_than`` does."""
         return await self._cache.newer_than(uid, instant())
 
-    def of_this_life(self, observed: PodObservation) -> PodObservation:
+    def current_instance(self, observed: PodObservation) -> PodObservation:
         """Without what remains of an earlier instance of the pod: all that its status may speak of."""
         uid = observed.uid
         if uid not in self._earlier:
             self._earlier[uid] = self._noted(uid)
         return observed.without(self._earlier[uid]) if self._earlier[uid] else observed
 
-    def acting_on(self, uid: str) -> AbstractContextManager[None]:
+    def changing(self, uid: str) -> AbstractContextManager[None]:
         """Within it the caller changes the pod; at its end a relist of it is asked for."""
-        return self._relister.acting_on(uid)
+        return self._relister.changing(uid)
 
     def begin_despite_leftovers(self, uid: str) -> None:
         """From now on none of the pod's containers that are there counts: they are of an instance that is over."""

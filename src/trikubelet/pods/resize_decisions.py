@@ -1,7 +1,7 @@
 """Decides about one resize: never, now, when others have made room, or another time; notes and reports what was
 decided.
 
-    why_never ─► infeasible;  evaluation ─► granted: allocated │ deferred, perhaps until pods that are ended have ended
+    infeasible_reason ─► infeasible;  evaluation ─► granted: allocated │ deferred, maybe until pods have ended
 
 Which are to be decided about, and in which turn, is ``pods.resizes``'s, who calls this; a resize is evaluated as a new
 pod is (``pods.evaluation``).
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from trikubelet.core.admission import Admitted
 from trikubelet.core.names import object_ref
 from trikubelet.core.resize import messages
-from trikubelet.core.resize.verdicts import DEFERRED, INFEASIBLE, Pending, why_never
+from trikubelet.core.resize.verdicts import DEFERRED, INFEASIBLE, Pending, infeasible_reason
 
 if TYPE_CHECKING:
     from trikubelet.core.containers import NodeFacts
@@ -59,9 +59,9 @@ class ResizeDecisions:
         generation = pod.metadata.generation or 0
         if one.allocated is pod:
             self._notes.forget(uid)
-        elif never := why_never(pod, one.allocated, self._facts):
-            self._figures.resizes_infeasible[never.detail] += 1
-            self.wait(one, Pending(INFEASIBLE, never.message, generation))
+        elif infeasible := infeasible_reason(pod, one.allocated, self._facts):
+            self._figures.resizes_infeasible[infeasible.detail] += 1
+            self.wait(one, Pending(INFEASIBLE, infeasible.message, generation))
         else:
             match self._evaluation.evaluate(pod):
                 case Admitted(preempts=()):

@@ -3,7 +3,7 @@
     spec changed ──consider──► granted: allocated, its worker carries it out
                         └────► waits: PodResizePending ──retry──► when a pod has gone or shrunk, and every few minutes
 
-Deciding may end pods, to make room; that others end never decides anything on the spot, but stirs the task.
+Deciding may end pods, to make room; that others end never decides anything on the spot, but wakes the task.
 
 A resize is decided about before the worker hears of the new spec, so that no status has seen the one and not the other.
 One that waits from before this agent began is decided about once every source has spoken: what the other pods are
@@ -73,8 +73,8 @@ class Resizes:
         self._barriers = FaultBarriers(
             log, "%s: a bug in deciding about its resize; it waits, and is asked about again"
         )
-        self._stirred = trio.Event()
-        self._stirred_by = PODS_ADDED
+        self._woken = trio.Event()
+        self._woken_by = PODS_ADDED
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide again about those that wait, until cancelled."""
@@ -82,8 +82,8 @@ class Resizes:
         pause = self._bounds.resize_first_retry_seconds
         while True:
             with trio.move_on_after(pause):
-                await self._stirred.wait()
-            why, self._stirred = self._stirred_by if self._stirred.is_set() else PERIODIC, trio.Event()
+                await self._woken.wait()
+            why, self._woken = self._woken_by if self._woken.is_set() else PERIODIC, trio.Event()
             pause = self._bounds.resize_retry_seconds
             if not self._desired.all_ready:
                 pause = self._bounds.resize_first_retry_seconds
@@ -100,7 +100,7 @@ class Resizes:
         reason, message = (shown.reason, shown.message) if shown is not None and known else (DEFERRED, NOT_YET)
         self._notes.note_pending(uid, Pending(reason, message, generation))
         self._waiting.add(uid)
-        self._stir(PODS_ADDED)
+        self._wake(PODS_ADDED)
 
     def consider(self, pod: Pod) -> None:
         """The pod has another spec: decide about a resize, before its worker hears of it. Never blocks."""
@@ -120,11 +120,11 @@ class Resizes:
     def ended(self, _pod: Pod) -> None:
         """A pod is over: others may have what it had, and soon. Never blocks. Decides nothing here: a pod that had not
         begun is over the moment it is to make room, in the midst of deciding about the one that it makes room for."""
-        self._stir(POD_TERMINATED)
+        self._wake(POD_TERMINATED)
 
-    def _stir(self, why: str) -> None:
-        self._stirred_by = why
-        self._stirred.set()
+    def _wake(self, why: str) -> None:
+        self._woken_by = why
+        self._woken.set()
 
     def retry(self, why: str, newest: Pod | None = None) -> None:
         """Decide about every resize that waits, the first in turn first; ``newest``: a pod whose worker has not heard

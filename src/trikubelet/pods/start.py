@@ -1,4 +1,4 @@
-"""Starting one container: back-off, images, making it (``pods.making``), postStart hook; each with its own way to fail.
+"""Starting one container: back-off, images, creation, postStart hook; each with its own way to fail.
 
 The reason and message of a failure are noted before it is raised, in upstream's terms: they are what a user reads in
 the waiting state. A container that started has nothing to wait for, so its note is dropped. One whose postStart hook
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.model.runtime import PodObservation
     from trikubelet.model.runtime_config import SandboxConfig
+    from trikubelet.pods.container_creator import ContainerCreator
     from trikubelet.pods.crash_backoffs import CrashBackoffs
     from trikubelet.pods.figures import PodFigures
     from trikubelet.pods.hooks import Hooks
-    from trikubelet.pods.making import ContainerMaker
     from trikubelet.pods.start_context import StartContext
     from trikubelet.pods.stop import PodKiller
     from trikubelet.pods.waiting_reasons import WaitingReasons
@@ -49,7 +49,7 @@ class ContainerStarter:
         self,
         *,
         images: ImagePuller,
-        maker: ContainerMaker,
+        creator: ContainerCreator,
         hooks: Hooks,
         killer: PodKiller,
         reasons: WaitingReasons,
@@ -58,7 +58,7 @@ class ContainerStarter:
         figures: PodFigures,
     ) -> None:
         self._images = images
-        self._maker = maker
+        self._creator = creator
         self._hooks = hooks
         self._killer = killer
         self._reasons = reasons
@@ -67,7 +67,7 @@ class ContainerStarter:
         self._figures = figures
 
     async def start(self, context: StartContext, start: Start) -> None:
-        """Make and start one container. Raises PodSyncError; RetryAt while backing off."""
+        """Create and start one container. Raises PodSyncError; RetryAt while backing off."""
         pod, container = context.pod, start.container
         try:
             if not start.is_asked:
@@ -76,8 +76,8 @@ class ContainerStarter:
                 image = await self._images.ensure(pod, container, context.config)
                 images = await self._image_volumes(pod, container, context.config)
                 context = replace(context, volumes={**context.volumes, **images})
-                made = await self._maker.make(context, start, image)
-                await self._run_hook(Hooked(pod, container, made.id, context.sandbox.ips), made.attempt)
+                created = await self._creator.create(context, start, image)
+                await self._run_hook(Hooked(pod, container, created.id, context.sandbox.ips), created.attempt)
         except PodSyncError as error:
             self._reasons.note(pod.metadata.uid, container.name, error.reason, error.message)
             raise

@@ -4,8 +4,8 @@
     why containers wait, messages
 
 Called by a pod's attempts (``pods.attempts``): before and after each of them, and between them where only what probes
-conclude has changed. What only the disk has is read before (``learn``); nothing else waits, so a status is made of
-one moment.
+conclude has changed. What only the disk has is read before (``read_termination_messages``); nothing else waits, so a
+status is made of one moment.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class StatusPublisher:
         self._events = events
         self._clock = clock
 
-    async def learn(self, pod: k8s.Pod, observed: PodObservation) -> None:
+    async def read_termination_messages(self, pod: k8s.Pod, observed: PodObservation) -> None:
         """Read what only the disk has of what is observed, before its status is made: that waits for nothing."""
-        await self._messages.learn(pod, observed)
+        await self._messages.read(pod, observed)
 
     def publish(self, pod: k8s.Pod, observed: PodObservation, *, is_ending: bool) -> k8s.PodStatus:
         """Make the pod's status and publish it. ``is_ending``: nothing of the pod runs any more or ever will; its last

@@ -98,7 +98,7 @@ class SyncLoop:
             case Op.RECONCILE if pod.status is not None and pod.status.phase in TERMINAL:
                 self._workers.sync(pod)  # should somebody else have said so, it ends now; what ended is not woken
             case Op.RECONCILE:
-                self._workers.note(pod)
+                self._workers.update_status_only(pod)
             case Op.REMOVE:
                 log.info("SyncLoop REMOVE pod %s (source %s)", ref, change.source)
                 self._workers.stop(pod.metadata.uid, StopReason.REMOVED)

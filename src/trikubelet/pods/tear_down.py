@@ -2,7 +2,7 @@
 
     the pod's worker, when nothing of it runs any more (``pods.preparation``) ──┐
                                                                                 ├─► volumes ─► cgroup ─► it is down
-    ``node.remains``, for a pod that no worker of this agent took down ─────────┘
+    ``node.orphaned_pods``, for a pod that no worker of this agent took down ─────────┘
 
 What is down stays down until something is set up for the pod again, or somebody finds that something came back: then
 whoever takes it down next does all of it, for any part may be there again. Drivers are asked, and a failure is the

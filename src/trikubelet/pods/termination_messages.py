@@ -1,6 +1,6 @@
 """What containers that ended left to say: their termination messages, or the end of their logs where that counts.
 
-    learn: read from the disk, once per container, for one that has ended says nothing new ─► of: for every status
+    read: read from the disk, once per container, for one that has ended says nothing new ─► of: for every status
 
 Whoever attempts something has what is new read before it makes a status (``pods.attempts``), since the files are
 containers' own and the logs' disk may be anybody's. One that hangs costs its pods a moment, and their messages until it
@@ -37,7 +37,7 @@ class TerminationMessages:
         self._files = files
         self._messages: dict[str, dict[str, str]] = {}
 
-    async def learn(self, pod: Pod, observed: PodObservation) -> None:
+    async def read(self, pod: Pod, observed: PodObservation) -> None:
         """Read what the pod's containers that have ended left to say, unless it is known. What cannot be read now is
         tried again when the pod is observed again; waits for no disk that hangs."""
         known = self._messages.get(pod.metadata.uid, {})

@@ -25,7 +25,7 @@ class TracedAttempts:
     def __init__(self, attempts: Attempts, spans: Spans) -> None:
         self._attempts = attempts
         self._spans = spans
-        self.accompany = attempts.accompany
+        self.run_with_probes = attempts.run_with_probes
         self.observe = attempts.observe
         self.seconds_left = attempts.seconds_left
         self.publish_readiness = attempts.publish_readiness

@@ -44,7 +44,7 @@ class Attempts(Protocol):
     """What a worker can try. What it acts on is observed first and given with the newest configuration: while a worker
     waits for an observation, what is wanted may change."""
 
-    async def accompany(self, pod: Pod, live: Callable[[], Awaitable[None]]) -> None:
+    async def run_with_probes(self, pod: Pod, live: Callable[[], Awaitable[None]]) -> None:
         """Run ``live``, a worker's whole life, with what lives beside it and ends with it."""
         ...
 
@@ -157,7 +157,7 @@ class PodWorker:
             self._attempts.publish_readiness(self.pod)
         self.wake()
 
-    def note(self, pod: Pod) -> None:
+    def update_status_only(self, pod: Pod) -> None:
         """The pod has another status, and is wanted as before: worth no attempt of its own. Never blocks."""
         self.pod = pod
 
@@ -171,7 +171,7 @@ class PodWorker:
 
     async def live(self) -> None:
         """Run until finished, with what lives beside a worker."""
-        await self._attempts.accompany(self.pod, self.run)
+        await self._attempts.run_with_probes(self.pod, self.run)
 
     def statistics(self) -> WorkerStatistics:
         """What the worker is doing."""

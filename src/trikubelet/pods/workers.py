@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 class PodWorkers:
     """Owns which UIDs have a worker, whose turn it is among static pods of one name, and which pods are to begin
-    although an earlier instance of theirs left what cannot be removed (``ports.PodLives``).
+    although an earlier instance of theirs left what cannot be removed (``ports.PodDeletionSafetyProvider``).
 
     ``began``: a pod got a worker, and nothing of it ran before; ``finished``: a pod's worker did."""
 
@@ -94,11 +94,11 @@ class PodWorkers:
         if worker is not None:
             worker.ask(Sync(create=create), pod)
 
-    def note(self, pod: Pod) -> None:
+    def update_status_only(self, pod: Pod) -> None:
         """The server has another status of the pod, mostly one we wrote: worth no attempt of its own."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
-            worker.note(pod)
+            worker.update_status_only(pod)
 
     def readiness_gates_changed(self, pod: Pod) -> None:
         """The server has a status of the pod that is not as ready as its readiness gates say."""
@@ -146,24 +146,26 @@ class PodWorkers:
         if worker is not None:
             worker.probe_result_changed()
 
-    def compare_with(self, desired: Collection[str], unread: Collection[str] = (), *, all_known: bool = True) -> None:
+    def compare_with(
+        self, desired: Collection[str], undecodable: Collection[str] = (), *, all_known: bool = True
+    ) -> None:
         """Every source has spoken: pods that none of them wants end, and finished ones are forgotten: one that came
-        back after its end has no worker then, as one that is new. ``unread`` are wanted too, as it is unknown what
+        back after its end has no worker then, as one that is new. ``undecodable`` are wanted too, as it is unknown what
         they are now, so nothing of them changes.
         ``all_known``: no manifest is left that may want more; while there is one, nothing of a pod without a worker may
         be removed."""
         self._synced = all_known
-        self._wanted = {*desired, *unread}
+        self._wanted = {*desired, *undecodable}
         self._despite_leftovers &= self._wanted
         for uid, worker in list(self._workers.items()):
             with self._barriers.of(f"Pod {object_ref(worker.pod)}"):
-                self._compare(uid, worker, is_desired=uid in desired, is_unread=uid in unread)
+                self._compare(uid, worker, is_desired=uid in desired, is_undecodable=uid in undecodable)
 
-    def _compare(self, uid: str, worker: PodWorker, *, is_desired: bool, is_unread: bool) -> None:
+    def _compare(self, uid: str, worker: PodWorker, *, is_desired: bool, is_undecodable: bool) -> None:
         match worker.state:
             case Finished(restart=True) if is_desired:
                 self._begin_again_when_it_can(worker)
-            case _ if is_desired or is_unread:
+            case _ if is_desired or is_undecodable:
                 return
             case Finished(deleted=True):
                 if not self._runtime_pods.may_have(uid):

@@ -10,7 +10,6 @@ No method takes a timeout: the caller holds the cancel scope. Every method that 
 of ``model.runtime_errors``; every one that talks to an API server those of ``model.api_errors``.
 """
 
-from trikubelet.ports.beside import Events, ImagePuller, Probes, Statuses
 from trikubelet.ports.cluster import Api, ApiPods, CertificateStore, Claims, PodObjects
 from trikubelet.ports.machine import (
     Clock,
@@ -22,9 +21,17 @@ from trikubelet.ports.machine import (
     PullRecords,
     Volumes,
 )
-from trikubelet.ports.observed import NodePressure, NodeUsage, PodCache, PodLives, Relister, RuntimePods
+from trikubelet.ports.observed import (
+    NodePressure,
+    NodeUsage,
+    PodCache,
+    PodDeletionSafetyProvider,
+    Relister,
+    RuntimePods,
+)
 from trikubelet.ports.plugins import CsiDriver, PluginSockets
 from trikubelet.ports.pod_files import ContainerFiles, PodDirectories, PodFiles, PodNotes
+from trikubelet.ports.pod_services import Events, ImagePuller, Probes, Statuses
 from trikubelet.ports.runtime import Handlers, Images, Runtime, RuntimeHealth
 
 __all__ = [
@@ -47,9 +54,9 @@ __all__ = [
     "NodeUsage",
     "PodCache",
     "PodCgroups",
+    "PodDeletionSafetyProvider",
     "PodDirectories",
     "PodFiles",
-    "PodLives",
     "PodNotes",
     "PodObjects",
     "Probes",

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime_config import Mount
     from trikubelet.model.usage import Depth, FsUsage, NodeGauges, PodGauges, PodPlace, Usage
     from trikubelet.model.volume_figures import VolumeFigures
-    from trikubelet.ports.beside import Events
     from trikubelet.ports.cluster import Claims, PodObjects
+    from trikubelet.ports.pod_services import Events
 
 
 class Clock(Protocol):

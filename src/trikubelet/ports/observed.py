@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from trikubelet.core.relist import PodRecord
-    from trikubelet.model.look import Look, NodeUsed
     from trikubelet.model.runtime import (
         PodObservation,
     )
+    from trikubelet.model.stats_snapshot import NodeUsed, StatsSnapshot
     from trikubelet.model.usage import Depth
 
 
@@ -41,7 +41,7 @@ class NodeUsage(Protocol):
         OSError."""
         ...
 
-    async def look(self, depth: Depth) -> Look:
+    async def snapshot(self, depth: Depth) -> StatsSnapshot:
         """All of it, as deep as wanted. Raises OSError."""
         ...
 
@@ -110,13 +110,13 @@ class Relister(Protocol):
         list shows. Never blocks."""
         ...
 
-    def acting_on(self, uid: str) -> AbstractContextManager[None]:
+    def changing(self, uid: str) -> AbstractContextManager[None]:
         """Within it the caller changes the pod: what the runtime reports of it meanwhile asks for no relist. One is
         asked for at the end, however that comes."""
         ...
 
 
-class PodLives(Protocol):
+class PodDeletionSafetyProvider(Protocol):
     """How far each pod's life on this node is. Pod workers know."""
 
     def could_have_running_containers(self, uid: str) -> bool:

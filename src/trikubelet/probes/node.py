@@ -59,7 +59,7 @@ class NodeProbes:
         """Wake the probes at their times until cancelled."""
         await self._timer.run(task_status=task_status)
 
-    async def beside(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
+    async def run_with_probes(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
         """Run ``live`` with the pod's probes beside it. Which probes a pod has is settled for its life: the API server
         lets nobody change that, and a manifest that was changed is another pod."""
         keys = [(kind, container.name) for kind, container in probes_of(pod)]

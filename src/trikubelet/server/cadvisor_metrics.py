@@ -16,7 +16,7 @@ from trikubelet.server.exposition import Family, exposed, labels, sample
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trikubelet.model.look import ContainerUsed, Look, NodeUsed, PodUsed
+    from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot
     from trikubelet.model.usage import Interface, Usage
 
 CPU_PERIOD_US: Final = 100_000
@@ -136,13 +136,13 @@ _NETWORK: Final = tuple(
 )
 
 
-def cadvisor_metrics(look: Look) -> bytes:
-    """The look as text."""
-    return exposed(_families(look))
+def cadvisor_metrics(snapshot: StatsSnapshot) -> bytes:
+    """The snapshot as text."""
+    return exposed(_families(snapshot))
 
 
-def _families(look: Look) -> Iterator[Family]:
-    subjects = list(_subjects(look))
+def _families(snapshot: StatsSnapshot) -> Iterator[Family]:
+    subjects = list(_subjects(snapshot))
     for one in (*_CPU, *_MEMORY, *_PRESSURE, *_PROCESSES):
         yield _family(one, subjects)
     yield _faults(subjects)
@@ -150,16 +150,16 @@ def _families(look: Look) -> Iterator[Family]:
     yield from _networks(subjects)
     yield _last_seen(subjects)
     yield from _of_containers(subjects)
-    yield from _of_disk(look.node)
-    yield from _of_machine(look)
+    yield from _of_disk(snapshot.node)
+    yield from _of_machine(snapshot)
 
 
-def _subjects(look: Look) -> Iterator[_Subject]:
-    gauges = look.node.gauges
+def _subjects(snapshot: StatsSnapshot) -> Iterator[_Subject]:
+    gauges = snapshot.node.gauges
     yield _Subject(_named("/"), gauges.usage, None, gauges.interfaces)
-    for path, usage in look.node.groups.items():
+    for path, usage in snapshot.node.groups.items():
         yield _Subject(_named(path), usage)
-    for pod in look.pods:
+    for pod in snapshot.pods:
         used = pod_used(pod)
         if used is not None:
             yield _Subject(_named(pod.cgroup, pod), used.usage, None, pod.interfaces)
@@ -270,15 +270,15 @@ def _of_disk(node: NodeUsed) -> Iterator[Family]:
         yield Family(f"container_fs_{name}", "gauge", help_, samples)
 
 
-def _of_machine(look: Look) -> Iterator[Family]:
-    gauges = look.node.gauges
+def _of_machine(snapshot: StatsSnapshot) -> Iterator[Family]:
+    gauges = snapshot.node.gauges
     for name, help_, value in (
         ("machine_cpu_physical_cores", "Cores of them, without threads.", gauges.cores or None),
         ("machine_cpu_sockets", "Packages they are in.", gauges.sockets or None),
         ("machine_cpu_cores", "Processors of the machine.", gauges.processors),
         ("machine_memory_bytes", "Memory of the machine.", gauges.memory_total_bytes),
         ("machine_swap_bytes", "Swap of the machine.", gauges.swap_total_bytes),
-        ("container_scrape_error", "1 if something could not be measured, else 0.", int(bool(look.problem))),
+        ("container_scrape_error", "1 if something could not be measured, else 0.", int(bool(snapshot.problem))),
     ):
         yield Family(name, "gauge", help_, [] if value is None else [sample(name, "", value)])
     name, said = "cadvisor_version_info", labels(cadvisorRevision="", cadvisorVersion="", dockerVersion="")

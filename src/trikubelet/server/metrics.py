@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from trikubelet.kit.call_figures import CallFigures
-    from trikubelet.model.look import VolumeUsed
+    from trikubelet.model.stats_snapshot import VolumeUsed
     from trikubelet.server.health import Verdicts
     from trikubelet.server.http_figures import HttpFigures
     from trikubelet.server.node_view import NodeView

@@ -15,7 +15,7 @@ from trikubelet.server.exposition import Family, exposed, labels, sample
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trikubelet.model.look import Look
+    from trikubelet.model.stats_snapshot import StatsSnapshot
     from trikubelet.model.usage import Usage
 
 
@@ -45,11 +45,11 @@ _AMOUNTS: Final = (
 )
 
 
-def resource_metrics(look: Look) -> bytes:
-    """The look as text."""
-    subjects: list[tuple[str, str, Usage]] = [("node", "", look.node.gauges.usage)]
+def resource_metrics(snapshot: StatsSnapshot) -> bytes:
+    """The snapshot as text."""
+    subjects: list[tuple[str, str, Usage]] = [("node", "", snapshot.node.gauges.usage)]
     starts = Family("container_start_time_seconds", "gauge", "When the container started, since the epoch.", [])
-    for pod in look.pods:
+    for pod in snapshot.pods:
         used = pod_used(pod)
         if used is not None:
             subjects.append(("pod", labels(namespace=pod.namespace, pod=pod.name), used.usage))
@@ -65,7 +65,7 @@ def resource_metrics(look: Look) -> bytes:
         for amount in _AMOUNTS
     ]
     failed = Family("resource_scrape_error", "gauge", "1 if something could not be measured, else 0.", [])
-    failed.samples.append(sample(failed.name, "", float(bool(look.problem))))
+    failed.samples.append(sample(failed.name, "", float(bool(snapshot.problem))))
     return exposed([*families, starts, failed])
 
 

@@ -24,7 +24,7 @@ from trikubelet.server.metrics import health_families, node_families, probe_fami
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from trikubelet.model.look import Look, VolumeUsed
+    from trikubelet.model.stats_snapshot import StatsSnapshot, VolumeUsed
     from trikubelet.ports import Clock
     from trikubelet.server.health import Verdicts
     from trikubelet.server.http_figures import HttpFigures
@@ -34,9 +34,9 @@ T = TypeVar("T")
 
 
 class NodeStats(Protocol):
-    """Who takes looks at what the node uses; ``stats.looking`` does."""
+    """Who takes snapshots of what the node uses; ``stats.provider`` does."""
 
-    async def shown(self, depth: Depth, spell: Callable[[Look], T]) -> T:
+    async def shown(self, depth: Depth, spell: Callable[[StatsSnapshot], T]) -> T:
         """What is used now, spelled out: in a thread, for that takes as long as anything the agent does. Raises OSError
         where the machine cannot be read."""
         ...

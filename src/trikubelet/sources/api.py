@@ -44,8 +44,8 @@ class ApiSource:
         """The informer's pods are others than before. Never blocks."""
         if self._pods.has_synced:
             pods = tuple(pod for pod in self._pods.objects.values() if not is_mirror(pod))
-            unread = {
+            undecodable = {
                 ObjectRef(PODS.kind, name, namespace, fault.uid): fault.why
                 for (namespace, name), fault in self._pods.faults().items()
             }
-            self._slot.put(Snapshot(pods, unread=unread))
+            self._slot.put(Snapshot(pods, undecodable=undecodable))

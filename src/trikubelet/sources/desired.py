@@ -21,31 +21,31 @@ class DesiredPods:
 
     def __init__(self, sources: Iterable[str]) -> None:
         self._by_source: dict[str, Mapping[str, Pod]] = {}
-        self._faulty: dict[str, tuple[str, ...]] = {}
-        self._unread: dict[str, Mapping[ObjectRef, str]] = {}
-        self._silent = set(sources)
+        self._invalid_manifests: dict[str, tuple[str, ...]] = {}
+        self._undecodable: dict[str, Mapping[ObjectRef, str]] = {}
+        self._sources_not_ready = set(sources)
 
     def replace(
         self,
         source: str,
         pods: Mapping[str, Pod],
-        faulty: tuple[str, ...] = (),
-        unread: Mapping[ObjectRef, str] | None = None,
+        invalid_manifests: tuple[str, ...] = (),
+        undecodable: Mapping[ObjectRef, str] | None = None,
     ) -> None:
         """Everything the source wants now, its manifests that may want more, and pods of it that cannot be read (see
         ``Snapshot``)."""
         self._by_source[source] = pods
-        self._faulty[source] = faulty
-        self._unread[source] = unread or {}
-        self._silent.discard(source)
+        self._invalid_manifests[source] = invalid_manifests
+        self._undecodable[source] = undecodable or {}
+        self._sources_not_ready.discard(source)
 
     def of(self, source: str) -> Mapping[str, Pod]:
         """What the source wants, by UID."""
         return self._by_source.get(source, {})
 
-    def unread_of(self, source: str) -> Mapping[ObjectRef, str]:
+    def undecodable_of(self, source: str) -> Mapping[ObjectRef, str]:
         """The pods of the source that nobody can read, and why."""
-        return self._unread.get(source, {})
+        return self._undecodable.get(source, {})
 
     def get(self, uid: str) -> Pod | None:
         """The pod of that UID, whichever source wants it."""
@@ -60,23 +60,23 @@ class DesiredPods:
     @property
     def all_ready(self) -> bool:
         """Whether every configured source has spoken at least once. Until then nothing unknown may be removed."""
-        return not self._silent
+        return not self._sources_not_ready
 
     @property
-    def faulty(self) -> tuple[str, ...]:
+    def invalid_manifests(self) -> tuple[str, ...]:
         """The manifests of which nobody can tell what they want. While there is one, nothing unknown may be removed."""
-        return tuple(name for names in self._faulty.values() for name in names)
+        return tuple(name for names in self._invalid_manifests.values() for name in names)
 
     @property
-    def unread(self) -> frozenset[str]:
+    def undecodable(self) -> frozenset[str]:
         """The UIDs of pods that are wanted and that nobody can read."""
-        return frozenset(ref.uid for refs in self._unread.values() for ref in refs)
+        return frozenset(ref.uid for refs in self._undecodable.values() for ref in refs)
 
     @property
-    def silent(self) -> frozenset[str]:
+    def sources_not_ready(self) -> frozenset[str]:
         """The sources that have not spoken yet."""
-        return frozenset(self._silent)
+        return frozenset(self._sources_not_ready)
 
     def __repr__(self) -> str:
-        waiting = f", waiting for {', '.join(sorted(self._silent))}" if self._silent else ""
+        waiting = f", waiting for {', '.join(sorted(self._sources_not_ready))}" if self._sources_not_ready else ""
         return f"<DesiredPods {len(self)}{waiting}>"

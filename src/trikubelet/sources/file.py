@@ -306,4 +306,4 @@ class FileSource:
 
 def _same(one: Snapshot, other: Snapshot) -> bool:
     brought, known = (*one.pods, *one.objects), (*other.pods, *other.objects)
-    return one.faulty == other.faulty and [*map(id, brought)] == [*map(id, known)]
+    return one.invalid_manifests == other.invalid_manifests and [*map(id, brought)] == [*map(id, known)]

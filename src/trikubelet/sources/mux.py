@@ -67,9 +67,9 @@ class Mux:
     def _accept(self, source: str, snapshot: Snapshot) -> tuple[PodUpdate, ...]:
         self._objects.replace(source, snapshot.objects)
         merged = merge(source, self._desired.of(source), snapshot.pods, self._differs)
-        reported = self._desired.unread_of(source)
-        self._desired.replace(source, merged.pods, snapshot.faulty, snapshot.unread)
-        for ref, why in snapshot.unread.items():
+        reported = self._desired.undecodable_of(source)
+        self._desired.replace(source, merged.pods, snapshot.invalid_manifests, snapshot.undecodable)
+        for ref, why in snapshot.undecodable.items():
             if reported.get(ref) != why:
                 message = f"Error validating pod {ref} from {source}: {why}, ignoring this version of it"
                 self._events.record(ref, "Warning", "FailedValidation", message)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a source wants now, and the ``objects`` beside its pods for them to read. ``faulty`` names its
-    manifests that had faults when the agent began and have had them since: what pods they once brought nobody can know,
-    so while there is one, orphans are left alone. ``unread`` are pods whose newest version nobody can
-    read, and why: wanted, whatever they are, so what runs of them stays as it is. All travel with the pods, because a
+    """Everything a source wants now, and the ``objects`` beside its pods for them to read. ``invalid_manifests`` names
+    its manifests that had faults when the agent began and have had them since: what pods they once brought nobody can
+    know, so while there is one, orphans are left alone. ``undecodable`` are pods whose newest version nobody can read,
+    and why: wanted, whatever they are, so what runs of them stays as it is. All travel with the pods, because a
     manifest is mended and its pod wanted again at the same moment."""
 
     pods: tuple[Pod, ...] = ()
-    faulty: tuple[str, ...] = ()
-    unread: Mapping[ObjectRef, str] = field(default_factory=dict)
+    invalid_manifests: tuple[str, ...] = ()
+    undecodable: Mapping[ObjectRef, str] = field(default_factory=dict)
     objects: tuple[ManifestObject, ...] = ()

@@ -1,5 +1,5 @@
 """What the node, its pods and their containers use, found out when somebody asks.
 
-``looking`` takes a look at everything, ``disks`` measures what takes long and keeps it for a minute. Nothing is read
-while nobody asks.
+``provider`` takes a snapshot of everything, ``disks`` measures what takes long and keeps it for a minute. Nothing is
+read while nobody asks.
 """

@@ -29,7 +29,7 @@ from trikubelet.kit.barrier import Barrier
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.csi import DriverFailed
-from trikubelet.model.look import VolumeUsed
+from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage
 
 if TYPE_CHECKING:

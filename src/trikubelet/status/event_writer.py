@@ -1,6 +1,6 @@
 """The event writer: what happened on this node, written to the API server.
 
-    record(…) ─ synchronous ─► core.events.Correlator ─► Turns: which series, never what
+    record(…) ─ synchronous ─► core.events.Correlator ─► WorkQueue: which series, never what
     run():  whose turn it is, at the configured rate ─► create the event, or patch its count
 
 It never blocks who records. A series that recurs while it waits is written once with the count it has then. So many
@@ -24,7 +24,7 @@ from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.model import api_errors
 from trikubelet.model.api import EVENTS, PatchKind
 from trikubelet.status.figures import EventFigures
-from trikubelet.status.turns import Turns, answer_within
+from trikubelet.status.work_queue import WorkQueue, answer_within
 
 if TYPE_CHECKING:
     import random
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.objects import ObjectRef
     from trikubelet.ports import Api, Clock
-    from trikubelet.status.turns import Turn
+    from trikubelet.status.work_queue import WorkItem
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class EventWriter:
         self._clock = clock
         self._bounds = bounds
         self._correlator = Correlator()
-        self._turns: Turns[Key] = Turns("writing an event", bounds.event_writes_max, outage, bounds, chance)
+        self._queue: WorkQueue[Key] = WorkQueue("writing an event", bounds.event_writes_max, outage, bounds, chance)
         self._barriers = FaultBarriers(log, "%s: a bug in writing an event about it; that event is lost")
         self._written = self._lost = self._filtered = self._refused = 0
 
@@ -97,10 +97,10 @@ class EventWriter:
     def _want(self, key: Key | None) -> None:
         if key is None:
             self._filtered += 1
-        elif self._turns.waiting >= self._bounds.events_waiting_max and not self._turns.is_waiting(key):
+        elif self._queue.waiting >= self._bounds.events_waiting_max and not self._queue.is_waiting(key):
             self._lost += 1
         else:
-            self._turns.want(key)
+            self._queue.add(key)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send until cancelled. What waits then is lost."""
@@ -109,54 +109,54 @@ class EventWriter:
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:
-                turn = await self._turns.take()
+                item = await self._queue.get()
                 if bucket is not None:
                     await trio.sleep(bucket.take_in_advance(trio.current_time()))
-                nursery.start_soon(self._serve, turn)
+                nursery.start_soon(self._serve, item)
 
     def figures(self) -> EventFigures:
         """How many events were written and how many were not."""
         return EventFigures(
             written=self._written,
-            waiting=self._turns.waiting,
+            waiting=self._queue.waiting,
             lost=self._lost,
             filtered=self._filtered,
             refused=self._refused,
             bugs=self._barriers.count,
         )
 
-    async def _serve(self, turn: Turn[Key]) -> None:
-        key = turn.name
+    async def _serve(self, item: WorkItem[Key]) -> None:
+        key = item.name
         try:
             with self._barriers.of(f"{key[0].kind} {key[0]}") as barrier:
                 await self._serve_one(key)
             if barrier.fault is not None:
-                self._turns.forget(key)
+                self._queue.forget(key)
         finally:
-            self._turns.done(key)
+            self._queue.done(key)
 
     async def _serve_one(self, key: Key) -> None:
         series = self._correlator.series(key)
         try:
             if series is None:
                 self._lost += 1
-                self._turns.forget(key)
+                self._queue.forget(key)
                 return
             with answer_within(self._bounds.api_call_seconds_max):
                 await self._send(series)
             self._correlator.note_sent(key)
             self._written += 1
-            self._turns.answered(key)
+            self._queue.answered(key)
         except _REFUSALS as error:
             self._refused += 1
-            self._turns.answered(key)
+            self._queue.answered(key)
             log.debug("The API server does not take an event about %s: %s", key[0], error)
         except api_errors.ApiError as error:
-            if self._turns.failed(key, error) < TRIES_MAX:
-                self._turns.want(key)
+            if self._queue.failed(key, error) < TRIES_MAX:
+                self._queue.add(key)
                 return
             self._lost += 1
-            self._turns.forget(key)
+            self._queue.forget(key)
             log.debug("An event about %s is given up after %d tries: %s", key[0], TRIES_MAX, error)
 
     async def _send(self, series: Series) -> None:
@@ -174,4 +174,4 @@ class EventWriter:
         await self._api.patch(EVENTS, series.name, recurrence(series), namespace, kind=PatchKind.STRATEGIC)
 
     def __repr__(self) -> str:
-        return f"<EventWriter {self._turns!r}, {self._written} written, {self._lost} lost>"
+        return f"<EventWriter {self._queue!r}, {self._written} written, {self._lost} lost>"

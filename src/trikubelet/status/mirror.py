@@ -1,11 +1,11 @@
 """The mirror pods of this node: made, made again, and taken away when what they mirrored is gone.
 
-    enqueue(names) ─ synchronous ─► Turns ─► one task: core.mirror.mirror_due ─► create or delete
+    enqueue(names) ─ synchronous ─► WorkQueue ─► one task: core.mirror.mirror_due ─► create or delete
 
 Nothing waits for a mirror: a static pod starts, runs and ends whether or not an API server is there to be shown it.
 Level-triggered: woken by the informer and by statuses, and everything is compared every few seconds besides, since
 nobody notifies when a manifest is gone. One that is gone from the server is neither deleted nor made again before the
-informer has seen it go; one that somebody keeps undoing is written ever more rarely (``status.rewrites``).
+informer has seen it go; one that somebody keeps undoing is written ever more rarely (``status.rewrite_limit``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.model import api_errors
 from trikubelet.model.api import PODS
-from trikubelet.status.rewrites import Rewrites
-from trikubelet.status.turns import Turns, answer_within
+from trikubelet.status.rewrite_limit import RewriteLimit
+from trikubelet.status.work_queue import WorkQueue, answer_within
 
 if TYPE_CHECKING:
     import random
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from trikubelet.kit.outage import Outage
     from trikubelet.model import k8s
     from trikubelet.model.bounds import Bounds
-    from trikubelet.ports import Api, ApiPods, PodLives, Statuses
-    from trikubelet.status.turns import Turn
+    from trikubelet.ports import Api, ApiPods, PodDeletionSafetyProvider, Statuses
+    from trikubelet.status.work_queue import WorkItem
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class MirrorPods:
         static: Callable[[], Iterable[k8s.Pod]],
         pods: ApiPods,
         node: Callable[[], k8s.Node | None],
-        lives: PodLives,
+        pod_deletion_safety: PodDeletionSafetyProvider,
         statuses: Statuses,
         outage: Outage,
         bounds: Bounds,
@@ -79,11 +79,13 @@ class MirrorPods:
         self._static = static
         self._pods = pods
         self._node = node
-        self._lives = lives
+        self._pod_deletion_safety = pod_deletion_safety
         self._statuses = statuses
         self._bounds = bounds
-        self._turns: Turns[Name] = Turns("keeping mirror pods", bounds.mirror_writes_max, outage, bounds, chance)
-        self._rewrites: Rewrites[Name] = Rewrites(chance)
+        self._queue: WorkQueue[Name] = WorkQueue(
+            "keeping mirror pods", bounds.mirror_writes_max, outage, bounds, chance
+        )
+        self._rewrite_limit: RewriteLimit[Name] = RewriteLimit(chance)
         self._barriers = FaultBarriers(log, "%s: a bug in keeping its mirror; it is tried again, ever more rarely")
         self._gone_at: dict[Name, str] = {}
         self._undone_log = LogRateLimit(UNDONE_SILENCE_SECONDS)
@@ -97,7 +99,7 @@ class MirrorPods:
         mirrors = (name for name, pod in self._pods.objects.items() if is_mirror(pod))
         static = self._static_pods()
         names = list(dict.fromkeys([*static, *mirrors]))
-        self._turns.keep(names)
+        self._queue.keep(names)
         self._gone_at = {name: version for name, version in self._gone_at.items() if name in self._pods.objects}
         self._compare(names, static)
 
@@ -107,7 +109,7 @@ class MirrorPods:
             nursery.start_soon(self._compare_always)
             task_status.started()
             while True:
-                nursery.start_soon(self._serve, await self._turns.take())
+                nursery.start_soon(self._serve, await self._queue.get())
 
     async def _compare_always(self) -> None:
         async for _ in Every(self._bounds.housekeeping_period_seconds):
@@ -117,7 +119,7 @@ class MirrorPods:
         for name in names:
             with self._barrier(name):
                 if self._due(name, static) is not None:
-                    self._turns.want(name)
+                    self._queue.add(name)
 
     def _barrier(self, name: Name) -> Barrier:
         return self._barriers.of(f"Static pod {name[0]}/{name[1]}")
@@ -136,7 +138,8 @@ class MirrorPods:
         seen = self._pods.objects.get(name)
         if seen is not None and self._is_gone(name, seen):
             return None
-        return mirror_due(static.get(name), seen, node, self._lives.could_have_running_containers, self._phase)
+        could_run = self._pod_deletion_safety.could_have_running_containers
+        return mirror_due(static.get(name), seen, node, could_run, self._phase)
 
     def _is_gone(self, name: Name, seen: k8s.Pod) -> bool:
         """Whether the server has no more what the informer still sees."""
@@ -146,16 +149,16 @@ class MirrorPods:
         status = self._statuses.get(uid)
         return status.phase if status is not None else ""
 
-    async def _serve(self, turn: Turn[Name]) -> None:
+    async def _serve(self, item: WorkItem[Name]) -> None:
         try:
-            with self._barrier(turn.name) as barrier:
-                due = self._due(turn.name, self._static_pods())
+            with self._barrier(item.name) as barrier:
+                due = self._due(item.name, self._static_pods())
                 if due is not None:
-                    await self._ask(turn.name, due)
+                    await self._ask(item.name, due)
             if barrier.fault is not None:
-                self._turns.put_off(turn.name)
+                self._queue.back_off(item.name)
         finally:
-            self._turns.done(turn.name)
+            self._queue.done(item.name)
 
     async def _ask(self, name: Name, due: Create | Delete) -> None:
         try:
@@ -164,13 +167,13 @@ class MirrorPods:
         except _REFUSALS as error:
             # One that exists is mostly our own, which the informer has yet to see.
             logged_at = LAGGING_REFUSALS_MAX if isinstance(error, api_errors.ObjectExists) else 1
-            if self._turns.refused(name) == logged_at:
+            if self._queue.refused(name) == logged_at:
                 log.warning("The mirror of static pod %s/%s is not taken: %s", *name, error)
         except api_errors.ApiError as error:
-            self._turns.failed(name, error)  # the next comparison asks for another turn
+            self._queue.failed(name, error)  # the next comparison asks for another turn
         else:
-            rest_seconds = self._rewrites.written(name) if was_written else 0.0
-            self._turns.answered(name, rest_seconds)
+            rest_seconds = self._rewrite_limit.written(name) if was_written else 0.0
+            self._queue.answered(name, rest_seconds)
             if rest_seconds:
                 self._say_undone(name)
 
@@ -201,4 +204,4 @@ class MirrorPods:
                 return was_there
 
     def __repr__(self) -> str:
-        return f"<MirrorPods {self._turns!r}>"
+        return f"<MirrorPods {self._queue!r}>"

@@ -1,9 +1,9 @@
 """The status writer: what we computed of each pod, written to the API server.
 
-    enqueue(names) ─ synchronous ─► Turns: who, never what       (urgent ones first: an end, the first time ready)
+    enqueue(names) ─ synchronous ─► WorkQueue: who, never what       (urgent ones first: an end, the first time ready)
     run():  whose turn it is ─► one task: core.pod_status.due ─► PATCH or DELETE ─► look again
             ─ an answer ─► remembered beside the informer's picture until that has caught up
-            ─ no answer ─► everybody pauses, then one tries (status/turns.py)
+            ─ no answer ─► everybody pauses, then one tries (status/work_queue.py)
 
 Level-triggered: a status that changes while it waits, or while it is being written, is written once, as it is when its
 turn comes. Objects are written side by side, one object never twice at the same time, and nothing is read before it is
@@ -22,7 +22,7 @@ import msgspec
 import trio
 
 from trikubelet.core.names import namespaced_name, status_uid
-from trikubelet.core.pod_status import Life, Patch, Remove, due, is_to_go, is_urgent
+from trikubelet.core.pod_status import Patch, PodProgress, Remove, due, is_to_go, is_urgent
 from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.distribution import Distribution
@@ -31,7 +31,7 @@ from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.model import api_errors, k8s
 from trikubelet.model.api import PODS, PatchKind
 from trikubelet.status.figures import WriterFigures
-from trikubelet.status.turns import Turn, Turns, answer_within
+from trikubelet.status.work_queue import WorkItem, WorkQueue, answer_within
 
 if TYPE_CHECKING:
     import random
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.barrier import Barrier
     from trikubelet.kit.outage import Outage
     from trikubelet.model.bounds import Bounds
-    from trikubelet.ports import Api, ApiPods, Clock, PodLives
+    from trikubelet.ports import Api, ApiPods, Clock, PodDeletionSafetyProvider
     from trikubelet.status.memory import PodStatuses
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class StatusWriter:
         api: Api,
         statuses: PodStatuses,
         pods: ApiPods,
-        lives: PodLives,
+        pod_deletion_safety: PodDeletionSafetyProvider,
         clock: Clock,
         outage: Outage,
         bounds: Bounds,
@@ -105,10 +105,10 @@ class StatusWriter:
         self._api = api
         self._statuses = statuses
         self._pods = pods
-        self._lives = lives
+        self._pod_deletion_safety = pod_deletion_safety
         self._clock = clock
         self._bounds = bounds
-        self._turns: Turns[Name] = Turns(
+        self._queue: WorkQueue[Name] = WorkQueue(
             "writing the status of a pod", bounds.status_writes_max, outage, bounds, chance
         )
         self._objects: dict[Name, _Object] = {}
@@ -117,23 +117,23 @@ class StatusWriter:
         self._durations = Distribution(DURATIONS)
 
     def enqueue(self, names: Iterable[Name]) -> None:
-        """Something about the pods of these names may be due: their status, object or life changed. Never blocks."""
+        """Something about the pods of these names may be due: their status, object or state changed. Never blocks."""
         for name in names:
             seen = self._pods.objects.get(name)
             if seen is not None:
                 urgent = False
                 with self._barrier(name):
                     urgent = self._is_urgent(name, seen)
-                self._turns.want(name, urgent=urgent)
+                self._queue.add(name, urgent=urgent)
 
     def _barrier(self, name: Name) -> Barrier:
         return self._barriers.of(f"Pod {name[0]}/{name[1]}")
 
     def _is_urgent(self, name: Name, seen: k8s.Pod) -> bool:
         uid = status_uid(seen)
-        life = self._life(uid)
-        self._reconsider_refusals(name, self._statuses.version(uid), is_last=is_to_go(seen, life))
-        return is_urgent(seen, self._reported(seen), self._statuses.get(uid), life)
+        progress = self._progress(uid)
+        self._reconsider_refusals(name, self._statuses.version(uid), is_last=is_to_go(seen, progress))
+        return is_urgent(seen, self._reported(seen), self._statuses.get(uid), progress)
 
     def _reconsider_refusals(self, name: Name, version: int, *, is_last: bool) -> None:
         known = self._objects.get(name)
@@ -141,10 +141,10 @@ class StatusWriter:
             return
         if is_last and not known.is_to_go:
             known.is_to_go = True
-            self._turns.forget(name)  # what was said of earlier statuses is not to delay or count against the last
+            self._queue.forget(name)  # what was said of earlier statuses is not to delay or count against the last
         elif known.refused not in (0, version):
             known.refused = 0
-            self._turns.hurry(name)  # it was the one before that the server would not have
+            self._queue.skip_backoff(name)  # it was the one before that the server would not have
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write until cancelled."""
@@ -152,13 +152,13 @@ class StatusWriter:
             nursery.start_soon(self._reconcile)
             task_status.started()
             while True:
-                nursery.start_soon(self._serve, await self._turns.take())
+                nursery.start_soon(self._serve, await self._queue.get())
 
     def figures(self) -> WriterFigures:
         """How far the writer is."""
         return WriterFigures(
-            waiting=self._turns.waiting,
-            busy=len(self._turns.served),
+            waiting=self._queue.waiting,
+            busy=len(self._queue.served),
             patches=self._patches,
             removals=self._removals,
             failures=self._failures,
@@ -170,12 +170,13 @@ class StatusWriter:
         async for _ in Every(self._bounds.status_reconcile_seconds):
             names = list(self._pods.objects)  # in order: a simulated node is to do the same each time
             self.enqueue(names)
-            self._turns.keep(names)
-            for name in self._objects.keys() - set(names) - self._turns.served:
+            self._queue.keep(names)
+            for name in self._objects.keys() - set(names) - self._queue.served:
                 del self._objects[name]
 
-    def _life(self, uid: str) -> Life:
-        return Life(self._lives.could_have_running_containers(uid), self._lives.is_finished(uid))
+    def _progress(self, uid: str) -> PodProgress:
+        safety = self._pod_deletion_safety
+        return PodProgress(safety.could_have_running_containers(uid), safety.is_finished(uid))
 
     def _reported(self, seen: k8s.Pod) -> k8s.PodStatus:
         """The status the server has, as far as we know."""
@@ -192,7 +193,7 @@ class StatusWriter:
         known = self._objects.get(namespaced_name(seen))
         if known is None or known.uid != seen.metadata.uid:
             known = self._objects[namespaced_name(seen)] = _Object(
-                seen.metadata.uid, is_to_go=is_to_go(seen, self._life(status_uid(seen)))
+                seen.metadata.uid, is_to_go=is_to_go(seen, self._progress(status_uid(seen)))
             )
         if not is_older(seen.metadata.resource_version, known.written_version):
             known.written = None
@@ -200,25 +201,25 @@ class StatusWriter:
 
     # ---- one turn ----
 
-    async def _serve(self, turn: Turn[Name]) -> None:
+    async def _serve(self, item: WorkItem[Name]) -> None:
         try:
-            with self._barrier(turn.name) as barrier:
-                await self._serve_one(turn)
+            with self._barrier(item.name) as barrier:
+                await self._serve_one(item)
             if barrier.fault is not None:
-                self._turns.put_off(turn.name)
-                if (known := self._objects.get(turn.name)) is not None:
+                self._queue.back_off(item.name)
+                if (known := self._objects.get(item.name)) is not None:
                     known.in_doubt = True  # it may have been written before
         finally:
-            self._turns.done(turn.name)
+            self._queue.done(item.name)
 
-    async def _serve_one(self, turn: Turn[Name]) -> None:
-        seen = self._pods.objects.get(turn.name)
+    async def _serve_one(self, item: WorkItem[Name]) -> None:
+        seen = self._pods.objects.get(item.name)
         if seen is None:
             return
         known = self._known(seen)
         step = self._step(seen, known)
         if step is not None and await self._done(step, seen, known):
-            self._durations.add(trio.current_time() - turn.since)
+            self._durations.add(trio.current_time() - item.since)
             self.enqueue([namespaced_name(seen)])
 
     def _step(self, seen: k8s.Pod, known: _Object) -> Patch | Remove | None:
@@ -228,12 +229,12 @@ class StatusWriter:
         if known.is_missing(seen):
             return None
         now = rfc3339(self._clock.now_ns())
-        life = self._life(uid)
+        progress = self._progress(uid)
         step = due(
             seen,
             self._reported(seen),
             computed,
-            life,
+            progress,
             now,
             in_doubt=known.in_doubt,
             hopeless=known.refusals >= REFUSALS_BEFORE_REMOVAL,
@@ -246,7 +247,7 @@ class StatusWriter:
             return step
         # It was written, and this is what became of it: the server does not keep all that we write. What is due
         # once it is written is due all the same.
-        step = due(seen, step.status, computed, life, now)
+        step = due(seen, step.status, computed, progress, now)
         return step if isinstance(step, Remove) else None
 
     async def _done(self, step: Patch | Remove, seen: k8s.Pod, known: _Object) -> bool:
@@ -273,7 +274,7 @@ class StatusWriter:
             return False
         known.in_doubt = False
         known.refused = known.refusals = 0
-        self._turns.answered(name)
+        self._queue.answered(name)
         return True
 
     async def _carry_out(self, step: Patch | Remove, seen: k8s.Pod, known: _Object) -> None:
@@ -320,30 +321,30 @@ class StatusWriter:
             return
         if uid != seen.metadata.uid:
             known.miss(seen)
-            self._turns.answered((namespace, name))
+            self._queue.answered((namespace, name))
             return
         if isinstance(why, api_errors.ObjectMissing):
             self._refuse((namespace, name), why)
             return
         log.info("Pod %s/%s: its status is written again: %s", namespace, name, why)
         known.in_doubt = True
-        self._turns.refused((namespace, name))
+        self._queue.refused((namespace, name))
         self.enqueue([namespaced_name(seen)])
 
     def _refuse(self, name: Name, error: api_errors.ApiError) -> None:
         """The server refused, which is logged once. It is tried again, ever more rarely, when everything is
         compared."""
-        if self._turns.refused(name) == 1:
+        if self._queue.refused(name) == 1:
             log.warning("Pod %s/%s: the API server does not take its status: %s", *name, error)
 
     def _fail(self, seen: k8s.Pod, known: _Object, error: api_errors.ApiError) -> None:
         self._failures += 1
         known.in_doubt = True
-        self._turns.failed(namespaced_name(seen), error)
+        self._queue.failed(namespaced_name(seen), error)
         self.enqueue([namespaced_name(seen)])
 
     def __repr__(self) -> str:
-        return f"<StatusWriter {self._turns!r}, {self._patches} patches, {self._removals} removals>"
+        return f"<StatusWriter {self._queue!r}, {self._patches} patches, {self._removals} removals>"
 
 
 def _digest(body: Mapping[str, object]) -> int:

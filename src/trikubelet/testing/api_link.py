@@ -113,7 +113,7 @@ class Watch:
         self._after = after
         self._held = None if held is None else list(held)
         self._delivered: deque[Change] = deque(maxlen=REPEATS_FROM)
-        self._stirred = trio.Event()
+        self._woken = trio.Event()
         self._bookmark_at = trio.current_time() + BOOKMARK_SECONDS
         self._silent = False
         self._ended = False
@@ -172,7 +172,7 @@ class Watch:
                     self._after = self._server.store.version
                     return self._server.bookmark()
             with trio.move_on_at(self._bookmark_at if not self._silent else math.inf):
-                await self._stirred.wait()
+                await self._woken.wait()
         change = self._waiting.popleft()
         self._delivered.append(change)
         if self._problems.repeats_event():
@@ -180,5 +180,5 @@ class Watch:
         return change
 
     def _stir(self) -> None:
-        self._stirred.set()
-        self._stirred = trio.Event()
+        self._woken.set()
+        self._woken = trio.Event()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.app.cluster import Lines, Membership, join_cluster, run_member
+from trikubelet.app.cluster import ApiClients, Membership, join_cluster, run_member
 from trikubelet.app.node import run_node as run_agent
 from trikubelet.app.report import Reporter
 from trikubelet.core.names import API_SOURCE
@@ -87,13 +87,15 @@ class MemberLife(Life):
     def _join(self, node: Node) -> Member:
         cluster, clock = self.cluster, VirtualClock()
 
-        def line() -> MemoryApi:
+        def client() -> MemoryApi:
             return MemoryApi(cluster.server, cluster.link, cluster.problems, self.cluster_witness.on_request)
 
-        lines = Lines(line(), line(), line(), line(), line(), line(), line(), line(), line(), reset=lambda: None)
+        clients = ApiClients(
+            client(), client(), client(), client(), client(), client(), client(), client(), client(), reset=lambda: None
+        )
         reporter = Reporter(node, FACTS, READING, self.images, images_max=5)
         membership = Membership(IDENTITY, reporter.report, Pace(), lease_seconds=40, event_rate=EventRate(10, 5))
-        return join_cluster(node, lines, membership, clock)
+        return join_cluster(node, clients, membership, clock)
 
     # ---- what happens ----
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet.core.eviction.thresholds import IMAGEFS, IMAGEFS_INODES, MEMORY, NODEFS, NODEFS_INODES, PIDS
-from trikubelet.model.look import ContainerUsed, Look, NodeUsed, PodUsed, Used, VolumeUsed
+from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, Used, VolumeUsed
 from trikubelet.model.usage import FsUsage, NodeGauges, Usage
 from trikubelet.testing.world import wall_ns
 
@@ -49,9 +49,9 @@ class MemoryUsage:
         images = _disk(now, left, IMAGEFS, IMAGEFS_INODES, 2) if self.image_disk else disk
         return NodeUsed("n", gauges, disk=disk, images=images)
 
-    async def look(self, depth: Depth) -> Look:
+    async def snapshot(self, depth: Depth) -> StatsSnapshot:
         """The machine and its pods."""
-        return Look(wall_ns(), await self.node(), tuple(self.pods.values()))
+        return StatsSnapshot(wall_ns(), await self.node(), tuple(self.pods.values()))
 
     def uses(
         self,

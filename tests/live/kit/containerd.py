@@ -80,7 +80,7 @@ class Containerd(Daemon):
         rows = (line.split() for line in self.ctr("tasks", "list").splitlines()[1:])
         return {row[0]: int(row[1]) for row in rows if row[2] == "RUNNING"}
 
-    def unstarted(self) -> list[str]:
+    def created_not_started(self) -> list[str]:
         """Containers with a task whose program does not run yet. Of a start that was given up at the wrong moment the
         task stays, which the CRI neither starts nor stops nor removes ("failed to get task pid: context canceled")."""
         rows = (line.split() for line in self.ctr("tasks", "list").splitlines()[1:])
@@ -108,7 +108,7 @@ class Containerd(Daemon):
 
     def _kill_tasks(self) -> None:
         super()._kill_tasks()
-        for id_ in self.unstarted():
+        for id_ in self.created_not_started():
             with suppress(RuntimeError):  # it has gone meanwhile
                 self.ctr("tasks", "delete", "--force", id_)
 

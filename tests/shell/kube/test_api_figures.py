@@ -112,8 +112,8 @@ async def test_a_pod_that_its_cluster_has_no_more_is_over(autojump_clock: MockCl
     async with bench.agent() as (_, member):
         bench.schedule("web")
         await until(lambda: bench.is_ready("web"))
-        bench.lines.figures.asked("PATCH", f"{PODS}/web/status")
+        bench.clients.figures.asked("PATCH", f"{PODS}/web/status")
         bench.server.delete(POD_OBJECTS, "web", "default")
         await until(lambda: ("default", "web") not in member.pods.objects)
 
-    assert 1 == bench.lines.figures.of_pods["PATCH"].sum
+    assert 1 == bench.clients.figures.of_pods["PATCH"].sum

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     from trikubelet.app.node import Node
-    from trikubelet.model.look import NodeUsed
+    from trikubelet.model.stats_snapshot import NodeUsed
 
 HARD = (Threshold(MEMORY, Amount(GIB)), Threshold(NODEFS, Amount(10 * GIB)), Threshold(PIDS, Amount(100)))
 SOFT = (Threshold(MEMORY, Amount(2 * GIB), 30.0),)
@@ -264,7 +264,7 @@ async def test_a_bug_in_looking_ends_neither_the_agent_nor_the_next_look(
 ) -> None:
     bench, usage = bench_with(), MemoryUsage()
     usage.available[MEMORY] = 0
-    monkeypatch.setattr(usage, "look", None)
+    monkeypatch.setattr(usage, "snapshot", None)
     async with node_of(bench, usage, api_pod("web", container("web"))) as node:
         await until(lambda: "a bug in looking whether it is short of anything" in caplog.text)
         monkeypatch.undo()

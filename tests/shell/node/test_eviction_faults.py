@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pytest
     from trio.testing import MockClock
 
-    from trikubelet.model.look import Look, NodeUsed
+    from trikubelet.model.stats_snapshot import NodeUsed, StatsSnapshot
     from trikubelet.model.usage import Depth
 
 
@@ -39,16 +39,16 @@ CACHE = k8s.Volume(name="cache", empty_dir=k8s.EmptyDirVolumeSource(size_limit="
 class NoPods(MemoryUsage):
     """The machine can be measured, its pods cannot."""
 
-    async def look(self, depth: Depth) -> Look:
+    async def snapshot(self, depth: Depth) -> StatsSnapshot:
         await trio.lowlevel.checkpoint()
         raise OSError("cgroups cannot be read")
 
 
 class NoLayers(MemoryUsage):
-    """The runtime does not report what layers take, and the look says so."""
+    """The runtime does not report what layers take, and the snapshot says so."""
 
-    async def look(self, depth: Depth) -> Look:
-        found = await super().look(depth)
+    async def snapshot(self, depth: Depth) -> StatsSnapshot:
+        found = await super().snapshot(depth)
         pods = (replace(one, containers=tuple(replace(c, layer=None) for c in one.containers)) for one in found.pods)
         return replace(found, pods=tuple(pods), problem="the runtime does not report what containers use")
 
@@ -123,10 +123,10 @@ class Ending(MemoryUsage):
 
     end: Callable[[], None] | None = None
 
-    async def look(self, depth: Depth) -> Look:
+    async def snapshot(self, depth: Depth) -> StatsSnapshot:
         if self.end is not None:
             self.end()
-        return await super().look(depth)
+        return await super().snapshot(depth)
 
 
 async def test_a_pod_removed_while_it_is_measured_keeps_no_look_waiting(autojump_clock: MockClock) -> None:

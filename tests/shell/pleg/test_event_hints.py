@@ -86,7 +86,7 @@ async def test_events_of_what_a_worker_does_wait_until_it_has_done_it(autojump_c
     async with hinted(shelf) as watch:
         await trio.sleep(0.5)
         began = len(shelf.listed)
-        with trio.CancelScope() as attempt, watch.pleg.acting_on("a"):
+        with trio.CancelScope() as attempt, watch.pleg.changing("a"):
             for uid in ("a", "a", "b", "a"):
                 shelf.tell(uid)
                 await trio.testing.wait_all_tasks_blocked()

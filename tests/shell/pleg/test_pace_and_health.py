@@ -7,7 +7,7 @@ import pytest
 from trikubelet.core.pleg_pod import UninspectedPod
 from trikubelet.model.bounds import Bounds
 from trikubelet.pleg import health
-from trikubelet.pleg.pace import Situation, due_at, may_rest
+from trikubelet.pleg.pace import Situation, due_at, may_skip_list
 
 BOUNDS = Bounds()
 
@@ -26,7 +26,7 @@ BUSY = Situation(
 
 
 @pytest.mark.parametrize(
-    ("situation", "now", "rests"),
+    ("situation", "now", "may_skip"),
     [
         (QUIET, 101.0, True),
         (QUIET, 104.0, True),
@@ -44,9 +44,9 @@ BUSY = Situation(
     ],
 )
 def test_a_node_is_listed_less_often_while_nothing_goes_on_and_events_work_or_a_long_backlog_waits(
-    situation: Situation, now: float, rests: bool
+    situation: Situation, now: float, may_skip: bool
 ) -> None:
-    assert rests is may_rest(now, situation, BOUNDS)
+    assert may_skip is may_skip_list(now, situation, BOUNDS)
 
 
 def uninspected_pods(count: int, since: float = 0.0) -> list[UninspectedPod]:

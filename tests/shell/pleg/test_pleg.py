@@ -984,7 +984,7 @@ async def test_a_full_list_that_takes_long_does_not_hold_up_single_pods(autojump
         watch.pleg.request_relist("a")
         await trio.sleep(0.1)
         pods.put("a", replace(pods.get("a"), listing=None))
-        watch.pleg._dispatcher.stir()
+        watch.pleg._dispatcher.wake()
         with trio.fail_after(1.5):
             seen = await watch.cache.newer_than("a", acted)
 

@@ -33,7 +33,7 @@ def pods(*uids: str, requests_max: int = 10) -> PlegPods:
 
 
 def ask(made: PlegPods, uid: str, at: float) -> None:
-    made.put(uid, pleg_pod.asked(made.get(uid), at))
+    made.put(uid, pleg_pod.relist_requested(made.get(uid), at))
 
 
 def end_full_list(made: PlegPods, began: float, due: tuple[str, ...] = ()) -> set[str]:
@@ -55,7 +55,7 @@ def test_who_is_being_listed_or_inspected_waits_on() -> None:
 
     assert "c" == made.begin_list(ALWAYS)
     assert made.begin_list(ALWAYS) is None
-    assert ["b", "a"] == list(made.asked)
+    assert ["b", "a"] == list(made.requested)
 
 
 def test_asking_again_keeps_the_turn() -> None:
@@ -68,14 +68,14 @@ def test_who_is_about_to_be_answered_by_the_full_list_waits_for_it() -> None:
     made = pods("a", "b")
 
     assert ["b", None] == [made.begin_list(0.5) for _ in range(2)]
-    assert ["a"] == list(made.asked)
+    assert ["a"] == list(made.requested)
 
 
 def test_a_full_list_answers_requests_made_before_it_began() -> None:
     made = pods("a", "b", "c")
     end_full_list(made, began=1.0)
 
-    assert ["b", "c"] == list(made.asked)  # "b" was asked for at that very instant
+    assert ["b", "c"] == list(made.requested)  # "b" was asked for at that very instant
     assert 1 == made.answered
 
 
@@ -83,17 +83,17 @@ def test_a_request_without_room_is_dropped_and_counted() -> None:
     made = pods("a", "b", "c", requests_max=2)
     ask(made, "b", 9.0)
 
-    assert (["a", "b"], 1) == (list(made.asked), made.dropped)
-    assert 9.0 == made.get("b").asked_at
+    assert (["a", "b"], 1) == (list(made.requested), made.dropped)
+    assert 9.0 == made.get("b").requested_at
     assert IDLE == made.get("c")
 
 
 def test_a_request_without_room_keeps_the_rest_of_the_record() -> None:
     made = pods("a", requests_max=1)
-    made.put("b", pleg_pod.doubted(made.get("b"), 5.0))
+    made.put("b", pleg_pod.inspection_requested(made.get("b"), 5.0))
 
-    assert 5.0 == made.get("b").doubted_at
-    assert made.get("b").asked_at is None
+    assert 5.0 == made.get("b").stale_since
+    assert made.get("b").requested_at is None
 
 
 def test_inspections_begin_in_the_order_they_fell_due_but_for_pods_somebody_waits_for() -> None:
@@ -145,7 +145,7 @@ def test_an_on_demand_relist_newer_than_the_full_list_under_way_is_asked_for_aga
     made.put("a", pod)
 
     assert {"a"} == end_full_list(made, 1.0)
-    assert ["a"] == list(made.asked)
+    assert ["a"] == list(made.requested)
 
 
 def test_what_a_failed_full_list_left_behind_ends_with_the_next() -> None:
@@ -173,11 +173,11 @@ def test_lines_and_counts_say_what_the_records_say(steps: list[tuple[int, str]])
         if what == 0:
             ask(made, uid, at)
         elif what == 1:
-            made.put(uid, pleg_pod.doubted(pod, at))
+            made.put(uid, pleg_pod.inspection_requested(pod, at))
         elif what == 2:
-            made.put(uid, pleg_pod.acting_began(pod))
-        elif what == 3 and pod.acting:
-            made.put(uid, pleg_pod.acting_ended(pod, at))
+            made.put(uid, pleg_pod.change_began(pod))
+        elif what == 3 and pod.changing:
+            made.put(uid, pleg_pod.change_ended(pod, at))
         elif what == 4:
             made.begin_list(ALWAYS)
         elif what == 5 and pod.listing is not None:
@@ -207,9 +207,9 @@ def test_lines_and_counts_say_what_the_records_say(steps: list[tuple[int, str]])
 def check_lines(made: PlegPods) -> None:
     records = {uid: made.get(uid) for uid in "abcd"}
     inspecting = {uid: pod.inspection for uid, pod in records.items() if isinstance(pod.inspection, Inspecting)}
-    assert {uid for uid, pod in records.items() if pod.asked_at is not None} == set(made.asked)
+    assert {uid for uid, pod in records.items() if pod.requested_at is not None} == set(made.requested)
     assert {uid for uid, pod in records.items() if isinstance(pod.inspection, Waiting)} == set(made.due)
     assert inspecting.keys() == set(made.inspecting)
     assert len([one for one in inspecting.values() if not one.is_hung]) == made.in_places
     assert len([pod for pod in records.values() if pod != IDLE]) == len(made)
-    assert made.has_uninspected == bool(inspecting or [pod for pod in records.values() if pod.doubted_at is not None])
+    assert made.has_uninspected == bool(inspecting or [pod for pod in records.values() if pod.stale_since is not None])

@@ -211,7 +211,7 @@ class Script:
     shown: list[str] = field(default_factory=list)
     interrupted: int = 0
 
-    async def accompany(self, pod: Pod, live: Callable[[], Awaitable[None]]) -> None:
+    async def run_with_probes(self, pod: Pod, live: Callable[[], Awaitable[None]]) -> None:
         """Nothing lives beside it."""
         await live()
 

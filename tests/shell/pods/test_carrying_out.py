@@ -108,7 +108,7 @@ async def test_the_grace_of_a_pod_is_one_budget_for_containers_and_sidecars(auto
     assert 2.0 == pytest.approx(ends[1] - ends[0], abs=0.1)
 
 
-async def test_after_acting_the_pod_is_looked_at_without_waiting_for_the_clock(
+async def test_after_a_change_the_pod_is_relisted_without_waiting_for_the_clock(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_events(_: MemoryRuntime) -> None:

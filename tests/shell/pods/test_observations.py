@@ -50,7 +50,7 @@ class Relister:
     def request_inspection(self, uid: str) -> None:
         """Nobody asks."""
 
-    def acting_on(self, uid: str) -> AbstractContextManager[None]:
+    def changing(self, uid: str) -> AbstractContextManager[None]:
         """Nobody acts."""
         return nullcontext()
 
@@ -63,9 +63,9 @@ async def test_of_a_pod_that_began_beside_remains_only_what_was_made_since_count
     observations.begin_despite_leftovers("uid-web")
     cache.seen = replace(cache.seen, containers=(NEW, OLD))
     assert (NEW,) == (await observations.newer_than("uid-web", 0)).containers
-    assert (NEW, OLD) == (await observations.with_remains("uid-web")).containers
+    assert (NEW, OLD) == (await observations.all_instances("uid-web")).containers
 
-    assert (NEW,) == observations.of_this_life(cache.seen).containers
+    assert (NEW,) == observations.current_instance(cache.seen).containers
 
     observations.note_earlier("uid-web")
     observations = Observations(cache, Relister(), files)  # the next agent

@@ -51,7 +51,7 @@ def disk(message: bytes = b"") -> MemoryPodFiles:
 async def learned(messages: TerminationMessages, web: Pod, *containers: ContainerStatus) -> Mapping[str, str]:
     """What is known once the pod was observed with these containers."""
     seen = PodObservation("uid-web", containers=containers)
-    await messages.learn(web, seen)
+    await messages.read(web, seen)
     return messages.of("uid-web", seen)
 
 

@@ -140,13 +140,13 @@ class Snapshots:
 
     def __init__(self) -> None:
         self.slot: Slot[Snapshot] = Slot()
-        self.faulty: tuple[str, ...] = ()
+        self.invalid_manifests: tuple[str, ...] = ()
         self.objects: list[str] = []
 
     async def next(self) -> dict[str, str]:
         """The next snapshot: each pod's name, without its node's, and its image."""
         snapshot = await self.slot.take()
-        self.faulty = snapshot.faulty
+        self.invalid_manifests = snapshot.invalid_manifests
         self.objects = [one.data["a"] for one in snapshot.objects]
         return {pod.metadata.name.removesuffix("-node"): pod.spec.containers[0].image for pod in snapshot.pods}
 

@@ -98,13 +98,13 @@ async def test_a_pod_nobody_could_read_is_named_with_its_uid_for_as_long_as_it_i
     nursery.start_soon(sourced.run)
 
     snapshot = await sourced.slot.take()
-    assert (["good"], ()) == ([pod.metadata.name for pod in snapshot.pods], snapshot.faulty)
-    ((ref, why),) = snapshot.unread.items()
+    assert (["good"], ()) == ([pod.metadata.name for pod in snapshot.pods], snapshot.invalid_manifests)
+    ((ref, why),) = snapshot.undecodable.items()
     assert ObjectRef("Pod", "broken", "default", sourced.uid("broken")) == ref
     assert "spec.containers" in why
 
     sourced.server.delete(PODS, "broken", "default", grace_seconds=0)
-    assert {} == (await sourced.slot.take()).unread
+    assert {} == (await sourced.slot.take()).undecodable
 
 
 async def test_a_pod_that_cannot_be_read_any_more_stays_what_it_was(
@@ -119,4 +119,4 @@ async def test_a_pod_that_cannot_be_read_any_more_stays_what_it_was(
 
     snapshot = await sourced.slot.take()
     assert ["broken"] == [pod.metadata.name for pod in snapshot.pods]
-    assert ["broken"] == [ref.name for ref in snapshot.unread]
+    assert ["broken"] == [ref.name for ref in snapshot.undecodable]

@@ -227,7 +227,7 @@ async def test_the_first_word_does_not_wait_for_what_never_settles(autojump_cloc
             with trio.fail_after(7):
                 assert {"one": "app:1"} == await bench.snapshots.next()
             # What it may once have brought nobody can know: orphans are left alone.
-            assert ["/manifests/some"] == [path.rstrip("0123456789.log") for path in bench.snapshots.faulty]
+            assert ["/manifests/some"] == [path.rstrip("0123456789.log") for path in bench.snapshots.invalid_manifests]
         nursery.cancel_scope.cancel()
 
 
@@ -259,12 +259,12 @@ async def test_a_file_that_never_settled_from_the_beginning_is_no_doubt_once_it_
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keeps_writing, bench, "a.yaml", BAD)
             assert {} == await bench.snapshots.next()
-            assert (("/manifests/a.yaml",), ["a.yaml"]) == (bench.snapshots.faulty, bench.faults())
+            assert (("/manifests/a.yaml",), ["a.yaml"]) == (bench.snapshots.invalid_manifests, bench.faults())
             nursery.cancel_scope.cancel()
 
         bench.directory.write("a.yaml", manifest("one"), age_seconds=0)
         assert {"one": "app:1"} == await bench.snapshots.next()
-        assert ((), []) == (bench.snapshots.faulty, bench.faults())
+        assert ((), []) == (bench.snapshots.invalid_manifests, bench.faults())
 
 
 async def test_a_file_that_goes_before_it_has_settled_is_not_waited_for(autojump_clock: MockClock) -> None:
@@ -503,15 +503,15 @@ async def test_a_file_that_was_bad_from_the_beginning_may_have_brought_anything_
     removed = bench.directory.write("b.yaml", BAD)
     async with bench.running():
         assert {} == await bench.snapshots.next()
-        assert (mended, removed) == bench.snapshots.faulty
+        assert (mended, removed) == bench.snapshots.invalid_manifests
         bench.directory.write("late.yaml", BAD)
         bench.directory.remove("b.yaml")
         assert {} == await bench.snapshots.next()
-        assert (mended,) == bench.snapshots.faulty
+        assert (mended,) == bench.snapshots.invalid_manifests
         # The doubt ends with the very snapshot that brings the pod.
         bench.directory.write("a.yaml", manifest("one"))
         assert {"one": "app:1"} == await bench.snapshots.next()
-        assert () == bench.snapshots.faulty
+        assert () == bench.snapshots.invalid_manifests
         bench.directory.write("a.yaml", BAD)
         assert await bench.snapshots.none_within(50)
 

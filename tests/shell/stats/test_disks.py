@@ -16,7 +16,7 @@ from shell.stats.statskit import FakeGauges
 from trikubelet.host.gauges import HostGauges
 from trikubelet.model import k8s
 from trikubelet.model.csi import DriverFailed, VolumeStats
-from trikubelet.model.look import VolumeUsed
+from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage, ImageStore
 from trikubelet.stats.disks import WAIT_SECONDS_MAX, Disks
 from trikubelet.testing.memory_host import VirtualClock

@@ -1,7 +1,8 @@
 """A cluster in memory with this node's pods, what an informer saw of them, and a status writer between the two.
 
-``Seen`` is the informer's picture: it follows the server at once, or stands still while ``lags`` is set. ``Lives`` says
-how far each pod is on the node. ``Watchful`` is a client that counts what it is asked, and how much of it at one time.
+``Seen`` is the informer's picture: it follows the server at once, or stands still while ``lags`` is set. ``PodStates``
+says how far each pod is on the node. ``Watchful`` is a client that counts what it is asked, and how much of it at one
+time.
 """
 
 from __future__ import annotations
@@ -121,8 +122,9 @@ class Seen:
             watcher(list(names))
 
 
-class Lives:
-    """How far each pod is (``ports.PodLives``): on its way, unless it is among ``stopped`` or ``finished``."""
+class PodStates:
+    """How far each pod is (``ports.PodDeletionSafetyProvider``): on its way, unless it is among ``stopped`` or
+    ``finished``."""
 
     def __init__(self) -> None:
         self.stopped: set[str] = set()
@@ -142,13 +144,13 @@ class Cluster:
         self.server = ApiServer(TrioClock().now_ns, seed)
         self.api = Watchful(self.server, problems)
         self.seen = Seen(self.server)
-        self.lives = Lives()
+        self.pod_states = PodStates()
         self.statuses = PodStatuses()
         self.writer = StatusWriter(
             self.api,
             self.statuses,
             self.seen,
-            self.lives,
+            self.pod_states,
             TrioClock(),
             Outage("The API server"),
             bounds or Bounds(),
@@ -176,7 +178,7 @@ class Cluster:
 
     def finish(self, pod: k8s.Pod) -> None:
         """Nothing of the pod is left to do on this node."""
-        self.lives.finished.add(pod.metadata.uid)
+        self.pod_states.finished.add(pod.metadata.uid)
         self.writer.enqueue([namespaced_name(pod)])
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trio
 
-from shell.status.apikit import Cluster, Lives, computed, shows
+from shell.status.apikit import Cluster, PodStates, computed, shows
 from trikubelet.core.names import CONFIG_HASH
 from trikubelet.kit.outage import Outage
 from trikubelet.model import k8s
@@ -43,13 +43,13 @@ class Bench:
         self.cluster = Cluster()
         self.static = list(pods)
         self.node: k8s.Node | None = k8s.Node(metadata=k8s.ObjectMeta(name="n", uid="node-uid"))
-        self.cluster.lives.stopped.add("h0")
+        self.cluster.pod_states.stopped.add("h0")
         self.mirrors = MirrorPods(
             self.cluster.api,
             lambda: self.static,
             self.cluster.seen,
             lambda: self.node,
-            self.cluster.lives,
+            self.cluster.pod_states,
             self.cluster.statuses,
             Outage("The API server"),
             Bounds(),
@@ -103,14 +103,14 @@ async def test_two_agents_of_one_name_do_not_fight_over_a_mirror_for_long(
     autojump_clock: MockClock, nursery: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench(static())
-    lives = Lives()
-    lives.stopped.add("h1")
+    pod_states = PodStates()
+    pod_states.stopped.add("h1")
     rival = MirrorPods(
         bench.cluster.api,
         list,
         bench.cluster.seen,
         lambda: bench.node,
-        lives,
+        pod_states,
         bench.cluster.statuses,
         Outage("The API server"),
         Bounds(),
@@ -159,7 +159,7 @@ async def test_an_edited_manifest_gets_a_mirror_of_its_own_when_the_older_pod_ha
     bench.static = [static(uid="h2")]
     await trio.sleep(10)
     assert first == bench.uid()
-    bench.cluster.lives.stopped.add("h1")
+    bench.cluster.pod_states.stopped.add("h1")
     await trio.sleep(3)
     assert bench.uid() not in ("", first)
 
@@ -174,7 +174,7 @@ async def test_a_mirror_that_somebody_else_took_away_is_not_told_as_removed_and_
     await trio.sleep(1)
     bench.cluster.api.plan("delete", Fail(error))
     bench.static = []
-    bench.cluster.lives.stopped.add("h1")
+    bench.cluster.pod_states.stopped.add("h1")
 
     def said() -> list[str]:
         return [line for line in caplog.messages if "removed" in line]
@@ -195,7 +195,7 @@ async def test_a_mirror_is_removed_once_while_the_informer_stands_still_and_nobo
     await trio.sleep(1)
     bench.cluster.seen.lags = True
     bench.static = []
-    bench.cluster.lives.stopped.add("h1")
+    bench.cluster.pod_states.stopped.add("h1")
     await trio.sleep(600)
     assert (1, []) == (bench.cluster.api.asked["delete"], caplog.messages)
     bench.cluster.seen.catch_up()
@@ -235,7 +235,7 @@ async def test_a_mirror_goes_with_its_manifest_once_the_pod_has_ended(autojump_c
     bench.cluster.publish(it, computed(message="ending"))
     await trio.sleep(10)
     assert ("Running", "ending", False) == shows(bench.cluster.get("web"))
-    bench.cluster.lives.stopped.add("h1")
+    bench.cluster.pod_states.stopped.add("h1")
     await trio.sleep(3)
     assert not bench.uid()
 

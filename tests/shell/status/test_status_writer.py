@@ -103,7 +103,7 @@ async def test_an_end_and_the_first_time_ready_go_first(autojump_clock: MockCloc
     cluster = Cluster(Bounds(status_writes_max=1))
     cluster.api.latency_seconds = 1.0
     pods = {name: cluster.add(name) for name in ("first", "dull", "ready", "ended")}
-    cluster.lives.stopped.add(pods["ended"].metadata.uid)
+    cluster.pod_states.stopped.add(pods["ended"].metadata.uid)
     await nursery.start(cluster.writer.run)
     cluster.publish(pods["first"], computed())
     await settle()
@@ -168,7 +168,7 @@ async def test_a_pod_goes_even_if_the_server_does_not_keep_all_that_is_told_of_i
     cluster.server.store.watchers.insert(0, lambda write: write.last.get("status", {}).pop("hostIP", None))
     await nursery.start(cluster.writer.run)
     cluster.server.delete(PODS, "web", "default", grace_seconds=30)
-    cluster.lives.stopped.add(web.metadata.uid)
+    cluster.pod_states.stopped.add(web.metadata.uid)
     cluster.publish(cluster.get("web"), msgspec.structs.replace(computed("Failed"), host_ip="192.0.2.1"))
     await trio.sleep(60)
     cluster.finish(web)
@@ -449,7 +449,7 @@ async def test_a_pod_that_ended_is_told_and_then_removed(autojump_clock: MockClo
     cluster.publish(web, computed("Failed"))
     await trio.sleep(60)
     assert "Pending" == shows(cluster.get("web"))[0]  # something may still run: neither its end nor its removal
-    cluster.lives.stopped.add(web.metadata.uid)
+    cluster.pod_states.stopped.add(web.metadata.uid)
     await trio.sleep(60)
     assert "Failed" == shows(cluster.get("web"))[0]  # its volumes may still be there
     cluster.finish(web)
@@ -546,7 +546,7 @@ async def test_a_static_pods_status_goes_to_its_mirror_which_is_never_removed_fo
     edited = msgspec.structs.replace(static, metadata=msgspec.structs.replace(static.metadata, uid="another"))
     cluster.publish(edited, computed("Failed"))
     cluster.server.delete(PODS, "web", "default")
-    cluster.lives.finished.update(("hash", "another"))
+    cluster.pod_states.finished.update(("hash", "another"))
     await trio.sleep(60)
     assert ("Running", "", True) == shows(cluster.get("web"))
     assert 0 == cluster.api.asked["delete"]

@@ -4,8 +4,8 @@
     observations ─┴─► pressure.advance ─► met thresholds, node conditions ─► ranking ─► one pod ─► messages
     usage of pods ──► limits ─► pods beyond their own ephemeral-storage limits
 
-Pure functions of plain data; ``node/eviction.py`` takes the looks and ends the pods. Signals, defaults and texts are
-upstream's (pkg/kubelet/eviction; upstream-behaviour.md §1.15).
+Pure functions of plain data; ``node/eviction.py`` takes the snapshots and ends the pods. Signals, defaults and texts
+are upstream's (pkg/kubelet/eviction; upstream-behaviour.md §1.15).
 """
 
 from __future__ import annotations

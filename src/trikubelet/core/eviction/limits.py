@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from trikubelet.model import k8s
-    from trikubelet.model.look import ContainerUsed, PodUsed
+    from trikubelet.model.stats_snapshot import ContainerUsed, PodUsed
 
 EMPTY_DIR: Final = "emptydirfs.limit"
 POD: Final = "ephemeralpodfs.limit"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trikubelet.core.eviction.pressure import Observed
     from trikubelet.core.eviction.ranking import Candidate
     from trikubelet.core.eviction.thresholds import Threshold
-    from trikubelet.model.look import ContainerUsed
+    from trikubelet.model.stats_snapshot import ContainerUsed
 
 REASON: Final = "Evicted"
 THRESHOLD_MET: Final = "EvictionThresholdMet"

@@ -1,4 +1,4 @@
-"""The signals of a node, from a look at it: how much of each is available.
+"""The signals of a node, from what was measured of it: how much of each is available.
 
 Where the runtime does not report its image store there are no imagefs signals, and its disk counts as the node's.
 """
@@ -19,7 +19,7 @@ from trikubelet.core.eviction.thresholds import (
 )
 
 if TYPE_CHECKING:
-    from trikubelet.model.look import NodeUsed
+    from trikubelet.model.stats_snapshot import NodeUsed
 
 
 PODS: Final = "pods"
@@ -51,6 +51,6 @@ def observe(node: NodeUsed) -> dict[str, Observed]:
 
 
 def has_image_disk(node: NodeUsed) -> bool | None:
-    """Whether images are on a file system of their own; None where this look does not tell."""
+    """Whether images are on a file system of their own; None where this was not measured."""
     numbers = [one.file_system for one in (node.disk, node.images) if one is not None]
     return None if None in numbers or len(numbers) < 2 else numbers[0] != numbers[1]

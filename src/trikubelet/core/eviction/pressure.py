@@ -4,8 +4,8 @@
                         ├► acting: met for their grace ─► due: those that were measured anew
                         └► conditions, each until the transition period has passed without it
 
-``Pressure`` is what is carried from one look to the next; ``advance`` folds a look into it. Times are in seconds of one
-clock. (upstream: eviction_manager.go, helpers.go)
+``Pressure`` is what is carried from one observation to the next; ``advance`` folds one into it. Times are in seconds of
+one clock. (upstream: eviction_manager.go, helpers.go)
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Observed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What is known after a look. ``met_since``: every threshold that is met or not resolved yet, with the time of the
-    look that found it first; ``last_seen``: each condition with the time it was last observed; ``conditions``: those
-    that hold, as they did within the transition period; ``acting``: the thresholds met for their grace, which are not
-    resolved before their minimum reclaim; ``due``: those of them a pod is to be evicted for now, the most urgent first;
-    ``observed``: the look itself."""
+    """What is known after an observation. ``met_since``: every threshold that is met or not resolved yet, with the time
+    of the look that found it first; ``last_seen``: each condition with the time it was last observed; ``conditions``:
+    those that hold, as they did within the transition period; ``acting``: the thresholds met for their grace, which are
+    not resolved before their minimum reclaim; ``due``: those of them a pod is to be evicted for now, the most urgent
+    first; ``observed``: the observation itself."""
 
     met_since: Mapping[Threshold, float] = field(default_factory=dict)
     last_seen: Mapping[str, float] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def advance(
     now: float,
     transition_seconds: float,
 ) -> Pressure:
-    """The pressure after a look at ``now``."""
+    """The pressure after an observation at ``now``."""
     # Not of a soft one that is still within its grace: nothing was to be reclaimed for it yet.
     unresolved = met(before.acting, observed, with_reclaim=True)
     # Of a signal that this look could not measure what was known stays: it recovers by a measurement alone.

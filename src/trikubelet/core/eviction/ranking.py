@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from trikubelet.model import k8s
-    from trikubelet.model.look import ContainerUsed, PodUsed
+    from trikubelet.model.stats_snapshot import ContainerUsed, PodUsed
     from trikubelet.model.usage import FsUsage
 
 

@@ -15,13 +15,13 @@ from trikubelet.core.pod_status.deadline import deadline_left
 from trikubelet.core.pod_status.generate import StatusFacts, generate
 from trikubelet.core.pod_status.merged import equal, merge
 from trikubelet.core.pod_status.normal import normalize
-from trikubelet.core.pod_status.patch import Life, Patch, Remove, due, is_to_go, is_urgent
+from trikubelet.core.pod_status.patch import Patch, PodProgress, Remove, due, is_to_go, is_urgent
 from trikubelet.core.pod_status.serving import with_verdicts
 from trikubelet.core.pod_status.terminal import terminate
 
 __all__ = [
-    "Life",
     "Patch",
+    "PodProgress",
     "Remove",
     "StatusFacts",
     "deadline_left",

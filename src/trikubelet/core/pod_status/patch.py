@@ -1,7 +1,7 @@
 """What is due to be written to the API server about one pod: a patch of its status, its removal, or nothing.
 
-The status writer (``status/writer.py``) asks ``due`` with what the server has, what we computed and how far the pod's
-life is, does it, and asks again. A patch names the object's UID, so it fails on another pod of the same name, and only
+The status writer (``status/writer.py``) asks ``due`` with what the server has, what we computed and how far the pod
+is, does it, and asks again. A patch names the object's UID, so it fails on another pod of the same name, and only
 what differs; what went away is deleted by it. Each part it names is whole (a condition with all its members, a list of
 container statuses), so that what it leads to does not depend on how old our picture of the server's object is. Where it
 is not known whether the last patch arrived, everything of ours is named; but of an end that is held back not the phase,
@@ -56,7 +56,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class PodProgress:
     """How far a pod is on this node. ``could_run``: a container of it may run; ``is_over``: nothing of it is left to
     do."""
 
@@ -68,7 +68,7 @@ def due(
     of: k8s.Pod,
     reported: k8s.PodStatus,
     computed: k8s.PodStatus | None,
-    life: Life,
+    progress: PodProgress,
     now: str,
     *,
     in_doubt: bool = False,
@@ -79,11 +79,11 @@ def due(
     ``reported`` is the status the server has, as far as we know; ``computed`` ours, None where none was ever computed.
     ``now`` is RFC 3339. ``in_doubt``: nobody knows whether the last patch arrived. ``hopeless``:
     the server calls the status invalid and was asked often enough; a pod that is over goes without being reported."""
-    is_done = is_to_go(of, life)
+    is_done = is_to_go(of, progress)
     if computed is None and is_done:
         computed = terminate(of, reported, now)  # asked to go before it was begun: it still ends by an end
     if computed is not None and not (is_done and hopeless):
-        merged = normalize(of, merge(reported, computed, could_run=life.could_run, now=now))
+        merged = normalize(of, merge(reported, computed, could_run=progress.could_run, now=now))
         members = changed_members(normalize(of, reported), merged, in_doubt=in_doubt)
         if computed.phase in TERMINAL and merged.phase not in TERMINAL:
             # An end that is held back: the phase is the server's, of which our picture may be an old one.
@@ -96,19 +96,19 @@ def due(
     return Remove() if is_done and (hopeless or reported.phase in TERMINAL) else None
 
 
-def is_to_go(of: k8s.Pod, life: Life) -> bool:
+def is_to_go(of: k8s.Pod, progress: PodProgress) -> bool:
     """Whether nothing but its last status keeps the object: its pod was deleted and is over."""
-    return bool(of.metadata.deletion_timestamp) and not is_mirror(of) and life.is_over
+    return bool(of.metadata.deletion_timestamp) and not is_mirror(of) and progress.is_over
 
 
-def is_urgent(of: k8s.Pod, reported: k8s.PodStatus, computed: k8s.PodStatus | None, life: Life) -> bool:
+def is_urgent(of: k8s.Pod, reported: k8s.PodStatus, computed: k8s.PodStatus | None, progress: PodProgress) -> bool:
     """Whether somebody waits for what is due: the end of a pod, or the first time that it is ready."""
-    if of.metadata.deletion_timestamp and life.is_over:
+    if of.metadata.deletion_timestamp and progress.is_over:
         return True
     if computed is None:
         return False
     if computed.phase in TERMINAL:
-        return reported.phase not in TERMINAL and not life.could_run
+        return reported.phase not in TERMINAL and not progress.could_run
     return _is_ready(computed) and not _is_ready(reported)
 
 

@@ -29,14 +29,14 @@ DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"
 
 
-class Never(NamedTuple):
+class Infeasible(NamedTuple):
     """Why a resize is infeasible: in one word, for counting (upstream's, where it has one), and in a message."""
 
     detail: str
     message: str
 
 
-SWAPS: Final = Never("swap_limitation", "In-place resize of containers with swap is not supported.")
+SWAPS: Final = Infeasible("swap_limitation", "In-place resize of containers with swap is not supported.")
 
 
 class Pending(NamedTuple):
@@ -57,13 +57,13 @@ class Waiting(NamedTuple):
     since: str = ""
 
 
-def why_never(pod: Pod, allocated: Pod, facts: NodeFacts) -> Never | None:
+def infeasible_reason(pod: Pod, allocated: Pod, facts: NodeFacts) -> Infeasible | None:
     """Why the node will not grant the resize at any time; None where it may."""
     old, new = qos_class(allocated), qos_class(pod)
     if old != new:
-        return Never("qos_class", f"A pod that is {old} cannot be made {new} in place: it must be recreated.")
+        return Infeasible("qos_class", f"A pod that is {old} cannot be made {new} in place: it must be recreated.")
     if name := _unresizable(pod, allocated):
-        return Never("unresizable_resource", f"Only cpu and memory can be resized in place, and {name} differs.")
+        return Infeasible("unresizable_resource", f"Only cpu and memory can be resized in place, and {name} differs.")
     return SWAPS if facts.memory.swap_controlled and _may_not_for_swap(pod, allocated, facts) else None
 
 

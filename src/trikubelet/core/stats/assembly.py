@@ -1,4 +1,4 @@
-"""A look put together of what was found out: pods, the gauges of their cgroups, the runtime's word, disks, rates.
+"""A snapshot put together of what was found out: pods, the gauges of their cgroups, the runtime's word, disks, rates.
 
 Of a container its cgroup counts, and where that is not ours to read, what the runtime says. A pod's cgroup without any
 container in it is one of which the runtime makes no use, and says nothing.
@@ -13,14 +13,14 @@ from trikubelet.core.containers.resources import shares
 from trikubelet.core.names import all_containers
 from trikubelet.core.stats.rates import Rate, advanced
 from trikubelet.model import quantity
-from trikubelet.model.look import ContainerUsed, Look, NodeUsed, PodUsed, Used
+from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, Used
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trikubelet.model import k8s
-    from trikubelet.model.look import VolumeUsed
     from trikubelet.model.runtime import ContainerStatus, PodObservation
+    from trikubelet.model.stats_snapshot import VolumeUsed
     from trikubelet.model.usage import ContainerStats, FsUsage, NodeGauges, PodGauges, Usage
 
 NODE: Final = "node"
@@ -61,8 +61,8 @@ class Found:
 
 
 class Rates:
-    """Owns, while a look is put together, the rates of everything in it; ``before``: those of the last look. What is
-    not in this one is forgotten with it."""
+    """Owns, while a snapshot is put together, the rates of everything in it; ``before``: those of the last snapshot.
+    What is not in this one is forgotten with it."""
 
     def __init__(self, before: Mapping[str, Rate]) -> None:
         self._before = before
@@ -78,12 +78,12 @@ class Rates:
         return Used(usage, self.now[key].nanocores)
 
 
-def assembled(found: Found, before: Mapping[str, Rate]) -> tuple[Look, Mapping[str, Rate]]:
-    """The look, and the rates that the next one goes on from."""
+def assembled(found: Found, before: Mapping[str, Rate]) -> tuple[StatsSnapshot, Mapping[str, Rate]]:
+    """The snapshot, and the rates that the next one goes on from."""
     rates = Rates(before)
     node = rates.used(NODE, found.gauges.usage)
     parts = {name: rates.used(f"part {name}", usage) for name, usage in found.parts.items()}
-    look = Look(
+    snapshot = StatsSnapshot(
         at_ns=found.gauges.usage.at_ns,
         node=NodeUsed(
             name=found.node_name,
@@ -99,7 +99,7 @@ def assembled(found: Found, before: Mapping[str, Rate]) -> tuple[Look, Mapping[s
         pods=tuple(_pod(one, found.runtime_stats, rates) for one in found.pods),
         problem=found.problem,
     )
-    return look, rates.now
+    return snapshot, rates.now
 
 
 def _pod(found: PodFound, runtime_stats: Mapping[str, ContainerStats], rates: Rates) -> PodUsed:

@@ -1,7 +1,7 @@
 """How much of a processor something uses now, out of two readings of the time it has used in all.
 
-Nobody measures between two looks, so a rate is that since the look before: the mean over a scraper's own interval. Two
-looks in quick succession say next to nothing; the second gets the first one's rate.
+Nobody measures between two snapshots, so a rate is that since the snapshot before: the mean over a scraper's own
+interval. Two snapshots in quick succession say next to nothing; the second gets the first one's rate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One look at the node in the form of ``/stats/summary``.
+"""One snapshot of the node in the form of ``/stats/summary``.
 
 A pod's figures are its cgroup's, which holds what its sandbox takes too; where it has none that could be read, they are
 the sums of its containers'. Ephemeral storage is what counts against the limit of that name: what containers wrote
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 from trikubelet.core.stats.proc_files import primary
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.model import summary as api
-from trikubelet.model.look import Used
+from trikubelet.model.stats_snapshot import Used
 from trikubelet.model.usage import Depth, FsUsage, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trikubelet.model.look import ContainerUsed, Look, NodeUsed, PodUsed, VolumeUsed
+    from trikubelet.model.stats_snapshot import ContainerUsed, NodeUsed, PodUsed, StatsSnapshot, VolumeUsed
     from trikubelet.model.usage import Interface, Pressure, Stall
 
 _US_NS = 1000
 
 
-def summary(look: Look, depth: Depth) -> api.Summary:
-    """The look as the API has it."""
-    return api.Summary(_node(look.node, depth), tuple(_pod(pod, look.node, depth) for pod in look.pods))
+def summary(snapshot: StatsSnapshot, depth: Depth) -> api.Summary:
+    """The snapshot as the API has it."""
+    return api.Summary(_node(snapshot.node, depth), tuple(_pod(pod, snapshot.node, depth) for pod in snapshot.pods))
 
 
 def pod_used(pod: PodUsed) -> Used | None:

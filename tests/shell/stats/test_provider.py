@@ -1,4 +1,4 @@
-"""A look at a node: what is asked of whom, and what is told where somebody does not answer."""
+"""A snapshot of a node: what is asked of whom, and what is told where somebody does not answer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from core.statskit import AT_NS, DISK, observed, usage
 from shell.csikit import NoThreads
 from shell.stats.statskit import FakeGauges
 from trikubelet.core.containers import NodeFacts
-from trikubelet.model.look import Used
 from trikubelet.model.runtime import PodObservation
 from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeUnavailable
+from trikubelet.model.stats_snapshot import Used
 from trikubelet.model.usage import ContainerStats, Depth, FsUsage, ImageStore, ImageStores
 from trikubelet.stats.disks import Disks
-from trikubelet.stats.looking import LOOKED_SECONDS, RUNTIME_SECONDS_MAX, Looking
+from trikubelet.stats.provider import RUNTIME_SECONDS_MAX, SNAPSHOT_SECONDS, StatsProvider
 from trikubelet.testing.memory_host import MemoryVolumes, VirtualClock
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ class Bench:
         return self.seen.get(uid, PodObservation(uid))
 
     @asynccontextmanager
-    async def looking(self) -> AsyncIterator[Looking]:
+    async def provider(self) -> AsyncIterator[StatsProvider]:
         pods = [pod("app", meta={"uid": "u1"}), pod("app", meta={"uid": "u2"}), pod("app", meta={"uid": "../x"})]
         disks = Disks(self.gauges, MemoryVolumes(), Path("/root"), Path("/logs"), VirtualClock(), 60.0)
         async with trio.open_nursery() as nursery:
             await nursery.start(disks.run)
-            yield Looking(self.runtime, self.runtime, self.gauges, disks, self, lambda: pods, self.facts)
+            yield StatsProvider(self.runtime, self.runtime, self.gauges, disks, self, lambda: pods, self.facts)
             nursery.cancel_scope.cancel()
 
 
@@ -87,33 +87,33 @@ def with_cgroups() -> Bench:
 
 async def test_where_cgroups_tell_everything_the_runtime_is_not_asked_for_the_load() -> None:
     bench = with_cgroups()
-    async with bench.looking() as looking:
-        look = await looking.look(Depth.LOAD)
+    async with bench.provider() as provider:
+        snapshot = await provider.snapshot(Depth.LOAD)
 
-    (it,) = look.pods
+    (it,) = snapshot.pods
     assert ("u1", f"/{PATH}", Used(usage(3)), Used(usage(2))) == (it.uid, it.cgroup, it.used, it.containers[0].used)
-    assert {"pods": Used(usage(7))} == look.node.parts
-    assert (0, "") == (bench.runtime.calls, look.problem)
+    assert {"pods": Used(usage(7))} == snapshot.node.parts
+    assert (0, "") == (bench.runtime.calls, snapshot.problem)
 
 
 @pytest.mark.parametrize("depth", Depth)
 @pytest.mark.parametrize("facts", [NodeFacts("n1", cgroups_managed=False), NodeFacts("n1")])
 async def test_what_has_no_cgroup_of_ours_is_what_the_runtime_says(depth: Depth, facts: NodeFacts) -> None:
     bench = Bench(facts=facts)
-    async with bench.looking() as looking:
-        (it,) = (await looking.look(depth)).pods
+    async with bench.provider() as provider:
+        (it,) = (await provider.snapshot(depth)).pods
 
     assert (None, Used(usage(9))) == (it.used, it.containers[0].used)
 
 
-async def test_a_deeper_look_has_layers_and_a_summary_disks_and_stores_too() -> None:
+async def test_a_deeper_snapshot_has_layers_and_a_summary_disks_and_stores_too() -> None:
     bench = with_cgroups()
-    async with bench.looking() as looking:
-        metrics, summary = [await looking.look(depth) for depth in (Depth.METRICS, Depth.SUMMARY)]
+    async with bench.provider() as provider:
+        metrics, summary = [await provider.snapshot(depth) for depth in (Depth.METRICS, Depth.SUMMARY)]
 
     assert ({"/kubepods": usage(7)}, {}) == (metrics.node.groups, summary.node.groups)
-    for look in (metrics, summary):
-        assert (LAYER, Used(usage(2))) == ((one := look.pods[0].containers[0]).layer, one.used)
+    for snapshot in (metrics, summary):
+        assert (LAYER, Used(usage(2))) == ((one := snapshot.pods[0].containers[0]).layer, one.used)
     wanted = FsUsage(AT_NS, 70, 7, 600, 1000, 96, 100)
     assert (DISK, wanted, wanted) == (summary.node.disk, summary.node.images, summary.node.layers)
     assert (DISK, None, None) == (metrics.node.disk, metrics.node.images, metrics.node.layers)
@@ -125,11 +125,11 @@ async def test_a_deeper_look_has_layers_and_a_summary_disks_and_stores_too() -> 
 async def test_a_runtime_that_reports_nothing_costs_its_part_and_that_is_said(failure: Exception) -> None:
     bench = with_cgroups()
     bench.runtime.failure = failure
-    async with bench.looking() as looking:
-        look = await looking.look(Depth.SUMMARY)
+    async with bench.provider() as provider:
+        snapshot = await provider.snapshot(Depth.SUMMARY)
 
-    assert (None, Used(usage(2))) == ((one := look.pods[0].containers[0]).layer, one.used)
-    assert (None, True) == (look.node.images, look.problem.startswith("the runtime does not report"))
+    assert (None, Used(usage(2))) == ((one := snapshot.pods[0].containers[0]).layer, one.used)
+    assert (None, True) == (snapshot.node.images, snapshot.problem.startswith("the runtime does not report"))
 
 
 @pytest.mark.parametrize("depth", list(Depth))
@@ -138,30 +138,30 @@ async def test_a_runtime_that_hangs_is_waited_for_once_and_not_for_ever(
 ) -> None:
     bench = Bench()
     bench.runtime.hangs = True
-    async with bench.looking() as looking:
-        looking._disks._local = looking._disks._statvfs = NoThreads()  # type: ignore[assignment]  # virtual time
+    async with bench.provider() as provider:
+        provider._disks._local = provider._disks._statvfs = NoThreads()  # type: ignore[assignment]  # virtual time
         begun = trio.current_time()
-        look = await looking.look(depth)
+        snapshot = await provider.snapshot(depth)
 
-    assert (RUNTIME_SECONDS_MAX, None) == (trio.current_time() - begun, look.pods[0].containers[0].used)
+    assert (RUNTIME_SECONDS_MAX, None) == (trio.current_time() - begun, snapshot.pods[0].containers[0].used)
 
 
-async def test_many_who_ask_at_once_cost_one_look_and_within_a_second_no_other(autojump_clock: MockClock) -> None:
+async def test_many_who_ask_at_once_cost_one_snapshot_and_within_a_second_no_other(autojump_clock: MockClock) -> None:
     bench = with_cgroups()
-    async with bench.looking() as looking:
+    async with bench.provider() as provider:
         async with trio.open_nursery() as nursery:
             for _ in range(10):
-                nursery.start_soon(looking.look, Depth.LOAD)
+                nursery.start_soon(provider.snapshot, Depth.LOAD)
         assert {"load": 1} == bench.gauges.asked
-        await trio.sleep(LOOKED_SECONDS)
-        await looking.look(Depth.LOAD)
+        await trio.sleep(SNAPSHOT_SECONDS)
+        await provider.snapshot(Depth.LOAD)
     assert {"load": 2} == bench.gauges.asked
 
 
-async def test_a_look_is_spelled_out_in_a_thread() -> None:
+async def test_a_snapshot_is_spelled_out_in_a_thread() -> None:
     bench = with_cgroups()
-    async with bench.looking() as looking:
-        name, thread = await looking.shown(Depth.LOAD, lambda look: (look.node.name, threading.get_ident()))
+    async with bench.provider() as provider:
+        name, thread = await provider.shown(Depth.LOAD, lambda snapshot: (snapshot.node.name, threading.get_ident()))
 
     assert ("n1", False) == (name, thread == threading.get_ident())
 
@@ -170,21 +170,21 @@ async def test_the_agents_own_cgroup_is_a_part_of_the_node() -> None:
     bench = with_cgroups()
     bench.gauges.own = "/system.slice/agent"
     bench.gauges.cgroups["system.slice/agent"] = usage(4)
-    async with bench.looking() as looking:
-        look = await looking.look(Depth.LOAD)
+    async with bench.provider() as provider:
+        snapshot = await provider.snapshot(Depth.LOAD)
 
-    assert {"kubelet": Used(usage(4)), "pods": Used(usage(7))} == look.node.parts
+    assert {"kubelet": Used(usage(4)), "pods": Used(usage(7))} == snapshot.node.parts
 
 
 async def test_an_orphan_whose_uid_is_none_costs_the_others_nothing() -> None:
     bench = with_cgroups()
     bench.seen["../x"] = bench.seen["u1"]
-    async with bench.looking() as looking:
-        assert ["u1"] == [one.uid for one in (await looking.look(Depth.SUMMARY)).pods]
+    async with bench.provider() as provider:
+        assert ["u1"] == [one.uid for one in (await provider.snapshot(Depth.SUMMARY)).pods]
 
 
 async def test_a_pod_of_which_nothing_runs_is_not_told_of() -> None:
     bench = with_cgroups()
     bench.seen.clear()
-    async with bench.looking() as looking:
-        assert () == (await looking.look(Depth.LOAD)).pods
+    async with bench.provider() as provider:
+        assert () == (await provider.snapshot(Depth.LOAD)).pods

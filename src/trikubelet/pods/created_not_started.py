@@ -1,8 +1,8 @@
-"""What is left of a container's last start, where the agent or the runtime ended between making and starting it.
+"""What is left of a container's last start, where the agent or the runtime ended between creating and starting it.
 
-It goes before the next one is made, which then has its number: nothing of it ever ran. Should somebody be starting it,
-as an agent that was killed had asked, the runtime refuses, or stops it: there are never two of a name. Called by
-``pods.making``.
+It goes before the next one is created, which then has its number: nothing of it ever ran. Should somebody be starting
+it, as an agent that was killed had asked, the runtime refuses, or stops it: there are never two of a name. Called by
+``pods.container_creator``.
 
 One kind cannot be removed. An agent that is killed while containerd starts a container takes its call with it; where
 that happens between the task and its process id, containerd (seen of 1.6 and 2.2) keeps the task, without its program,
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from trikubelet.ports import Runtime
 
 
-def unstarted(observed: PodObservation, container: Container) -> ContainerStatus | None:
-    """The newest container of that name, if it was made and not started."""
+def created_not_started(observed: PodObservation, container: Container) -> ContainerStatus | None:
+    """The newest container of that name, if it was created and not started."""
     latest = observed.latest(container.name)
     return latest if latest is not None and latest.state is ContainerState.CREATED else None
 
 
-async def is_discarded(runtime: Runtime, left: ContainerStatus) -> bool:
+async def try_remove(runtime: Runtime, left: ContainerStatus) -> bool:
     """Take what is left away; False where the runtime keeps it and nothing of it will ever run. Raises
     RuntimeCallError for whatever else keeps it."""
     try:

@@ -1,9 +1,9 @@
 """Removing what pods that are gone left on the disk and in the kernel: every pod's directory, and of some more.
 
-    look ─► who left something that nobody needs ─► one of a few places ─┬─► is down ────────┬─► directory ─► removed
+    pass ─► who left something that nobody needs ─► one of a few places ─┬─► is down ────────┬─► directory ─► removed
                                                                          └─► volumes, cgroup ┘       │
                                                                                 └────────────────────┴► logged; the next
-                                                                                                  look meets it again
+                                                                                                  pass meets it again
 
 Volumes and cgroup are taken down by the pod's worker, as the last it does. They are met here only where no worker of
 this agent did so (the pod ended under an earlier one, or never began under this), or where something came back. The
@@ -11,8 +11,8 @@ directory goes here for all, when nobody desires the pod any more: by then its w
 has no task (docs/decisions/0038).
 
 Whoever is met here has no worker that still has something to do. So nobody else takes it down beside us, and it gets
-the time that its worker would have given it: a driver that needs three seconds to give a volume back has them. Looks
-come with housekeeping's comparisons and wait for nothing that they begin. A removal under way is given up when a look
+the time that its worker would have given it: a driver that needs three seconds to give a volume back has them. Passes
+come with housekeeping's comparisons and wait for nothing that they begin. A removal under way is given up when a pass
 finds that the pod has come back, as a static one may: what is there then is the new instance's. A thread that unmounts
 or removes by then goes on, and the new instance gets no directory and no volumes until it has ended.
 """
@@ -43,9 +43,9 @@ _KINDS: Final = (VolumeFailed, CgroupFailed, StillMounted, OSError, trio.TooSlow
 """What stands in the way of a removal; the last is a bug."""
 
 
-class Remains:
-    """Owns which pods' remains are being removed and which could not be when that was last tried, the complaints about
-    them, and how many were ``removed`` between the last two looks."""
+class OrphanedPodCleanup:
+    """Owns which orphaned pods are being cleaned up and which could not be when that was last tried, the complaints
+    about them, and how many were ``removed`` between the last two passes."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class Remains:
         self.removed = 0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Remove what looks have found, until cancelled. Started: there may be looks."""
+        """Remove what passes have found, until cancelled. Started: ``clean_up`` may be called."""
         await self._keyed_tasks.run(task_status=task_status)
 
-    def look(self) -> None:
+    def clean_up(self) -> None:
         """Begin to remove what is there and nobody needs. Only once it is known what is wanted and what runs."""
         try:
             directories, cgroups = self._directories.pods_on_disk(), self._cgroups.leftovers()
@@ -95,7 +95,7 @@ class Remains:
 
     @property
     def stuck(self) -> int:
-        """How many pods' remains were there at the last look and could not be removed when that was last tried."""
+        """How many orphaned pods were there at the last pass and could not be cleaned up when that was last tried."""
         return len(self._stuck)
 
     def _may_go(self, uid: str) -> bool:
@@ -136,7 +136,7 @@ class Remains:
         log.warning("Cannot remove what is left of pod %s, will try again: %s", uid, why, exc_info=bug)
 
     def __repr__(self) -> str:
-        return f"<Remains: {self._keyed_tasks}, {self.stuck} stuck>"
+        return f"<OrphanedPodCleanup: {self._keyed_tasks}, {self.stuck} stuck>"
 
 
 def _what(uid: str, kind: type[Exception]) -> str:

@@ -37,7 +37,7 @@ _PROBLEMS: Final = (OSError, StillMounted, RuntimeCallError, DecodeError, trio.T
 """What stands in the way of a removal; anything else is a bug."""
 
 
-class Removals:
+class ContainerRemover:
     """Owns the complaints about what could not be removed, or looked at for that, so that each is made once an hour."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Removals:
             found = garbage.collect([record], should_content_be_removed)
             if not found.containers and not found.sandboxes:
                 return False
-            with self._relister.acting_on(uid):
+            with self._relister.changing(uid):
                 for container_id in found.containers:
                     await self._remove_container(container_id)
                     goes_on()
@@ -78,7 +78,7 @@ class Removals:
                     goes_on()
         return True
 
-    async def are_seen(self, uid: str) -> None:
+    async def wait_until_relisted(self, uid: str) -> None:
         """Wait until a list has shown what became of the pod, but not for ever: PLEG reports who cannot be
         inspected."""
         seen = self.logged_once(f"see what became of pod {uid}")

@@ -1,14 +1,14 @@
-"""A look at what the node and its pods use: cgroups and /proc in a thread, the runtime's statistics for the rest.
+"""A snapshot of what the node and its pods use: cgroups and /proc in a thread, the runtime's statistics for the rest.
 
-    somebody asks ─► a look of that depth, younger than a second? ─► that one
-                     └ no ─► pods that run ─► their cgroups (thread) ─┬─► rates, since the look before ─► Look
+    somebody asks ─► a snapshot of that depth, younger than a second? ─► that one
+                     └ no ─► pods that run ─► their cgroups (thread) ─┬─► rates, since the last one ─► StatsSnapshot
                              the runtime's stats, where needed ───────┤
                              disks at most a minute old, if summed up ┘
 
 Containers whose cgroups are not ours to name, as those of the runtimes inside the agent, are what the runtime says of
-them. A runtime that does not answer, or reports nothing, costs its part of the look and at most
-``RUNTIME_SECONDS_MAX``. Two who ask at once get one look, and no look is taken twice within a second: that bounds what
-askers can cost.
+them. A runtime that does not answer, or reports nothing, costs its part of the snapshot and at most
+``RUNTIME_SECONDS_MAX``. Two who ask at once get one snapshot, and no snapshot is taken twice within a second: that
+bounds what askers can cost.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from trikubelet.core.stats.assembly import Found, PodFound, assembled
 from trikubelet.kit.expiring_cache import ExpiringCache
 from trikubelet.kit.threads import ThreadPool
-from trikubelet.model.look import Look, NodeUsed, Used
 from trikubelet.model.names import uid_problem
 from trikubelet.model.runtime_errors import RuntimeCallError
+from trikubelet.model.stats_snapshot import NodeUsed, StatsSnapshot, Used
 from trikubelet.model.usage import Depth, ImageStores, PodGauges, PodPlace
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.stats.rates import Rate
     from trikubelet.model import k8s
-    from trikubelet.model.look import VolumeUsed
     from trikubelet.model.runtime import PodObservation
+    from trikubelet.model.stats_snapshot import VolumeUsed
     from trikubelet.model.usage import ContainerStats, NodeGauges, Usage
     from trikubelet.ports import Gauges, Images, PodCache, Runtime
     from trikubelet.stats.disks import Disks
@@ -47,17 +47,17 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LOOKED_SECONDS: Final = 1.0
-"""For so long a look is as good as another: no scraper comes more often."""
+SNAPSHOT_SECONDS: Final = 1.0
+"""For so long a snapshot is as good as another: no scraper comes more often."""
 RUNTIME_SECONDS_MAX: Final = 5.0
 THREADS_MAX: Final = 2
 AGENT_PART: Final = "kubelet"
 """What upstream calls the agent among the node's parts."""
 
 
-class Looking:
-    """Owns what each cgroup and container had used of processors when it was last looked at, and the newest looks. Of
-    pods that have gone nothing is kept."""
+class StatsProvider:
+    """Owns what each cgroup and container had used of processors when it was last looked at, and the newest snapshots.
+    Of pods that have gone nothing is kept."""
 
     def __init__(
         self,
@@ -84,11 +84,11 @@ class Looking:
         self._groups = [spell(class_cgroup(one, facts.cgroup_root), facts.cgroup_driver) for one in classes]
         self._threads = ThreadPool("stats", THREADS_MAX)
         self._rates: Mapping[str, Rate] = {}
-        self._looks = ExpiringCache[Look](len(Depth), lambda _: LOOKED_SECONDS)
+        self._snapshots = ExpiringCache[StatsSnapshot](len(Depth), lambda _: SNAPSHOT_SECONDS)
 
-    async def look(self, depth: Depth) -> Look:
+    async def snapshot(self, depth: Depth) -> StatsSnapshot:
         """What is used now. Raises OSError where the machine cannot be read."""
-        return await self._looks.get(depth, partial(self._look, depth))
+        return await self._snapshots.get(depth, partial(self._take, depth))
 
     async def node(self) -> NodeUsed:
         """The machine alone, its disk and the runtime's image store. Raises OSError."""
@@ -102,19 +102,19 @@ class Looking:
             parts={name: Used(usage) for name, usage in found.items() if usage is not None},
         )
 
-    async def shown(self, depth: Depth, spell: Callable[[Look], T]) -> T:
-        """A look, spelled out in a thread. Raises OSError where the machine cannot be read."""
-        return await self._threads.run(partial(spell, await self.look(depth)))
+    async def shown(self, depth: Depth, spell: Callable[[StatsSnapshot], T]) -> T:
+        """A snapshot, spelled out in a thread. Raises OSError where the machine cannot be read."""
+        return await self._threads.run(partial(spell, await self.snapshot(depth)))
 
     async def claimed(self) -> Sequence[tuple[str, VolumeUsed]]:
         """The volumes behind claims as far as they are known, each with its claim's namespace."""
         await self._disks.measure([pod for pod, _ in self._running()])
         return list(self._disks.claimed())
 
-    async def _look(self, depth: Depth) -> Look:
+    async def _take(self, depth: Depth) -> StatsSnapshot:
         found = await self._find(depth, list(self._running()))
-        look, self._rates = assembled(found, self._rates)
-        return look
+        snapshot, self._rates = assembled(found, self._rates)
+        return snapshot
 
     async def _find(self, depth: Depth, running: Sequence[tuple[k8s.Pod, PodObservation]]) -> Found:
         managed = self._facts.cgroups_managed
@@ -187,12 +187,12 @@ class Looking:
             return ImageStores((), ())
 
     def __repr__(self) -> str:
-        return f"<Looking: {len(self._rates)} rates>"
+        return f"<StatsProvider: {len(self._rates)} rates>"
 
 
 def _read(
     gauges: Gauges, places: Sequence[PodPlace], parts: Mapping[str, str], depth: Depth
 ) -> tuple[NodeGauges, Sequence[PodGauges], dict[str, Usage | None]]:
-    """All that is read of the kernel in one look."""
+    """All that is read of the kernel in one snapshot."""
     found = {name: gauges.cgroup(path, depth) for name, path in parts.items()}
     return gauges.node(depth), gauges.pods(places, depth), found

@@ -1,4 +1,4 @@
-"""Turns and the breaker before the server: who goes next, and when nobody does."""
+"""The work queue and the breaker before the server: who goes next, and when nobody does."""
 
 from __future__ import annotations
 
@@ -21,85 +21,85 @@ from trikubelet.model.api_errors import (
     Unauthorized,
 )
 from trikubelet.model.bounds import Bounds
-from trikubelet.status.turns import Turn, Turns, answer_within
+from trikubelet.status.work_queue import WorkItem, WorkQueue, answer_within
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
 
-def turns(served_max: int = 1) -> Turns[str]:
-    return Turns("asking", served_max, Outage("The server"), Bounds(), random.Random(1))
+def work_queue(served_max: int = 1) -> WorkQueue[str]:
+    return WorkQueue("asking", served_max, Outage("The server"), Bounds(), random.Random(1))
 
 
-async def next_names(of: Turns[str], *, within: float = 0.001) -> list[str]:
+async def next_names(of: WorkQueue[str], *, within: float = 0.001) -> list[str]:
     """Who gets a turn soon, each done at once."""
     names = []
     with trio.move_on_after(within):
         while True:
-            turn = await of.take()
-            names.append(turn.name)
-            of.done(turn.name)
+            item = await of.get()
+            names.append(item.name)
+            of.done(item.name)
     return names
 
 
 async def test_whoever_waited_longest_goes_next_and_the_urgent_before(autojump_clock: MockClock) -> None:
-    it = turns()
+    it = work_queue()
     for name in ("a", "b", "c"):
-        it.want(name)
-    it.want("d", urgent=True)
-    it.want("b", urgent=True)
-    it.want("a")
+        it.add(name)
+    it.add("d", urgent=True)
+    it.add("b", urgent=True)
+    it.add("a")
     assert 4 == it.waiting
     assert ["d", "b", "a", "c"] == await next_names(it)
 
 
 async def test_what_was_urgent_stays_so(autojump_clock: MockClock) -> None:
-    it = turns()
-    it.want("a")
-    it.want("b", urgent=True)
-    it.want("b")
+    it = work_queue()
+    it.add("a")
+    it.add("b", urgent=True)
+    it.add("b")
     assert ["b", "a"] == await next_names(it)
 
 
-async def test_a_turn_knows_since_when_it_was_wanted(autojump_clock: MockClock) -> None:
-    it = turns()
-    it.want("a")
+async def test_an_item_knows_since_when_it_has_waited(autojump_clock: MockClock) -> None:
+    it = work_queue()
+    it.add("a")
     await trio.sleep(5)
-    it.want("a", urgent=True)
-    assert Turn("a", trio.current_time() - 5) == await it.take()
+    it.add("a", urgent=True)
+    assert WorkItem("a", trio.current_time() - 5) == await it.get()
 
 
 async def test_a_name_is_served_once_at_a_time_and_again_when_it_was_wanted_meanwhile(
     autojump_clock: MockClock,
 ) -> None:
-    it = turns(served_max=2)
-    it.want("a")
-    turn = await it.take()
-    it.want("a")
-    it.want("b")
+    it = work_queue(served_max=2)
+    it.add("a")
+    item = await it.get()
+    it.add("a")
+    it.add("b")
     assert ["b"] == await next_names(it)
     assert it.is_waiting("a")
     assert {"a"} == it.served
-    it.done(turn.name)
+    it.done(item.name)
     assert ["a"] == await next_names(it)
 
 
 async def test_no_more_are_served_than_may_be(autojump_clock: MockClock) -> None:
-    it = turns(served_max=2)
+    it = work_queue(served_max=2)
     for name in ("a", "b", "c"):
-        it.want(name)
-    await it.take()
-    await it.take()
+        it.add(name)
+    await it.get()
+    await it.get()
     with pytest.raises(trio.TooSlowError), trio.fail_after(1000):
-        await it.take()
+        await it.get()
 
 
 @pytest.mark.parametrize(
     "error", [ApiUnreachable("x"), ApiBusy("x"), Unauthorized("x"), NothingToShow("x")], ids=lambda e: type(e).__name__
 )
 async def test_where_nothing_was_asked_the_same_may_try_again(error: ApiUnreachable, autojump_clock: MockClock) -> None:
-    it = turns()
-    it.want("a")
+    it = work_queue()
+    it.add("a")
     it.failed("a", error)
     assert [] == await next_names(it)
     assert ["a"] == await next_names(it, within=0.31)
@@ -107,9 +107,9 @@ async def test_where_nothing_was_asked_the_same_may_try_again(error: ApiUnreacha
 
 @pytest.mark.parametrize("error", [ApiLost("x"), ApiFailure("x")], ids=repr)
 async def test_where_it_may_be_the_name_others_try_before_it(error: ApiLost, autojump_clock: MockClock) -> None:
-    it = turns()
-    it.want("a")
-    it.want("b")
+    it = work_queue()
+    it.add("a")
+    it.add("b")
     it.failed("a", error)
     assert ["b"] == await next_names(it, within=0.9)
     assert ["a"] == await next_names(it, within=0.7)
@@ -119,11 +119,11 @@ async def test_where_it_may_be_the_name_others_try_before_it(error: ApiLost, aut
 async def test_a_name_that_fails_again_stops_nobody_while_others_are_answered(
     error: ApiLost, autojump_clock: MockClock
 ) -> None:
-    it = turns()
+    it = work_queue()
     assert 1 == it.failed("a", error)
     it.answered("b")
     assert [2, 3, 4] == [it.failed("a", error) for _ in range(3)]
-    it.want("b")
+    it.add("b")
     assert ["b"] == await next_names(it)
     it.forget("a")
     assert 1 == it.failed("a", error)
@@ -132,42 +132,42 @@ async def test_a_name_that_fails_again_stops_nobody_while_others_are_answered(
 async def test_while_nobody_is_answered_the_pauses_grow_and_the_newest_that_has_not_failed_tries_first(
     autojump_clock: MockClock,
 ) -> None:
-    it = turns(served_max=8)
+    it = work_queue(served_max=8)
     for name in ("a", "b", "c"):
-        it.want(name)
+        it.add(name)
         it.failed(name, ApiFailure("x"))
         await trio.sleep(10)
-    it.want("d")
-    it.want("e")
-    assert "e" == (await it.take()).name
+    it.add("d")
+    it.add("e")
+    assert "e" == (await it.get()).name
     it.done("e")
-    assert "d" == (await it.take()).name
+    assert "d" == (await it.get()).name
     it.failed("d", ApiFailure("x"))
     it.done("d")
     began = trio.current_time()
-    await it.take()
+    await it.get()
     assert 1.6 <= trio.current_time() - began <= 2.4  # the fourth pause of the breaker
 
 
 async def test_names_that_failed_before_hold_half_of_the_places(autojump_clock: MockClock) -> None:
-    it = turns(served_max=8)
+    it = work_queue(served_max=8)
     for number in range(20):
         it.failed(f"bad-{number}", ApiFailure("x"))
-        it.want(f"bad-{number}")
+        it.add(f"bad-{number}")
     it.answered("good")
     await trio.sleep(10)
-    hung = {(await it.take()).name for _ in range(4)}
-    it.want("good")
+    hung = {(await it.get()).name for _ in range(4)}
+    it.add("good")
     assert ["good"] == await next_names(it)
     assert hung == it.served
     it.done(hung.pop())
-    assert (await it.take()).name.startswith("bad-")
+    assert (await it.get()).name.startswith("bad-")
 
 
 async def test_a_no_concerns_its_name_alone_and_is_counted(autojump_clock: MockClock) -> None:
-    it = turns()
-    it.want("a")
-    it.want("b")
+    it = work_queue()
+    it.add("a")
+    it.add("b")
     assert [1, 2, 3] == [it.refused("a") for _ in range(3)]
     assert ["b"] == await next_names(it)
     assert ["a"] == await next_names(it, within=6.1)
@@ -176,16 +176,16 @@ async def test_a_no_concerns_its_name_alone_and_is_counted(autojump_clock: MockC
 
 
 async def test_a_name_may_have_to_rest_after_an_answer_and_the_others_need_not(autojump_clock: MockClock) -> None:
-    it = turns()
+    it = work_queue()
     it.answered("a", 5.0)
-    it.want("a")
-    it.want("b")
+    it.add("a")
+    it.add("b")
     assert ["b"] == await next_names(it, within=4.9)
     assert ["a"] == await next_names(it, within=0.2)
 
 
 async def test_what_is_forgotten_begins_with_the_first_pause(autojump_clock: MockClock) -> None:
-    it = turns()
+    it = work_queue()
     for _ in range(5):
         it.refused("a")
     it.keep({"a"})
@@ -197,10 +197,10 @@ async def test_what_is_forgotten_begins_with_the_first_pause(autojump_clock: Moc
 
 
 async def test_of_what_is_forgotten_nothing_is_remembered(autojump_clock: MockClock) -> None:
-    it = turns()
+    it = work_queue()
     it.refused("a")
     it.forget("a")
-    it.want("a")
+    it.add("a")
     assert ["a"] == await next_names(it)
 
 
@@ -211,24 +211,24 @@ async def test_of_what_is_forgotten_nothing_is_remembered(autojump_clock: MockCl
 async def test_no_server_can_silence_everybody_for_longer_than_half_a_minute(
     after: float, expected: float, autojump_clock: MockClock
 ) -> None:
-    it = turns()
+    it = work_queue()
     it.failed("a", ApiBusy("maintenance", after=after))
-    it.want("b")
+    it.add("b")
     assert [] == await next_names(it, within=expected - 0.1)
     assert ["b"] == await next_names(it, within=0.2)
 
 
-async def test_who_is_told_to_hurry_waits_no_more_and_a_further_no_counts_on(autojump_clock: MockClock) -> None:
-    it = turns()
-    it.want("a")
+async def test_whose_back_off_is_skipped_waits_no_more_and_a_further_no_counts_on(autojump_clock: MockClock) -> None:
+    it = work_queue()
+    it.add("a")
     assert [1, 2, 3] == [it.refused("a") for _ in range(3)]
-    it.hurry("a")
+    it.skip_backoff("a")
     assert ["a"] == await next_names(it)
     assert 4 == it.refused("a")
 
 
 async def test_of_names_that_are_gone_nothing_stays(autojump_clock: MockClock) -> None:
-    it = turns()
+    it = work_queue()
     for number in range(100):
         it.refused(f"pod-{number}")
         it.answered(f"other-{number}", 60.0)

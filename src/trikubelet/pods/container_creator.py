@@ -1,9 +1,9 @@
-"""Making one container and starting it: its number, its configuration, the calls, each with its own way to fail.
+"""Creating one container and starting it: its number, its configuration, the calls, each with its own way to fail.
 
     what is left of a start that came to nothing goes ─► create ─► start ─► its log is linked
 
-Asked by ``pods.start``, which has had its images pulled. What a container is to be made with is noted before it is
-made, so that whoever finds it knows (``pods.allocations``). A call that makes something is settled.
+Asked by ``pods.start``, which has had its images pulled. What a container is to be created with is noted before it is
+created, so that whoever finds it knows (``pods.allocations``). A call that creates something is settled.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from trikubelet.kit.disk import disk_in_time
 from trikubelet.kit.settle import settled
 from trikubelet.model.errors import PodSyncError
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure
+from trikubelet.pods.created_not_started import created_not_started, try_remove
 from trikubelet.pods.in_time import in_time
-from trikubelet.pods.unstarted import is_discarded, unstarted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -41,15 +41,15 @@ log = logging.getLogger(__name__)
 IMAGE_VOLUMES_SINCE = "one of its volumes is an image: can the runtime mount images? containerd can since 2.1"
 
 
-class Made(NamedTuple):
-    """A container that was made and started: its id and its number."""
+class CreatedContainer(NamedTuple):
+    """A container that was created and started: its id and its number."""
 
     id: str
     attempt: int
 
 
-class ContainerMaker:
-    """Makes containers and starts them. Owns no state."""
+class ContainerCreator:
+    """Creates containers and starts them. Owns no state."""
 
     def __init__(
         self,
@@ -70,13 +70,13 @@ class ContainerMaker:
         self._bounds = bounds
         self._figures = figures
 
-    async def make(self, context: StartContext, start: Start, image: ImageInfo) -> Made:
-        """Make the container of this image and start it. Raises PodSyncError."""
+    async def create(self, context: StartContext, start: Start, image: ImageInfo) -> CreatedContainer:
+        """Create the container of this image and start it. Raises PodSyncError."""
         pod, container = context.pod, start.container
-        made, beside = await self._replacing(context, start, image)
+        new_config, beside = await self._replacing(context, start, image)
         async with self._calling("CreateContainerError", pod, container):
-            with self._mounting_images(made):
-                container_id = await self._runtime.create_container(context.sandbox.id, made, context.config)
+            with self._mounting_images(new_config):
+                container_id = await self._runtime.create_container(context.sandbox.id, new_config, context.config)
         self._events.record(object_ref(pod, container.name), "Normal", "Created", "Container created")
         if beside is not None:
             log.warning(
@@ -88,28 +88,28 @@ class ContainerMaker:
             await self._runtime.start_container(container_id)
         self._events.record(object_ref(pod, container.name), "Normal", "Started", "Container started")
         log.info("Pod %s: started container %s (%s)", object_ref(pod), container.name, container_id[:13])
-        await self._link_log(pod, container, container_id, f"{context.config.log_directory}/{made.log_path}")
-        return Made(container_id, made.attempt)
+        await self._link_log(pod, container, container_id, f"{context.config.log_directory}/{new_config.log_path}")
+        return CreatedContainer(container_id, new_config.attempt)
 
     async def _replacing(
         self, context: StartContext, start: Start, image: ImageInfo
     ) -> tuple[ContainerConfig, ContainerStatus | None]:
-        """What to make once nothing is left of a start that came to nothing; or else beside what is."""
-        made = await self._configure(context, start, image, beside=None)
-        left = unstarted(context.observed, start.container)
+        """What to create once nothing is left of a start that came to nothing; or else beside what is."""
+        new_config = await self._configure(context, start, image, beside=None)
+        left = created_not_started(context.observed, start.container)
         if left is None:
-            return made, None
+            return new_config, None
         # Not before all is ready for the next one: until then nothing else shows that the pod goes on.
         async with self._calling("CreateContainerError", context.pod, start.container):
-            is_gone = await is_discarded(self._runtime, left)
+            is_gone = await try_remove(self._runtime, left)
         if is_gone:
-            return made, None
+            return new_config, None
         return await self._configure(context, start, image, beside=left), left
 
     async def _configure(
         self, context: StartContext, start: Start, image: ImageInfo, *, beside: ContainerStatus | None
     ) -> ContainerConfig:
-        """What to make, in every detail. ``beside``: what stays of a start that was given up, and keeps its name."""
+        """What to create, in every detail. ``beside``: what stays of a start that was given up, and keeps its name."""
         pod, container, observed, target = context.pod, start.container, context.observed, start.target
         try:
             seen = observed.latest(target) if target else None
@@ -117,15 +117,15 @@ class ContainerMaker:
                 raise ConfigError(f"unable to find target container {target}", container.name)
             attempt = await self._attempt(pod, container, observed, beside)
             if container_kind(pod, container.name) != EPHEMERAL_CONTAINER:
-                self._allocations.making(pod, container, attempt)
+                self._allocations.creating(pod, container, attempt)
             target_id = seen.id if seen is not None else ""
-            made = await self._configs.container(context, container, attempt, image, target_id)
+            new_config = await self._configs.container(context, container, attempt, image, target_id)
         except (ConfigError, OSError) as error:
             message = error.message if isinstance(error, ConfigError) else str(error)
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {message}")
             raise ConfigError(message, container.name) from error
         try:
-            return await self._configs.with_sub_paths(pod, container, made)
+            return await self._configs.with_sub_paths(pod, container, new_config)
         except PodSyncError as error:
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {error.message}")
             raise
@@ -138,13 +138,13 @@ class ContainerMaker:
         latest = observed.latest(container.name)
         logged = await self._configs.logged_attempts(pod, container)
         last = max(-1 if latest is None else latest.attempt, *logged[:1], -1)
-        left = unstarted(observed, container) if beside is None else None
+        left = created_not_started(observed, container) if beside is None else None
         return last if left is not None and left.attempt == last else last + 1
 
     @contextmanager
-    def _mounting_images(self, made: ContainerConfig) -> Iterator[None]:
-        """The container is made in the block; the images that it mounts are counted."""
-        images = sum(bool(mount.image) for mount in made.mounts)
+    def _mounting_images(self, new_config: ContainerConfig) -> Iterator[None]:
+        """The container is created in the block; the images that it mounts are counted."""
+        images = sum(bool(mount.image) for mount in new_config.mounts)
         try:
             yield
         except RuntimeCallError as error:

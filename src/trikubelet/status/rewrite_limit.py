@@ -38,7 +38,7 @@ class _Row:
     last: float = 0.0
 
 
-class Rewrites(Generic[K]):
+class RewriteLimit(Generic[K]):
     """Owns how often each name was written lately. What was calm for a while is forgotten with the next write."""
 
     def __init__(self, chance: random.Random) -> None:
@@ -57,4 +57,4 @@ class Rewrites(Generic[K]):
         return row.backoff.next_seconds() if row.writes > AT_ONCE_MAX else 0.0
 
     def __repr__(self) -> str:
-        return f"<Rewrites of {len(self._rows)}>"
+        return f"<RewriteLimit of {len(self._rows)}>"

@@ -21,7 +21,7 @@ class Probes(Protocol):
     """What the probes of this node's pods concluded. A pod's probes live beside its worker, which is woken when they
     conclude something new."""
 
-    async def beside(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
+    async def run_with_probes(self, pod: k8s.Pod, live: Callable[[], Awaitable[None]]) -> None:
         """Run ``live``, the pod's worker, with the pod's probes beside it; they end with it."""
         ...
 

@@ -1,7 +1,7 @@
-"""One look at the node: everything that was found out about what it, its pods and their containers use.
+"""One snapshot of the node: everything that was found out about what it, its pods and their containers use.
 
 ``stats`` takes it, ``core.stats.summary`` and the metrics endpoints show it. ``nanocores`` are billionths of a
-processor, between this look and the one before.
+processor, between this snapshot and the one before.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class NodeUsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StatsSnapshot:
     """All of it. ``problem``: why something is missing that should be there, or empty."""
 
     at_ns: int

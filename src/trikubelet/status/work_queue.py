@@ -1,4 +1,4 @@
-"""Turns: who is served next, of many who wait for one server.
+"""The work queue: who is served next, of many who wait for one server.
 
 Names wait, what they wait for is looked up when their turn comes. One that is asked for again while it waits keeps its
 place; one that is being served waits until that is over, so that what is done for one name is done in order. Urgent
@@ -61,14 +61,14 @@ def answer_within(seconds: float) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn(Generic[K]):
-    """It is this one's turn. ``since``: when it was first asked for (Trio's clock, seconds)."""
+class WorkItem(Generic[K]):
+    """It is this name's turn. ``since``: when it was first asked for (Trio's clock, seconds)."""
 
     name: K
     since: float
 
 
-class Turns(Generic[K]):
+class WorkQueue(Generic[K]):
     """Owns who waits, who is being served, and who may not be served before when.
 
     ``doing`` says in the log what the server is asked for; ``served_max``: how many are served at the same time."""
@@ -87,21 +87,22 @@ class Turns(Generic[K]):
         self._failures: Counter[K] = Counter()
         self._changed = trio.Event()
 
-    def want(self, name: K, *, urgent: bool = False) -> None:
-        """Ask for a turn. Never blocks; asking twice is asking once, and what is urgent by now goes first from now."""
+    def add(self, name: K, *, urgent: bool = False) -> None:
+        """Have the name served. Never blocks; adding twice is adding once, and what is urgent by now goes first from
+        now."""
         if name in self._rest and urgent:
             self._urgent[name] = self._rest.pop(name)
         elif name not in self._urgent:
             (self._urgent if urgent else self._rest).setdefault(name, trio.current_time())
         self._changed.set()
 
-    async def take(self) -> Turn[K]:
-        """Wait for the next turn; whoever takes it ends it with ``done``. Always a checkpoint."""
+    async def get(self) -> WorkItem[K]:
+        """Wait for the next name; whoever gets it ends its turn with ``done``. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         while True:
             self._changed = trio.Event()
             found = self._next()
-            if isinstance(found, Turn):
+            if isinstance(found, WorkItem):
                 return found
             with trio.move_on_at(found):
                 await self._changed.wait()
@@ -123,7 +124,7 @@ class Turns(Generic[K]):
         for name in (self._backoffs.keys() | self._not_before.keys()) - set(names):
             self.forget(name)
 
-    def hurry(self, name: K) -> None:
+    def skip_backoff(self, name: K) -> None:
         """What it waits for is another by now: it need not wait its back-off, which goes on to grow if that fails."""
         if self._not_before.pop(name, None) is not None:
             self._changed.set()
@@ -144,7 +145,7 @@ class Turns(Generic[K]):
         self._hear()
         return self._refusals[name]
 
-    def put_off(self, name: K) -> None:
+    def back_off(self, name: K) -> None:
         """The server was not asked, for a fault of our own; this name waits, ever longer."""
         self._delay(name, self._bounds.api_retry_seconds_max)
 
@@ -175,7 +176,7 @@ class Turns(Generic[K]):
 
     # ---- whose turn ----
 
-    def _next(self) -> Turn[K] | float:
+    def _next(self) -> WorkItem[K] | float:
         """Begin the next turn, or the time at which to look again."""
         now = trio.current_time()
         if len(self._served) >= self._breaker.requests_max:
@@ -198,7 +199,7 @@ class Turns(Generic[K]):
             if allowed <= now:
                 self._not_before.pop(name, None)
                 self._served.add(name)
-                return Turn(name, (self._urgent if name in self._urgent else self._rest).pop(name))
+                return WorkItem(name, (self._urgent if name in self._urgent else self._rest).pop(name))
             soonest = min(soonest, allowed)
         return soonest
 
@@ -217,4 +218,4 @@ class Turns(Generic[K]):
         return frozenset(self._served)
 
     def __repr__(self) -> str:
-        return f"<Turns: {len(self._urgent)} urgent, {len(self._rest)} waiting, {len(self._served)} being served>"
+        return f"<WorkQueue: {len(self._urgent)} urgent, {len(self._rest)} waiting, {len(self._served)} being served>"

@@ -12,7 +12,7 @@ from shell.pods.shellkit import NothingThere
 from trikubelet.kit.every import Every
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import CgroupFailed, VolumeFailed
-from trikubelet.node.remains import Remains
+from trikubelet.node.orphaned_pods import OrphanedPodCleanup
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.tear_down import TearDown
 from trikubelet.testing.memory_host import MemoryPodCgroups, MemoryPodFiles, MemoryVolumes
@@ -57,7 +57,7 @@ class Disk:
                 await disk.reach("cgroup", uid)
                 disk.cgroups.pods.discard(uid)
 
-        self.remains = Remains(
+        self.orphan_cleanup = OrphanedPodCleanup(
             workers=Workers(),  # type: ignore[arg-type]
             runtime_pods=Runtime(),  # type: ignore[arg-type]
             directories=self.files,
@@ -72,25 +72,25 @@ class Disk:
             self._wanted.add(uid)
 
     @asynccontextmanager
-    async def looked_at(self) -> AsyncIterator[None]:
-        """A look every two seconds, for the length of the block, the first before it."""
+    async def cleaned_up(self) -> AsyncIterator[None]:
+        """A pass every two seconds, for the length of the block, the first before it."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self.remains.run)
-            nursery.start_soon(self._look)
+            await nursery.start(self.orphan_cleanup.run)
+            nursery.start_soon(self._passes)
             await trio.sleep(1)
             yield
             nursery.cancel_scope.cancel()
 
-    async def _look(self) -> None:
+    async def _passes(self) -> None:
         async for _ in Every(2):
-            self.remains.look()
+            self.orphan_cleanup.clean_up()
 
 
 async def test_the_directory_of_a_pod_that_runs_is_not_touched_whoever_started_it(autojump_clock: MockClock) -> None:
     disk = Disk("uid-alive", "uid-dead")
     disk.runs.add("uid-alive")
 
-    async with disk.looked_at():
+    async with disk.cleaned_up():
         assert ({"uid-alive"}, {"uid-alive"}) == (disk.files.pods_on_disk(), disk.cgroups.pods)
 
 
@@ -98,7 +98,7 @@ async def test_what_a_worker_takes_down_is_left_to_it(autojump_clock: MockClock)
     disk = Disk("uid")
     disk.at_work.add("uid")
 
-    async with disk.looked_at():
+    async with disk.cleaned_up():
         await trio.sleep(10)
         assert ({"uid"}, {"uid"}) == (disk.files.pods_on_disk(), disk.cgroups.pods)
         disk.at_work.clear()
@@ -112,9 +112,9 @@ async def test_what_is_left_is_kept_from_when_the_pod_comes_back(
 ) -> None:
     disk = Disk("uid", comes_back=step)
 
-    async with disk.looked_at():
+    async with disk.cleaned_up():
         await trio.sleep(2)
-        assert ({"uid"}, cgroups, 0) == (disk.files.pods_on_disk(), disk.cgroups.pods, disk.remains.removed)
+        assert ({"uid"}, cgroups, 0) == (disk.files.pods_on_disk(), disk.cgroups.pods, disk.orphan_cleanup.removed)
 
 
 async def test_who_comes_back_while_others_have_the_places_is_left_alone(autojump_clock: MockClock) -> None:
@@ -125,7 +125,7 @@ async def test_who_comes_back_while_others_have_the_places_is_left_alone(autojum
 
     asked: list[str] = []
     disk = Slow("a", "b", "c", "d", "e")
-    async with disk.looked_at():
+    async with disk.cleaned_up():
         disk.runs.add("e")
         await trio.sleep(30)
 
@@ -145,29 +145,29 @@ async def test_a_removal_is_given_up_when_its_pod_comes_back(
 
     given_up: list[float] = []
     disk = Slow("uid")
-    async with disk.looked_at():
+    async with disk.cleaned_up():
         await trio.sleep(10)
         disk.runs.add("uid")
         await trio.sleep(100)
 
-        assert ([12], 0) == (given_up, disk.remains.stuck)
+        assert ([12], 0) == (given_up, disk.orphan_cleanup.stuck)
     assert [] == caplog.records
 
 
-async def test_what_was_removed_since_the_look_before_is_told(autojump_clock: MockClock) -> None:
+async def test_what_was_removed_since_the_pass_before_is_told(autojump_clock: MockClock) -> None:
     disk = Disk("a", "b", "c")
     told = []
-    async with disk.looked_at():
-        told.append(disk.remains.removed)
+    async with disk.cleaned_up():
+        told.append(disk.orphan_cleanup.removed)
         await disk.files.make_pod("d")
         for _ in range(3):
             await trio.sleep(2)
-            told.append(disk.remains.removed)
+            told.append(disk.orphan_cleanup.removed)
 
     assert [0, 3, 1, 0] == told
 
 
-async def test_what_takes_longer_than_a_look_is_done_in_one_go_and_meanwhile_others_are(
+async def test_what_takes_longer_than_a_pass_is_done_in_one_go_and_meanwhile_others_are(
     autojump_clock: MockClock,
 ) -> None:
     class Slow(Disk):
@@ -178,7 +178,7 @@ async def test_what_takes_longer_than_a_look_is_done_in_one_go_and_meanwhile_oth
 
     begun: list[float] = []
     disk = Slow("slow", *(f"quick-{number}" for number in range(10)))
-    async with disk.looked_at():
+    async with disk.cleaned_up():
         assert {"slow"} == disk.files.pods_on_disk()
         await trio.sleep(100)
         assert not disk.files.pods_on_disk()
@@ -195,11 +195,11 @@ async def test_those_that_hang_hold_up_nobody_and_are_told_once(
                 await trio.sleep(3600)
 
     disk = Hung(*(f"hung-{number}" for number in range(4)), "well")
-    async with disk.looked_at():
+    async with disk.cleaned_up():
         await trio.sleep(12)
         assert "well" not in disk.files.pods_on_disk()
         await trio.sleep(1200)
-        assert 4 == disk.remains.stuck
+        assert 4 == disk.orphan_cleanup.stuck
 
     told = sorted(record.getMessage() for record in caplog.records)
     assert [f"Cannot remove what is left of pod hung-{number}, will try again: " for number in range(4)] == [
@@ -213,13 +213,13 @@ async def test_what_was_put_right_by_others_is_stuck_no_more(autojump_clock: Moc
             raise CgroupFailed("FailedKillPod", "busy")
 
     disk = Busy("removed-by-hand", "comes-back", "stays")
-    async with disk.looked_at():
-        assert 3 == disk.remains.stuck
+    async with disk.cleaned_up():
+        assert 3 == disk.orphan_cleanup.stuck
         await disk.files.remove_pod("removed-by-hand")
         disk.cgroups.pods.discard("removed-by-hand")
         disk.runs.add("comes-back")
         await trio.sleep(2)
-        assert 1 == disk.remains.stuck
+        assert 1 == disk.orphan_cleanup.stuck
 
 
 async def test_another_problem_is_told_and_the_same_in_other_words_is_not(
@@ -233,9 +233,9 @@ async def test_another_problem_is_told_and_the_same_in_other_words_is_not(
                 raise RuntimeError("a bug")
 
     disk = Failing("uid")
-    async with disk.looked_at():
+    async with disk.cleaned_up():
         await trio.sleep(60)
-        assert (set(), 0) == (disk.files.pods_on_disk(), disk.remains.stuck)
+        assert (set(), 0) == (disk.files.pods_on_disk(), disk.orphan_cleanup.stuck)
 
     first, second = caplog.records
     assert "request 0" in first.getMessage()
