@@ -207,7 +207,7 @@ def plant_a_mirror_that_rules(patch: pytest.MonkeyPatch) -> None:
     made: set[str] = set()
 
     async def carry_out(self: MirrorPods, due: Create | Delete) -> None:
-        lives, uid = self._lives, due.pod.metadata.annotations["kubernetes.io/config.mirror"]
+        lives, uid = self._pod_deletion_safety, due.pod.metadata.annotations["kubernetes.io/config.mirror"]
         assert isinstance(lives, PodWorkers)
         if isinstance(due, Create) and uid in made:
             lives.stop(uid, StopReason.REMOVED)
