@@ -53,6 +53,7 @@ class Case(NamedTuple):
 
 
 NEVER, ON_FAILURE = pod("a", policy="Never"), pod("a", policy="OnFailure")
+BACKS_OFF = ("CrashLoopBackOff", "back-off 10s")
 NOTED = {"a": NOTE}
 
 CASES = [
@@ -282,6 +283,31 @@ def test_while_all_restart_a_container_that_was_taken_away_says_why_it_waits() -
     assert ("waiting RestartingAllContainers", "ended 137 RestartingAllContainers", 2) == (
         state_words(shown.state), state_words(shown.last_state), shown.restart_count,
     )  # fmt: skip
+
+
+def test_while_the_cause_of_a_restart_of_all_backs_off_all_others_wait_for_that() -> None:
+    it = pod(container("a", "Never"), container("boss", "Never", ALL))
+    facts = ContainerFacts(previous=by_name(waits("a", 0), stopped("boss", 42)), waiting={"boss": BACKS_OFF})
+    shown = container_statuses(it, it.spec.containers, observe(it, exited("boss", 42)), facts, init=False)
+    assert ["waiting RestartingAllContainers", "waiting CrashLoopBackOff"] == [state_words(s.state) for s in shown]
+    assert ["ended 0 ", "ended 42 Error"] == [state_words(s.last_state) for s in shown]
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "before"),
+    [
+        ("RestartingAllContainers", BACKS_OFF),
+        ("ContainerCreating", ("RestartingAllContainers", "")),
+        ("ContainerCreating", ("ImagePullBackOff", "its image is away")),
+    ],
+)
+def test_a_cause_that_backed_off_was_taken_away_to_start_over(waits_for: str, before: tuple[str, str]) -> None:
+    it = pod("a", container("boss", "Never", ALL))
+    boss = waits("boss", 42)
+    waiting = k8s.ContainerState(waiting=k8s.ContainerStateWaiting(reason=before[0], message=before[1]))
+    facts = ContainerFacts(previous=by_name(waits("a", 0), msgspec.structs.replace(boss, state=waiting)))
+    shown = container_statuses(it, it.spec.containers, observe(it), facts, init=False)
+    assert [f"waiting {waits_for}"] * 2 == [state_words(s.state) for s in shown]
 
 
 def test_after_the_cause_of_a_restart_of_all_was_taken_away_nothing_is_over_any_more() -> None:

@@ -104,7 +104,8 @@ Request = Sync | Stop
 class Outcome(Enum):
     """How an attempt of the shell ended."""
 
-    AGAIN = "something was done; the attempt is to be repeated, now or later"
+    AGAIN = "something was done, which will show; the attempt is to be repeated then"
+    AT_ONCE = "something was done which wakes nobody; the attempt is to be repeated at once"
     IDLE = "nothing was to be done; the attempt is to be repeated later"
     DONE = "this state's work is done"
 
@@ -193,7 +194,7 @@ def on_begin(state: State) -> State:
 def on_outcome(state: State, outcome: Outcome, graces: Graces) -> State:
     """An attempt ended. Only the state it was made for may advance: the shell calls this with the state as it is now,
     and skips it when a request interrupted the attempt."""
-    if outcome in (Outcome.AGAIN, Outcome.IDLE):
+    if outcome in (Outcome.AGAIN, Outcome.AT_ONCE, Outcome.IDLE):
         return state
     match state:
         case Syncing():

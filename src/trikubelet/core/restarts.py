@@ -9,7 +9,7 @@ moment the container finished, and is forgotten after it ran well for twice the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -71,6 +71,9 @@ def should_restart(pod: Pod, container: Container, status: ContainerStatus | Non
 
 
 # ---- back-off ----
+
+CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
+"""Why a container waits whose back-off runs."""
 
 
 @dataclass(frozen=True, slots=True)

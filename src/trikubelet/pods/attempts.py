@@ -119,7 +119,8 @@ class PodAttempts:
             self._publisher.publish(pod, observed, is_ending=False)
         if problem is not None:
             raise problem
-        return Outcome.AGAIN
+        # That a container is gone is no news (PLEG reports starts and deaths), and nothing else may have happened.
+        return Outcome.AT_ONCE if actions.to_reset else Outcome.AGAIN
 
     async def terminate(self, pod: k8s.Pod, state: Terminating, before: PodObservation) -> Outcome:
         """Stop every container and sandbox within the grace. DONE: none runs any more.

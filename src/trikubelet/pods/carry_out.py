@@ -17,9 +17,9 @@ from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.pods.start_context import StartContext
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from trikubelet.core.actions import PodActions
+    from trikubelet.core.actions import PodActions, Reset
     from trikubelet.kit.turnstile import Turnstile
     from trikubelet.model.k8s import Pod
     from trikubelet.model.runtime import PodObservation
@@ -53,7 +53,7 @@ class CarryOut:
         """Do what the plan says. Raises the most urgent PodSyncError, or a RuntimeCallError, once all that could be
         done was done."""
         if actions.to_reset:
-            await self._killer.reset(pod, actions.to_reset)
+            await self._start_over(pod, observed, actions.to_reset)
             return
         if actions.kill_pod:
             if actions.create_sandbox and observed.sandboxes:
@@ -81,6 +81,14 @@ class CarryOut:
                         break
         if errors:
             raise most_urgent(errors)
+
+    async def _start_over(self, pod: Pod, observed: PodObservation, resets: Sequence[Reset]) -> None:
+        """Take everything away at once, but what caused it only when that may be started again: it is all that shows
+        why the rest is gone."""
+        await self._killer.reset(pod, [reset for reset in resets if not reset.is_cause])
+        causes = [reset for reset in resets if reset.is_cause]
+        self._starter.let_start_over(pod, observed, {cause.status.name for cause in causes})
+        await self._killer.reset(pod, causes)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: what kept its containers from being started counts no more."""

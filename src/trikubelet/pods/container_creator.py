@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from trikubelet.core.containers.errors import ConfigError
-from trikubelet.core.names import EPHEMERAL_CONTAINER, container_kind, log_link_name, object_ref
+from trikubelet.core.names import EPHEMERAL_CONTAINER, container_kind, log_link_name, log_path, object_ref
 from trikubelet.kit.disk import disk_in_time
 from trikubelet.kit.settle import settled
 from trikubelet.model.errors import PodSyncError
@@ -89,6 +89,7 @@ class ContainerCreator:
         self._events.record(object_ref(pod, container.name), "Normal", "Started", "Container started")
         log.info("Pod %s: started container %s (%s)", object_ref(pod), container.name, container_id[:13])
         await self._link_log(pod, container, container_id, f"{context.config.log_directory}/{new_config.log_path}")
+        await self._remove_forgotten_logs(context, container, new_config.attempt)
         return CreatedContainer(container_id, new_config.attempt)
 
     async def _replacing(
@@ -165,6 +166,23 @@ class ContainerCreator:
         except RuntimeCallError as error:
             self._events.record(object_ref(pod, container.name), "Warning", "Failed", f"Error: {error}")
             raise PodSyncError(reason, str(error), container.name) from error
+
+    async def _remove_forgotten_logs(self, context: StartContext, container: Container, attempt: int) -> None:
+        """Remove the logs of runs before the last of a container that the runtime has forgotten, as after a restart of
+        all: logs go with their containers, so while the pod lives nobody else would."""
+        pod, observed = context.pod, context.observed
+        if attempt < 2 or observed.latest(container.name) is not None:
+            return
+        try:
+            logged = await self._configs.logged_attempts(pod, container)
+            for before in logged:
+                if before < attempt - 1:
+                    path = f"{context.config.log_directory}/{log_path(container.name, before)}"
+                    await disk_in_time(
+                        self._bounds.settle_seconds_max, partial(self._files.remove_container_logs, path)
+                    )
+        except OSError as error:  # their number is looked at again with the next start
+            log.warning("Pod %s: cannot remove old logs of %s: %s", object_ref(pod), container.name, error)
 
     async def _link_log(self, pod: Pod, container: Container, container_id: str, path: str) -> None:
         link = log_link_name(pod, container.name, container_id)

@@ -16,7 +16,8 @@ import msgspec
 import trio
 
 from trikubelet.core.actions import Kill, KillReason
-from trikubelet.core.names import container_kind, object_ref
+from trikubelet.core.names import all_containers, container_kind, object_ref
+from trikubelet.core.restarts import CRASH_LOOP_BACK_OFF
 from trikubelet.model.duration import format_duration
 from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.model.runtime import ContainerState, ContainerStatus
@@ -24,7 +25,7 @@ from trikubelet.model.runtime_errors import RuntimeCallError
 from trikubelet.pods.hooks import Hooked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from trikubelet.core.actions import Start
     from trikubelet.model.k8s import Container, Pod
@@ -69,7 +70,7 @@ class ContainerStarter:
     async def start(self, context: StartContext, start: Start) -> None:
         """Create and start one container. Raises PodSyncError; RetryAt while backing off."""
         pod, container = context.pod, start.container
-        try:
+        with self._noted(pod, container):
             if not start.is_asked:
                 self._check_backoff(pod, container, context.observed)
             with self._counted(pod, container):
@@ -78,15 +79,28 @@ class ContainerStarter:
                 context = replace(context, volumes={**context.volumes, **images})
                 created = await self._creator.create(context, start, image)
                 await self._run_hook(Hooked(pod, container, created.id, context.sandbox.ips), created.attempt)
-        except PodSyncError as error:
-            self._reasons.note(pod.metadata.uid, container.name, error.reason, error.message)
-            raise
-        self._reasons.note_gone(pod.metadata.uid, container.name)
+
+    def let_start_over(self, pod: Pod, observed: PodObservation, causes: Collection[str]) -> None:
+        """The pod is to start over because these containers ended. Raises RetryAt while one of them is backing off."""
+        for container in all_containers(pod):
+            if container.name in causes:
+                with self._noted(pod, container):
+                    self._check_backoff(pod, container, observed)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: no container of it waits, or backs off."""
         self._reasons.forget(uid)
         self._backoffs.forget(uid)
+
+    @contextmanager
+    def _noted(self, pod: Pod, container: Container) -> Iterator[None]:
+        """Why the container is not started is what it waits for; once it may be, or was, it waits for nothing."""
+        try:
+            yield
+        except PodSyncError as error:
+            self._reasons.note(pod.metadata.uid, container.name, error.reason, error.message)
+            raise
+        self._reasons.note_gone(pod.metadata.uid, container.name)
 
     @contextmanager
     def _counted(self, pod: Pod, container: Container) -> Iterator[None]:
@@ -147,4 +161,4 @@ class ContainerStarter:
             text = f"back-off {format_duration(wait.seconds)} restarting failed container={name} {whose}"
             event = f"Back-off restarting failed container {name} in pod {meta.name}_{meta.namespace}({meta.uid})"
             self._events.record(object_ref(pod, name), "Warning", "BackOff", event)
-            raise RetryAt("CrashLoopBackOff", text, trio.current_time() + wait.left_seconds, name)
+            raise RetryAt(CRASH_LOOP_BACK_OFF, text, trio.current_time() + wait.left_seconds, name)

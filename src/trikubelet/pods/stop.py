@@ -167,7 +167,7 @@ class PodKiller:
         if failures:
             raise failures[0].error
 
-    async def reset(self, pod: Pod, resets: tuple[Reset, ...]) -> None:
+    async def reset(self, pod: Pod, resets: Sequence[Reset]) -> None:
         """Take containers away, in order, so that their pod starts over. Their logs stay. One that is gone already is
         no error. Raises the first RuntimeCallError, and leaves the rest for the next attempt."""
         for reset in resets:

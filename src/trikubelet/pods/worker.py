@@ -205,7 +205,8 @@ class PodWorker:
             with Barrier(self._found_bug) as barrier:
                 try:
                     outcome = await self._try()
-                    delay = self._seconds_to_resync()
+                    resync = self._seconds_to_resync()
+                    delay = 0.0 if outcome is Outcome.AT_ONCE else resync
                     self._last_error = ""
                 except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
                     self._failed(error)

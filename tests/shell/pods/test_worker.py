@@ -53,6 +53,7 @@ async def lives(worker: PodWorker, seconds: float) -> None:
     [
         (Outcome.AGAIN, BOUNDS.resync_seconds, 1.5 * BOUNDS.resync_seconds),
         (Outcome.IDLE, BOUNDS.resync_seconds, 1.5 * BOUNDS.resync_seconds),
+        (Outcome.AT_ONCE, 0, 0),
         (PodSyncError("R", "m"), BOUNDS.retry_seconds, 1.5 * BOUNDS.retry_seconds),
         (RuntimeFailure("m"), BOUNDS.retry_seconds, 1.5 * BOUNDS.retry_seconds),
         (trio.TooSlowError(), BOUNDS.retry_seconds, 1.5 * BOUNDS.retry_seconds),

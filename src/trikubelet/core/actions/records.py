@@ -73,10 +73,12 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """One container to take away so that its pod starts over; ``kill``: it runs and is stopped first, at once."""
+    """One container to take away so that its pod starts over; ``kill``: it runs and is stopped first, at once.
+    ``is_cause``: an exit of this container asks for that, so it stays until no back-off of it runs any more."""
 
     status: ContainerStatus
     kill: bool
+    is_cause: bool = False
 
 
 class Start(NamedTuple):

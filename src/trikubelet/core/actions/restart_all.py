@@ -1,8 +1,9 @@
 """RestartAllContainers: one container's exit makes the whole pod start over in its sandbox.
 
 Nothing has to be remembered for it. The exited container whose rule matched (the source) stays in the runtime until
-every other container was taken away, and goes last; so an agent that is killed half-way finds the source again and goes
-on. When the source is gone nothing has a status, and the ordinary rules start from the first init container.
+every other container was taken away and its crash back-off is over, and goes last; so an agent that is killed half-way
+finds the source again and goes on. When the source is gone nothing has a status, and the ordinary rules start from the
+first init container.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def plan_resets(pod: Pod, observed: PodObservation, source_names: frozenset[str]
 
     def of(containers: Iterable[Container], *, are_sources: bool) -> list[Reset]:
         return [
-            Reset(status, kill=status.state in _MAY_RUN)
+            Reset(status, kill=status.state in _MAY_RUN, is_cause=are_sources)
             for container in containers
             if (container.name in source_names) is are_sources
             for status in reversed(observed.history(container.name))

@@ -20,7 +20,14 @@ from trikubelet.core.containers.mounts import is_read_only_below
 from trikubelet.core.names import all_containers, as_container
 from trikubelet.core.pod_status.amounts import given
 from trikubelet.core.resize.amounts import canonical
-from trikubelet.core.restarts import RESTART_ALL, allows_restart, is_sidecar, rule_action, should_restart
+from trikubelet.core.restarts import (
+    CRASH_LOOP_BACK_OFF,
+    RESTART_ALL,
+    allows_restart,
+    is_sidecar,
+    rule_action,
+    should_restart,
+)
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState
@@ -114,12 +121,19 @@ def _waits_by_default(pod: k8s.Pod) -> str:
 def _was_reset(pod: k8s.Pod, observed: PodObservation, facts: ContainerFacts) -> bool:
     """Whether the container that asked for a restart of all was taken away since we last looked: it goes last."""
     for container in all_containers(pod):
-        previous = facts.previous.get(container.name)
-        ended = previous.state.terminated if previous is not None and previous.state is not None else None
+        ended = _end_shown(facts.previous.get(container.name))
         asked = ended is not None and rule_action(container, ended.exit_code) == RESTART_ALL
         if asked and observed.latest(container.name) is None:
             return True
     return False
+
+
+def _end_shown(previous: k8s.ContainerStatus | None) -> k8s.ContainerStateTerminated | None:
+    """How the container was last seen: it had ended, be it that it was backing off since."""
+    state = previous.state if previous is not None else None
+    if previous is not None and state is not None and state.waiting is not None and previous.last_state is not None:
+        return previous.last_state.terminated if state.waiting.reason == CRASH_LOOP_BACK_OFF else None
+    return state.terminated if state is not None else None
 
 
 def _seen(
@@ -196,7 +210,9 @@ def _unseen(
         shown = RESTARTING_ALL if resetting else default
         return _absent(container, facts, shown, restarts, k8s.ContainerState(terminated=lost))
     if ended is None:
-        return _absent(container, facts, default, previous.restart_count, previous.last_state)
+        # Also while the one that caused it backs off, and longer than one status.
+        shown = RESTARTING_ALL if resetting else default
+        return _absent(container, facts, shown, previous.restart_count, previous.last_state)
     if resetting:
         return _absent(container, facts, RESTARTING_ALL, previous.restart_count, previous.state)
     if container.name in facts.waiting and allows_restart(pod, container, ended.exit_code):
