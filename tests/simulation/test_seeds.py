@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from simulation.plantkit import assert_found
-from trikubelet.core import lifecycle
-from trikubelet.core.actions import Verdict
+from trikubelet.core import lifecycle, restarts
+from trikubelet.core.actions import Verdict, restart_all
 from trikubelet.core.containers import environment
 from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.probes import ProbeKind
@@ -32,6 +32,7 @@ from trikubelet.sources.objects import ManifestObjects
 from trikubelet.testing import sim
 from trikubelet.testing.memory_host import MemoryVolumes
 from trikubelet.testing.simulation import run_node
+from trikubelet.testing.starting_over import EXIT_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,6 +199,21 @@ def plant_a_back_off_that_probes_evade(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ContainerStarter, "_check_backoff", check)
 
 
+def plant_a_restart_of_all_without_a_pause(patch: pytest.MonkeyPatch) -> None:
+    """What has ended and has all containers restarted is taken away with them."""
+    patch.setattr(ContainerStarter, "let_start_over", lambda *_: None)
+
+
+def plant_a_restart_of_all_for_any_exit(patch: pytest.MonkeyPatch) -> None:
+    """Each exit of a container with such a rule is taken for the one that the rule names."""
+    honest = restarts.rule_action
+
+    def action(container: k8s.Container, exit_code: int) -> str:
+        return honest(container, EXIT_CODE if container.restart_policy_rules else exit_code)
+
+    patch.setattr(restart_all, "rule_action", action)
+
+
 def plant_no_back_off(patch: pytest.MonkeyPatch) -> None:
     """What has ended is started again at once."""
     patch.setattr(ContainerStarter, "_check_backoff", lambda *_: None)
@@ -321,6 +337,8 @@ def plant_an_empty_reference(patch: pytest.MonkeyPatch) -> None:
         (plant_a_kept_ghost, "statuses"),
         (plant_a_homeless_container, "has ended well"),
         (plant_a_back_off_that_probes_evade, "before its back-off is over"),
+        (plant_a_restart_of_all_without_a_pause, "before its back-off is over"),
+        (plant_a_restart_of_all_for_any_exit, "which is healthy and wanted"),
         (plant_no_back_off, "before its back-off is over"),
         (plant_a_hasty_verdict, "which is healthy and wanted"),
         (plant_an_inherited_readiness, "is shown ready, and its probes do not say so"),

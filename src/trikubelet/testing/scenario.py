@@ -16,6 +16,7 @@ from trikubelet.core.names import API_SOURCE
 from trikubelet.model import k8s
 from trikubelet.model.runtime import ContainerState, SandboxState
 from trikubelet.testing import builders
+from trikubelet.testing.starting_over import starting_over
 
 if TYPE_CHECKING:
     import random
@@ -33,6 +34,8 @@ PROBES = {
 }
 """How containers answer their probes, by kind (``testing.health``)."""
 LOST_CODE = 137
+STARTS_OVER = 2
+"""Which of six pods has a container whose exit restarts all: counted, not drawn, or every seed would be another."""
 
 
 class Wanted:
@@ -241,6 +244,8 @@ class Scenario:
             pod = msgspec.structs.replace(pod, spec=_with_scratch(pod.spec))
         if self._made % 2:
             pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, host_users=False))
+        if self._made % 6 == STARTS_OVER:
+            pod = starting_over(pod)
         return pod if source == API_SOURCE else self._settings.lend(pod)
 
     def _probes(self, container: str) -> dict[str, k8s.Probe]:

@@ -16,6 +16,7 @@ from trikubelet.core.lifecycle import GRACE_SECONDS_DEFAULT, StopReason, Termina
 from trikubelet.core.names import all_containers
 from trikubelet.model.runtime import ContainerState, SandboxState
 from trikubelet.testing.acted_on import ActedOn
+from trikubelet.testing.starting_over import starts_over
 from trikubelet.testing.truth import is_over, newest
 from trikubelet.testing.witness import ROUNDING_SECONDS
 
@@ -71,6 +72,8 @@ class StopRules:
             return
         if isinstance(worker.state, Terminating) and worker.state.reason is StopReason.ORPHANED:
             return  # it was stopped without its spec, though it may be desired again by now
+        if starts_over(self._world, worker.pod):
+            return  # what is restarted with all others has neither
         grace = self._graces[worker.pod.metadata.uid] - ROUNDING_SECONDS
         if grace > 0 and not any(one.is_over or trio.current_time() - one.began_at >= grace for one in pre_stop_runs):
             name = here.status.name
@@ -79,6 +82,8 @@ class StopRules:
     def _is_well(self, pod: Pod) -> bool:
         """Whether there is no reason to stop anything of the pod."""
         uid = pod.metadata.uid
+        if starts_over(self._world, pod):
+            return False
         ready = [s for s in self._world.sandboxes.values() if s.uid == uid and s.state is SandboxState.READY]
         if len(ready) != 1:
             return False

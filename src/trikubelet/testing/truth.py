@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.container_hash import container_hash
 from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState
+from trikubelet.testing.starting_over import EXIT_CODE, cause_of
 
 if TYPE_CHECKING:
     from trikubelet.model.k8s import Container, Pod, PodStatus, Probe
@@ -23,6 +24,8 @@ STEADY = ("ok", "late", "slow", "odd")
 
 def may_run_again(pod: Pod, container: Container, code: int) -> bool:
     """Whether a container that ended with ``code`` is to be started again."""
+    if code == EXIT_CODE and container.restart_policy_rules:
+        return True
     wish = container.restart_policy or pod.spec.restart_policy
     return wish == "Always" or (wish == "OnFailure" and code != 0)
 
@@ -78,6 +81,8 @@ def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
         return None
     if len(ready) != 1:
         return f"pod {name} has {len(ready)} ready sandboxes"
+    if cause_of(pod) is not None:
+        return None  # it goes round: what of it is there at this moment says nothing
     init = pod.spec.init_containers
     stuck = next((place for place, container in enumerate(init) if _is_tried(world, pod, container)), None)
     regular = pod.spec.containers if stuck is None else ()  # nothing after an init container that fails may run
