@@ -555,6 +555,23 @@ def test_an_agents_flags_that_are_of_no_one_agent_end_with_2(
     assert said.format(tmp_path) == capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["config view", "doctor"])
+def test_an_agent_that_runs_and_the_flags_of_one_that_would_are_not_asked_about_at_once(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == main([*verb.split(), "--socket=/a", "--", "--standalone"])
+    assert "error: --socket=/a asks an agent that runs, and flags behind -- are of one" in capsys.readouterr().err
+
+
+def test_where_nobody_listens_at_a_socket_that_was_named_the_doctor_looks_at_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 1 == main(["doctor", f"--socket={tmp_path}/none"])
+    shown = capsys.readouterr()
+    assert "" == shown.out
+    assert f"{tmp_path}/none" in shown.err
+
+
 def test_a_root_directory_is_the_agents_before_its_flags_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,6 +119,13 @@ def split_flags(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | No
     return words[:at], words[at + 1 :]
 
 
+def refuse_socket_beside_flags(args: argparse.Namespace, flags: Sequence[str] | None) -> None:
+    """Raises Misunderstood where the command names an agent that runs, and the flags of one that would."""
+    if args.socket and flags is not None:
+        said = f"--socket={args.socket} asks an agent that runs, and flags behind -- are of one that would run"
+        raise Misunderstood(f"{said}: leave one of them out")
+
+
 def settings_of(flags: Sequence[str], root_dir: str | None = None) -> Settings:
     """What an agent with these flags would have, and with ``root_dir``, which a verb's own option may have said. Raises
     CommandFailed with every fault of flags and files, which is Misunderstood where one is of the flags."""

@@ -46,6 +46,7 @@ def run(argv: Sequence[str]) -> int:
     """Carry out ``config``; the exit code. Raises CommandFailed."""
     arguments, flags = asking.split_flags(argv)
     args = parser().parse_args(arguments)
+    asking.refuse_socket_beside_flags(args, flags)
     note = trio.run(_asked, args) if flags is None else _computed(flags, args.root_dir)
     if args.output is not None:
         _print_file(note, args)

@@ -45,6 +45,7 @@ def run(argv: Sequence[str]) -> int:
     """Carry out ``doctor``; the exit code, by the worst that was found. Raises CommandFailed."""
     arguments, flags = asking.split_flags(argv)
     args = parser().parse_args(arguments)
+    asking.refuse_socket_beside_flags(args, flags)
     findings = trio.run(_found, args, flags)
     shown = [one for one in findings if not args.quiet or one.severity is not Severity.GOOD]
     if args.output == "json":
@@ -67,6 +68,8 @@ async def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Seque
         try:
             return await asking.findings(AgentClient(asking.socket_path(args)))
         except NoAgent:
+            if args.socket:
+                raise  # whoever names it asks about no other
             flags = ["--standalone"]
     from trikubelet.app.doctor import examine  # noqa: PLC0415 - who asks an agent does not wait for it
 
