@@ -73,6 +73,8 @@ def test_a_second_agent_on_the_same_root_directory_is_sent_away_with_the_firsts_
                 "podLogsDir": str(tmp_path / "logs"),
                 "containerRuntimeEndpoint": f"unix://{tmp_path / 'nobody.sock'}",
                 "healthzPort": 0,
+                "cgroupsPerQOS": False,  # the machine's would outlive us
+                "enforceNodeAllocatable": [],
             }
         )
     )
@@ -104,6 +106,7 @@ def test_a_taken_health_port_ends_the_start_with_what_to_change_and_few_open_fil
             f"--healthz-port={port}",
             f"--pod-manifest-path={tmp_path / 'manifests'}",
             f"--container-runtime-endpoint=unix://{tmp_path / 'nobody.sock'}",
+            *("--cgroups-per-qos=false", "--enforce-node-allocatable="),
             *flags,
         )
     assert 1 == done.returncode

@@ -222,12 +222,13 @@ def test_what_was_there_before_or_is_another_runs_is_not_ours(tmp_path: Path) ->
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has bridges, mounts and cgroups to leave behind")
 def test_a_bridge_a_mount_and_a_cgroup_are_found(tmp_path: Path) -> None:
     script = """
-        mkdir m; mount -t tmpfs tklive-177 m; mkdir /sys/fs/cgroup/tklive-177
+        mkdir m; mount -t tmpfs tklive-177 m
+        mkdir /sys/fs/cgroup/tklive-177 /sys/fs/cgroup/kubepods
         ip link add tklive-177 type bridge || exit 9"""
     gate = Gate(tmp_path, script, SETTLE_SECONDS_MAX=0)
     alone = 'mount -t tmpfs tmpfs /sys/fs/cgroup && exec "$@"'  # nothing of it is the machine's
     done = gate.run("unshare", "--mount", "--net", "sh", "-c", alone, "sh")
 
     assert 1 == done.returncode
-    left = ["bridge tklive-177", "cgroup /sys/fs/cgroup/tklive-177", f"mount {tmp_path}/m tklive-177"]
-    assert "\n".join(left) in done.stdout
+    cgroups = [f"cgroup /sys/fs/cgroup/{name}" for name in ("kubepods", "tklive-177")]
+    assert "\n".join(["bridge tklive-177", *cgroups, f"mount {tmp_path}/m tklive-177"]) in done.stdout

@@ -35,7 +35,9 @@ async def test_images_come_from_the_image_service_endpoint_and_containers_from_t
         await nursery.start(partial(run_fake, Plan(), f"{place}/runtime.sock", journal=runtime))
         await nursery.start(partial(run_fake, Plan(), f"{place}/images.sock", journal=images))
         endpoints = ("--container-runtime-endpoint", "runtime"), ("--image-service-endpoint", "images")
-        of = settings(place, *(f"{flag}=unix://{place}/{name}.sock" for flag, name in endpoints))
+        # The machine's cgroups would outlive us.
+        flags = ["--cgroups-per-qos=false", "--enforce-node-allocatable="]
+        of = settings(place, *flags, *(f"{flag}=unix://{place}/{name}.sock" for flag, name in endpoints))
         (place / "manifests/web.yaml").write_text(POD)
         async with agent(of):
             await until(lambda: "StartContainer" in asked(runtime))
