@@ -171,6 +171,27 @@ def test_an_exit_may_restart_all_containers_and_run_init_containers_again(member
     assert 1 == state(found, "other")["restartCount"]
 
 
+def test_a_pod_that_starts_over_again_and_again_backs_off(member: ClusterAgent) -> None:
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}
+    main = shell("main", "exit 88", restartPolicy="Never", restartPolicyRules=[rule])
+    all_wait = {"main": "CrashLoopBackOff", "other": "RestartingAllContainers"}
+
+    def reasons(found: dict[str, Any]) -> dict[str, str]:
+        shown = found.get("status", {}).get("containerStatuses", ())
+        return {one["name"]: one["state"].get("waiting", {}).get("reason", "") for one in shown}
+
+    with member.watch(PODS) as pods:
+        member.plane.kubectl("create", "-f-", manifests=pod("round", main, container("other", "trap")))
+        found = pods.wait(lambda now: reasons(now.get("round", {})) == all_wait, "it backs off", story=member.story)
+        ended = state(found["round"], "main")
+        assert 88 == ended["lastState"]["terminated"]["exitCode"]
+        pods.wait(
+            lambda now: state(now["round"], "main")["restartCount"] > ended["restartCount"],
+            "it starts over again",
+            story=member.story,
+        )
+
+
 def test_a_pod_is_failed_when_its_deadline_is_over_and_is_told_so(member: ClusterAgent) -> None:
     with member.watch(PODS) as pods, member.watch(EVENTS) as events:
         manifest = pod("brief", container("c", "trap"), activeDeadlineSeconds=5)
