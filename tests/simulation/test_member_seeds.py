@@ -38,7 +38,19 @@ if TYPE_CHECKING:
     from trikubelet.model.api import Change
     from trikubelet.model.runtime import PodObservation
 
-MET_BEFORE = [2022, 3580, 7000212, 7000477, 7000712, 7001334, 7005119, 20003938, 2098663422]
+MET_BEFORE = [
+    2022,
+    3580,
+    7000212,
+    7000477,
+    7000712,
+    7001334,
+    7005119,
+    20003938,
+    860478286,
+    860478402,
+    2098663422,
+]
 """Seeds that did not hold once. What they meet now has shifted with the code; they are as good as any."""
 
 

@@ -13,6 +13,7 @@ import trio
 from trikubelet.core.names import all_containers, as_container, is_mirror, is_static, status_uid
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.model.runtime import ContainerState
+from trikubelet.testing.starting_over import cause_of
 from trikubelet.testing.truth import is_over, is_ready_for_good, newest
 from trikubelet.testing.world import wall_ns
 
@@ -66,7 +67,7 @@ def _unlike(world: World, pod: k8s.Pod, published: k8s.PodStatus | None, *, ambi
         if problem:
             return f"container {container.name} {problem}"
     ready = any(one.type == "Ready" and one.status == "True" for one in published.conditions)
-    serves = all(map(is_ready_for_good, (*pod.spec.init_containers, *pod.spec.containers)))
+    serves = cause_of(pod) is None and all(map(is_ready_for_good, (*pod.spec.init_containers, *pod.spec.containers)))
     if everything_runs and (published.phase != "Running" or (serves and not ready)):
         return f"phase {published.phase}, ready: {ready}, while all of it runs"
     if is_over(world, pod) and not ambiguous and published.phase not in ("Succeeded", "Failed"):
@@ -82,7 +83,9 @@ def _container_unlike(there: ContainerStatus, published: k8s.ContainerStatus | N
         is_reported = state is not None and state.running is not None and published.container_id.endswith(there.id)
         return None if is_reported else f"runs as {there.id}, published: {published.container_id} {state}"
     ends = [one.terminated for one in (state, last) if one is not None and one.terminated is not None]
-    if there.state is ContainerState.EXITED and not any(end.exit_code == there.exit_code for end in ends):
+    # Of one whose start was taken back nothing ever ran, so there is no end of it to show.
+    has_ended = there.state is ContainerState.EXITED and there.started_at
+    if has_ended and not any(end.exit_code == there.exit_code for end in ends):
         return f"ended with {there.exit_code}, published: {state}, before: {last}"
     return None
 

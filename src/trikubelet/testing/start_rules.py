@@ -68,7 +68,7 @@ class StartRules:
                 if wrong:
                     self._witness.blame(f"container {pod.metadata.uid}/{one.name} {wrong}")
         siblings = [c for c in self._world.all_containers() if c.sandbox_id == here.sandbox_id and c.id != subject]
-        self._on_restart(pod, here.name)
+        self._on_restart(pod, here.name, is_alone=all(c.name != here.name for c in siblings))
         regular = {container.name for container in pod.spec.containers}
         if here.name not in regular or any(c.name in regular for c in siblings):
             return  # an existing one proves that those before it have ended; they may be gone
@@ -78,14 +78,16 @@ class StartRules:
             uid = pod.metadata.uid
             self._witness.blame(f"StartContainer {here.name} of pod {uid} before {', '.join(missing)} has ended well")
 
-    def _on_restart(self, pod: Pod, name: str) -> None:
+    def _on_restart(self, pod: Pod, name: str, *, is_alone: bool) -> None:
         """Starts of one container are spaced by the backoff, whatever it exits of; an edit and a new agent reset it."""
         uid = pod.metadata.uid
         if uid in self._wanted.ambiguous or uid in self._wanted.edited:
             return
         cause = cause_of(pod)
-        if cause is not None and cause.name != name:
-            return  # it is restarted as often as that is, besides its own crashes
+        if cause is not None and (cause.name != name or not is_alone):
+            # It is restarted as often as that is, besides its own crashes; and where a probe has killed that, the end
+            # before, which would count, was taken away with everything.
+            return
         since = max(self._began_at, self._wanted.since.get(uid, math.inf))
         runs = self._world.runs.get((uid, name), [])
         well = [place for place, run in enumerate(runs) if run.ended_at - run.began_at > RAN_WELL_SECONDS]

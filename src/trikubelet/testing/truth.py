@@ -159,6 +159,8 @@ def _stays_alive(container: Container) -> bool:
 
 def ill_shown(world: World, pod: Pod, status: PodStatus | None) -> str | None:
     """How a desired pod's status differs from its containers' permanent probe results."""
+    if cause_of(pod) is not None:
+        return None  # all of it is started over again and again: no result is permanent
     for container in pod.spec.containers:
         found = newest(world, pod.metadata.uid, container.name)
         asked = behaviour_of(container.readiness_probe)
