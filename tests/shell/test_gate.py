@@ -178,10 +178,10 @@ def test_an_interrupt_from_a_terminal_is_heard(tmp_path: Path, started: list[sub
 
 def test_an_attendant_is_waited_for_longer_than_the_rest(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
     # make does not end of itself, because its child does not, and is killed; it is past all other waits by then.
-    last = "trap '' TERM; while kill -0 $0; do sleep 0.1; done; sleep 1; echo >last"
+    last = "trap '' TERM; while kill -0 $0; do sleep 0.1; done; sleep 5; echo >last"
     script = f'{ATTENDED} --finally="sh -c {shlex.quote(last)} $1" sh -c {shlex.quote("echo >there; exec sleep 4252")}'
     script = script.replace("$0", "\\$0")
-    gate = Gate(tmp_path, script, SETTLE_SECONDS_MAX=0, HURRIED_SECONDS_MAX=0)
+    gate = Gate(tmp_path, script, SETTLE_SECONDS_MAX=0, HURRIED_SECONDS_MAX=3)
     run = tmp_path / ".ci" / "run"
     run.write_text(run.read_text().replace("--kill-after=30", "--kill-after=1"))
     started.append(process := gate.start())
