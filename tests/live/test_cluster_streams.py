@@ -14,6 +14,7 @@ import random
 import re
 import struct
 import subprocess
+import tempfile
 import termios
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -188,14 +189,19 @@ def copies(agent: ClusterAgent, directory: Path) -> None:
 
 def debugs(agent: ClusterAgent) -> None:
     words = ("debug", "talks", "-i", f"--image={BUSYBOX}", "--container=dbg", "--", "sh", "-c", ANSWERS)
-    with subprocess.Popen(
-        agent.plane.kubectl.command(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
+            agent.plane.kubectl.command(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
+        ) as process,
+    ):
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b"something\n")
         process.stdin.flush()  # and not closed: containerd takes the end of stdin for the end of what is attached
-        assert b"said something\n" == process.stdout.readline()
+        line = process.stdout.readline()
+        said.seek(0)
+        assert b"said something\n" == line, said.read()
     assert "dbg" == state(agent.plane.kubectl.get("pod", "talks"), "dbg")["name"]
 
 
