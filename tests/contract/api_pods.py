@@ -102,7 +102,7 @@ class Pods:
 
         assert ["side"] == [c["name"] for c in status["containerStatuses"]]
 
-    async def test_a_state_there_is_none_of_is_told_as_an_empty_one(self, subject: Subject, clock: object) -> None:
+    async def test_a_state_there_is_none_of_is_reported_as_an_empty_one(self, subject: Subject, clock: object) -> None:
         await subject.pod("one")
 
         status = await subject.patch_pod("one", {"containerStatuses": [container_status("main")]})

@@ -408,7 +408,7 @@ class RuntimeContract:
         assert None not in told
         assert found.usage.at_ns > 0
 
-    async def test_a_container_that_runs_is_held_to_other_amounts_and_that_is_told(
+    async def test_a_container_that_runs_is_held_to_other_amounts_and_that_is_reported(
         self, subject: Subject, clock: object
     ) -> None:
         container_id = await subject.started(subject.stoppable)
@@ -426,7 +426,7 @@ class RuntimeContract:
         with pytest.raises(RuntimeCallError):
             await subject.runtime.update_resources("0123456789abcdef", amounts)
 
-    async def test_the_stores_of_images_are_told(self, subject: Subject, clock: object) -> None:
+    async def test_the_stores_of_images_are_reported(self, subject: Subject, clock: object) -> None:
         images, layers = await subject.images.stores()
 
         assert all(one.mount_point.startswith("/") for one in (*images, *layers))
@@ -511,7 +511,7 @@ class LogContract:
 
         assert (9, b"out\n", b"err\n") == (result.exit_code, result.stdout, result.stderr)
 
-    async def test_a_command_that_takes_too_long_is_killed_and_that_is_told(
+    async def test_a_command_that_takes_too_long_is_killed_and_that_is_reported(
         self, subject: Subject, clock: object
     ) -> None:
         container_id = await subject.started(subject.stoppable)

@@ -200,7 +200,7 @@ class ProcessContract:
             await subject.runtime.stop_container(container_id, 5)
             assert "Success" == json.loads((await socket.everything())[3])["status"]
 
-    async def test_nothing_listens_at_a_port_and_that_is_told(self, subject: Subject, clock: object) -> None:
+    async def test_nothing_listens_at_a_port_and_that_is_reported(self, subject: Subject, clock: object) -> None:
         sandbox = await subject.sandbox()
         (ears,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = ears.socket.getsockname()[1]

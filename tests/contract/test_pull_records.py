@@ -156,7 +156,7 @@ async def test_what_upstream_wrote_is_read(tmp_path: Path) -> None:
     assert "pull-secret" == found.credential_mapping["docker.io/testing/test"].kubernetes_secrets[0].name
 
 
-async def test_a_disk_that_is_full_is_told_of_with_what_did_not_fit(
+async def test_a_disk_that_is_full_is_reported_with_what_did_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel names nothing where a write fails, and which disk it was is what an operator must know."""

@@ -125,7 +125,7 @@ async def test_a_volume_that_is_not_supported_names_itself(volumes: Volumes) -> 
     assert "FailedMount" == failed.value.reason
 
 
-async def test_every_volume_that_fails_is_told_and_the_others_are_ready(volumes: Volumes) -> None:
+async def test_every_volume_that_fails_is_reported_and_the_others_are_ready(volumes: Volumes) -> None:
     other = k8s.Volume(name="other", flex_volume=k8s.FlexVolumeSource(driver="d"))
     with pytest.raises(VolumeFailed) as failed:
         await volumes.set_up(pod(volumes=(STRANGE, SCRATCH, other)))

@@ -50,7 +50,7 @@ def test_without_a_cgroup_a_container_is_what_the_runtime_says_and_its_pod_the_s
     assert (None, [Used(usage(99)), None]) == (it.used, [one.used for one in it.containers])
 
 
-def test_the_node_and_its_parts_are_told_of_and_a_part_that_is_not_there_is_not() -> None:
+def test_the_node_and_its_parts_are_reported_and_a_part_that_is_not_there_is_not() -> None:
     snapshot, _ = assembled(found(PodGauges(None, {}), problem="why"), {})
 
     assert ("n1", machine(), DISK, {"pods": Used(usage(7))}) == (

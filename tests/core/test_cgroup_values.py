@@ -175,7 +175,7 @@ def test_what_an_earlier_agent_had_reserved_is_given_back() -> None:
     assert not given_back.keys() & said(class_settings(GUARANTEED, reserving))
 
 
-def test_all_pods_together_have_their_own_limit_and_not_what_is_told_as_allocatable() -> None:
+def test_all_pods_together_have_their_own_limit_and_not_what_is_reported_as_allocatable() -> None:
     facts = NodeFacts(
         "n", cgroup_version=2, allocatable={"cpu": 1, "memory": 1}, pods_limit={"cpu": 4000, "memory": GIB}
     )

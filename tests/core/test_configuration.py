@@ -215,7 +215,7 @@ def test_a_value_a_flag_gives_in_the_wrong_form_is_a_fault_of_the_flag() -> None
     assert fault.startswith('--sync-frequency: Invalid value: "soon": ')
 
 
-def test_a_bad_gate_value_is_told_once() -> None:
+def test_a_bad_gate_value_is_reported_once() -> None:
     assert 1 == len(faults_of('featureGates: {SidecarContainers: "no"}\n'))
 
 

@@ -64,7 +64,7 @@ def test_a_good_configuration_is_read_in_order() -> None:
         ("providers[0].matchimages: unknown field", "matchImages", "matchimages"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_configuration_is_told_with_its_line(expected: str, old: str, new: str) -> None:
+def test_what_is_wrong_with_a_configuration_is_reported_with_its_line(expected: str, old: str, new: str) -> None:
     assert old in GOOD
     found = faults(GOOD.replace(old, new))
     assert any(expected in fault and fault.startswith("plugins.yaml:") for fault in found), found

@@ -152,7 +152,7 @@ def test_a_driver_is_told_who_the_pod_is() -> None:
     } == told
 
 
-def test_tokens_are_told_by_audience_and_not_at_all_where_there_are_none() -> None:
+def test_tokens_are_reported_by_audience_and_not_at_all_where_there_are_none() -> None:
     told = csi.token_context({"b": ServiceAccountToken("two", "2"), "": ServiceAccountToken("one", "1")})
     assert ["csi.storage.k8s.io/serviceAccount.tokens"] == list(told)
     assert {

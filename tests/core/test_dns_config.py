@@ -126,7 +126,7 @@ def test_a_domain_that_no_resolver_may_have_is_left_out_and_told_wherever_it_sta
     assert (DNSWarning("DNSConfigForming", message),) == made.warnings
 
 
-def test_of_several_problems_each_is_told_by_itself() -> None:
+def test_of_several_problems_each_is_reported_by_itself() -> None:
     it = with_dns(("1", "2", "3"), tuple(f"d{n}" for n in range(40)), "ClusterFirst")
     made = dns_plan(it, NodeFacts("n", resolv_conf=HOST))
 
@@ -139,7 +139,7 @@ NAMES = st.lists(st.sampled_from([f"d{n}" for n in range(50)] + ["x" * 200]), ma
 
 
 @given(servers=NAMES, searches=NAMES, policy=st.sampled_from(["None", "Default", "ClusterFirst"]))
-def test_whatever_is_merged_keeps_its_order_each_once_within_the_limits_and_cuts_are_told(
+def test_whatever_is_merged_keeps_its_order_each_once_within_the_limits_and_cuts_are_reported(
     servers: tuple[str, ...], searches: tuple[str, ...], policy: str
 ) -> None:
     base = dns_plan(pod(dns_policy=policy), FACTS).config

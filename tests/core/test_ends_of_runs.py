@@ -23,7 +23,7 @@ def container(state: k8s.ContainerState, last: k8s.ContainerState | None = None)
 RUNNING = k8s.ContainerState(running=k8s.ContainerStateRunning())
 
 
-def test_each_run_that_ended_is_told_once_by_kind_code_and_reason() -> None:
+def test_each_run_that_ended_is_reported_once_by_kind_code_and_reason() -> None:
     before = k8s.PodStatus(container_statuses=(container(RUNNING),), init_container_statuses=(container(ended("i")),))
     after = k8s.PodStatus(
         container_statuses=(container(ended("a", 3)),), init_container_statuses=(container(ended("i")),)

@@ -56,7 +56,7 @@ def test_the_first_of_two_counts_and_nothing_behind_it_is_looked_at() -> None:
         ("line 1: the closing quote is missing", "KEY2='bar"),
     ],
 )
-def test_what_is_not_in_the_format_is_told_by_its_line_alone(expected: str, text: str) -> None:
+def test_what_is_not_in_the_format_is_reported_by_its_line_alone(expected: str, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{expected}$"):
         value_of(text, "KEY2")
 

@@ -75,7 +75,7 @@ def test_an_escaped_text_comes_back_as_it_was(text: str) -> None:
         pytest.param(["EMPTY", "UNKNOWN"], "$(UNKNOWN)/$(A)/$(EMPTY)/$(UNKNOWN)", id="each once, in order"),
     ],
 )
-def test_names_without_a_value_are_told(expected: list[str], text: str) -> None:
+def test_names_without_a_value_are_reported(expected: list[str], text: str) -> None:
     assert expected == without_value(text, VALUES)
 
 

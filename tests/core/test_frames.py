@@ -56,7 +56,7 @@ def test_messages_are_taken_out_of_the_incoming_bytes_by_the_reader_alone() -> N
 
 
 @BACKENDS
-def test_headers_are_told_by_themselves_if_they_are_short_and_whole_and_of_an_open_stream(backend: Any) -> None:
+def test_headers_are_reported_by_themselves_if_they_are_short_and_whole_and_of_an_open_stream(backend: Any) -> None:
     whole = [HeadersFrame(1, data=ANSWER * 256, flags=["END_HEADERS"])]
     whole.append(HeadersFrame(1, data=ANSWER, flags=["END_HEADERS", "END_STREAM"]))
     other = [

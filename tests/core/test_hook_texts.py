@@ -38,7 +38,7 @@ def test_a_failure_is_told_as_users_know_it(expected: str, handler: k8s.Lifecycl
     assert expected == failure(POD, container("a"), handler, "why", output)
 
 
-def test_of_a_long_output_only_the_beginning_is_told_and_bytes_that_are_no_text_do_no_harm() -> None:
+def test_of_a_long_output_only_the_beginning_is_reported_and_bytes_that_are_no_text_do_no_harm() -> None:
     told = failure(POD, container("a"), EXEC, "why", b"\xff" + b"x" * OUTPUT_BYTES_MAX)
 
     assert told.endswith('"\ufffd' + "x" * (OUTPUT_BYTES_MAX - 1) + '"')

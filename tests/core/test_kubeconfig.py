@@ -146,7 +146,7 @@ def test_only_the_current_context_is_meant() -> None:
     assert ClusterAccess(Server(URL), namespace="n") == reading.access
 
 
-def test_all_faults_are_told_at_once_with_their_lines_and_the_nearest_name() -> None:
+def test_all_faults_are_reported_at_once_with_their_lines_and_the_nearest_name() -> None:
     text = """apiVersion: v1
 kind: Config
 clusters:

@@ -151,7 +151,7 @@ def test_the_same_name_in_another_namespace_is_another_pod() -> None:
     assert ["one", "one"] == names(load(f"{a('one')}\n---\n{yaml.safe_dump(other)}"))
 
 
-def test_all_faults_of_shape_and_sense_are_told_at_once_and_none_twice() -> None:
+def test_all_faults_of_shape_and_sense_are_reported_at_once_and_none_twice() -> None:
     text = """\
 apiVersion: v1
 kind: Pod

@@ -119,7 +119,7 @@ def test_a_node_without_problem_is_ready_in_upstreams_words() -> None:
     ("problems", "message"),
     [(("no runtime",), "no runtime"), (("no runtime", "no network"), "[no runtime, no network]")],
 )
-def test_each_problem_is_told_in_the_ready_condition(problems: tuple[str, ...], message: str) -> None:
+def test_each_problem_is_reported_in_the_ready_condition(problems: tuple[str, ...], message: str) -> None:
     ready = conditions(Pressures(), problems, (), NOW)[-1]
 
     assert ("False", "KubeletNotReady", message) == (ready.status, ready.reason, ready.message)
@@ -220,7 +220,7 @@ def test_a_node_declares_what_it_can_do_and_nothing_an_earlier_agent_could() -> 
     ) == build(report(), before, NOW).declared_features
 
 
-def test_the_largest_images_are_told_with_five_names_each() -> None:
+def test_the_largest_images_are_reported_with_five_names_each() -> None:
     images = [ImageInfo(f"sha256:{n}", tuple(f"i{n}:{tag}" for tag in range(9)), ("d",), n) for n in range(60)]
     found = build(report(images=images), k8s.NodeStatus(), NOW).images
 

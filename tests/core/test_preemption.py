@@ -160,7 +160,7 @@ def test_a_pod_that_is_ended_for_another_has_failed_as_soon_as_nothing_of_it_run
     assert "DisruptionTarget" in {one.type for one in ended.conditions}
 
 
-def test_a_disruption_somebody_else_announced_is_told_once() -> None:
+def test_a_disruption_somebody_else_announced_is_reported_once() -> None:
     announced = condition("DisruptionTarget")
     found = disrupted(pod("c"), status("Running", announced), EARLIER, reason=REASON, message=MESSAGE)
 

@@ -106,7 +106,7 @@ def test_an_amount_that_is_none_counts_as_not_stated() -> None:
     assert Amounts(0, 0, 1 << 20, 0) == wanted(it, it.spec.containers[0])
 
 
-def test_what_a_new_spec_changes_is_told_in_upstreams_words() -> None:
+def test_what_a_new_spec_changes_is_reported_in_upstreams_words() -> None:
     before = pod(of("a", needs({"cpu": "1", "memory": "1Mi"}, {"cpu": "2"})), of("b", SMALL), of("gone", SMALL))
     after = pod(of("a", needs({"cpu": "2"}, {"cpu": "1", "memory": "1Mi"})), of("b", SMALL), of("new", SMALL))
 
@@ -438,7 +438,7 @@ def test_both_conditions_are_there_while_they_are_true_and_of_what_they_have_see
     )
 
 
-def test_events_tell_of_the_end_and_of_each_new_problem() -> None:
+def test_events_report_the_end_and_each_new_problem() -> None:
     plain, failing, other = (
         status("Running", condition(IN_PROGRESS, message=message, observed_generation=2)) for message in ("", "a", "b")
     )

@@ -19,7 +19,7 @@ REDIS = service(
 KUBERNETES = service("kubernetes", ip="10.0.0.9")
 
 
-def test_a_service_is_told_in_both_forms() -> None:
+def test_a_service_is_given_in_both_forms() -> None:
     assert {
         "REDIS_MAIN_SERVICE_HOST": "10.0.0.11",
         "REDIS_MAIN_SERVICE_PORT": "6379",

@@ -81,11 +81,11 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_only_what_differs_and_is_ours_is_told(case: Case) -> None:
+def test_only_what_differs_and_is_ours_is_reported(case: Case) -> None:
     assert case.expected == as_json(changed_members(case.before, case.after))
 
 
-def test_in_doubt_everything_of_ours_is_told() -> None:
+def test_in_doubt_everything_of_ours_is_reported() -> None:
     found = as_json(changed_members(RUNNING, RUNNING, in_doubt=True))
     conditions = found.pop("conditions")
     assert whole("Ready", "False", reason="ContainersNotReady", message="why", lastTransitionTime=EARLIER) in conditions

@@ -102,7 +102,7 @@ def test_a_pod_is_spelled_out_with_its_volumes_and_what_it_takes_of_the_disk() -
     assert wanted == pod
 
 
-def test_of_the_load_only_processor_and_memory_are_told() -> None:
+def test_of_the_load_only_processor_and_memory_are_reported() -> None:
     told = spelled(snapshot(of_pod=usage(3), of_container=usage(2)), Depth.LOAD)
 
     assert {"nodeName", "startTime", "systemContainers", "cpu", "memory"} == told["node"].keys()
@@ -118,7 +118,7 @@ def test_a_pod_without_a_cgroup_of_its_own_is_the_sum_of_its_containers(depth: D
 
 
 @pytest.mark.parametrize("depth", Depth)
-def test_of_what_nobody_can_tell_nothing_is_told(depth: Depth) -> None:
+def test_of_what_nobody_can_tell_nothing_is_reported(depth: Depth) -> None:
     (pod,) = spelled(snapshot(), depth)["pods"]
 
     assert set() == {"cpu", "memory", "network", "swap", "process_stats"} & pod.keys()
@@ -127,5 +127,5 @@ def test_of_what_nobody_can_tell_nothing_is_told(depth: Depth) -> None:
 
 
 @pytest.mark.parametrize(("wanted", "values"), [(None, []), (None, [None]), (0, [0, None]), (3, [1, None, 2])])
-def test_a_sum_is_of_what_is_told(wanted: int | None, values: list[int | None]) -> None:
+def test_a_sum_is_of_what_is_reported(wanted: int | None, values: list[int | None]) -> None:
     assert wanted == total(values)

@@ -151,7 +151,7 @@ def test_what_was_given_out_of_another_pool_is_kept_clear_of() -> None:
     assert IdRange(6 * K64, 2 * K64) == ids_of("a", {"next": of(5 * K64)}, pool)
 
 
-def test_when_none_is_left_that_is_told() -> None:
+def test_when_none_is_left_that_is_reported() -> None:
     with pytest.raises(ValueError, match="could not find an empty slot to allocate a user namespace"):
         ids_of("c", {"a": of(K64), "b": of(2 * K64)}, IdPool(K64, 2 * K64))
 
@@ -186,7 +186,7 @@ def test_who_has_ids_of_another_gets_no_new_sandbox_and_nor_does_the_other() -> 
         ),
     ],
 )
-def test_what_is_wrong_with_the_files_is_told(expected: list[str], files: dict[str, bytes]) -> None:
+def test_what_is_wrong_with_the_files_is_reported(expected: list[str], files: dict[str, bytes]) -> None:
     assert expected == list(problems(files))
 
 

@@ -200,7 +200,7 @@ def test_a_pods_own_resources_hold_those_of_its_containers() -> None:
 
 
 @pytest.mark.parametrize("request_", [1, "1m"])
-def test_a_request_too_small_for_the_containers_is_told_once_whatever_the_limit_is(request_: object) -> None:
+def test_a_request_too_small_for_the_containers_is_reported_once_whatever_the_limit_is(request_: object) -> None:
     containers = [{"name": "a", "image": "a", "resources": {"requests": {"cpu": 2}}}]
     own = {"limits": {"cpu": 1}, "requests": {"cpu": request_}}
 

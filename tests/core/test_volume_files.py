@@ -51,7 +51,7 @@ def test_items_name_the_keys_wanted_with_their_paths_and_modes() -> None:
     )
 
 
-def test_what_is_missing_is_told_in_upstreams_words() -> None:
+def test_what_is_missing_is_reported_in_upstreams_words() -> None:
     with pytest.raises(ValueError, match=r'^configmap "o" not found$'):
         config_map_files(pod(), config(), None, 0o644)
     with pytest.raises(ValueError, match=r'^secret "o" not found$'):

@@ -63,7 +63,7 @@ def test_nobody_approves_then_somebody_denies_then_somebody_approves(
         agent.wait_ready()
 
 
-def test_the_authority_of_another_cluster_is_told_and_the_right_one_taken_without_a_restart(
+def test_the_authority_of_another_cluster_is_reported_and_the_right_one_taken_without_a_restart(
     control_plane: ControlPlane, containerd2: Containerd, tmp_path: Path
 ) -> None:
     good = control_plane.bootstrap_kubeconfig()
@@ -97,7 +97,7 @@ def test_a_node_whose_kubeconfig_names_another_authority_says_so_and_runs_its_st
         agent.wait_ready()
 
 
-def test_a_token_that_has_expired_is_told_and_another_one_is_taken_without_a_restart(
+def test_a_token_that_has_expired_is_reported_and_another_one_is_taken_without_a_restart(
     control_plane: ControlPlane, containerd2: Containerd, tmp_path: Path
 ) -> None:
     path = tmp_path / "bootstrap"

@@ -63,7 +63,7 @@ def test_a_token_makes_a_ready_node_with_its_labels_and_taints(
         assert 1 == len(control_plane.kubectl.get("csr")["items"])
 
 
-def test_a_token_that_is_of_no_use_is_told_and_another_one_is_taken_without_a_restart(
+def test_a_token_that_is_of_no_use_is_reported_and_another_one_is_taken_without_a_restart(
     control_plane: ControlPlane, containerd2: Containerd, tmp_path: Path
 ) -> None:
     path = tmp_path / "bootstrap"

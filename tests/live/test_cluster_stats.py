@@ -77,7 +77,7 @@ def await_answer(who: httpx.Client, path: str) -> httpx.Response:
     return answers[-1]
 
 
-def test_what_is_used_is_told_as_metrics_server_and_dashboards_ask_for_it(member: ClusterAgent) -> None:
+def test_what_is_used_is_reported_as_metrics_server_and_dashboards_ask_for_it(member: ClusterAgent) -> None:
     plane = member.plane
     mounts = [{"name": "data", "mountPath": "/data"}]
     limits = {"limits": {"cpu": "500m", "memory": "64Mi"}}

@@ -85,7 +85,7 @@ def test_a_critical_pod_gets_the_place_of_a_lesser_one(control_plane: ControlPla
             events.wait(said, "the event Preempting", 30, agent.story)
 
 
-def test_a_pods_life_is_told_in_events(member: ClusterAgent) -> None:
+def test_a_pods_life_is_reported_in_events(member: ClusterAgent) -> None:
     kubectl = member.plane.kubectl
     with member.watch(PODS) as pods, member.watch(EVENTS) as events:
         kubectl("create", "-f-", manifests=pod("told", container("s", "serve", "8080")))

@@ -176,7 +176,7 @@ def test_files_of_volumes_are_what_their_sources_name_with_the_modes_asked_for(a
     ] == agent.command("logs", "reads-live").stdout.splitlines()
 
 
-def test_fields_that_do_not_work_are_told_of_and_the_pod_runs_or_waits_as_the_table_says(agent: Agent) -> None:
+def test_fields_that_do_not_work_are_reported_and_the_pod_runs_or_waits_as_the_table_says(agent: Agent) -> None:
     windows = {"securityContext": {"windowsOptions": {"runAsUserName": "somebody"}}}
     agent.put(pod("runs", container("c", "trap", **windows)))
     volume = {"name": "v", "cephfs": {"monitors": ["192.0.2.1"]}}

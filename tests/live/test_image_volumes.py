@@ -47,7 +47,7 @@ def test_an_image_that_cannot_be_had_keeps_its_container_waiting(containerd2: Co
         assert "no-such" in state(found["shows"], "c")["state"]["waiting"]["message"]
 
 
-def test_a_runtime_without_image_volumes_is_told_of(containerd1: Containerd) -> None:
+def test_a_runtime_without_image_volumes_is_reported(containerd1: Containerd) -> None:
     with Agent(containerd1) as agent:
         agent.put(showing(images.TESTPROG))
         failed = "CreateContainerError"

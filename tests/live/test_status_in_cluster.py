@@ -179,7 +179,7 @@ async def test_a_status_is_kept_as_told_and_what_went_away_is_gone(control_plane
         await told.becomes(lambda: told.writer.figures().patches == 3)
 
 
-async def test_a_pod_that_ended_is_told_and_goes_and_one_never_begun_goes_too(control_plane: ControlPlane) -> None:
+async def test_a_pod_that_ended_is_reported_and_goes_and_one_never_begun_goes_too(control_plane: ControlPlane) -> None:
     async with telling(control_plane) as told:
         pods = [await make(told, name) for name in ("ended", "unbegun")]
         told.publish(pods[0], computed())

@@ -60,7 +60,7 @@ async def live_and_end(traces: OpenTelemetry) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_pods_life_and_the_lists_are_told_under_upstreams_names(collector: Collector) -> None:
+async def test_a_pods_life_and_the_lists_are_reported_under_upstreams_names(collector: Collector) -> None:
     async with traced(collector.endpoint) as traces:
         await live_and_end(traces)
 

@@ -63,7 +63,7 @@ def test_a_chunk_of_which_nothing_is_left_out_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("backend", ["rust", "python"])
-def test_the_pods_of_a_list_are_told_by_namespace_without_those_of_others(backend: str) -> None:
+def test_the_pods_of_a_list_are_reported_by_namespace_without_those_of_others(backend: str) -> None:
     sandboxes = [Sandbox("s1", "b"), Sandbox("s2", "a"), Sandbox("s3", "a", 1), Sandbox("s4", "")]
     chunks, _ = Node(random.Random(1), sandboxes).lists()
 

@@ -384,7 +384,7 @@ def test_a_label_that_is_no_string_is_told_where_it_ends_whatever_follows_in_its
     [("ä" * 64, "ä" * 64), ("ä" * 65, "ä" * 64 + "…"), ("i" * 60_000, "i" * 64 + "…")],
     ids=["as long", "longer", "without end"],
 )
-def test_an_id_that_stands_twice_is_told_with_no_more_characters_than_ids_have(backend, id_, told):
+def test_an_id_that_stands_twice_is_reported_with_no_more_characters_than_ids_have(backend, id_, told):
     one = pb.PodSandbox(id=id_, metadata=pb.PodSandboxMetadata(name="n", uid="a", namespace="d"))
     reply = pb.ListPodSandboxResponse(items=[one, one]).SerializeToString()
 

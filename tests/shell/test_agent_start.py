@@ -25,7 +25,7 @@ def test_a_kubeconfig_that_cannot_be_read_ends_the_start(tmp_path: Path, capfd: 
     assert not (tmp_path / "root").exists()
 
 
-def test_every_fault_of_flags_and_files_is_told_at_once_and_nothing_is_touched(
+def test_every_fault_of_flags_and_files_is_reported_at_once_and_nothing_is_touched(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "config.yaml"
@@ -96,7 +96,7 @@ def test_a_second_agent_on_the_same_root_directory_is_sent_away_with_the_firsts_
     [(["This process may have 300 files open, and a busy node may need 4096"], ["--max-open-files=300"]), ([], [])],
     ids=["few are asked for", "the default"],
 )
-def test_a_taken_health_port_ends_the_start_with_what_to_change_and_few_open_files_are_told(
+def test_a_taken_health_port_ends_the_start_with_what_to_change_and_few_open_files_are_reported(
     expected: list[str], flags: list[str], tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

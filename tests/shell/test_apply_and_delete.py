@@ -249,7 +249,9 @@ def test_only_pods_are_deleted_by_name(there: Path, say: Spoken, words: str) -> 
     assert (0, "pod/web-n1 deleted\npod/node-n1 deleted\n", "") == say("delete", "pod", "node", "web")
 
 
-def test_a_file_that_defines_more_is_not_deleted_and_a_name_nobody_defines_is_told(there: Path, say: Spoken) -> None:
+def test_a_file_that_defines_more_is_not_deleted_and_a_name_nobody_defines_is_reported(
+    there: Path, say: Spoken
+) -> None:
     write(there / "pair.yaml", manifest("web", "db"))
 
     code, _, err = say("delete", "pod/web", "pod/nobody")

@@ -260,7 +260,7 @@ async def test_an_authority_that_goes_once_the_certificate_is_there_is_waited_fo
     assert not find_access(joining.settings, joining.cluster.clock).is_first
 
 
-async def test_a_denied_request_is_told_with_the_reason_and_recreated_with_another_key(
+async def test_a_denied_request_is_reported_with_the_reason_and_recreated_with_another_key(
     autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -377,7 +377,7 @@ async def test_a_certificate_of_another_key_is_not_taken(
         (ApiFailure("etcd is away"), "API server is unreachable: asking for this node's certificate: etcd is away"),
     ],
 )
-async def test_a_server_that_says_no_is_asked_again_and_what_helps_is_told(
+async def test_a_server_that_says_no_is_asked_again_and_what_helps_is_reported(
     autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture, error: Exception, expected: str
 ) -> None:
     joining.cluster.api.plan("create", *[Fail(error)] * 3)
@@ -387,7 +387,7 @@ async def test_a_server_that_says_no_is_asked_again_and_what_helps_is_told(
     assert 1 == len(names(joining))
 
 
-async def test_another_token_is_taken_without_a_restart_and_one_that_cannot_be_used_is_told(
+async def test_another_token_is_taken_without_a_restart_and_one_that_cannot_be_used_is_reported(
     autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
 ) -> None:
     joining.cluster.api.plan("create", *[Fail(Unauthorized("Unauthorized"))] * 3)
@@ -455,7 +455,7 @@ async def test_an_outage_longer_than_the_certificates_life_leads_back_to_the_boo
     assert 1 == caplog.text.count("bootstrapping again")
 
 
-async def test_without_a_way_back_an_ended_certificate_is_told_once_and_the_server_asked_on_slowly(
+async def test_without_a_way_back_an_ended_certificate_is_reported_once_and_the_server_asked_on_slowly(
     autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
 ) -> None:
     access = await joining.run_signed()

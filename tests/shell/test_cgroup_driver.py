@@ -66,7 +66,7 @@ async def test_one_that_is_away_is_not_waited_for_for_long_and_told_of(
     assert "cgroupfs, as configured: the container runtime does not answer" in caplog.text
 
 
-async def test_that_the_configuration_says_something_else_is_told(
+async def test_that_the_configuration_says_something_else_is_reported(
     autojump_clock: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -54,7 +54,7 @@ class Bench:
     ("seconds", "query"),
     [(SECONDS_MAX, {}), (SECONDS_MAX, {"timeout": "0"}), (7, {"timeout": "7"}), (SECONDS_MAX, {"timeout": "99999"})],
 )
-async def test_the_runtime_writes_into_a_directory_of_roots_and_the_place_is_told(
+async def test_the_runtime_writes_into_a_directory_of_roots_and_the_place_is_reported(
     tmp_path: Path, seconds: int, query: dict[str, str]
 ) -> None:
     bench = Bench(tmp_path)

@@ -42,7 +42,7 @@ def test_flags_alone_or_nothing_is_the_agent(agent: list[list[str]], words: list
     assert [words] == agent
 
 
-def test_the_version_is_told_either_way(agent: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_reported_either_way(agent: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     assert (0, 0) == (main(["version"]), main(["--version"]))
     assert f"trikubelet {__version__}\n" * 2 == capsys.readouterr().out
     assert [] == agent
@@ -178,7 +178,7 @@ def test_validate_says_nothing_about_a_manifest_without_a_fault(
     assert "" == capsys.readouterr().out
 
 
-def test_output_that_cannot_be_written_is_told_in_a_line() -> None:
+def test_output_that_cannot_be_written_is_reported_in_a_line() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "trikubelet", "version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
@@ -188,7 +188,7 @@ def test_output_that_cannot_be_written_is_told_in_a_line() -> None:
 
 
 @pytest.mark.parametrize("line", ["--help", "help", "man", "get --help"])
-def test_help_that_cannot_be_written_is_told_in_a_line(line: str) -> None:
+def test_help_that_cannot_be_written_is_reported_in_a_line(line: str) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "trikubelet", *line.split()], stdout=full, stderr=subprocess.PIPE, check=False

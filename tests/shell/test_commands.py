@@ -437,7 +437,7 @@ async def test_logs_come_as_they_were_written(tmp_path: Path, capsys: pytest.Cap
         ("--since: must be longer than nothing", "--since=0s"),
     ],
 )
-def test_what_is_wrong_with_a_flag_of_logs_is_told_by_the_flags_name(
+def test_what_is_wrong_with_a_flag_of_logs_is_reported_by_the_flags_name(
     capsys: pytest.CaptureFixture[str], said: str, flag: str
 ) -> None:
     assert 2 == main(["logs", "web-n1", flag])
@@ -618,7 +618,7 @@ def test_every_verb_says_that_there_is_no_agent(
     assert said.err.startswith(f"error: no trikubelet answers at {tmp_path}/trikubelet.sock: is the agent running?")
 
 
-async def test_describe_tells_all_about_a_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_describe_shows_all_about_a_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backed_off = event(
         whole_pod(), "BackOff", "Back-off restarting", part="spec.containers{app}", first=180, last=3, count=5
     )
@@ -635,7 +635,7 @@ async def test_describe_tells_all_about_a_pod(tmp_path: Path, capsys: pytest.Cap
     assert (Path(__file__).parent / "described_pod.txt").read_text() == out
 
 
-async def test_describe_tells_what_a_pod_waits_for_on_a_node_that_cannot_work(
+async def test_describe_shows_what_a_pod_waits_for_on_a_node_that_cannot_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ended = msgspec.structs.replace(pod("ended"), status=k8s.PodStatus(phase="Succeeded"))
@@ -655,7 +655,7 @@ async def test_describe_tells_what_a_pod_waits_for_on_a_node_that_cannot_work(
     assert "Node Problems" not in told[1]
 
 
-async def test_describe_tells_where_the_pull_of_an_image_stands(
+async def test_describe_shows_where_the_pull_of_an_image_stands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pulls = {"app": "app:1 waits for its turn to be pulled, 3 before it, for 7s"}
@@ -685,7 +685,7 @@ async def test_several_pods_are_described_one_after_another(tmp_path: Path, caps
     assert ["a", "b"] == [line.split()[1] for line in out.splitlines() if line.startswith("Name:")]
 
 
-async def test_describe_tells_all_about_the_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_describe_shows_all_about_the_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = k8s.NodeStatus(
         addresses=(k8s.NodeAddress(type="InternalIP", address="192.0.2.1"),),
         capacity={"cpu": "2"},
@@ -741,7 +741,7 @@ async def test_describe_tells_all_about_the_node(tmp_path: Path, capsys: pytest.
     ) == out
 
 
-async def test_describe_tells_about_an_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_describe_shows_an_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     view = FakeView([pod()], [event(pod(), "BackOff", "once more", count=5, first=180, last=3)])
 
     _, out, _ = await say(view, tmp_path, capsys, "describe", "event", "e")
@@ -763,7 +763,7 @@ async def test_describe_tells_about_an_event(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("name", ["app:1", "sha256:1", "1", "image/app:2"])
-async def test_describe_tells_about_an_image_by_any_of_its_names(
+async def test_describe_shows_an_image_by_any_of_its_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     about = FakeAgent(had=[ImageNote("sha256:1", ("app:1", "app:2"), ("app@sha256:2",), 1234567)])
@@ -781,7 +781,7 @@ async def test_describe_tells_about_an_image_by_any_of_its_names(
     ) == out
 
 
-async def test_describe_tells_about_a_volume_whose_it_is_and_how_it_was_left(
+async def test_describe_shows_a_volume_whose_it_is_and_how_it_was_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = {"far": "not ready: no route to host"}

@@ -55,7 +55,7 @@ async def test_who_is_known_or_being_answered_stays_and_others_find_no_room(auto
         assert asking.scope.cancel_called
 
 
-async def test_the_log_is_told_once_a_minute(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_is_reported_once_a_minute(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     limit = ConnectionLimit("a server", 1)
     with caplog.at_level(logging.WARNING), ExitStack() as stack:
         for _ in range(3):

@@ -64,7 +64,7 @@ def test_each_flag_needs_the_other(tmp_path: Path) -> None:
         ("", "{"),
     ],
 )
-def test_what_is_of_no_use_is_told(expected: str, text: str, tmp_path: Path, programs: Path) -> None:
+def test_what_is_of_no_use_is_reported(expected: str, text: str, tmp_path: Path, programs: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(text)
     faults = find_plugins(path, programs)[1]
@@ -72,7 +72,7 @@ def test_what_is_of_no_use_is_told(expected: str, text: str, tmp_path: Path, pro
     assert expected in str(faults[0])
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path, programs: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path, programs: Path) -> None:
     [fault] = find_plugins(tmp_path / "gone", programs)[1]
     expected = f"{tmp_path}/gone cannot be read: No such file or directory"
     assert ("--image-credential-provider-config", expected) == (fault.source, fault.problem)

@@ -158,7 +158,7 @@ async def test_a_driver_that_does_not_stage_only_publishes(autojump_clock: MockC
     assert not staging(bench).parent.exists()
 
 
-async def test_a_volume_of_the_pod_alone_is_published_with_what_its_driver_asks_to_be_told(
+async def test_a_volume_of_the_pod_alone_is_published_with_what_its_driver_asks_for(
     autojump_clock: MockClock, bench: CsiNodeBench
 ) -> None:
     bench.cluster.driver = k8s.CSIDriverSpec(volume_lifecycle_modes=("Ephemeral",), pod_info_on_mount=True)
@@ -356,7 +356,7 @@ async def test_an_attached_volume_is_used_when_a_controller_says_it_is_attached_
         ),
     ],
 )
-async def test_why_a_volume_is_not_attached_is_told(
+async def test_why_a_volume_is_not_attached_is_reported(
     autojump_clock: MockClock, told: str, status: k8s.NodeStatus, bench: CsiNodeBench
 ) -> None:
     bench.cluster.driver = None

@@ -147,7 +147,7 @@ async def test_why_nobody_can_talk_to_the_runtime_is_its_finding_and_no_line_of_
 
 
 @pytest.mark.parametrize("flag", ["--healthz-port", "--kubectl-port"])
-async def test_a_port_somebody_has_is_told_before_the_agent_runs_and_not_after(tmp_path: Path, flag: str) -> None:
+async def test_a_port_somebody_has_is_reported_before_the_agent_runs_and_not_after(tmp_path: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = ("--standalone", "--container-runtime-endpoint=fake:", f"{flag}={taken.getsockname()[1]}")
         of = settings(tmp_path, *words)
@@ -333,7 +333,7 @@ async def examined(of: Settings) -> Sequence[Finding]:
     return await cluster_doctor.examine_cluster(of, ThreadPool("doctor", 1))
 
 
-async def test_every_right_is_asked_for_and_those_that_are_missing_are_told(
+async def test_every_right_is_asked_for_and_those_that_are_missing_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = Reviewing()
@@ -366,7 +366,7 @@ async def test_every_right_is_asked_for_and_those_that_are_missing_are_told(
         ("it cannot be asked: the plugin failed", NothingToShow("the plugin failed")),
     ],
 )
-async def test_an_api_server_that_does_not_answer_is_told_once(
+async def test_an_api_server_that_does_not_answer_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, problem: ApiError
 ) -> None:
     with cluster(tmp_path, monkeypatch, Reviewing(problem=problem)) as of:
@@ -376,7 +376,7 @@ async def test_an_api_server_that_does_not_answer_is_told_once(
 @pytest.mark.parametrize(
     "raw", [b'{"metadata":{},"status":null}', b'{"status":{"allowed":"si"}}', b"\xff", b"[" * 99_999]
 )
-async def test_an_answer_that_nobody_can_read_is_told_and_not_the_end_of_the_round(
+async def test_an_answer_that_nobody_can_read_is_reported_and_not_the_end_of_the_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bytes
 ) -> None:
     with cluster(tmp_path, monkeypatch, Reviewing(raw=raw)) as of:
@@ -385,7 +385,7 @@ async def test_an_answer_that_nobody_can_read_is_told_and_not_the_end_of_the_rou
     assert (ERROR, True) == (finding.severity, "the server's answer is no" in finding.found)
 
 
-async def test_a_kubeconfig_of_no_use_is_told_by_who_looks_and_logged_by_who_bootstraps(
+async def test_a_kubeconfig_of_no_use_is_reported_by_who_looks_and_logged_by_who_bootstraps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "first").write_text(KUBECONFIG)

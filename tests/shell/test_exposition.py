@@ -55,7 +55,7 @@ def test_keys_become_labels_as_go_says_them() -> None:
     assert ["a 2.5\n"] == gauge("a", "Help.", 2.5).samples
 
 
-def test_a_distribution_is_told_with_its_bounds_its_sum_and_its_count() -> None:
+def test_a_distribution_is_reported_with_its_bounds_its_sum_and_its_count() -> None:
     spread = Distribution((0.5, 1))
     for value in (0.25, 1.0, 3.0):
         spread.add(value)

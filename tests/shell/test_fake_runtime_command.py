@@ -60,7 +60,7 @@ spec: {containers: [{name: main, image: "nginx:1.27"}]}
         ("--journal: /no/such/file: No such file or directory", ["--journal=/no/such/file"]),
     ],
 )
-def test_what_is_wrong_with_the_flags_is_told_in_one_line(
+def test_what_is_wrong_with_the_flags_is_reported_in_one_line(
     words: str, flags: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     socket = ["--socket=/no/such/directory/s"] if flags else []

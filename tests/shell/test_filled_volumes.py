@@ -168,7 +168,9 @@ async def test_a_key_and_its_certificates_are_one_file_or_two_and_for_the_pods_u
     assert {0o600} == {(path / name).stat().st_mode & 0o777 for name in expected}
 
 
-async def test_all_that_is_missing_is_told_at_once_and_nothing_is_made(volumes: DiskVolumes, tmp_path: Path) -> None:
+async def test_all_that_is_missing_is_reported_at_once_and_nothing_is_made(
+    volumes: DiskVolumes, tmp_path: Path
+) -> None:
     missing = projected(
         k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name="x")),
         k8s.VolumeProjection(secret=k8s.SecretProjection(name="y")),

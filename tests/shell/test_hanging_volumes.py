@@ -71,7 +71,7 @@ async def give_up(volumes: DiskVolumes, mounts: HangingMounts) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_hangs_is_not_begun_twice_and_is_told(volumes: DiskVolumes, mounts: HangingMounts) -> None:
+async def test_what_hangs_is_not_begun_twice_and_is_reported(volumes: DiskVolumes, mounts: HangingMounts) -> None:
     await give_up(volumes, mounts)
 
     with pytest.raises(VolumeFailed, match=r'volume "v" : .*begun before has not ended'):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         ('--max-podz: unknown flag (did you mean "--max-pods"?)', ["--nodes=2", "--kubeconfig=x", "--max-podz=3"]),
     ],
 )
-def test_what_is_wrong_with_the_flags_is_told_in_one_line(
+def test_what_is_wrong_with_the_flags_is_reported_in_one_line(
     words: str, flags: Sequence[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["hollow", *flags])

@@ -85,7 +85,7 @@ def test_a_file_is_made_where_none_is_but_not_its_parents(tmp_path: Path) -> Non
         host_path.prepare(str(tmp_path / "absent/file"), "FileOrCreate")
 
 
-def test_a_directory_that_cannot_be_made_is_told_with_its_path(things: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_reported_with_its_path(things: Path) -> None:
     with pytest.raises(ValueError, match=r"^hostPath type check failed: .*/file/a cannot be made: Not a directory"):
         host_path.prepare(str(things / "file/a"), "DirectoryOrCreate")
 
@@ -115,7 +115,7 @@ def with_path(path: str, type_: str = "Directory", uid: str = "u") -> k8s.Pod:
     return pod(volumes=(k8s.Volume(name="v", host_path=source),), meta={"uid": uid})
 
 
-async def test_a_failed_check_is_told_with_the_volumes_name(tmp_path: Path) -> None:
+async def test_a_failed_check_is_reported_with_the_volumes_name(tmp_path: Path) -> None:
     volumes = DiskVolumes(tmp_path, NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 4))
 
     with pytest.raises(VolumeFailed) as failed:

@@ -78,7 +78,7 @@ async def test_they_are_told_under_upstreams_names(autojump_clock: MockClock) ->
     assert f'kubelet_http_requests_duration_seconds_bucket{{{labels},le="0.5"}} 1\n' in said
 
 
-async def test_who_is_connected_and_who_had_to_go_is_told() -> None:
+async def test_who_is_connected_and_who_had_to_go_is_reported() -> None:
     figures = HttpFigures(PATHS, {})
     limit = figures.connection_limits["readwrite"] = ConnectionLimit("the API", 1)
     with limit.slot(), limit.slot() as slot:
@@ -94,7 +94,7 @@ async def test_who_is_connected_and_who_had_to_go_is_told() -> None:
         assert f"trikubelet_http_connections_closed_total{{{labels}}} 1\n" in said
 
 
-async def test_web_sockets_are_told_by_what_they_want() -> None:
+async def test_web_sockets_are_reported_by_what_they_want() -> None:
     said = exposed(node_families(FakeView(), 0, HttpFigures(PATHS, {"portforward": 2}))).decode()
 
     assert 'kubelet_websocket_streaming_requests_total{subresource="portforward"} 2\n' in said

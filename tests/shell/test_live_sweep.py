@@ -46,7 +46,7 @@ def dead_one() -> str:
         pytest.param(["sweep", "--expect-nothing"], [], 0, id="nothing left"),
     ],
 )
-def test_what_is_swept_is_told_and_is_a_failure_where_nothing_was_expected(
+def test_what_is_swept_is_reported_and_is_a_failure_where_nothing_was_expected(
     words: list[str],
     left: list[int],
     code: int,

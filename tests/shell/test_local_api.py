@@ -34,7 +34,7 @@ async def test_pods_come_as_a_pod_list_with_their_statuses(tmp_path: Path) -> No
     assert ("web-n1", "Running") == (said["items"][0]["metadata"]["name"], said["items"][0]["status"]["phase"])
 
 
-async def test_events_faults_and_work_are_told(tmp_path: Path) -> None:
+async def test_events_faults_and_work_are_reported(tmp_path: Path) -> None:
     view = FakeView([pod()], [event(pod(), "Started", "it did")])
     view.wrong = [ManifestFault("/m/web.yaml", "unknown field", 3, "spec.x", running=("default/web-n1",))]
     view.worked = [PodWork("uid-web-n1", "Syncing", 3, 1, "no network", 0.5)]

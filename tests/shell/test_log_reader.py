@@ -426,7 +426,7 @@ async def test_a_compressed_part_without_a_newline_is_gone_through_a_block_at_a_
 
 
 @pytest.mark.parametrize("tail_lines", [None, 100])
-async def test_a_part_that_is_not_whole_is_shown_as_far_as_it_goes_and_that_is_told(
+async def test_a_part_that_is_not_whole_is_shown_as_far_as_it_goes_and_that_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, tail_lines: int | None
 ) -> None:
     (tmp_path / "0.log.20231114-221200.gz").write_bytes(b"")
@@ -471,7 +471,7 @@ def plant_pipe(path: Path) -> None:
 @pytest.mark.timeout(60)  # for who waits in ``open`` for a pipe that nobody writes to
 @pytest.mark.parametrize("asked", [LogQuery(), LogQuery(tail_lines=5), LogQuery(follow=True)])
 @pytest.mark.parametrize("ending", ["", ".gz"])
-async def test_a_pipe_among_the_parts_of_a_log_is_left_out_and_that_is_told(
+async def test_a_pipe_among_the_parts_of_a_log_is_left_out_and_that_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str, asked: LogQuery
 ) -> None:
     log = tmp_path / "0.log"

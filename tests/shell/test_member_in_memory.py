@@ -199,7 +199,7 @@ async def test_without_an_api_server_static_pods_start_and_nothing_known_stops(
     assert 1 == len(bench.running())
 
 
-async def test_a_job_that_ended_is_told_and_never_run_again(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_a_job_that_ended_is_reported_and_never_run_again(autojump_clock: MockClock, bench: Bench) -> None:
     async with bench.agent():
         bench.schedule("job", restart_policy="Never")
         await until(lambda: bench.running() == ["main"])
@@ -213,7 +213,7 @@ async def test_a_job_that_ended_is_told_and_never_run_again(autojump_clock: Mock
     assert [] == bench.running()
 
 
-async def test_events_are_told(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_events_are_reported(autojump_clock: MockClock, bench: Bench) -> None:
     async with bench.agent():
         bench.schedule("web")
         await until(lambda: bench.is_ready("web"))

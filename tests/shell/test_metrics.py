@@ -70,7 +70,7 @@ async def scraped(
         ("trikubelet_events_waiting", (), 2),
     ],
 )
-async def test_what_was_measured_is_told_under_upstreams_names(
+async def test_what_was_measured_is_reported_under_upstreams_names(
     name: str, labels: tuple[tuple[str, str], ...], value: float, tmp_path: Path
 ) -> None:
     view = FakeView()
@@ -83,7 +83,7 @@ async def test_what_was_measured_is_told_under_upstreams_names(
     assert value == pytest.approx((await scraped(view, tmp_path))[name, labels])
 
 
-async def test_nothing_but_the_nodes_own_metrics_is_told(tmp_path: Path) -> None:
+async def test_nothing_but_the_nodes_own_metrics_is_reported(tmp_path: Path) -> None:
     names = {name for name, _ in await scraped(FakeView(), tmp_path)}
 
     known = ("kubelet_", "trikubelet_", "process_", "python_", "kubernetes_")

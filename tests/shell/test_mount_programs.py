@@ -110,6 +110,6 @@ def test_while_one_sleeps_the_same_is_not_begun_again_and_others_are(undying: Um
     assert ["/dead", "/well", "/dead"] == undying.asked
 
 
-def test_a_failed_mount_is_told_in_the_programs_words() -> None:
+def test_a_failed_mount_is_reported_in_the_programs_words() -> None:
     with pytest.raises(OSError, match=r"umount /nowhere/at/all: .*(not|no) "):
         mounts.unmount("/nowhere/at/all")

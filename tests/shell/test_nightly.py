@@ -214,7 +214,7 @@ def test_a_part_of_the_night_cannot_be_taken_for_the_whole(held: bool, verdict: 
     assert "python packaging/nightly.py --only otel" in lines
 
 
-def test_of_a_stage_that_runs_the_seeds_and_the_command_are_told() -> None:
+def test_of_a_stage_that_runs_the_seeds_and_the_command_are_reported() -> None:
     stage = nightly.Stage("order", ("make", "test"), 5, seeds={"order": 77})
     summary = nightly.summarize(ABOUT, [stage, nightly.Stage("live", ("make", "live"), 9)], [], stage)
 

@@ -616,7 +616,7 @@ async def test_a_word_that_is_no_boolean_is_refused(bench: Bench) -> None:
     assert 400 == (await told(bench, "/stats/summary?only_cpu_and_memory=maybe")).status_code
 
 
-async def test_health_is_told_by_its_checks(bench: Bench) -> None:
+async def test_health_is_reported_by_its_checks(bench: Bench) -> None:
     bench.checks = {"pleg": lambda: "it hangs"}
 
     assert (500, "it hangs\n") == ((answer := await told(bench, "/healthz/pleg")).status_code, answer.text)
@@ -659,7 +659,9 @@ async def test_a_log_is_read_as_asked(bench: Bench, text: str, query: str) -> No
         (404, "404 page not found\n", "/containerLogs/default//app"),
     ],
 )
-async def test_a_log_that_is_not_there_is_told_in_kubectls_words(bench: Bench, code: int, text: str, path: str) -> None:
+async def test_a_log_that_is_not_there_is_reported_in_kubectls_words(
+    bench: Bench, code: int, text: str, path: str
+) -> None:
     answer = await told(bench, path)
 
     assert (code, text) == (answer.status_code, answer.text)

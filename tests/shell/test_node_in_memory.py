@@ -296,7 +296,7 @@ async def test_initialisation_starts_over_in_a_new_sandbox(autojump_clock: MockC
             assert [1] == [s.attempt for s in bench.world.sandboxes.values() if s.state is SandboxState.READY]
 
 
-async def test_an_image_that_cannot_be_had_is_told_in_upstreams_words(autojump_clock: MockClock) -> None:
+async def test_an_image_that_cannot_be_had_is_reported_in_upstreams_words(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(pod("web", container(image="nowhere:1"))) as node:
         await until(lambda: waiting(node, "web").reason == "ErrImagePull")
@@ -338,7 +338,7 @@ async def test_a_pod_that_left_and_came_back_under_its_uid_lives_again(autojump_
         await until(lambda: bench.running() == ["main"])
 
 
-async def test_what_a_pod_asks_for_in_vain_is_told_once(autojump_clock: MockClock) -> None:
+async def test_what_a_pod_asks_for_in_vain_is_reported_once(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(pod("web", resource_claims=(PodResourceClaim(name="gpu"),))) as node:
         await until(lambda: phase(node, "web") == "Running")

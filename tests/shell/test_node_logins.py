@@ -60,7 +60,7 @@ async def test_the_older_form_counts_after_the_newer_one(tmp_path: Path) -> None
     assert {"r.example": Login("new", "p")} == await logins(tmp_path).configured()
 
 
-async def test_a_file_that_cannot_be_read_is_told_of_and_passed_over(
+async def test_a_file_that_cannot_be_read_is_reported_and_passed_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(tmp_path / "root/config.json", "s3cret")

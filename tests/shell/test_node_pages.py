@@ -38,7 +38,7 @@ async def test_the_status_page_says_what_runs_and_since_when(tmp_path: Path) -> 
     assert "/checkpoint /configz /containerLogs /debug /exec" in lines[-1]
 
 
-async def test_the_flags_are_told_in_order(tmp_path: Path) -> None:
+async def test_the_flags_are_reported_in_order(tmp_path: Path) -> None:
     status, text = await asked(Bench(tmp_path), "/flagz")
 
     assert (200, ["a=1", "b=2"]) == (status, text.splitlines()[-2:])

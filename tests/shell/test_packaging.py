@@ -80,7 +80,7 @@ def test_below_a_directory_that_may_not_be_searched_it_says_what_to_set_too(tmp_
         ("", "0", 10, True),
     ],
 )
-def test_a_disk_that_runs_nothing_or_has_no_room_is_told_before_anything_is_unpacked(
+def test_a_disk_that_runs_nothing_or_has_no_room_is_reported_before_anything_is_unpacked(
     tmp_path: Path, told: str, flags: str, free: int, unpacked: bool
 ) -> None:
     root = tmp_path / "mine"

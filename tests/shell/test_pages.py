@@ -16,7 +16,7 @@ from trikubelet.cli.verbs import EXIT_CODES, VERBS, parser_of
 SHOWN = [(page.name, block, one) for page in PAGES for block in blocks(page) for one in block.shown]
 OURS = [(page.name, command) for page in PAGES for command in typed(page)]
 PROOFS = {
-    ("every verb", "0"): "shell/test_cli.py::test_the_version_is_told_either_way",
+    ("every verb", "0"): "shell/test_cli.py::test_the_version_is_reported_either_way",
     ("every verb", "1"): "shell/test_commands.py::test_every_verb_says_that_there_is_no_agent",
     ("every verb", "2"): "shell/test_cli.py::test_wrong_words_for_a_verb_are_one_line_and_exit_2",
     ("every verb", "130"): "shell/test_cli.py::test_an_interrupted_verb_ends_as_the_shell_expects",

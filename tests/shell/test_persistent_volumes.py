@@ -344,7 +344,7 @@ async def test_without_an_api_server_there_are_no_claims(volumes: DiskVolumes) -
         ),
     ],
 )
-async def test_what_cannot_be_mounted_is_told(told: str, spec: dict[str, object], volumes: DiskVolumes) -> None:
+async def test_what_cannot_be_mounted_is_reported(told: str, spec: dict[str, object], volumes: DiskVolumes) -> None:
     volumes.use_claims(Cluster(**spec), lambda: NODE, lambda: None, EVENTS)
     device = k8s.VolumeDevice(name="v", device_path="/dev/v")
     user = container("a", volume_devices=(device,)) if "volume_mode" in spec else container("a")

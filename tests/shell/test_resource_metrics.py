@@ -25,7 +25,7 @@ def named(name: str, labels: dict[str, str]) -> tuple[str, tuple[tuple[str, str]
     return name, tuple(sorted(labels.items()))
 
 
-def test_node_pods_and_containers_are_told_under_upstreams_names() -> None:
+def test_node_pods_and_containers_are_reported_under_upstreams_names() -> None:
     at = AT_NS / 1e9
     assert {
         named("node_cpu_usage_seconds_total", {}): (100.0, at),

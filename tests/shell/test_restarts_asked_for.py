@@ -77,7 +77,7 @@ async def test_what_cannot_be_restarted_is_refused_with_the_reason(autojump_cloc
         assert {"a": 0} == restarts(node, "once")
 
 
-async def test_of_a_pod_that_has_ended_its_end_is_told(autojump_clock: MockClock) -> None:
+async def test_of_a_pod_that_has_ended_its_end_is_reported(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with seen(bench, pod("job", policy="OnFailure")) as (node, view):
         await until(lambda: phase(node, "job") == "Running")

@@ -193,7 +193,7 @@ async def test_the_screen_is_used_until_q(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_terminal_without_a_cursor_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+async def test_a_terminal_without_a_cursor_is_reported_before_anything_is_drawn(tmp_path: Path) -> None:
     async with (
         served(FakeView(), tmp_path, FakeAgent(NODE)) as agent,
         on_a_terminal(agent, "dumb") as (process, terminal),

@@ -35,7 +35,7 @@ def systemd(tmp_path: Path) -> Iterator[Systemd]:
     made.socket.close()
 
 
-def test_readiness_status_end_and_signs_of_life_are_told(systemd: Systemd, tmp_path: Path) -> None:
+def test_readiness_status_end_and_signs_of_life_are_reported(systemd: Systemd, tmp_path: Path) -> None:
     notifier = Notifier(str(tmp_path / "notify"))
     notifier.ready("running\n3 pods")
     notifier.status("still running")

@@ -75,7 +75,9 @@ def test_a_users_agent_keeps_everything_below_the_root_directory_it_was_given(tm
     assert (tmp_path, tmp_path / "logs/pods", tmp_path / "run") == (made.root_dir, made.pod_logs_dir, made.run_dir)
 
 
-def test_a_directory_for_sockets_that_cannot_be_made_is_told_with_the_variable_that_names_it(tmp_path: Path) -> None:
+def test_a_directory_for_sockets_that_cannot_be_made_is_reported_with_the_variable_that_names_it(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").touch()
     environment = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "file")}
     places = places_for(1000, environment)
@@ -87,7 +89,9 @@ def test_a_directory_for_sockets_that_cannot_be_made_is_told_with_the_variable_t
     assert "because XDG_RUNTIME_DIR says so" in str(failed.value)
 
 
-def test_a_directory_for_sockets_that_nobody_may_write_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_for_sockets_that_nobody_may_write_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.access", lambda _path, _mode: False)  # root may write everywhere
 
     with pytest.raises(StartFailed, match=f"{tmp_path}/run: Permission denied; the root directory must be writable"):
@@ -209,7 +213,7 @@ def test_thresholds_of_eviction_and_rules_for_images_are_the_configurations(tmp_
     assert ImageRules(70, 60, 60.0, 86400.0) == rules.images
 
 
-def test_everything_wrong_is_told_together(tmp_path: Path) -> None:
+def test_everything_wrong_is_reported_together(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(f"{HEAD}healthzPort: 70000\nmaxPod: 1\nport: 1\nport: 2\n")
     (tmp_path / "d").mkdir()
     (tmp_path / "d/1.conf").write_text("")
@@ -251,7 +255,7 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     ] == faults_of(f"--config={tmp_path}/d", f"--config-dir={tmp_path}/e")
 
 
-def test_what_can_be_no_configuration_is_told_and_not_read_for_ever(tmp_path: Path) -> None:
+def test_what_can_be_no_configuration_is_reported_and_not_read_for_ever(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert [f"{tmp_path}/pipe: cannot be read: it is a pipe without a writer"] == faults_of(f"--config={tmp_path}/pipe")
     assert ["/dev/zero: cannot be read: it is larger than 4194304 bytes"] == faults_of("--config=/dev/zero")

@@ -29,7 +29,7 @@ async def test_a_slice_is_set_and_started_and_later_told_what_changed(systemctl:
     assert expected == systemctl.asked()
 
 
-async def test_what_failed_is_told_again(systemctl: Systemctl) -> None:
+async def test_what_failed_is_reported_again(systemctl: Systemctl) -> None:
     systemctl.fail("Unknown assignment")
     with pytest.raises(OSError, match=r"systemctl set-property --runtime a\.slice .*Unknown assignment"):
         await systemctl.slices.hold("a.slice", [SHARE])

@@ -638,7 +638,7 @@ async def test_the_last_word_comes_after_what_there_was_of_the_frame_under_way(
     assert told == {number: said for number, said in process.said.items() if number != 1 and said}
 
 
-async def test_what_was_read_when_the_end_came_is_told_before_the_last_word(autojump_clock: MockClock) -> None:
+async def test_what_was_read_when_the_end_came_is_reported_before_the_last_word(autojump_clock: MockClock) -> None:
     async with copied() as (process, runtime, reading, scope):
         await process.open()
         await runtime.send_all(spdy.data(5, b"first"))

@@ -39,7 +39,7 @@ def install(directory: Path, script: str) -> None:
     program.chmod(0o755)
 
 
-async def test_users_and_groups_are_told_each_as_they_are(environment: dict[str, str], tmp_path: Path) -> None:
+async def test_users_and_groups_are_reported_each_as_they_are(environment: dict[str, str], tmp_path: Path) -> None:
     install(tmp_path, 'echo "0: $*"')
 
     assert ("0: kubelet\n", "0: -g kubelet\n") == await read_subordinate_ids(environment)

@@ -241,7 +241,7 @@ class BusyAgent(AgentClient):
         yield
 
 
-async def test_who_waits_for_a_turn_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_who_waits_for_a_turn_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     turns = trio.CapacityLimiter(2)
     pairs = [socket.socketpair() for _ in range(4)]
     async with trio.open_nursery() as nursery:

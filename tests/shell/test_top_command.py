@@ -91,7 +91,7 @@ async def test_where_nothing_is_known_yet_of_processors_it_looks_again(
     assert "web   5m   40Mi\n" == capsys.readouterr().out
 
 
-async def test_a_pod_of_which_nothing_is_known_is_told(tmp_path: Path) -> None:
+async def test_a_pod_of_which_nothing_is_known_is_reported(tmp_path: Path) -> None:
     async with served(FakeView(), tmp_path, stats=FakeUse([USED])) as agent:
         with pytest.raises(CommandFailed, match='pods "dns" not found'):
             await top._top(top.parser().parse_args(["pods", "dns", f"--socket={agent.socket_path}"]))

@@ -107,7 +107,7 @@ async def test_events_and_work_are_those_of_the_node(autojump_clock: MockClock) 
     assert ("uid-web", "Syncing", "") == (work.uid, work.state, work.last_error)
 
 
-async def test_a_pod_that_cannot_be_inspected_is_told_with_its_work(
+async def test_a_pod_that_cannot_be_inspected_is_reported_with_its_work(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with seen(Bench(), pod("web"), pod("well")) as (node, view):

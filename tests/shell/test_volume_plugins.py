@@ -73,7 +73,7 @@ async def test_a_plugin_prepares_once_refreshes_what_the_pod_has_and_removes_it(
     assert ["prepare v", "refresh v at /somewhere", "release u", "remove u", "prepare v"] == noting.asked
 
 
-async def test_what_a_plugin_cannot_remove_is_told_and_asked_again(volumes: DiskVolumes) -> None:
+async def test_what_a_plugin_cannot_remove_is_reported_and_asked_again(volumes: DiskVolumes) -> None:
     noting, after = Noting(), Noting()
     noting.fails = OSError("it is busy")
     volumes._plugins = {"host_path": noting, "nfs": after}

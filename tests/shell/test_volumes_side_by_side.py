@@ -71,7 +71,7 @@ async def test_every_broken_volume_is_told_in_the_pods_order(autojump_clock: Moc
     assert ["fine", "good"] == sorted(volumes.ready)
 
 
-async def test_what_hangs_holds_up_no_other_volume_and_is_told_in_two_minutes(
+async def test_what_hangs_holds_up_no_other_volume_and_is_reported_in_two_minutes(
     autojump_clock: MockClock, volumes: Volumes
 ) -> None:
     with pytest.raises(VolumeFailed) as failed:

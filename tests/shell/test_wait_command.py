@@ -133,5 +133,7 @@ async def test_a_pod_is_deleted_when_its_life_is_over_whether_or_not_another_fol
         ("no matching resources found", ["-l", "app=x", "--for=phase=Failed"]),
     ],
 )
-async def test_what_does_not_come_in_time_is_told(tmp_path: Path, autojump_clock, why: str, words: list[str]) -> None:
+async def test_what_does_not_come_in_time_is_reported(
+    tmp_path: Path, autojump_clock, why: str, words: list[str]
+) -> None:
     assert why == await waiting(tmp_path, FakeView([in_phase("Running")]), *words)

@@ -78,7 +78,7 @@ def test_a_run_in_which_ours_always_failed_is_no_success(tmp_path, monkeypatch, 
     assert path.exists()
 
 
-def test_a_full_disk_is_told_with_its_file_and_the_table_is_shown(kept, capsys):
+def test_a_full_disk_is_reported_with_its_file_and_the_table_is_shown(kept, capsys):
     assert 1 == main(["bench", "relist", "--from", kept, "--output", "/dev/full"])
     told = capsys.readouterr()
     assert "error: --output: /dev/full: No space left on device\n" == told.err
@@ -129,7 +129,7 @@ def test_runs_without_a_common_cell_are_said_to_have_none(kept, tmp_path, capsys
 
 
 @pytest.mark.parametrize("flag", ["--output", "--plot"])
-def test_what_cannot_be_written_is_told_before_anything_is_measured(flag, tmp_path, monkeypatch, capsys):
+def test_what_cannot_be_written_is_reported_before_anything_is_measured(flag, tmp_path, monkeypatch, capsys):
     async def never(*_):
         pytest.fail("it was measured")
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_written_is_told_before_anything_is_measured(flag, tmp_pa
     assert [] == list(tmp_path.iterdir())
 
 
-def test_without_git_the_version_is_told(tmp_path, monkeypatch):
+def test_without_git_the_version_is_reported(tmp_path, monkeypatch):
     async def quick(cells, peers, rules, progress):
         for one in cells:
             progress.done(CellResult(cell=one, peers={"ours": showing(2)}))
@@ -203,7 +203,7 @@ def test_a_run_names_the_trees_of_what_it_measured_but_for_those_that_were_edite
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_is_told_in_one_line(words, complaint, capsys):
+def test_what_cannot_be_is_reported_in_one_line(words, complaint, capsys):
     assert (1 if "No such file" in complaint else 2) == main(["bench", *words])
 
     said = capsys.readouterr().err

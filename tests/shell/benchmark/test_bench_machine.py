@@ -58,7 +58,7 @@ def test_a_load_is_waited_for_until_it_settles_but_not_for_ever(loads, waited, e
     assert waited == sum(pauses)
 
 
-def test_a_machine_is_told_by_its_processor_and_memory(tmp_path):
+def test_a_machine_is_reported_by_its_processor_and_memory(tmp_path):
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Quick 3000\nprocessor\t: 1\n")
     (tmp_path / "meminfo").write_text("MemTotal:       1024 kB\nMemFree: 3 kB\n")
 

@@ -110,7 +110,7 @@ async def test_the_first_relist_tells_everything_and_the_next_one_nothing(over_s
     assert [] == await events(peer)
 
 
-async def test_what_happened_in_between_is_told_once(over_socket):
+async def test_what_happened_in_between_is_reported_once(over_socket):
     crib, peer = over_socket
     await peer.answer({"do": "relist"})
     await events(peer)
@@ -124,7 +124,7 @@ async def test_what_happened_in_between_is_told_once(over_socket):
     assert {"ContainerDied"} <= {kind for _, kind, _ in told}
 
 
-async def test_a_pod_whose_inspection_failed_is_told_of_with_the_next_relist(over_socket):
+async def test_a_pod_whose_inspection_failed_is_reported_with_the_next_relist(over_socket):
     crib, peer = over_socket
     blocked = min(crib.population.pods)
     crib.failing = {blocked}

@@ -188,7 +188,7 @@ async def test_each_error_of_the_runtime_is_one_of_ours_with_its_own_words(autoj
                 await call(runtime, images)
 
 
-async def test_a_cgroup_driver_that_has_no_name_here_is_told_and_counts_as_unsaid(autojump_clock, caplog):
+async def test_a_cgroup_driver_that_has_no_name_here_is_reported_and_counts_as_unsaid(autojump_clock, caplog):
     linux = [pb.LinuxRuntimeConfiguration(cgroup_driver=number) for number in (pb.CGROUPFS, 7)]
     said = []
     for one in linux:

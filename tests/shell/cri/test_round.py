@@ -70,7 +70,9 @@ async def test_every_answer_stands_in_the_place_of_its_question_whenever_it_came
         assert [] == await answers(channel)
 
 
-async def test_the_first_error_is_told_at_once_and_the_runtime_that_nobody_waits_any_more(autojump_clock: Any) -> None:
+async def test_the_first_error_is_reported_at_once_and_the_runtime_that_nobody_waits_any_more(
+    autojump_clock: Any,
+) -> None:
     oracle = Oracle()
     async with asking(oracle) as channel:
         with pytest.raises(ResourceExhausted, match="1 full"):

@@ -155,7 +155,7 @@ async def test_what_was_written_is_in_the_log_when_the_container_has_exited(embe
     assert [str(number) for number in range(1, 50001)] == embedded.output()
 
 
-async def test_events_tell_of_a_containers_life(embedded: Embedded) -> None:
+async def test_events_report_a_containers_life(embedded: Embedded) -> None:
     async with embedded.runtime.events() as events:
         sandbox_id = await embedded.runtime.run_sandbox(embedded.sandbox)
         embedded.sandbox_id = sandbox_id

@@ -145,7 +145,7 @@ async def test_the_page_shows_pods_with_buttons_and_no_name_breaks_out_of_it(aut
         (400, "for means nothing here: nothing can be said", "POST", "/pods/abc/hang?for=1s"),
     ],
 )
-async def test_what_is_wrong_is_told_in_one_line(
+async def test_what_is_wrong_is_reported_in_one_line(
     status: int, words: str, method: str, target: str, autojump_clock: MockClock
 ) -> None:
     async with fake() as runtime:

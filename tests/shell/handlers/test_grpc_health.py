@@ -62,7 +62,7 @@ async def check(port: int, service: str = "") -> Health:
 
 
 @pytest.mark.parametrize("state", list(Health))
-async def test_the_state_of_a_service_is_told(state: Health) -> None:
+async def test_the_state_of_a_service_is_reported(state: Health) -> None:
     async with grpc_server(Healths({"": 1, "a.Service" * 30: state})) as port:
         assert state == await check(port, "a.Service" * 30)
         assert Health.SERVING == await check(port)

@@ -110,7 +110,7 @@ async def test_a_redirect_is_followed_byte_for_byte_whether_it_is_utf_8_or_not()
     assert b"/%C3%BC?x=%FF%41" == script.requests[1].split(b" ")[1]
 
 
-async def test_a_redirect_to_what_is_no_place_is_told_in_text_that_can_be_sent_on() -> None:
+async def test_a_redirect_to_what_is_no_place_is_reported_in_text_that_can_be_sent_on() -> None:
     nowhere = answer(302, b"", "Location: http://127.0.0.1:99999/é").replace("é".encode(), b"\xff")
     async with serving(nowhere) as script:
         with pytest.raises(Unreachable, match=r"Location header \"http://127.0.0.1:99999/\ufffd\""):
@@ -130,14 +130,14 @@ async def test_redirects_without_end_are_given_up() -> None:
     assert 11 == len(script.requests)
 
 
-async def test_nobody_there_is_told_in_words_an_operator_knows() -> None:
+async def test_nobody_there_is_reported_in_words_an_operator_knows() -> None:
     with port_of_nobody() as port, pytest.raises(Unreachable) as told:
         await handlers.http_get(target(port, "/x"))
 
     assert f'Get "http://127.0.0.1:{port}/x": dial tcp 127.0.0.1:{port}: connect: connection refused' == str(told.value)
 
 
-async def test_a_name_where_nobody_listens_is_told_in_the_systems_words() -> None:
+async def test_a_name_where_nobody_listens_is_reported_in_the_systems_words() -> None:
     with port_of_nobody() as port, pytest.raises(Unreachable) as told:
         await handlers.http_get(target(port, host="localhost"))
 
@@ -229,5 +229,5 @@ async def test_what_can_be_no_name_is_a_failure() -> None:
         ("EOF occurred in violation of protocol", ssl.SSLEOFError(8, "EOF occurred in violation of protocol")),
     ],
 )
-def test_an_error_is_told_in_the_words_of_who_knows_it(said: str, error: OSError) -> None:
+def test_an_error_is_reported_in_the_words_of_who_knows_it(said: str, error: OSError) -> None:
     assert said == message_of(error)

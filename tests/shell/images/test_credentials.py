@@ -116,7 +116,7 @@ async def test_its_secrets_come_first_then_the_node_then_plugins(autojump_clock:
     ] == await bench.find("a", "b", "c")
 
 
-async def test_a_secret_that_is_missing_is_told_and_done_without(autojump_clock: MockClock) -> None:
+async def test_a_secret_that_is_missing_is_reported_and_done_without(autojump_clock: MockClock) -> None:
     bench = Bench(secret("a"), secret("odd", type_="Opaque"))
     assert [of_secret("a")] == await bench.find("gone", "a", "", "odd", "gone")
     assert [

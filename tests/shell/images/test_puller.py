@@ -119,7 +119,7 @@ async def test_an_image_that_is_there_is_not_pulled(autojump_clock: MockClock) -
     ] == bench.said.events
 
 
-async def test_an_image_that_is_missing_is_pulled_and_the_time_it_took_is_told(autojump_clock: MockClock) -> None:
+async def test_an_image_that_is_missing_is_pulled_and_the_time_it_took_is_reported(autojump_clock: MockClock) -> None:
     bench = Bench([], ["web:2"])
     await bench.ensure("web:2")
 
@@ -238,7 +238,7 @@ async def test_many_pods_that_want_one_image_pull_it_once(autojump_clock: MockCl
     assert {} == bench.puller._pulling
 
 
-async def test_many_pods_that_want_one_image_in_vain_are_told_by_one_pull(autojump_clock: MockClock) -> None:
+async def test_many_pods_that_want_one_image_in_vain_are_reported_by_one_pull(autojump_clock: MockClock) -> None:
     bench = Bench([], [], private={PRIVATE: [MINE]})
     refused: list[float] = []
 
@@ -470,7 +470,7 @@ async def test_an_image_is_not_pulled_where_that_cannot_be_written_down(autojump
     assert [] == bench.registry.pulls
 
 
-async def test_what_all_logins_were_told_is_told_once_each(autojump_clock: MockClock) -> None:
+async def test_what_all_logins_were_told_is_reported_once_each(autojump_clock: MockClock) -> None:
     bench = Bench([], [], private={PRIVATE: []})
     with pytest.raises(ImageUnavailable) as told:
         await bench.ensure(PRIVATE, secrets=["wrong", "mine"])

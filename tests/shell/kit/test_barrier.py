@@ -26,7 +26,7 @@ async def side_by_side(error: Exception) -> None:
         nursery.start_soon(trio.sleep_forever)
 
 
-def test_what_its_block_raises_is_told_and_kept() -> None:
+def test_what_its_block_raises_is_reported_and_kept() -> None:
     told: list[Exception] = []
     oops = KeyError("oops")
     with Barrier(told.append) as barrier:
@@ -55,7 +55,7 @@ def test_of_a_group_of_one_that_one_is_told() -> None:
     assert [oops] == told
 
 
-async def test_a_fault_beside_a_cancellation_is_told_and_only_the_cancellation_goes_on(
+async def test_a_fault_beside_a_cancellation_is_reported_and_only_the_cancellation_goes_on(
     autojump_clock: MockClock,
 ) -> None:
     told: list[Exception] = []

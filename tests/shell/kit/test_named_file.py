@@ -25,7 +25,7 @@ def test_a_device_without_end_is_too_large() -> None:
         read_named("/dev/zero", 100)
 
 
-def test_a_pipe_that_nobody_writes_to_is_told_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_that_nobody_writes_to_is_reported_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(OSError, match="it is a pipe without a writer"):
@@ -54,7 +54,7 @@ def test_a_pipe_is_read_to_its_end_however_long_its_writer_takes(monkeypatch: py
         os.close(read)
 
 
-def test_a_directory_is_told_and_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_directory_is_reported_and_leaves_nothing_open(tmp_path: Path) -> None:
     before = os.listdir("/proc/self/fd")
 
     with pytest.raises(IsADirectoryError):

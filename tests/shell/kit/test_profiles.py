@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
 
-async def test_the_processors_time_is_told_by_stacks() -> None:
+async def test_the_processors_time_is_reported_by_stacks() -> None:
     """Of a thread that does one thing only: what another one is seen at is chance."""
     ending = threading.Event()
 
@@ -49,7 +49,7 @@ async def test_trios_own_thread_is_the_one_that_is_looked_at() -> None:
     assert "trio._core" in await Profiler().processor(0.05)
 
 
-async def test_memory_is_told_by_the_line_that_took_it(mock_clock: MockClock) -> None:
+async def test_memory_is_reported_by_the_line_that_took_it(mock_clock: MockClock) -> None:
     """On a clock that stands still until it was taken."""
     held = []
 

@@ -305,7 +305,7 @@ async def test_who_asks_during_a_look_waits_for_it_and_for_one_that_is_due_since
     assert "does not answer" not in caplog.text
 
 
-async def test_what_nobody_expects_of_a_look_is_told_and_ends_nothing(
+async def test_what_nobody_expects_of_a_look_is_reported_and_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> bytes:
@@ -492,7 +492,7 @@ async def test_a_kubeconfig_that_is_read_again_needs_no_restart(caplog: pytest.L
     assert caplog.messages[0].endswith("Put another one there")
 
 
-async def test_a_token_in_a_file_that_is_not_known_is_told_with_the_file(
+async def test_a_token_in_a_file_that_is_not_known_is_reported_with_the_file(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "token"
@@ -522,7 +522,7 @@ async def test_a_token_in_a_file_that_is_not_known_is_told_with_the_file(
     ],
     ids=["over", "good", "not yet"],
 )
-async def test_a_certificate_that_is_not_known_is_told_with_its_dates(
+async def test_a_certificate_that_is_not_known_is_reported_with_its_dates(
     dates: dict[str, datetime], validity: str, authority: CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "node.pem"
@@ -797,7 +797,7 @@ async def test_what_a_plugin_does_wrong_is_said(body: str, says: str, tmp_path: 
         await credentials.headers()
 
 
-async def test_what_nobody_expects_of_a_run_is_told_and_ends_nothing(
+async def test_what_nobody_expects_of_a_run_is_reported_and_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_: object, **__: object) -> bytes:

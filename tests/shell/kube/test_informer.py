@@ -37,7 +37,7 @@ async def test_it_begins_with_what_is_there(autojump_clock: MockClock) -> None:
         assert ["watch"] == cluster.asked()
 
 
-async def test_an_empty_list_is_told_once(autojump_clock: MockClock) -> None:
+async def test_an_empty_list_is_reported_once(autojump_clock: MockClock) -> None:
     cluster = Cluster()
 
     async with cluster.running():
@@ -49,7 +49,7 @@ async def test_an_empty_list_is_told_once(autojump_clock: MockClock) -> None:
         assert [()] == cluster.told
 
 
-async def test_what_happens_is_told_by_name(autojump_clock: MockClock) -> None:
+async def test_what_happens_is_reported_by_name(autojump_clock: MockClock) -> None:
     cluster = Cluster()
 
     async with cluster.running():

@@ -68,7 +68,7 @@ def test_a_watch_that_begins_with_all_objects_gathers_them(changes: list[Change]
     assert {*expected, *(name for _, name in fresh.faults())} == {name for _, name in keys}
 
 
-def test_a_change_is_told_once() -> None:
+def test_a_change_is_reported_once() -> None:
     things = known(item("a", 5), version=10)
 
     assert (("", "a"),) == things.take(modified("a", 11))

@@ -226,7 +226,7 @@ async def test_a_signer_that_says_no_is_not_asked_again(
     assert [("Warning", condition, told)] == bench.said.events
 
 
-async def test_a_refresh_that_nobody_answers_is_told_of_once_and_so_is_the_end(
+async def test_a_refresh_that_nobody_answers_is_reported_once_and_so_is_the_end(
     autojump_clock: MockClock, bench: Bench
 ) -> None:
     overdue = ("Warning", "CertificateOverdueForRefresh", "PodCertificate refresh overdue")
@@ -272,7 +272,7 @@ async def test_each_wish_of_a_pod_has_its_certificate_and_they_go_with_it(
         assert b"key 3\n" == (await bench.got()).key_pem
 
 
-async def test_what_no_request_can_be_made_of_is_told(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_what_no_request_can_be_made_of_is_reported(autojump_clock: MockClock, bench: Bench) -> None:
     async with bench.running() as certificates:
         strange = k8s.PodCertificateProjection(key_type="DSA", signer_name="example.com/s")
         with pytest.raises(ObjectUnavailable, match="no key of type 'DSA' can be made"):

@@ -206,7 +206,7 @@ class Silent(MemoryImages):
         raise AssertionError
 
 
-async def test_a_runtime_that_does_not_answer_is_told_in_words(
+async def test_a_runtime_that_does_not_answer_is_reported_in_words(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()

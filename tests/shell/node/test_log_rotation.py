@@ -141,7 +141,7 @@ async def test_a_log_without_a_file_is_opened_again(autojump_clock: MockClock, w
     assert b"" == world.files.content[path]
 
 
-async def test_a_log_stays_as_it_was_when_the_runtime_opens_no_new_one_and_that_is_told_once(
+async def test_a_log_stays_as_it_was_when_the_runtime_opens_no_new_one_and_that_is_reported_once(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = world.container("a")
@@ -182,7 +182,7 @@ async def test_a_container_that_has_just_ended_is_no_problem(
     assert {} == world.rotation._failed  # containers come and go for years
 
 
-async def test_a_runtime_that_is_away_is_told_by_others(
+async def test_a_runtime_that_is_away_is_reported_by_others(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = world.container("a")
@@ -263,7 +263,7 @@ async def test_an_agent_that_ends_waits_for_an_answer_that_comes_soon(autojump_c
     assert 1 == len(world.parts(path))
 
 
-async def test_a_disk_that_is_full_is_told_at_once_and_once_and_files_stay_few(
+async def test_a_disk_that_is_full_is_reported_at_once_and_once_and_files_stay_few(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = world.container("a")
@@ -301,7 +301,7 @@ async def test_one_failing_log_keeps_no_other_from_its_rotation(autojump_clock: 
 
 
 @pytest.mark.parametrize("where", ["parts", "compress"])
-async def test_a_bug_that_one_log_provokes_is_told_once_and_keeps_no_other_from_its_rotation(
+async def test_a_bug_that_one_log_provokes_is_reported_once_and_keeps_no_other_from_its_rotation(
     where: str,
     autojump_clock: MockClock,
     world: World,
@@ -339,7 +339,7 @@ async def test_a_bug_that_one_log_provokes_is_told_once_and_keeps_no_other_from_
         (ValueError("never thought of"), "All logs: a bug in rotating it; it is tried again at the next look"),
     ],
 )
-async def test_a_disk_that_does_not_say_how_long_logs_are_is_told_of_once_and_asked_again(
+async def test_a_disk_that_does_not_say_how_long_logs_are_is_reported_once_and_asked_again(
     fault: Exception,
     said: str,
     autojump_clock: MockClock,
@@ -442,7 +442,7 @@ async def test_a_node_rotates_the_logs_of_its_pods(autojump_clock: MockClock) ->
     assert [10 << 20] == [len(said) for name, said in bench.files.content.items() if name.startswith(f"{path}.")]
 
 
-async def test_a_log_that_the_runtime_does_not_open_is_told(
+async def test_a_log_that_the_runtime_does_not_open_is_reported(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = world.container("a")

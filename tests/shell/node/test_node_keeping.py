@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CRASHER = container("main", ["exit", "1", "1"])
 
 
-async def test_two_pods_of_one_name_in_one_source_are_told_and_the_first_counts(autojump_clock: MockClock) -> None:
+async def test_two_pods_of_one_name_in_one_source_are_reported_and_the_first_counts(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(pod("web", container("a"), uid="uid-1"), pod("web", container("b"), uid="uid-2")) as node:
         await until(lambda: bench.running() == ["a"])
@@ -216,7 +216,7 @@ async def test_removals_that_hang_hold_up_nobody_elses(autojump_clock: MockClock
         await until(lambda: not bench.world.containers, 200)
 
 
-async def test_a_failure_whose_words_are_never_the_same_is_told_once(
+async def test_a_failure_whose_words_are_never_the_same_is_reported_once(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
@@ -251,7 +251,7 @@ NO_LOGS_GO = {"remove the log {logs}/default_web_uid-web/main/0.log", "remove th
         pytest.param("unlink", "why", {"remove what is left of pod uid-web"}, id="a directory cannot be removed"),
     ],
 )
-async def test_files_that_cannot_be_touched_are_told_once_met_again_and_never_end_the_agent(
+async def test_files_that_cannot_be_touched_are_reported_once_met_again_and_never_end_the_agent(
     call: str,
     place: str,
     told: set[str],
@@ -286,7 +286,7 @@ async def test_files_that_cannot_be_touched_are_told_once_met_again_and_never_en
 
 
 @pytest.mark.parametrize("call", ["remove_container", "remove_container_logs", "remove_sandbox"])
-async def test_a_bug_that_one_pods_garbage_provokes_is_told_once_and_the_others_goes(
+async def test_a_bug_that_one_pods_garbage_provokes_is_reported_once_and_the_others_goes(
     call: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
@@ -312,7 +312,7 @@ async def test_a_bug_that_one_pods_garbage_provokes_is_told_once_and_the_others_
         await until(lambda: not bench.world.sandboxes and not bench.files.log_directories(), 130)
 
 
-async def test_logs_that_take_for_ever_to_remove_are_told_and_hold_up_nobody_elses(
+async def test_logs_that_take_for_ever_to_remove_are_reported_and_hold_up_nobody_elses(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()

@@ -154,7 +154,7 @@ async def test_a_removal_is_given_up_when_its_pod_comes_back(
     assert [] == caplog.records
 
 
-async def test_what_was_removed_since_the_pass_before_is_told(autojump_clock: MockClock) -> None:
+async def test_what_was_removed_since_the_pass_before_is_reported(autojump_clock: MockClock) -> None:
     disk = Disk("a", "b", "c")
     told = []
     async with disk.cleaned_up():
@@ -186,7 +186,7 @@ async def test_what_takes_longer_than_a_pass_is_done_in_one_go_and_meanwhile_oth
     assert [0] == begun
 
 
-async def test_those_that_hang_hold_up_nobody_and_are_told_once(
+async def test_those_that_hang_hold_up_nobody_and_are_reported_once(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Hung(Disk):
@@ -222,7 +222,7 @@ async def test_what_was_put_right_by_others_is_stuck_no_more(autojump_clock: Moc
         assert 1 == disk.orphan_cleanup.stuck
 
 
-async def test_another_problem_is_told_and_the_same_in_other_words_is_not(
+async def test_another_problem_is_reported_and_the_same_in_other_words_is_not(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(Disk):

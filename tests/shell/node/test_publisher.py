@@ -138,7 +138,7 @@ async def test_a_status_that_stays_is_told_every_five_minutes_and_no_more(
     assert 11 <= world.count("patch") <= 12
 
 
-async def test_a_change_is_told_at_once_when_somebody_says_so(
+async def test_a_change_is_reported_at_once_when_somebody_says_so(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
     await trio.sleep(1)
@@ -180,7 +180,7 @@ async def test_a_cordon_is_an_event_and_so_is_its_end(
     ] == said()
 
 
-async def test_a_node_found_cordoned_is_told_of(autojump_clock: MockClock, world: World) -> None:
+async def test_a_node_found_cordoned_is_reported(autojump_clock: MockClock, world: World) -> None:
     world.server.create(NODES, k8s.Node(metadata=k8s.ObjectMeta(name="w1"), spec=k8s.NodeSpec(unschedulable=True)))
     async with trio.open_nursery() as nursery:
         await nursery.start(world.publisher().run)
@@ -190,7 +190,7 @@ async def test_a_node_found_cordoned_is_told_of(autojump_clock: MockClock, world
     assert 1 == [event.reason for event in world.events.all()].count("NodeNotSchedulable")
 
 
-async def test_a_boot_is_told_once_its_id_is_and_the_start_of_the_agent_alone_is_none(
+async def test_a_boot_is_reported_once_its_id_is_and_the_start_of_the_agent_alone_is_none(
     autojump_clock: MockClock, world: World
 ) -> None:
     for boot_id in ("one", "one", "two", "two"):
@@ -551,7 +551,7 @@ async def test_news_that_come_while_a_registration_is_under_way_count(autojump_c
     assert "True" == world.condition().status
 
 
-async def test_a_report_that_takes_its_time_is_told_and_blamed_on_no_server(
+async def test_a_report_that_takes_its_time_is_reported_and_blamed_on_no_server(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.report_seconds = 11.0

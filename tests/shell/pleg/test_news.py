@@ -82,7 +82,7 @@ async def test_an_inspection_that_had_begun_before_it_was_asked_for_does_not_ans
         assert seen + 1 == len(shelf.inspected)
 
 
-async def test_a_death_is_told_with_the_list_that_tells_it_even_if_the_cache_knew(
+async def test_a_death_is_reported_with_the_list_that_tells_it_even_if_the_cache_knew(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def dead(id_: str) -> Undecoded[ContainerStatus]:

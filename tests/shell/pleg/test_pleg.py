@@ -235,7 +235,7 @@ async def test_a_pod_that_is_gone_leaves_the_cache(autojump_clock: MockClock) ->
         assert not watch.pleg.may_have("p1")
 
 
-async def test_a_failed_inspection_is_told_and_repeated_until_it_succeeds(autojump_clock: MockClock) -> None:
+async def test_a_failed_inspection_is_reported_and_repeated_until_it_succeeds(autojump_clock: MockClock) -> None:
     shelf = Shelf()
     shelf.containers = {"one": {"c1": RUNNING}, "two": {"c2": RUNNING}}
     shelf.failing = {"c2"}

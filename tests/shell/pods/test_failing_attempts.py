@@ -41,7 +41,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/pods")
         ("termination_log", "Failed", "Error: [Errno 28] No space left"),
     ],
 )
-async def test_a_full_disk_is_told_and_tried_again_and_is_no_bug(
+async def test_a_full_disk_is_reported_and_tried_again_and_is_no_bug(
     method: str,
     reason: str,
     message: str,

@@ -88,7 +88,7 @@ async def test_a_container_whose_first_hook_fails_is_stopped_and_started_again_a
         assert "other" in bench.running()
 
 
-async def test_what_failed_is_told_in_the_status_and_not_in_the_event(autojump_clock: MockClock) -> None:
+async def test_what_failed_is_reported_in_the_status_and_not_in_the_event(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(pod("web", hooked(post_start=does("exit", "3", "0")))) as node:
         await until(lambda: (found := waiting(node)) is not None and found.reason == POST_START_ERROR)
@@ -161,7 +161,7 @@ async def test_a_hook_before_the_end_that_hangs_leaves_its_container_two_seconds
     assert 2 == pytest.approx(when(bench, "ended with 137") - when(bench, "StopContainer"), abs=0.1)
 
 
-async def test_a_hook_before_the_end_that_fails_is_told_and_changes_nothing(autojump_clock: MockClock) -> None:
+async def test_a_hook_before_the_end_that_fails_is_reported_and_changes_nothing(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.agent(pod("web", hooked(pre_stop=does("exit", "1", "0")))) as node:
         await until(lambda: phase(node, "uid-web") == "Running")
@@ -333,7 +333,7 @@ async def test_a_hook_of_a_pod_on_the_hosts_network_asks_the_host(autojump_clock
         assert [] == said(node, "FailedPostStartHook")
 
 
-async def test_a_hook_that_finds_no_tls_is_told_again_without_it_and_without_the_secret(
+async def test_a_hook_that_finds_no_tls_is_reported_again_without_it_and_without_the_secret(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()

@@ -92,7 +92,7 @@ async def test_a_pod_waits_for_the_networks_problem_to_end_unless_it_is_on_the_h
     assert frozenset({"uid-host"}) == place.files.pods_on_disk()
 
 
-async def test_a_directory_that_cannot_be_made_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_directory_that_cannot_be_made_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async def full(_: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -136,7 +136,7 @@ async def test_the_cgroup_comes_before_the_volumes_and_does_for_what_was(autojum
         pytest.param(["ensure"], 2 * ["FailedMount"], "set up", VolumeFailed("FailedMount", "one", "another")),
     ],
 )
-async def test_what_is_not_ready_is_told_and_ends_the_attempt(
+async def test_what_is_not_ready_is_reported_and_ends_the_attempt(
     done: list[str], reasons: list[str], step: str, error: PodSyncError, autojump_clock: MockClock
 ) -> None:
     place = Place()

@@ -289,7 +289,7 @@ async def test_what_runs_when_the_agent_starts_is_not_evaluated_again(autojump_c
         assert 2 == len(bench.running())
 
 
-async def test_a_resource_that_a_pod_names_is_told_in_its_status_and_not_in_a_metrics_label(
+async def test_a_resource_that_a_pod_names_is_reported_in_its_status_and_not_in_a_metrics_label(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench(allocatable=TWO_CORES)

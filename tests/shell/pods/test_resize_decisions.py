@@ -84,7 +84,7 @@ def test_what_there_is_room_for_is_allocated_and_told() -> None:
     assert [("Normal", "ResizeStarted")] == [event[:2] for event in desk.events.events]
 
 
-def test_what_there_is_no_room_for_waits_and_is_told_once_in_whatever_words() -> None:
+def test_what_there_is_no_room_for_waits_and_is_reported_once_in_whatever_words() -> None:
     desk = Desk()
 
     assert desk.decide(web("2"))
@@ -95,7 +95,7 @@ def test_what_there_is_no_room_for_waits_and_is_told_once_in_whatever_words() ->
     assert ["ResizeDeferred"] == desk.events.reasons
 
 
-def test_what_was_not_decided_about_yet_is_told_although_it_waited() -> None:
+def test_what_was_not_decided_about_yet_is_reported_although_it_waited() -> None:
     desk = Desk()
     desk.notes.note_pending("uid-web", Pending(DEFERRED, NOT_YET, 0))
 

@@ -121,7 +121,7 @@ def test_what_the_users_of_a_standing_sandbox_are_is_known_or_told_and_never_cho
         agent(disk).of_standing(A)
 
 
-def test_a_disk_that_fails_is_told(
+def test_a_disk_that_fails_is_reported(
     disk: DiskPodFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(*_: object) -> bytes:

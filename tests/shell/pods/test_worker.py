@@ -333,7 +333,7 @@ async def test_a_terminating_pod_that_fails_to_stop_is_tried_again_and_never_syn
     assert ["sync", *["terminate 30"] * 3, "clean up"] == script.told
 
 
-async def test_what_a_worker_does_is_told_in_words(autojump_clock: MockClock) -> None:
+async def test_what_a_worker_does_is_reported_in_words(autojump_clock: MockClock) -> None:
     worker = worker_of(Script([PodSyncError("R", "m")]))
     await lives(worker, 1)
 

@@ -89,7 +89,7 @@ async def test_a_waiting_pod_that_exists_already_is_stopped_without_waiting_for_
     assert ["terminate 30", "clean up"] == [what for _, what, uid in script.calls if uid == "uid-b"]
 
 
-async def test_that_a_pod_has_finished_is_told_once_whatever_is_asked_of_it_then(autojump_clock: MockClock) -> None:
+async def test_that_a_pod_has_finished_is_reported_once_whatever_is_asked_of_it_then(autojump_clock: MockClock) -> None:
     script = Script([Outcome.DONE])
     told: list[str] = []
     async with workers_of(script) as workers:

@@ -348,7 +348,7 @@ async def test_a_redirect_to_what_can_be_no_host_is_a_failure(place: str) -> Non
             await ManifestUrl(url, {}, BYTES_MAX).fetch()
 
 
-async def test_a_redirect_that_never_ends_is_told_with_where_it_led_and_without_the_password() -> None:
+async def test_a_redirect_that_never_ends_is_reported_with_where_it_led_and_without_the_password() -> None:
     async with http_server(302, b"", [], (("location", "/again"),)) as url:
         told = rf"^redirected more than 10 times, the last time to {url.removesuffix('/pods')}/again$"
         with trio.fail_after(60), pytest.raises(ConnectionError, match=told):
@@ -394,7 +394,7 @@ async def test_an_answer_beyond_the_bound_is_an_error() -> None:
     assert errno.EFBIG == too_large.value.errno
 
 
-async def test_who_cannot_be_reached_is_told_by_the_address_as_people_write_it() -> None:
+async def test_who_cannot_be_reached_is_reported_by_the_address_as_people_write_it() -> None:
     with port_of_nobody() as port, trio.fail_after(60), pytest.raises(ConnectionError) as told:
         await ManifestUrl(f"http://127.0.0.1:{port}/", {}, BYTES_MAX).fetch()
     assert f"the server cannot be reached: 127.0.0.1:{port}: Connection refused" == str(told.value)

@@ -91,7 +91,7 @@ async def test_volumes_and_logs_are_measured_and_what_is_the_pods_own_is_known()
         assert [("default", "claim"), ("default", "pod-own")] == [(ns, one.claim) for ns, one in disks.claimed()]
 
 
-async def test_what_is_not_there_is_not_told_and_the_rest_is() -> None:
+async def test_what_is_not_there_is_not_reported_and_the_rest_is() -> None:
     without = gauges()
     del without.disks[LOGS]
     async with measuring(without) as disks:
@@ -190,7 +190,7 @@ async def test_a_store_is_what_the_runtime_says_on_its_disk(wanted: FsUsage | No
         assert (wanted, DISK) == (await disks.store(stores), await disks.root())
 
 
-async def test_a_disk_that_cannot_be_read_is_not_told() -> None:
+async def test_a_disk_that_cannot_be_read_is_not_reported() -> None:
     class Broken(FakeGauges):
         def disk(self, path: str) -> FsUsage:
             raise OSError(5, "Input/output error", path)

@@ -183,7 +183,7 @@ async def test_an_orphan_whose_uid_is_none_costs_the_others_nothing() -> None:
         assert ["u1"] == [one.uid for one in (await provider.snapshot(Depth.SUMMARY)).pods]
 
 
-async def test_a_pod_of_which_nothing_runs_is_not_told_of() -> None:
+async def test_a_pod_of_which_nothing_runs_is_not_reported() -> None:
     bench = with_cgroups()
     bench.seen.clear()
     async with bench.provider() as provider:

@@ -69,7 +69,7 @@ async def test_an_event_is_created_and_its_recurrence_counted(autojump_clock: Mo
     assert {"create": 1, "patch": 2} == bench.api.asked
 
 
-async def test_what_recurs_while_it_waits_is_told_once(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_what_recurs_while_it_waits_is_reported_once(autojump_clock: MockClock, nursery: Any) -> None:
     bench = Bench()
     for _ in range(20):
         bench.record()

@@ -265,7 +265,7 @@ async def test_a_server_that_is_away_is_asked_rarely_and_the_mirror_is_there_whe
     assert all(bench.uid(f"web-{n}") for n in range(20))
 
 
-async def test_a_server_that_says_no_is_told_of_once_and_asked_again(
+async def test_a_server_that_says_no_is_reported_once_and_asked_again(
     autojump_clock: MockClock, nursery: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench(static())

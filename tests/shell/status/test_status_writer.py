@@ -58,7 +58,7 @@ async def test_a_containers_status_is_told_once_though_the_server_fills_it_in(
     assert {"patch": 1} == cluster.api.asked
 
 
-async def test_what_the_server_has_already_is_not_told(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_what_the_server_has_already_is_not_reported(autojump_clock: MockClock, nursery: Any) -> None:
     cluster = Cluster()
     web = cluster.add("web")
     cluster.server.patch(PODS, "web", {"status": computed()}, "default", kind=STRATEGIC, subresource="status")
@@ -438,7 +438,7 @@ async def test_an_hour_without_a_server_costs_few_requests_and_the_return_no_her
 # ---- the end of a pod ----
 
 
-async def test_a_pod_that_ended_is_told_and_then_removed(autojump_clock: MockClock, nursery: Any) -> None:
+async def test_a_pod_that_ended_is_reported_and_then_removed(autojump_clock: MockClock, nursery: Any) -> None:
     cluster = Cluster()
     cluster.add("web")
     told: list[str] = []

@@ -207,7 +207,7 @@ _WORKS: Final = (
     ),
     Works(f"{_JOIN}an_agent_that_may_not_register_waits_for_its_operator", ("registerNode",), by=("--register-node",)),
     Works(
-        "tests/otel/test_collected_traces.py::test_a_pods_life_and_the_lists_are_told_under_upstreams_names",
+        "tests/otel/test_collected_traces.py::test_a_pods_life_and_the_lists_are_reported_under_upstreams_names",
         ("tracing",),
         "OTLP over HTTP, with the extra trikubelet[otel]",
     ),

@@ -329,7 +329,7 @@ _WORKS: Final = (
         "in a cluster only",
     ),
     Works(
-        "tests/shell/test_csi_volumes.py::test_a_volume_of_the_pod_alone_is_published_with_what_its_driver_asks_to_be_told",
+        "tests/shell/test_csi_volumes.py::test_a_volume_of_the_pod_alone_is_published_with_what_its_driver_asks_for",
         ("volumes[].csi.fsType", "volumes[].csi.nodePublishSecretRef"),
         "in a cluster only",
     ),
