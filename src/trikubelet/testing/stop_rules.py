@@ -16,8 +16,7 @@ from trikubelet.core.lifecycle import GRACE_SECONDS_DEFAULT, StopReason, Termina
 from trikubelet.core.names import all_containers
 from trikubelet.model.runtime import ContainerState, SandboxState
 from trikubelet.testing.acted_on import ActedOn
-from trikubelet.testing.starting_over import starts_over
-from trikubelet.testing.truth import is_over, newest
+from trikubelet.testing.truth import is_over, newest, starts_over
 from trikubelet.testing.witness import ROUNDING_SECONDS
 
 if TYPE_CHECKING:

@@ -54,6 +54,12 @@ def is_over(world: World, pod: Pod, *, ambiguous: bool = False) -> bool:
     return True
 
 
+def starts_over(world: World, pod: Pod) -> bool:
+    """Whether everything of the pod is to be taken away now: its cause has ended so, and is still there."""
+    cause = cause_of(pod)
+    return cause is not None and _exit_code(newest(world, pod.metadata.uid, cause.name)) == EXIT_CODE
+
+
 def _exit_code(status: ContainerStatus | None) -> int | None:
     """A container's exit code, if it has ended; one the runtime lost track of counts as killed."""
     if status is None or status.state not in (EXITED, ContainerState.UNKNOWN):
