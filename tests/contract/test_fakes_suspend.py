@@ -21,6 +21,7 @@ from trikubelet.model.handlers import HttpTarget
 from trikubelet.model.pull_records import PulledRecord
 from trikubelet.model.runtime import StandardStreams
 from trikubelet.model.runtime_config import LinuxResources, SandboxConfig
+from trikubelet.model.shutdown_times import ShutdownTimes
 from trikubelet.model.usage import Depth
 from trikubelet.testing.apiserver.server import ApiServer
 from trikubelet.testing.builders import container, pod
@@ -31,6 +32,7 @@ from trikubelet.testing.memory_images import MemoryImages
 from trikubelet.testing.memory_plugins import MemoryDriver, MemoryPlugins
 from trikubelet.testing.memory_pulls import MemoryLogins, MemoryPullRecords
 from trikubelet.testing.memory_runtime import MemoryRuntime
+from trikubelet.testing.memory_shutdown import MemoryShutdownManager, MemoryShutdownRecords, MemoryShutdownSession
 from trikubelet.testing.memory_usage import MemoryUsage
 from trikubelet.testing.world import World, wall_ns
 
@@ -50,6 +52,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
     """Each fake and what each of its async methods is asked."""
     plugins, files = MemoryPlugins(), MemoryPodFiles()
     plugins.listen("socket", "driver", MemoryDriver())
+    machine = MemoryShutdownManager()
     return [
         (
             MemoryRuntime(World()),
@@ -158,6 +161,18 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "expand": (Expand("v", "/there", 1, USE),),
             },
         ),
+        (machine, {"connect": ()}),
+        (
+            _with_announcement(MemoryShutdownSession(machine)),
+            {
+                "delay_seconds": (),
+                "allow_delay": (1,),
+                "inhibit": (),
+                "is_shutting_down": (),
+                "next": (),
+            },
+        ),
+        (MemoryShutdownRecords(), {"read": (), "write": (ShutdownTimes(),)}),
         (plugins, {"info": ("socket",), "notify": ("socket", ""), "driver": ("socket",)}),
         (
             MemoryApi(ApiServer(wall_ns)),
@@ -172,6 +187,11 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
             },
         ),
     ]
+
+
+def _with_announcement(session: MemoryShutdownSession) -> MemoryShutdownSession:
+    session.put(True)
+    return session
 
 
 def _with_log(files: MemoryPodFiles) -> MemoryPodFiles:

@@ -40,6 +40,7 @@ WANTED_BY_ALL=(
     "htpasswd apache2-utils"
     "bsdtar libarchive-tools"
     "systemd-analyze systemd"
+    "dbus-daemon dbus-daemon"
     "pkg-config pkg-config"
 )
 

@@ -174,6 +174,7 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
     node.statuses.changed.add(lambda _uid, pod, _status, _version: pod_changed(pod))
     node.workers.finished.add(pod_changed)
     node.runtime_state.changed.add(publisher.wake)
+    node.shutdown.changed.add(publisher.wake)
     node.events.recorded.add(events.record)
     return Member(pods, own, publisher, second_look, lease, writer, mirrors, events, objects, csi_node, node.up)
 

@@ -199,7 +199,17 @@ async def run(
             await work.start(run_node, agent.node)
             if choice.endpoint != FAKE:
                 work.start_soon(run_pressure, agent.node, agent.stats)
+            if agent.node.shutdown.groups:
+                work.start_soon(_run_shutdown, agent.node, settings.root_dir)
             task_status.started(agent)
+
+
+async def _run_shutdown(node: Node, root_dir: Path) -> None:
+    from trikubelet.host.logind import Logind  # noqa: PLC0415 - only who delays shutdowns needs D-Bus
+    from trikubelet.host.shutdown_records import DiskShutdownRecords  # noqa: PLC0415
+
+    threads = ThreadPool("files of a shutdown", 1)
+    await node.shutdown.run(Logind(threads), DiskShutdownRecords(root_dir, threads))
 
 
 def _join(

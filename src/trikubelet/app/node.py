@@ -32,6 +32,7 @@ from trikubelet.node.image_garbage import ImageGarbage
 from trikubelet.node.log_rotation import LogRotation
 from trikubelet.node.orphaned_pods import OrphanedPodCleanup
 from trikubelet.node.runtime_state import RuntimeState
+from trikubelet.node.shutdown import NodeShutdown
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
 from trikubelet.pods.admission import Admission
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.node_shutdown import ShutdownGroup
     from trikubelet.core.restarts import BackoffLimits
     from trikubelet.kit.spans import Spans
     from trikubelet.model import k8s
@@ -101,7 +103,7 @@ class Ports:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The configuration about pods. ``node_hosts``: the node's own hosts file, for host-network pods; ``logs``: when
-    their logs are rotated, None for never."""
+    their logs are rotated, None for never; ``shutdown``: in which order pods end before the machine does."""
 
     bounds: Bounds
     backoff: BackoffLimits
@@ -109,6 +111,7 @@ class Rules:
     logs: RotationRules | None = field(default_factory=RotationRules)
     eviction: EvictionRules = field(default_factory=EvictionRules)
     images: ImageRules = field(default_factory=ImageRules)
+    shutdown: Sequence[ShutdownGroup] = ()
     node_hosts: str = ""
 
 
@@ -144,6 +147,7 @@ class Node:
     garbage: GarbageCollection
     image_garbage: ImageGarbage
     eviction: Eviction
+    shutdown: NodeShutdown
     log_rotation: LogRotation | None
     figures: PodFigures
     startups: Startups
@@ -275,6 +279,15 @@ def build_node(
         rules=rules.eviction,
         bounds=bounds,
     )
+    shutdown = NodeShutdown(
+        workers=workers,
+        disruptions=disruptions,
+        events=events,
+        node=this_node,
+        clock=ports.clock,
+        groups=rules.shutdown,
+        chance=chance,
+    )
     evaluation = Evaluation(
         workers=workers,
         desired=desired,
@@ -307,6 +320,7 @@ def build_node(
         workers=workers,
         evaluation=evaluation,
         resizes=resizes,
+        shutdown=shutdown,
         runtime_pods=pleg,
         health=runtime_state,
         statuses=statuses,
@@ -343,6 +357,7 @@ def build_node(
         garbage=garbage,
         image_garbage=image_garbage,
         eviction=eviction,
+        shutdown=shutdown,
         log_rotation=None
         if rules.logs is None
         else LogRotation(ports.runtime, cache, ports.logs, ports.clock, rules.logs, bounds),

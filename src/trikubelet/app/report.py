@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet import __version__
+from trikubelet.core import node_shutdown
 from trikubelet.core.node_status import NodeReport, Pressures
 from trikubelet.model.runtime_errors import RuntimeCallError
 
@@ -91,6 +92,8 @@ class Reporter:
             yield f"container runtime network not ready: {problem}"
         if problem := self._node.pleg.unhealthy():
             yield f"PLEG is not healthy: {problem}"
+        if self._node.shutdown.is_shutting_down:
+            yield node_shutdown.NOT_READY
 
     async def _list_images(self) -> None:
         now = trio.current_time()

@@ -17,6 +17,7 @@ from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.eviction.thresholds import parse_thresholds
 from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import RotationRules
+from trikubelet.core.node_shutdown import shutdown_groups
 from trikubelet.core.node_status import Identity, Reserved, allocatable, capacity
 from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.core.restarts import BackoffLimits
@@ -63,6 +64,7 @@ def rules_of(settings: Settings, bounds: Bounds) -> Rules:
         logs=_logs(settings.configuration),
         eviction=_eviction(settings.configuration),
         images=_images(settings.configuration),
+        shutdown=shutdown_groups(settings.configuration),
     )
 
 

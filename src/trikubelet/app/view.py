@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.call_figures import CallFigures
     from trikubelet.kit.distribution import Distribution
     from trikubelet.model.runtime import ContainerStatus, PodObservation
+    from trikubelet.model.shutdown_times import ShutdownTimes
     from trikubelet.pleg.figures import Figures
     from trikubelet.pods.worker import PodWorker
     from trikubelet.ports import Clock
@@ -256,6 +257,10 @@ class View:
     def preempted(self) -> Mapping[str, int]:
         """How many pods were preempted for critical ones, by the resource that was short."""
         return self._node.evaluation.preempted
+
+    def shutdown_times(self) -> ShutdownTimes:
+        """When its pods were last ended because the machine went down."""
+        return self._node.shutdown.times
 
     def evicted(self) -> tuple[Mapping[str, int], Mapping[str, Distribution]]:
         """How many pods were evicted, and how old (seconds) the measurement was that each was evicted for; both by the

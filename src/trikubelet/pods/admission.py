@@ -16,7 +16,8 @@ what has changed since (a label, the node's allocatable, a device that is late) 
 A rejection is permanent, so none is founded on what nobody knows yet: until the runtime has said what it can do and
 what it holds, a pod that would be rejected has no worker, and housekeeping, which looks for such pods, asks again. It
 is evaluated by the spec it has then (``pods.allocations``). Likewise for one that does not want the node as its labels
-are, until these were looked at once more (``node.second_look``).
+are, until these were looked at once more (``node.second_look``). While the machine goes down none is admitted
+(``node.shutdown``).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from trikubelet.core import node_shutdown
 from trikubelet.core.admission import NODE_AFFINITY, Admitted, counted_as, rejected
 from trikubelet.core.lifecycle import StopReason
 from trikubelet.core.names import is_mirror, object_ref
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.resizes import Resizes
     from trikubelet.pods.unsupported_reports import UnsupportedReports
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import Clock, Events, RuntimeHealth, RuntimePods, Statuses
+    from trikubelet.ports import Clock, Events, RuntimeHealth, RuntimePods, ShutdownState, Statuses
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ class Admission:
         workers: PodWorkers,
         evaluation: Evaluation,
         resizes: Resizes,
+        shutdown: ShutdownState,
         runtime_pods: RuntimePods,
         health: RuntimeHealth,
         statuses: Statuses,
@@ -69,6 +72,7 @@ class Admission:
         self._workers = workers
         self._evaluation = evaluation
         self._resizes = resizes
+        self._shutdown = shutdown
         self._runtime_pods = runtime_pods
         self._health = health
         self._statuses = statuses
@@ -115,6 +119,8 @@ class Admission:
 
     def _decide(self, pod: k8s.Pod) -> None:
         match self._evaluation.evaluate(self._allocations.as_allocated(pod)):
+            case Admitted() if self._shutdown.is_shutting_down:
+                self._reject(pod, node_shutdown.REJECTION)
             case Admitted() as admitted:
                 self._evaluation.make_room(pod, admitted)
                 self._admit(pod, after=[victim.metadata.uid for victim in admitted.preempts])

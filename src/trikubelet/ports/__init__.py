@@ -19,6 +19,9 @@ from trikubelet.ports.machine import (
     NodeLogins,
     PodCgroups,
     PullRecords,
+    ShutdownManager,
+    ShutdownRecords,
+    ShutdownSession,
     Volumes,
 )
 from trikubelet.ports.observed import (
@@ -28,6 +31,7 @@ from trikubelet.ports.observed import (
     PodDeletionSafetyProvider,
     Relister,
     RuntimePods,
+    ShutdownState,
 )
 from trikubelet.ports.plugins import CsiDriver, PluginSockets
 from trikubelet.ports.pod_files import ContainerFiles, PodDirectories, PodFiles, PodNotes
@@ -65,6 +69,10 @@ __all__ = [
     "Runtime",
     "RuntimeHealth",
     "RuntimePods",
+    "ShutdownManager",
+    "ShutdownRecords",
+    "ShutdownSession",
+    "ShutdownState",
     "Statuses",
     "Volumes",
     "FileWatcher",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trikubelet.model.pull_records import PulledRecord
     from trikubelet.model.registry import Login
     from trikubelet.model.runtime_config import Mount
+    from trikubelet.model.shutdown_times import ShutdownTimes
     from trikubelet.model.usage import Depth, FsUsage, NodeGauges, PodGauges, PodPlace, Usage
     from trikubelet.model.volume_figures import VolumeFigures
     from trikubelet.ports.cluster import Claims, PodObjects
@@ -27,6 +28,53 @@ class Clock(Protocol):
 
     def now_ns(self) -> int:
         """Nanoseconds since the Unix epoch."""
+        ...
+
+
+class ShutdownSession(Protocol):
+    """A conversation with who shuts the machine down. Every method raises OSError, after which it is over."""
+
+    async def delay_seconds(self) -> float:
+        """So long the machine waits, at most, for those that ask for a delay."""
+        ...
+
+    async def allow_delay(self, seconds: float) -> None:
+        """Have the machine's settings allow that much from now on. Who is not heeded is not told: ask again."""
+        ...
+
+    async def inhibit(self) -> Callable[[], None]:
+        """Ask for a delay of the next shutdown; what is returned ends it, may be called once, and outlives the
+        session."""
+        ...
+
+    async def is_shutting_down(self) -> bool:
+        """Whether the machine goes down now."""
+        ...
+
+    async def next(self) -> bool:
+        """Wait for the next announcement since the session began: whether the machine goes down, or does not after
+        all."""
+        ...
+
+
+class ShutdownManager(Protocol):
+    """Who shuts the machine down, and tells of it before."""
+
+    def connect(self) -> AbstractAsyncContextManager[ShutdownSession]:
+        """A session, for the length of the block. Raises OSError."""
+        ...
+
+
+class ShutdownRecords(Protocol):
+    """When the node's pods ended for a shutdown last, kept across it. Nothing here raises: what cannot be kept is
+    logged."""
+
+    async def read(self) -> ShutdownTimes:
+        """As it was written last; zeros where it never was, or cannot be read."""
+        ...
+
+    async def write(self, times: ShutdownTimes) -> None:
+        """Keep it."""
         ...
 
 

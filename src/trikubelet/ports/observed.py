@@ -54,6 +54,15 @@ class NodePressure(Protocol):
         ...
 
 
+class ShutdownState(Protocol):
+    """Whether the machine goes down. ``node.shutdown`` knows."""
+
+    @property
+    def is_shutting_down(self) -> bool:
+        """It does, and pods are ended for it."""
+        ...
+
+
 class RuntimePods(Protocol):
     """What the runtime was last seen to hold. PLEG knows; the questions are narrow, since a record of every pod would
     be dearer than all the rest that is done in a second."""

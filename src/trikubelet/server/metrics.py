@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339
 from trikubelet.server.cluster_metrics import of_cluster
 from trikubelet.server.exposition import Family, counter, gauge, histogram, labels, sample
 from trikubelet.server.pod_metrics import of_pods
@@ -43,6 +44,7 @@ def node_families(
     yield counter("kubelet_evictions", "Pods evicted.", evicted, "eviction_signal")
     help_ = "The age of the measurement that a pod was evicted for."
     yield histogram("kubelet_eviction_stats_age_seconds", help_, ages, "eviction_signal")
+    yield from _of_shutdown(view)
     help_ = "Unused images removed."
     yield counter("kubelet_image_garbage_collected_total", help_, view.images_removed(), "reason")
     yield from of_cluster(figures, view.publishing(), now_ns)
@@ -50,6 +52,16 @@ def node_families(
         yield from _of_http(http)
     yield from _of_volumes(claimed)
     yield from of_process(figures.setup)
+
+
+def _of_shutdown(view: NodeView) -> Iterator[Family]:
+    times = view.shutdown_times()
+    for name, text, help_ in (
+        ("start", times.start_time, "When pods last began to be ended because the machine went down"),
+        ("end", times.end_time, "When none of these was waited for any more"),
+    ):
+        seconds = parse_rfc3339(text) / SECOND_NS if text else 0.0
+        yield gauge(f"kubelet_graceful_shutdown_{name}_time_seconds", f"{help_}, since the Unix epoch.", seconds)
 
 
 def probe_families(view: NodeView) -> Iterator[Family]:

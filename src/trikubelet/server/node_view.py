@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.call_figures import CallFigures
     from trikubelet.kit.distribution import Distribution
     from trikubelet.model import k8s
+    from trikubelet.model.shutdown_times import ShutdownTimes
     from trikubelet.pleg.figures import Figures
     from trikubelet.probes.figures import ProbeFigures
     from trikubelet.server.node_figures import NodeFigures
@@ -128,6 +129,10 @@ class NodeView(Protocol):
 
     def preempted(self) -> Mapping[str, int]:
         """How many pods were ended to make room for critical ones, by the resource that was short."""
+        ...
+
+    def shutdown_times(self) -> ShutdownTimes:
+        """When its pods were last ended because the machine went down."""
         ...
 
     def evicted(self) -> tuple[Mapping[str, int], Mapping[str, Distribution]]:

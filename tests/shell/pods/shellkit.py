@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.core.lifecycle import Terminated, Terminating
+    from trikubelet.core.node_shutdown import ShutdownGroup
     from trikubelet.kit.spans import Spans
     from trikubelet.model.k8s import Pod
     from trikubelet.model.objects import ObjectRef
@@ -75,6 +76,7 @@ class Bench:
         self.records, self.logins = MemoryPullRecords(), MemoryLogins()
         self.problems = Problems(Odds(latency_seconds))
         self.eviction, self.image_rules = EvictionRules(), ImageRules()
+        self.shutdown: Sequence[ShutdownGroup] = ()
 
     def move_to_disk(self, place: Path) -> None:
         """From now on pods' files are real ones: ``root``, ``logs`` and ``links`` at the place."""
@@ -100,7 +102,9 @@ class Bench:
             VirtualClock(),
         )
         backoff, pulls = BackoffLimits(), PullRules(5)
-        rules = Rules(self.bounds, backoff, pulls, eviction=self.eviction, images=self.image_rules)
+        rules = Rules(
+            self.bounds, backoff, pulls, eviction=self.eviction, images=self.image_rules, shutdown=self.shutdown
+        )
         return build_node(ports, self._facts, rules, sources, random.Random(1), spans)
 
     @asynccontextmanager

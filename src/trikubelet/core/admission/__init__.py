@@ -48,6 +48,7 @@ _OUT_OF: Final = "OutOf"
 _COUNTED: Final = frozenset(
     {
         messages.REASON,
+        "NodeShutdown",
         "UnexpectedAdmissionError",
         "SysctlForbidden",
         "PodOSSelectorNodeLabelDoesNotMatch",

@@ -1,0 +1,129 @@
+"""Who shuts a machine in memory down (``ports.ShutdownManager``), and what is kept of that."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.model.shutdown_times import ShutdownTimes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+
+class MemoryShutdownManager:
+    """Owns whether the machine goes down, and the delays asked for. ``delay_seconds``: so long it waits at most, which
+    settings raise up to ``settings_max``; ``away``: nobody can be asked."""
+
+    def __init__(self, delay_seconds: float = 5.0, settings_max: float = 1800.0) -> None:
+        self.delay_seconds = delay_seconds
+        self.settings_max = settings_max
+        self.away = False
+        self.is_shutting_down = False
+        self.delays: set[object] = set()
+        self.sessions: list[MemoryShutdownSession] = []
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[MemoryShutdownSession, None]:
+        """See ``ports.ShutdownManager``."""
+        await trio.lowlevel.checkpoint()
+        self.confirm_there()
+        session = MemoryShutdownSession(self)
+        self.sessions.append(session)
+        try:
+            yield session
+        finally:
+            self.sessions.remove(session)
+
+    def announce(self, is_shutting_down: bool) -> None:
+        """The machine goes down, or does not after all."""
+        self.is_shutting_down = is_shutting_down
+        for session in self.sessions:
+            session.put(is_shutting_down)
+
+    def go_away(self) -> None:
+        """Every session breaks, and there is no new one until ``away`` is False."""
+        self.away = True
+        for session in self.sessions:
+            session.put(None)
+
+    def confirm_there(self) -> None:
+        """Raises OSError where nobody can be asked."""
+        if self.away:
+            raise ConnectionError("nobody is there")
+
+    def __repr__(self) -> str:
+        return f"<MemoryShutdownManager: {len(self.delays)} delays>"
+
+
+class MemoryShutdownSession:
+    """Owns the announcements since it began; None: it has broken."""
+
+    def __init__(self, manager: MemoryShutdownManager) -> None:
+        self._manager = manager
+        self._announced: deque[bool | None] = deque()
+        self._put = trio.lowlevel.ParkingLot()
+
+    def put(self, announced: bool | None) -> None:
+        """An announcement."""
+        self._announced.append(announced)
+        self._put.unpark_all()
+
+    async def delay_seconds(self) -> float:
+        """See ``ports.ShutdownSession``; so for all below."""
+        await self._ask()
+        return self._manager.delay_seconds
+
+    async def allow_delay(self, seconds: float) -> None:
+        await self._ask()
+        self._manager.delay_seconds = min(seconds, self._manager.settings_max)
+
+    async def inhibit(self) -> Callable[[], None]:
+        await self._ask()
+        if self._manager.is_shutting_down:
+            raise OSError("the machine goes down already")
+        delay = object()
+        self._manager.delays.add(delay)
+        return lambda: self._manager.delays.remove(delay)
+
+    async def is_shutting_down(self) -> bool:
+        await self._ask()
+        return self._manager.is_shutting_down
+
+    async def next(self) -> bool:
+        await trio.lowlevel.checkpoint()
+        while not self._announced:
+            await self._put.park()
+        announced = self._announced.popleft()
+        if announced is None:
+            raise ConnectionError("the session has ended")
+        return announced
+
+    async def _ask(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self._manager.confirm_there()
+
+    def __repr__(self) -> str:
+        return f"<MemoryShutdownSession, {len(self._announced)} announced>"
+
+
+class MemoryShutdownRecords:
+    """Owns what was written last."""
+
+    def __init__(self) -> None:
+        self.times = ShutdownTimes()
+
+    async def read(self) -> ShutdownTimes:
+        """See ``ports.ShutdownRecords``; so for all below."""
+        await trio.lowlevel.checkpoint()
+        return self.times
+
+    async def write(self, times: ShutdownTimes) -> None:
+        await trio.lowlevel.checkpoint()
+        self.times = times
+
+    def __repr__(self) -> str:
+        return f"<MemoryShutdownRecords: {self.times}>"
