@@ -101,6 +101,8 @@ HERE = (
     _counter("kubelet_preemptions", "preemption_signal", often=False),
     _counter("kubelet_evictions", "eviction_signal", often=False),
     _histogram("kubelet_eviction_stats_age_seconds", "eviction_signal", often=False),
+    _gauge("kubelet_graceful_shutdown_start_time_seconds"),
+    _gauge("kubelet_graceful_shutdown_end_time_seconds"),
     _counter("kubelet_image_garbage_collected_total", "reason", often=False),
     _counter("kubelet_admission_rejections_total", "reason", often=False),
     _histogram("kubelet_cgroup_manager_duration_seconds", "operation_type"),
@@ -176,9 +178,6 @@ ABSENT = {
     "what became of a pod's certificate is told to its pod and not counted yet": "kubelet_podcertificate_states",
     "there is no dynamic allocation of resources yet": (
         "kubelet_dra_operations_duration_seconds kubelet_dra_grpc_operations_duration_seconds"
-    ),
-    "the node is not shut down gracefully yet": (
-        "kubelet_graceful_shutdown_start_time_seconds kubelet_graceful_shutdown_end_time_seconds"
     ),
     "nobody knows here when the machine began to start": (
         "kubelet_node_startup_duration_seconds kubelet_node_startup_pre_kubelet_duration_seconds "

@@ -23,6 +23,7 @@ HONOURED_GATES: Final = frozenset(
     {
         *("AllAlpha", "AllBeta", "ContainerCheckpoint", "KubeletCrashLoopBackOffMax"),
         *("KubeletEnsureSecretPulledImages", "MemoryQoS", "ReduceDefaultCrashLoopBackOffDecay"),
+        *("GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority"),
     }
 )
 """Feature gates that have an effect. The groups only speak for others, which are named themselves where it matters."""
@@ -274,6 +275,11 @@ _WORKS: Final = (
         by=("age_seconds_min",),
     ),
     Works(
+        "tests/live/test_node_shutdown.py::test_pods_end_in_order_before_the_machine_does",
+        ("shutdownGracePeriod", "shutdownGracePeriodCriticalPods", "shutdownGracePeriodByPodPriority"),
+        "where systemd-logind shuts the machine down",
+    ),
+    Works(
         "tests/shell/test_settings.py::test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names",
         ("apiVersion", "kind"),
     ),
@@ -285,9 +291,6 @@ _IDLE: Final = {
         *("cpuManagerPolicy", "cpuManagerPolicyOptions", "cpuManagerReconcilePeriod", "memoryManagerPolicy"),
         *("topologyManagerPolicy", "topologyManagerScope", "topologyManagerPolicyOptions", "reservedSystemCPUs"),
         *("reservedMemory", "qosReserved", "systemReservedCgroup", "kubeReservedCgroup"),
-    ),
-    "the node is not shut down with its pods yet": (
-        *("shutdownGracePeriod", "shutdownGracePeriodCriticalPods", "shutdownGracePeriodByPodPriority"),
     ),
     "not served yet": (*("enableContentionProfiling", "showHiddenMetricsForVersion"),),
     "the API server is asked in JSON, and by each purpose at its own pace": (
