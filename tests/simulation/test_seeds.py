@@ -20,6 +20,7 @@ from trikubelet.model.runtime import ContainerState
 from trikubelet.node.housekeeping import Housekeeping
 from trikubelet.pleg import inspection
 from trikubelet.pleg.cache import PodCache
+from trikubelet.pods import start
 from trikubelet.pods.attempts import PodAttempts
 from trikubelet.pods.container_creator import ContainerCreator
 from trikubelet.pods.hooks import Hooks
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from trikubelet.core.lifecycle import Graces, Request, State, Step
     from trikubelet.core.probes import Track
     from trikubelet.model import k8s
-    from trikubelet.model.runtime import PodObservation
+    from trikubelet.model.runtime import ContainerStatus, PodObservation
 
 MET_BEFORE = [
     1098,
@@ -190,19 +191,18 @@ def plant_a_homeless_container(patch: pytest.MonkeyPatch) -> None:
 
 def plant_a_back_off_that_probes_evade(patch: pytest.MonkeyPatch) -> None:
     """What was killed in this very attempt has not ended yet, so it is started again at once."""
-    honest = ContainerStarter._check_backoff
+    honest = start._last_ended
 
-    def check(self: ContainerStarter, pod: k8s.Pod, container: k8s.Container, observed: PodObservation) -> None:
-        latest = observed.latest(container.name)
-        if latest is not None and latest.state is ContainerState.EXITED:
-            honest(self, pod, container, observed)
+    def last_ended(observed: PodObservation, name: str) -> ContainerStatus | None:
+        latest = observed.latest(name)
+        return honest(observed, name) if latest is not None and latest.state is ContainerState.EXITED else None
 
-    patch.setattr(ContainerStarter, "_check_backoff", check)
+    patch.setattr(start, "_last_ended", last_ended)
 
 
 def plant_a_restart_of_all_without_a_pause(patch: pytest.MonkeyPatch) -> None:
     """What has ended and has all containers restarted is taken away with them."""
-    patch.setattr(ContainerStarter, "let_start_over", lambda *_: None)
+    patch.setattr(ContainerStarter, "back_offs", lambda *_: [])
 
 
 def plant_a_restart_of_all_for_any_exit(patch: pytest.MonkeyPatch) -> None:

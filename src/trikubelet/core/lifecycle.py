@@ -104,7 +104,7 @@ Request = Sync | Stop
 class Outcome(Enum):
     """How an attempt of the shell ended."""
 
-    AGAIN = "something was done, which will show; the attempt is to be repeated then"
+    AGAIN = "something was done, which will show; the attempt is to be repeated when it does"
     AT_ONCE = "something was done which wakes nobody; the attempt is to be repeated at once"
     IDLE = "nothing was to be done; the attempt is to be repeated later"
     DONE = "this state's work is done"

@@ -77,7 +77,8 @@ class PodAttempts:
         return await self._observations.newer_than(uid, since, soon=soon)
 
     async def sync(self, pod: k8s.Pod, observed: PodObservation) -> Outcome:
-        """Bring the pod closer to its configuration. DONE: its phase is terminal; IDLE: it is as configured.
+        """Bring the pod closer to its configuration. DONE: its phase is terminal; AGAIN: something was begun; AT_ONCE:
+        something was taken away, and it goes on from there; IDLE: it is as configured.
 
         Raises PodSyncError (also for a disk that takes nothing) or RuntimeCallError when something is left to try
         again.

@@ -52,9 +52,9 @@ class CarryOut:
     ) -> None:
         """Do what the plan says. Raises the most urgent PodSyncError, or a RuntimeCallError, once all that could be
         done was done."""
+        errors: list[PodSyncError] = []
         if actions.to_reset:
-            await self._start_over(pod, observed, actions.to_reset)
-            return
+            errors += await self._start_over(pod, observed, actions.to_reset)
         if actions.kill_pod:
             if actions.create_sandbox and observed.sandboxes:
                 message = "Pod sandbox changed, it will be killed and re-created."
@@ -64,8 +64,17 @@ class CarryOut:
                 return
         else:
             await self._killer.stop_some(pod, actions.to_kill, observed.ips)
-        config = await self._sandboxes.configure(pod, actions.attempt, is_new=actions.create_sandbox)
+        if actions.create_sandbox or any(actions.starts(pod)):
+            errors += await self._start(pod, observed, actions, volumes)
+        if errors:
+            raise most_urgent(errors)
+
+    async def _start(
+        self, pod: Pod, observed: PodObservation, actions: PodActions, volumes: Mapping[str, str]
+    ) -> list[PodSyncError]:
+        """Make the sandbox, if one is to be made, and start containers; why some could not be."""
         errors: list[PodSyncError] = []
+        config = await self._sandboxes.configure(pod, actions.attempt, is_new=actions.create_sandbox)
         async with self._turnstile.turn():
             if actions.create_sandbox:
                 sandbox = await self._sandboxes.make(pod, config)
@@ -79,16 +88,21 @@ class CarryOut:
                     errors.append(error)
                     if start.is_awaited:
                         break
-        if errors:
-            raise most_urgent(errors)
+        return errors
 
-    async def _start_over(self, pod: Pod, observed: PodObservation, resets: Sequence[Reset]) -> None:
-        """Take everything away at once, but what caused it only when that may be started again: it is all that shows
-        why the rest is gone."""
-        await self._killer.reset(pod, [reset for reset in resets if not reset.is_cause])
-        causes = [reset for reset in resets if reset.is_cause]
-        self._starter.let_start_over(pod, observed, {cause.status.name for cause in causes})
-        await self._killer.reset(pod, causes)
+    async def _start_over(self, pod: Pod, observed: PodObservation, resets: Sequence[Reset]) -> list[PodSyncError]:
+        """Take everything away at once but what caused it, and that in the next attempt, if it may be started again by
+        then: it is all that shows why the rest is gone. Why it may not, where so."""
+        if others := [reset for reset in resets if not reset.is_cause]:
+            await self._killer.reset(pod, others)
+            return []  # what is gone is to be seen, and shown, before anything is waited for
+        names = dict.fromkeys(reset.status.name for reset in resets)
+        if waits := self._starter.back_offs(pod, observed, names):
+            return [max(waits, key=lambda wait: wait.at)]  # all of it starts over together
+        for name in names:
+            await self._killer.reset(pod, [reset for reset in resets if reset.status.name == name])
+            self._starter.starts_over(pod, observed, name)
+        return []
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: what kept its containers from being started counts no more."""

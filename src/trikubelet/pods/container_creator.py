@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import trio
+
 from trikubelet.core.containers.errors import ConfigError
 from trikubelet.core.names import EPHEMERAL_CONTAINER, container_kind, log_link_name, log_path, object_ref
 from trikubelet.kit.disk import disk_in_time
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+OLD_LOGS_SECONDS_MAX = 1.0
+"""For all of a container's that go with its start: its hook and the next container wait meanwhile. The rest of them go
+with the next start."""
 IMAGE_VOLUMES_SINCE = "one of its volumes is an image: can the runtime mount images? containerd can since 2.1"
 
 
@@ -174,13 +179,11 @@ class ContainerCreator:
         if attempt < 2 or observed.latest(container.name) is not None:
             return
         try:
-            logged = await self._configs.logged_attempts(pod, container)
-            for before in logged:
-                if before < attempt - 1:
-                    path = f"{context.config.log_directory}/{log_path(container.name, before)}"
-                    await disk_in_time(
-                        self._bounds.settle_seconds_max, partial(self._files.remove_container_logs, path)
-                    )
+            with trio.move_on_after(OLD_LOGS_SECONDS_MAX):
+                for before in await self._configs.logged_attempts(pod, container):
+                    if before < attempt - 1:
+                        path = f"{context.config.log_directory}/{log_path(container.name, before)}"
+                        await self._files.remove_container_logs(path)
         except OSError as error:  # their number is looked at again with the next start
             log.warning("Pod %s: cannot remove old logs of %s: %s", object_ref(pod), container.name, error)
 

@@ -39,19 +39,20 @@ class CrashBackoffs:
         self._kept_max = kept_max
         self._entries: OrderedDict[tuple[str, str], BackoffEntry] = OrderedDict()
 
-    def begin(self, pod: Pod, container: Container, finished_at: int) -> Wait | None:
-        """The container that ended then (nanoseconds since the epoch) is to be started. None: so be it, and the next
-        time it waits longer."""
-        key, now = (pod.metadata.uid, backoff_key(pod, container)), self._clock.now_ns()
+    def left(self, pod: Pod, container: Container, finished_at: int) -> Wait | None:
+        """How long the container that ended then (nanoseconds since the epoch) still waits; None: it may be started."""
+        entry = self._entries.get(_key(pod, container))
+        left = backoff_remaining(entry, finished_at, self._clock.now_ns(), self._limits)
+        return Wait(entry.seconds, left) if entry is not None and left > 0 else None
+
+    def count(self, pod: Pod, container: Container, finished_at: int) -> None:
+        """The container that ended then is started now; the next time it waits longer."""
+        key = _key(pod, container)
         entry = self._entries.get(key)
-        left = backoff_remaining(entry, finished_at, now, self._limits)
-        if entry is not None and left > 0:
-            return Wait(entry.seconds, left)
-        self._entries[key] = backoff_next(entry, finished_at, now, self._limits)
+        self._entries[key] = backoff_next(entry, finished_at, self._clock.now_ns(), self._limits)
         self._entries.move_to_end(key)
         if len(self._entries) > self._kept_max:
             self._entries.popitem(last=False)
-        return None
 
     def forget(self, uid: str) -> None:
         """The pod is gone."""
@@ -60,3 +61,7 @@ class CrashBackoffs:
 
     def __repr__(self) -> str:
         return f"<CrashBackoffs {len(self._entries)} of at most {self._kept_max}>"
+
+
+def _key(pod: Pod, container: Container) -> tuple[str, str]:
+    return pod.metadata.uid, backoff_key(pod, container)

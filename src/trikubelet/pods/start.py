@@ -72,7 +72,8 @@ class ContainerStarter:
         pod, container = context.pod, start.container
         with self._noted(pod, container):
             if not start.is_asked:
-                self._check_backoff(pod, container, context.observed)
+                self._confirm_no_back_off(pod, container, context.observed)
+                self._count(pod, container, context.observed)
             with self._counted(pod, container):
                 image = await self._images.ensure(pod, container, context.config)
                 images = await self._image_volumes(pod, container, context.config)
@@ -80,12 +81,21 @@ class ContainerStarter:
                 created = await self._creator.create(context, start, image)
                 await self._run_hook(Hooked(pod, container, created.id, context.sandbox.ips), created.attempt)
 
-    def let_start_over(self, pod: Pod, observed: PodObservation, causes: Collection[str]) -> None:
-        """The pod is to start over because these containers ended. Raises RetryAt while one of them is backing off."""
+    def back_offs(self, pod: Pod, observed: PodObservation, causes: Collection[str]) -> list[RetryAt]:
+        """The pod is to start over because these containers ended: which of them may not be started yet."""
+        waits = []
         for container in all_containers(pod):
             if container.name in causes:
-                with self._noted(pod, container):
-                    self._check_backoff(pod, container, observed)
+                try:
+                    with self._noted(pod, container):
+                        self._confirm_no_back_off(pod, container, observed)
+                except RetryAt as wait:
+                    waits.append(wait)
+        return waits
+
+    def starts_over(self, pod: Pod, observed: PodObservation, cause: str) -> None:
+        """That container was taken away: when it has ended the next time, it waits longer."""
+        self._count(pod, next(one for one in all_containers(pod) if one.name == cause), observed)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: no container of it waits, or backs off."""
@@ -147,14 +157,16 @@ class ContainerStarter:
                     raise
         return found
 
-    def _check_backoff(self, pod: Pod, container: Container, observed: PodObservation) -> None:
-        """A container that just ended waits; one that may start now will wait longer the next time. Of one that was
-        killed in this very attempt, for a probe, the end before counts, as upstream has it."""
-        exited = (one for one in observed.history(container.name) if one.state is ContainerState.EXITED)
-        latest = next(exited, None)
-        if latest is None:
+    def _count(self, pod: Pod, container: Container, observed: PodObservation) -> None:
+        """It is started again now: the next time it waits longer."""
+        if (ended := _last_ended(observed, container.name)) is not None:
+            self._backoffs.count(pod, container, ended.finished_at)
+
+    def _confirm_no_back_off(self, pod: Pod, container: Container, observed: PodObservation) -> None:
+        """A container that just ended waits. Raises RetryAt."""
+        if (ended := _last_ended(observed, container.name)) is None:
             return
-        wait = self._backoffs.begin(pod, container, latest.finished_at)
+        wait = self._backoffs.left(pod, container, ended.finished_at)
         if wait is not None:
             name, meta = container.name, pod.metadata
             whose = f"pod={meta.name}_{meta.namespace}({meta.uid})"
@@ -162,3 +174,9 @@ class ContainerStarter:
             event = f"Back-off restarting failed container {name} in pod {meta.name}_{meta.namespace}({meta.uid})"
             self._events.record(object_ref(pod, name), "Warning", "BackOff", event)
             raise RetryAt(CRASH_LOOP_BACK_OFF, text, trio.current_time() + wait.left_seconds, name)
+
+
+def _last_ended(observed: PodObservation, name: str) -> ContainerStatus | None:
+    """The container's newest end. Of one that was killed in this very attempt, for a probe, the end before counts, as
+    upstream has it."""
+    return next((one for one in observed.history(name) if one.state is ContainerState.EXITED), None)

@@ -53,8 +53,8 @@ class Attempts(Protocol):
         ...
 
     async def sync(self, pod: Pod, observed: PodObservation) -> Outcome:
-        """Bring the pod closer to its configuration. DONE: it has ended permanently; IDLE: the runtime was asked for
-        nothing."""
+        """Bring the pod closer to its configuration. DONE: it has ended permanently; AGAIN: the runtime was asked for
+        something that shows when it happens; AT_ONCE: for something that does not; IDLE: for nothing."""
         ...
 
     async def terminate(self, pod: Pod, state: Terminating, observed: PodObservation) -> Outcome:
@@ -205,8 +205,8 @@ class PodWorker:
             with Barrier(self._found_bug) as barrier:
                 try:
                     outcome = await self._try()
-                    resync = self._seconds_to_resync()
-                    delay = 0.0 if outcome is Outcome.AT_ONCE else resync
+                    self._volume_retries.reset()
+                    delay = 0.0 if outcome is Outcome.AT_ONCE else self._seconds_to_resync()
                     self._last_error = ""
                 except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
                     self._failed(error)
@@ -243,7 +243,6 @@ class PodWorker:
 
     def _seconds_to_resync(self) -> float:
         """After an attempt that did not fail; no longer than until the pod's deadline."""
-        self._volume_retries.reset()
         left = self._attempts.seconds_left(self.pod)
         resync = self._jittered(self._bounds.resync_seconds)
         return resync if left is None else min(resync, left)

@@ -28,8 +28,15 @@ class Kept(CrashBackoffs):
         super().__init__(BackoffLimits(), self.clock, kept_max=3)
 
     def crashes(self, name: str) -> Wait | None:
-        """A pod's container has ended this moment and is to be started."""
-        return self.begin(pod(name, uid=name), container("app"), self.clock.now_ns())
+        """A pod's container has ended this moment and is to be started: so it is, unless it waits."""
+        return self.ended(name, self.clock.now_ns())
+
+    def ended(self, name: str, finished_at: int) -> Wait | None:
+        """The same of one that ended then."""
+        asked = (pod(name, uid=name), container("app"), finished_at)
+        if (wait := self.left(*asked)) is None:
+            self.count(*asked)
+        return wait
 
 
 async def test_a_container_that_crashes_again_waits(autojump_clock: MockClock) -> None:
@@ -39,13 +46,20 @@ async def test_a_container_that_crashes_again_waits(autojump_clock: MockClock) -
     assert kept.crashes("web") == FIRST
 
 
+async def test_asking_changes_nothing(autojump_clock: MockClock) -> None:
+    kept = Kept()
+    asked = (pod("web", uid="web"), container("app"), kept.clock.now_ns())
+
+    assert [None, None, None] == [kept.left(*asked) for _ in range(3)]
+
+
 async def test_of_too_many_those_go_that_were_not_used_for_longest(autojump_clock: MockClock) -> None:
     kept = Kept()
     ended = kept.clock.now_ns()
     for name in ("loops", "a", "b"):
         kept.crashes(name)
     await trio.sleep(10)
-    assert kept.begin(pod("loops", uid="loops"), container("app"), ended) is None  # its second start
+    assert kept.ended("loops", ended) is None  # its second start
     kept.crashes("c")
 
     assert kept.crashes("loops") == Wait(20.0, 20.0)

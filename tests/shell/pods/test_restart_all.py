@@ -5,19 +5,25 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import trio
 
 from core.podkit import rule
 from shell.pods.shellkit import Bench, until
+from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import RuntimeFailure
 from trikubelet.pods.stop import PodKiller
+from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trio.testing import MockClock
 
     from trikubelet.app.node import Node
+    from trikubelet.core.actions import Reset
     from trikubelet.model.k8s import ContainerStatus, Pod
 
 UID = "uid-again"
@@ -118,15 +124,83 @@ async def test_what_cannot_be_taken_away_is_taken_away_later(
 ) -> None:
     bench, refused, reset = Bench(), [], PodKiller.reset
 
-    async def refuse_once(self: PodKiller, pod: Pod, resets: object) -> None:
-        if len(refused) < 2:
-            refused.append(resets)
-            raise RuntimeFailure("simulated failure")
-        await reset(self, pod, resets)  # type: ignore[arg-type]
+    async def refuse(self: PodKiller, pod: Pod, resets: Sequence[Reset]) -> None:
+        """Twice the others, twice the cause."""
+        if [one.is_cause for one in refused].count(is_cause := resets[0].is_cause) < 2:
+            refused.append(resets[0])
+            raise RuntimeFailure(f"simulated failure, {is_cause=}")
+        await reset(self, pod, resets)
 
-    monkeypatch.setattr(PodKiller, "reset", refuse_once)
+    monkeypatch.setattr(PodKiller, "reset", refuse)
     async with bench.agent(again()) as node:
-        await until(lambda: has_run(node, "boss", 1) and has_run(node, "web", 1), 60)
+        await until(lambda: has_run(node, "boss", 1) and has_run(node, "web", 1), 90)
+        assert [False, False, True, True] == [one.is_cause for one in refused]
+
+        # What was tried in vain was no restart: the next back-off is the first one.
+        await until(lambda: waits_for(node, "boss") == "CrashLoopBackOff")
+        ended = trio.current_time()
+        await until(lambda: has_run(node, "boss", 2), 20)
+        assert 10 == pytest.approx(trio.current_time() - ended, abs=2)
+
+
+async def test_of_two_causes_each_waits_as_often_as_it_has_ended(autojump_clock: MockClock) -> None:
+    bench, rounds = Bench(), []
+    both = [
+        container(name, ["exit", "88", after], restart_policy="Never", restart_policy_rules=(ALL,))
+        for name, after in (("boss", "2"), ("chief", "2.5"))
+    ]
+    async with bench.agent(pod("again", *both)) as node:
+        for times in range(5):
+            await until(lambda times=times: has_run(node, "boss", times), 400)  # type: ignore[misc]
+            rounds.append(trio.current_time())
+
+    assert [2, 12, 22, 42] == [pytest.approx(after - before, abs=2.5) for before, after in pairwise(rounds)]
+
+
+async def test_who_looks_for_what_ails_the_pod_does_not_wait_for_its_back_off(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    async with bench.agent(again()) as node:
+        await until(lambda: has_run(node, "boss", 3), 100)
+        await until(lambda: waits_for(node, "boss") == "CrashLoopBackOff")
+        debugger = k8s.EphemeralContainer(name="debug", image="app:1", command=("run",))
+        spec = msgspec.structs.replace(again().spec, ephemeral_containers=(debugger,))
+        node.slots["file"].put(Snapshot((msgspec.structs.replace(again(), spec=spec),)))
+
+        await until(lambda: bench.running() == ["debug"], 5)
+        assert "CrashLoopBackOff" == waits_for(node, "boss")
+        await until(lambda: has_run(node, "boss", 4), 60)
+        assert "debug" in bench.running()
+
+
+async def test_what_had_ended_before_is_shown_as_restarting_too(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    boss = container("boss", ["exit", "88", "2"], restart_policy_rules=(ALL,))
+    job = container("job", ["exit", "0", "1"], restart_policy="Never")
+    async with bench.agent(pod("again", boss, job)) as node:
+        await until(lambda: waits_for(node, "boss") == "CrashLoopBackOff")
+        await trio.sleep(2)
+
+        assert "RestartingAllContainers" == waits_for(node, "job")
+
+
+async def test_old_logs_on_a_slow_disk_hold_up_no_container(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, removed = Bench(), []
+    for attempt in range(30):
+        bench.files.content[f"/var/log/pods/default_again_{UID}/boss/{attempt}.log"] = b""  # type: ignore[attr-defined]
+
+    async def remove(path: str) -> None:
+        await trio.sleep(5)
+        removed.append(path)
+
+    monkeypatch.setattr(bench.files, "remove_container_logs", remove)
+    async with bench.agent(pod("again", container("boss"), container("web"))):
+        await until(lambda: "boss" in bench.running())
+        began = trio.current_time()
+        await until(lambda: "web" in bench.running())
+
+    assert 2 > trio.current_time() - began
 
 
 async def test_the_logs_of_the_last_two_runs_stay(autojump_clock: MockClock) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trikubelet.core.actions.init import plan_init
 from trikubelet.core.actions.records import Kill, KillReason, PodActions, Reset, Verdict, Verdicts
 from trikubelet.core.actions.regular import are_over, plan_ephemeral, plan_regular
-from trikubelet.core.actions.restart_all import plan_resets, sources
+from trikubelet.core.actions.restart_all import causes, plan_resets
 from trikubelet.core.actions.sandbox import plan_new_sandbox, sandbox_need
 from trikubelet.core.restarts import allows_restart
 from trikubelet.model.runtime import ContainerState, ContainerStatus
@@ -42,11 +42,15 @@ def plan(
 
 def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStatus | None) -> PodActions:
     need = sandbox_need(pod, observed)
-    resetting = sources(pod, observed)
-    if resetting:
-        # Before the sandbox: a source left behind in a dead one would reset the pod once more in the new one.
-        resets = plan_resets(pod, observed, resetting)
-        return PodActions(sandbox_id=need.sandbox_id, attempt=need.attempt, to_reset=resets)
+    if names := causes(pod, observed):
+        # Before the sandbox: a cause left behind in a dead one would reset the pod once more in the new one. Who looks
+        # for what ails the pod does not wait for its back-off.
+        return PodActions(
+            sandbox_id=need.sandbox_id,
+            attempt=need.attempt,
+            to_reset=plan_resets(pod, observed, names),
+            ephemeral_to_start=() if need.recreate else plan_ephemeral(pod, observed),
+        )
     if shown is not None:
         observed = _with_ends(pod, observed, shown)
     if need.recreate:

@@ -1,8 +1,8 @@
 """RestartAllContainers: one container's exit makes the whole pod start over in its sandbox.
 
-Nothing has to be remembered for it. The exited container whose rule matched (the source) stays in the runtime until
+Nothing has to be remembered for it. The exited container whose rule matched (the cause) stays in the runtime until
 every other container was taken away and its crash back-off is over, and goes last; so an agent that is killed half-way
-finds the source again and goes on. When the source is gone nothing has a status, and the ordinary rules start from the
+finds the cause again and goes on. When the cause is gone nothing has a status, and the ordinary rules start from the
 first init container.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MAY_RUN = frozenset({ContainerState.RUNNING, ContainerState.UNKNOWN})
 
 
-def sources(pod: Pod, observed: PodObservation) -> frozenset[str]:
+def causes(pod: Pod, observed: PodObservation) -> frozenset[str]:
     """Names of the containers whose newest exit asks for a restart of all."""
     found = set()
     for container in (*pod.spec.init_containers, *pod.spec.containers):
@@ -35,17 +35,17 @@ def sources(pod: Pod, observed: PodObservation) -> frozenset[str]:
     return frozenset(found)
 
 
-def plan_resets(pod: Pod, observed: PodObservation, source_names: frozenset[str]) -> tuple[Reset, ...]:
-    """Every container to take away: regular ones, init ones, then the sources in the same order."""
+def plan_resets(pod: Pod, observed: PodObservation, names: frozenset[str]) -> tuple[Reset, ...]:
+    """Every container to take away: regular ones, init ones, then the causes, of those ``names``, in the same order."""
 
-    def of(containers: Iterable[Container], *, are_sources: bool) -> list[Reset]:
+    def of(containers: Iterable[Container], *, are_causes: bool) -> list[Reset]:
         return [
-            Reset(status, kill=status.state in _MAY_RUN, is_cause=are_sources)
+            Reset(status, kill=status.state in _MAY_RUN, is_cause=are_causes)
             for container in containers
-            if (container.name in source_names) is are_sources
+            if (container.name in names) is are_causes
             for status in reversed(observed.history(container.name))
         ]
 
     regular, init = pod.spec.containers, pod.spec.init_containers
-    targets = of(regular, are_sources=False) + of(init, are_sources=False)
-    return tuple(targets + of(regular, are_sources=True) + of(init, are_sources=True))
+    targets = of(regular, are_causes=False) + of(init, are_causes=False)
+    return tuple(targets + of(regular, are_causes=True) + of(init, are_causes=True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trikubelet.core.actions.restart_all import sources
+from trikubelet.core.actions.restart_all import causes
 from trikubelet.core.actions.sandbox import sandbox_need
 from trikubelet.core.names import all_containers
 from trikubelet.core.pod_status.phase import FAILED, SUCCEEDED
@@ -143,10 +143,10 @@ def _restarting(pod: k8s.Pod, observed: PodObservation, phase: str) -> tuple[Fin
         return ()
     if phase in _WHEN_ENDED:
         return ((type_, False, _WHEN_ENDED[phase], ""),)
-    causes = sources(pod, observed)
-    if not causes:
+    names = causes(pod, observed)
+    if not names:
         return ((type_, False, "", ""),)
-    message = f"containers whose exit restarts all containers: [{' '.join(sorted(causes))}]"
+    message = f"containers whose exit restarts all containers: [{' '.join(sorted(names))}]"
     return ((type_, True, "RestartAllContainersStarted", message),)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trikubelet.core.actions.records import Verdicts
-from trikubelet.core.actions.restart_all import sources
+from trikubelet.core.actions.restart_all import causes
 from trikubelet.core.containers.mounts import is_read_only_below
 from trikubelet.core.names import all_containers, as_container
 from trikubelet.core.pod_status.amounts import given
@@ -65,7 +65,7 @@ def container_statuses(
 ) -> tuple[k8s.ContainerStatus, ...]:
     """The statuses of regular (or, with ``init``, of init) containers, in the spec's order."""
     default = _waits_by_default(pod)
-    resetting = bool(sources(pod, observed)) or _was_reset(pod, observed, facts)
+    resetting = bool(causes(pod, observed)) or _was_reset(pod, observed, facts)
     return tuple(
         _with_mounts(
             container.volume_mounts,
