@@ -81,6 +81,75 @@ def test_phase_under_never(case: Case) -> None:
     check(pod("a", "b", policy="Never"), case)
 
 
+ALL = rule("RestartAllContainers", "In", 42)
+WATCHED = pod("a", "b", policy="Never", init=("setup", sidecar("watcher", ALL)))
+
+
+def taken_away(name: str, code: int = 137, reason: str = "RestartingAllContainers") -> k8s.ContainerStatus:
+    """It had ended like this, and waits for being made again."""
+    before = k8s.ContainerState(
+        terminated=k8s.ContainerStateTerminated(exit_code=code, reason=reason, container_id="memory://first")
+    )
+    return msgspec.structs.replace(waits(name), last_state=before)
+
+
+class StartingOver(NamedTuple):
+    id: str
+    expected: str
+    statuses: tuple[k8s.ContainerStatus, ...]
+    is_starting_over: bool = False
+    is_ending: bool = False
+
+
+STARTING_OVER = [
+    StartingOver(
+        "the cause backs off, all others are gone: Running, as it was",
+        RUNNING,
+        (taken_away("setup", 0), waits("watcher", 42), taken_away("a"), taken_away("b")),
+        is_starting_over=True,
+    ),
+    StartingOver(
+        "one was stopped and could not be removed yet: Running",
+        RUNNING,
+        (stopped("setup"), stopped("watcher", 42), stopped("a", 137), runs("b")),
+        is_starting_over=True,
+    ),
+    StartingOver(
+        "all are gone: Pending, it is initialised again",
+        PENDING,
+        (taken_away("setup", 0), taken_away("watcher", 42), taken_away("a"), taken_away("b")),
+    ),
+    StartingOver(
+        "an init container that was stopped runs again: Pending",
+        PENDING,
+        (taken_away("setup"), taken_away("watcher", 42), taken_away("a"), taken_away("b")),
+    ),
+    StartingOver(
+        "it is initialised, and what was stopped waits for its start: Running",
+        RUNNING,
+        (stopped("setup"), runs("watcher"), taken_away("a"), taken_away("b", 0, "Completed")),
+    ),
+    StartingOver(
+        "one was lost unseen: Failed, as in any pod",
+        FAILED,
+        (stopped("setup"), stopped("watcher"), stopped("a"), taken_away("b", 137, "ContainerStatusUnknown")),
+    ),
+    StartingOver(
+        "the pod ends meanwhile: Failed",
+        FAILED,
+        (stopped("setup"), stopped("watcher", 42), taken_away("a"), taken_away("b")),
+        is_ending=True,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", STARTING_OVER, ids=lambda case: case.id)
+def test_phase_of_a_pod_that_starts_over(case: StartingOver) -> None:
+    found = phase(WATCHED, by_name(*case.statuses), is_ending=case.is_ending, is_starting_over=case.is_starting_over)
+
+    assert case.expected == found
+
+
 ON_FAILURE = [
     *COMMON,
     Case("both succeeded: Succeeded", SUCCEEDED, BOTH_DONE),

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FAILURE_SECONDS_MIN = 1.0
+"""Between attempts that fail, also where the pod's deadline is over: a runtime that is away shows no end."""
+
 
 class Attempts(Protocol):
     """What a worker can try. What it acts on is observed first and given with the newest configuration: while a worker
@@ -210,7 +213,7 @@ class PodWorker:
                     self._last_error = ""
                 except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
                     self._failed(error)
-                    delay = self._seconds_to_retry(error)
+                    delay = self._until_deadline(self._seconds_to_retry(error), at_least=FAILURE_SECONDS_MIN)
                 self._bug_retries.reset()
             if barrier.fault is not None:
                 delay = self._bug_retries.next_seconds()
@@ -242,10 +245,13 @@ class PodWorker:
                 raise InvariantBroken(f"an attempt at the finished pod {object_ref(self.pod)}")
 
     def _seconds_to_resync(self) -> float:
-        """After an attempt that did not fail; no longer than until the pod's deadline."""
+        """After an attempt that did not fail."""
+        return self._until_deadline(self._jittered(self._bounds.resync_seconds))
+
+    def _until_deadline(self, seconds: float, *, at_least: float = 0.0) -> float:
+        """No longer than until the pod's activeDeadlineSeconds are over, but ``at_least`` so long."""
         left = self._attempts.seconds_left(self.pod)
-        resync = self._jittered(self._bounds.resync_seconds)
-        return resync if left is None else min(resync, left)
+        return seconds if left is None else min(seconds, max(left, at_least))
 
     def _seconds_to_retry(self, error: Exception) -> float:
         match error:

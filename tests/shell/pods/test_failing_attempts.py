@@ -163,6 +163,17 @@ def waiting(node: Node, uid: str) -> k8s.ContainerStateWaiting:
     return (state and state.waiting) or k8s.ContainerStateWaiting()
 
 
+@pytest.mark.parametrize("seconds", [35, 45, 100])
+async def test_a_deadline_is_met_while_a_container_backs_off(seconds: int, autojump_clock: MockClock) -> None:
+    bench = Bench()
+    crashing, well = container("crashing", ["exit", "1", "1"]), container("well")
+    began = trio.current_time()
+    async with bench.agent(pod("web", crashing, well, active_deadline_seconds=seconds)) as node:
+        await until(lambda: phase(node, "uid-web") == "Failed", 300)
+
+        assert seconds == pytest.approx(trio.current_time() - began, abs=2)
+
+
 async def test_a_deadline_that_passes_during_a_slow_attempt_is_met_right_after_it(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,12 +10,13 @@ import pytest
 import trio
 
 from core.podkit import rule
-from shell.pods.shellkit import Bench, until
+from shell.pods.shellkit import Bench, phase, until
 from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import RuntimeFailure
 from trikubelet.pods.stop import PodKiller
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from trikubelet.app.node import Node
     from trikubelet.core.actions import Reset
     from trikubelet.model.k8s import ContainerStatus, Pod
+    from trikubelet.model.runtime_config import ContainerConfig, SandboxConfig
 
 UID = "uid-again"
 ALL = rule("RestartAllContainers", "In", 88)
@@ -181,6 +183,64 @@ async def test_what_had_ended_before_is_shown_as_restarting_too(autojump_clock: 
         await trio.sleep(2)
 
         assert "RestartingAllContainers" == waits_for(node, "job")
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always"])
+@pytest.mark.parametrize("refusals", [0, 2])
+async def test_a_watcher_beside_the_others_has_them_restarted_whatever_the_policy(
+    policy: str, refusals: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, left, remove = Bench(), [refusals], MemoryRuntime.remove_container
+
+    async def refuse(self: MemoryRuntime, container_id: str) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise RuntimeFailure("simulated failure")
+        await remove(self, container_id)
+
+    monkeypatch.setattr(MemoryRuntime, "remove_container", refuse)
+    watcher = container("watcher", ["exit", "88", "5"], restart_policy="Always", restart_policy_rules=(ALL,))
+    later = container("later", ["exit", "0", "1"])
+    watched = pod("again", container("web"), init=[container("setup", ["exit", "0", "1"]), watcher, later])
+    spec = msgspec.structs.replace(watched.spec, restart_policy=policy)
+    async with bench.agent(msgspec.structs.replace(watched, spec=spec)) as node:
+        shown = []
+        node.statuses.changed.add(lambda _uid, _pod, status, _version: shown.append(status.phase))
+        for times in range(4):
+            await until(lambda times=times: has_run(node, "web", times), 200)  # type: ignore[misc]
+
+        assert {"Pending", "Running"} == set(shown)
+        assert 4 == statuses(node)["watcher"].restart_count + 1
+
+
+async def test_an_init_container_that_is_stopped_for_it_runs_again(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    watcher = container("watcher", ["exit", "88", "2"], restart_policy="Always", restart_policy_rules=(ALL,))
+    slow = container("slow", ["exit", "0", "5"])
+    watched = pod("again", container("web"), init=[watcher, slow], policy="Never")
+    async with bench.agent(watched) as node:
+        await until(lambda: statuses(node).get("slow") is not None and statuses(node)["slow"].restart_count == 3, 200)
+
+        assert "Pending" == phase(node, UID)
+
+
+async def test_a_sibling_that_cannot_be_made_again_is_waited_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, create, refused = Bench(), MemoryRuntime.create_container, []
+
+    async def refuse(self: MemoryRuntime, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
+        if config.name == "web" and config.attempt == 1 and len(refused) < 3:
+            refused.append(config)
+            raise RuntimeFailure("simulated failure")
+        return await create(self, sandbox_id, config, sandbox)
+
+    monkeypatch.setattr(MemoryRuntime, "create_container", refuse)
+    boss = container("boss", ["exit", "88", "2"], restart_policy="Never", restart_policy_rules=(ALL,))
+    async with bench.agent(pod("again", boss, container("web"), policy="Never")) as node:
+        await until(lambda: has_run(node, "web", 1), 100)
+
+        assert 3 == len(refused)
 
 
 async def test_old_logs_on_a_slow_disk_hold_up_no_container(

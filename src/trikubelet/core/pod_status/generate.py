@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from trikubelet.core.actions.restart_all import causes
 from trikubelet.core.pod_status.amounts import given_to_all
 from trikubelet.core.pod_status.conditions import conditions, known_conditions
 from trikubelet.core.pod_status.containers import ContainerFacts, container_statuses, ephemeral_statuses
@@ -47,7 +48,8 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
     init = container_statuses(pod, pod.spec.init_containers, observed, known, init=True)
     regular = container_statuses(pod, pod.spec.containers, observed, known, init=False)
     by_name = {status.name: status for status in (*init, *regular)}
-    now_in = phase(pod, by_name, is_ending=facts.is_ending)
+    is_starting_over = not facts.is_ending and bool(causes(pod, observed))
+    now_in = phase(pod, by_name, is_ending=facts.is_ending, is_starting_over=is_starting_over)
     ended = next((status for status in (before, reported) if status.phase in TERMINAL), None)
     if ended is not None:
         now_in, before = ended.phase, ended

@@ -4,6 +4,9 @@ Init containers come first: while a plain one is pending the pod is Pending; one
 the pod. A sidecar holds the pod back only until it was made; until it has started no regular container is, and those
 hold the pod back themselves. While a sidecar runs the pod runs, so a terminal phase is never shown beside a live
 container. How a sidecar ended never counts; the regular ones decide.
+
+While a pod starts over (RestartAllContainers) nothing has ended for good, whatever a policy says of the exit: it was us
+who took it away. That holds until each container was made again, which its status shows: it waits, and has no id.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trikubelet.core.names import is_static
-from trikubelet.core.restarts import allows_restart, is_sidecar
+from trikubelet.core.names import all_containers, is_static
+from trikubelet.core.restarts import RESTART_ALL, allows_restart, is_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,16 +43,20 @@ class _Count:
     unknown: int = 0
 
 
-def phase(pod: Pod, statuses: Mapping[str, ContainerStatus], *, is_ending: bool) -> str:
-    """The phase. ``is_ending``: the worker is past the point of return, so what has stopped has stopped permanently."""
-    count = _Count()
+def phase(pod: Pod, statuses: Mapping[str, ContainerStatus], *, is_ending: bool, is_starting_over: bool = False) -> str:
+    """The phase. ``is_ending``: the worker is past the point of return, so what has stopped has stopped permanently;
+    ``is_starting_over``: a container is still there whose exit has all of them restarted."""
+    count, may_start_over = _Count(), not is_ending and _may_start_over(pod)
     for container in pod.spec.init_containers:
+        status = statuses.get(container.name)
         if is_sidecar(container):
-            _count_sidecar(count, statuses.get(container.name))
-        else:
-            _count_init(count, pod, container, statuses.get(container.name))
+            _count_sidecar(count, status)
+        elif not (is_starting_over and status is not None and last_exit(status) is not None):
+            _count_init(count, pod, container, status, may_start_over=may_start_over)
     for container in pod.spec.containers:
-        _count_regular(count, pod, container, statuses.get(container.name), is_ending=is_ending)
+        status = statuses.get(container.name)
+        goes_on = may_start_over and (is_starting_over or _is_taken_away(status))
+        _count_regular(count, pod, container, status, is_ending=is_ending, goes_on=goes_on)
     if count.failed_init_for_good:
         return FAILED
     if count.pending_init or count.failed_init or count.waiting or count.unknown:
@@ -85,10 +92,12 @@ def _count_sidecar(count: _Count, status: ContainerStatus | None) -> None:
         count.waiting += 1
 
 
-def _count_init(count: _Count, pod: Pod, container: Container, status: ContainerStatus | None) -> None:
+def _count_init(
+    count: _Count, pod: Pod, container: Container, status: ContainerStatus | None, *, may_start_over: bool
+) -> None:
     exit_ = last_exit(status) if status is not None else None
     waits = status is not None and status.state is not None and status.state.waiting is not None
-    if exit_ is None or (waits and exit_.exit_code == 0):
+    if exit_ is None or (waits and exit_.exit_code == 0) or (may_start_over and _is_taken_away(status)):
         count.pending_init += 1  # one that waits although it had succeeded runs once more, in a new sandbox
     elif exit_.exit_code != 0:
         count.failed_init += 1
@@ -96,7 +105,7 @@ def _count_init(count: _Count, pod: Pod, container: Container, status: Container
 
 
 def _count_regular(
-    count: _Count, pod: Pod, container: Container, status: ContainerStatus | None, *, is_ending: bool
+    count: _Count, pod: Pod, container: Container, status: ContainerStatus | None, *, is_ending: bool, goes_on: bool
 ) -> None:
     state = status.state if status else None
     if status is None or state is None:
@@ -111,8 +120,8 @@ def _count_regular(
         count.stopped += 1
         # One that waits is not done, however well it ended before.
         count.succeeded += state.terminated is not None and exit_.exit_code == 0
-        goes_on = not is_ending and _is_recreated(status, exit_)
-        count.restartable += goes_on or allows_restart(pod, container, exit_.exit_code)
+        is_recreated = not is_ending and _is_recreated(status, exit_)
+        count.restartable += goes_on or is_recreated or allows_restart(pod, container, exit_.exit_code)
 
 
 def _is_recreated(status: ContainerStatus, exit_: ContainerStateTerminated) -> bool:
@@ -123,3 +132,16 @@ def _is_recreated(status: ContainerStatus, exit_: ContainerStateTerminated) -> b
     """
     waits = status.state is not None and status.state.waiting is not None
     return waits and bool(status.container_id) and status.container_id != exit_.container_id
+
+
+def _may_start_over(pod: Pod) -> bool:
+    return any(rule.action == RESTART_ALL for one in all_containers(pod) for rule in one.restart_policy_rules)
+
+
+def _is_taken_away(status: ContainerStatus | None) -> bool:
+    """Whether the container is to be made again after all were taken away: it waits without one. Of one that was lost
+    unseen the policy decides, as in any pod."""
+    if status is None or status.state is None or status.state.waiting is None or status.container_id:
+        return False
+    ended = last_exit(status)
+    return ended is None or ended.reason != "ContainerStatusUnknown"
