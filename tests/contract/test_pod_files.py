@@ -245,6 +245,32 @@ async def test_a_long_log_gives_its_last_lines(subject: Subject) -> None:
     assert told.endswith("line 999 of many\n")
 
 
+async def test_the_last_that_was_written_is_there_however_long_its_line(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    await files.make_log_directory(directory, "c")
+    path, stamp = f"{directory}/c/0.log", b"2026-01-01T00:00:00.000000000Z"
+
+    async def tail(*records: tuple[bytes, bytes]) -> str:
+        subject.write(path, b"".join(b"%s stderr %s %s\n" % (stamp, tag, text) for tag, text in records))
+        return await files.tail_log(path, 80, 2048)
+
+    assert "y" * 2042 + " last\n" == await tail((b"F", b"early"), (b"F", b"y" * 9000 + b" last"))
+    parts = [(b"P", b"z" * 16384), (b"P", b"z" * 16384), (b"F", b"z" * 100 + b"END")]
+    assert "z" * 2044 + "END\n" == await tail((b"F", b"early"), *parts)
+    assert "z" * 2043 + "\nend\n" == await tail((b"F", b"early"), (b"F", b"z" * 7200), (b"F", b"end"))
+    # A runtime that splits no line.
+    assert "x" * 2047 + "\n" == await tail((b"F", b"early"), (b"F", b"x" * 100_000))
+
+
+async def test_a_carriage_return_ends_no_record(subject: Subject) -> None:
+    files, directory = subject.files, f"{subject.logs}/ns_p_u"
+    await files.make_log_directory(directory, "c")
+    path = f"{directory}/c/0.log"
+    subject.write(path, b"2026-01-01T00:00:00.000000000Z stderr F 10 %\r100 %\x0b\x85\rthe reason\n")
+
+    assert "10 %\r100 %\x0b\ufffd\rthe reason\n" == await files.tail_log(path, 80, 2048)
+
+
 async def test_a_log_that_was_rotated_just_now_gives_the_last_lines_before_that_too(subject: Subject) -> None:
     files, directory = subject.files, f"{subject.logs}/ns_p_u"
     await files.make_log_directory(directory, "c")

@@ -23,7 +23,16 @@ def parse_line(raw: bytes) -> LogLine | None:
     return LogLine(parts[0].decode(errors="replace"), parts[1].decode(), text + b"\n" if whole else text)
 
 
-def plain_lines(raw: bytes) -> list[bytes]:
-    """The texts of a piece of a log; a first line that was cut is left out."""
-    parsed = [parse_line(line) for line in raw.splitlines()]
-    return [line.text for line in parsed if line is not None]
+RECORD_BYTES_MAX = 16 * 1024 + 64
+"""As long as runtimes make a record unless they are told otherwise, with its prefix."""
+
+
+def end_of_log(raw: bytes, lines_max: int, bytes_max: int, *, is_cut: bool) -> bytes:
+    """The texts of the last lines of a piece of a log. ``is_cut``: its first record may have begun before. That one is
+    left out, unless it takes more than what was read to hold it: then its end is the last that was written."""
+    first, *others = raw.split(b"\n")  # and at nothing else: a program may write a carriage return
+    parsed = [parse_line(line) for line in (first, *others)]
+    texts = [line.text for line in parsed if line is not None]
+    if is_cut and parsed[0] is None and len(first) >= RECORD_BYTES_MAX:
+        texts.insert(0, first + b"\n")
+    return b"".join(texts[-lines_max:])[-bytes_max:]

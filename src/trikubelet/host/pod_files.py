@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from trikubelet.core.log_rotation import is_finished, stem
 from trikubelet.core.names import ATTEMPT_DIGITS_MAX, pod_directory
-from trikubelet.host.logs import plain_lines
+from trikubelet.host.logs import RECORD_BYTES_MAX, end_of_log
 from trikubelet.host.mounts import mounted_below
 from trikubelet.host.plain_file import open_plain
 from trikubelet.host.removal import remove_tree
@@ -150,9 +150,10 @@ class DiskPodFiles:
 
     async def tail_log(self, path: str, lines_max: int, bytes_max: int) -> str:
         """The last lines of a CRI log, without its prefixes, also of one that was rotated just now."""
-        # Each line carries some 40 bytes of prefix that do not count.
-        end = await self._read_in_thread(partial(_end_with_part, path, bytes_max + lines_max * 64), _LOGS, path)
-        return b"".join(plain_lines(end)[-lines_max:])[-bytes_max:].decode(errors="replace")
+        # Each line carries some 40 bytes of prefix that do not count, and the first of them may be long.
+        size = bytes_max + lines_max * 64 + RECORD_BYTES_MAX
+        end = await self._read_in_thread(partial(_end_with_part, path, size), _LOGS, path)
+        return end_of_log(end, lines_max, bytes_max, is_cut=len(end) >= size).decode(errors="replace")
 
     async def link_log(self, link_name: str, log_path: str) -> None:
         """The legacy link. A link of that name from an earlier pod instance is replaced."""

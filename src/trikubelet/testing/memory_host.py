@@ -15,7 +15,7 @@ from trikubelet.core.containers import NodeFacts
 from trikubelet.core.log_rotation import PACKED, is_part
 from trikubelet.core.names import ATTEMPT_DIGITS_MAX, path_uid
 from trikubelet.core.timestamps import SECOND_NS
-from trikubelet.host.logs import plain_lines
+from trikubelet.host.logs import end_of_log
 from trikubelet.model.errors import CgroupFailed, StillMounted, VolumeFailed
 from trikubelet.model.pod_notes import check_size
 from trikubelet.testing.world import wall_ns
@@ -141,8 +141,8 @@ class MemoryPodFiles:
         await trio.lowlevel.checkpoint()
         newest = max((name for name in self.content if name.startswith(f"{path}.")), default="")
         older = b"" if newest.endswith(PACKED) else self.content.get(newest, b"")
-        lines = plain_lines(older + self.content.get(path, b""))
-        return b"".join(lines[-lines_max:])[-bytes_max:].decode(errors="replace")
+        whole = older + self.content.get(path, b"")
+        return end_of_log(whole, lines_max, bytes_max, is_cut=False).decode(errors="replace")
 
     async def link_log(self, link_name: str, log_path: str) -> None:
         """A container started: its log exists."""
