@@ -29,10 +29,10 @@ def with_pod_requests(spec: PodSpec) -> PodSpec:
     if own is None or not own.limits:
         return spec
     try:
-        asked = {name: together(spec, name) for name in _POD_LEVEL}
+        asked = {name: together(spec, name) for name in _POD_LEVEL if _is_stated(spec, name)}
     except ValueError:
         return spec  # an amount that is none; the validation says which
-    requests: dict[str, Quantity] = {name: _written(name, amount) for name, amount in asked.items() if amount}
+    requests: dict[str, Quantity] = {name: _written(name, amount) for name, amount in asked.items()}
     limits = {name: amount for name, amount in own.limits.items() if is_pod_level(name)}
     return replace(spec, resources=replace(own, requests={**limits, **requests, **own.requests}))
 
@@ -45,6 +45,12 @@ def is_pod_level(resource: str) -> bool:
 def is_derived_from_containers(resource: str) -> bool:
     """Whether the pod's request, where none is written, is what its containers ask for, and only else the limit."""
     return resource in _POD_LEVEL
+
+
+def _is_stated(spec: PodSpec, resource: str) -> bool:
+    """Whether a container asks for it, be it for nothing of it."""
+    containers = (*spec.init_containers, *spec.containers)
+    return any(resource in one.resources.requests for one in containers if one.resources)
 
 
 def together(spec: PodSpec, resource: str) -> Fraction:

@@ -21,6 +21,8 @@ from trikubelet.core.manifest.validation.rules import amount, amount_problems, a
 from trikubelet.model import names
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from trikubelet.core.manifest.problem import Problems
     from trikubelet.model.k8s import Container, PodSpec, Quantity, ResourceRequirements
 
@@ -49,11 +51,17 @@ def container_resource_problems(path: str, container: Container, spec: PodSpec) 
         if not policy.restart_policy:
             yield required(f"{here}.restartPolicy")
         yield from one_of(f"{here}.restartPolicy", policy.restart_policy, ("NotRequired", "RestartContainer"))
-        if policy.restart_policy == "RestartContainer" and spec.restart_policy == "Never":
-            # Whatever the container's own policy is. (upstream: validateResizePolicy)
-            yield invalid(
-                f"{here}.restartPolicy", policy.restart_policy, "must be NotRequired in a pod that is never restarted"
-            )
+        # In a pod that is never restarted whatever the container's own policy is. (upstream: validateResizePolicy)
+        if policy.restart_policy == "RestartContainer" and (whose := _never_restarted(container, spec)):
+            yield invalid(f"{here}.restartPolicy", policy.restart_policy, f"must be NotRequired {whose}")
+
+
+def _never_restarted(container: Container, spec: PodSpec) -> str:
+    """Where a container is that is not restarted for a resize, if it is one."""
+    if spec.restart_policy == "Never":
+        return "in a pod that is never restarted"
+    is_init = any(container is one for one in spec.init_containers)
+    return "in an init container that is no sidecar" if is_init and container.restart_policy != "Always" else ""
 
 
 def pod_resource_problems(spec: PodSpec) -> Problems:
@@ -62,7 +70,9 @@ def pod_resource_problems(spec: PodSpec) -> Problems:
         yield from _requirements("spec.resources", own)
         for kind, values in (("limits", own.limits), ("requests", own.requests)):
             for name in values:
-                if not is_pod_level(name):
+                if is_pod_level(name):
+                    yield from _container_resource(f"spec.resources.{kind}[{name}]", name)
+                else:
                     yield unsupported(f"spec.resources.{kind}[{name}]", name, ("cpu", "memory", "hugepages-SIZE"))
         yield from _containers_within(spec, own)
         for n, _ in enumerate(own.claims):
@@ -70,6 +80,8 @@ def pod_resource_problems(spec: PodSpec) -> Problems:
     for name, value in spec.overhead.items():
         yield from _container_resource(f"spec.overhead[{name}]", name)
         yield from amount_problems(f"spec.overhead[{name}]", value)
+        yield from _whole(f"spec.overhead[{name}]", name, value)
+    yield from _pages_alone("spec.overhead", spec.overhead)
 
 
 def _container_resource(path: str, name: str) -> Problems:
@@ -108,8 +120,11 @@ def _requirements(path: str, own: ResourceRequirements) -> Problems:
         elif name in limits and asked != limits[name] and not _can_be_overcommitted(name):
             detail = f"must be the same as the limit, which is {own.limits[name]}; it cannot be overcommitted"
             yield invalid(here, own.requests[name], detail)
-    held = {*own.limits, *own.requests}
-    if any(name.startswith(_HUGE_PAGES) for name in held) and not held & {"cpu", "memory"}:
+    yield from _pages_alone(path, {*own.limits, *own.requests})
+
+
+def _pages_alone(path: str, held: Collection[str]) -> Problems:
+    if any(name.startswith(_HUGE_PAGES) for name in held) and not {"cpu", "memory"} & {*held}:
         yield forbidden(path, "huge pages need cpu or memory beside them")
 
 
