@@ -217,7 +217,7 @@ def plant_a_restart_of_all_for_any_exit(patch: pytest.MonkeyPatch) -> None:
 
 def plant_no_back_off(patch: pytest.MonkeyPatch) -> None:
     """What has ended is started again at once."""
-    patch.setattr(ContainerStarter, "_check_backoff", lambda *_: None)
+    patch.setattr(ContainerStarter, "_confirm_no_back_off", lambda *_: None)
 
 
 def plant_a_hasty_verdict(patch: pytest.MonkeyPatch) -> None:
