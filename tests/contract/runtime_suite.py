@@ -2,8 +2,9 @@
 
 In scope: the life of sandboxes and containers, names and labels, exits, errors by class, commands in containers, logs,
 images. Out of scope: what only some runtimes can do (isolation, limits, networks). A test file makes a `Subject` in a
-fixture ``subject`` and lets a class inherit from ``RuntimeContract``, and from ``LogContract`` where containers write
-log files. ``clock`` is an autojump clock where time is virtual, and nothing in particular where it is not.
+fixture ``subject`` and lets a class inherit from ``RuntimeContract``, from ``LogContract`` where containers write log
+files, and from ``AwayContract`` where the runtime can be taken away, on virtual time. ``clock`` is an autojump clock
+where time is virtual, and nothing in particular where it is not.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from trikubelet.model.runtime_errors import NotFound, NotImplementedByRuntime, R
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from trikubelet.ports import Images, Runtime
@@ -48,7 +50,8 @@ POLL_SECONDS = 0.02  # not every runtime has events
 class Subject:
     """A runtime under test and how its programs are called. ``stoppable`` runs until the stop signal and ends then with
     143; ``stubborn`` ignores the signal; both write ``ready`` when signals may come, where there are logs;
-    ``exits`` ends at once; ``impossible`` cannot be started. ``resizes``: what runs can be held to other amounts."""
+    ``exits`` ends at once; ``impossible`` cannot be started. ``resizes``: what runs can be held to other amounts;
+    ``away``: nobody is at its socket, for the length of the block."""
 
     runtime: Runtime
     images: Images
@@ -61,6 +64,7 @@ class Subject:
     log_directory: Path | None = None
     cgroup_parent: str = ""
     resizes: bool = True
+    away: Callable[[], AbstractAsyncContextManager[None]] | None = None
     made: list[str] = field(default_factory=list)
 
     def sandbox_config(self, uid: str = "uid-1", attempt: int = 0) -> SandboxConfig:
@@ -158,6 +162,10 @@ class RuntimeContract:
         ready = info.condition("RuntimeReady")
         assert ready is not None
         assert ready.status
+
+    async def test_a_runtime_that_is_there_need_not_be_waited_for(self, subject: Subject, clock: object) -> None:
+        with trio.fail_after(WAIT_SECONDS_MAX):
+            await subject.runtime.wait_connected()
 
     async def test_a_runtime_that_says_its_cgroup_driver_names_one_there_is(
         self, subject: Subject, clock: object
@@ -461,6 +469,32 @@ class RuntimeContract:
 
     async def test_removing_an_image_that_is_not_there_is_no_error(self, subject: Subject, clock: object) -> None:
         await subject.images.remove_image(subject.absent_image)
+
+
+class AwayContract:
+    """What every runtime does that can be taken away and given back."""
+
+    async def test_calls_wait_unsent_while_the_runtime_is_away_and_so_may_who_counts_their_time(
+        self, subject: Subject, clock: object
+    ) -> None:
+        container_id, answered = await subject.started(subject.stoppable), []
+
+        async def ask(name: str, question: Awaitable[object]) -> None:
+            await question
+            answered.append(name)
+
+        assert subject.away is not None
+        async with trio.open_nursery() as nursery:
+            async with subject.away():
+                nursery.start_soon(ask, "connected", subject.runtime.wait_connected())
+                nursery.start_soon(ask, "stopped", subject.runtime.stop_container(container_id, 5))
+                nursery.start_soon(ask, "listed", subject.runtime.list_containers())
+                await trio.sleep(30)
+                assert [] == answered
+            nursery.cancel_scope.deadline = trio.current_time() + WAIT_SECONDS_MAX
+
+        assert {"connected", "stopped", "listed"} == set(answered)
+        assert 143 == (await subject.exited(container_id)).exit_code
 
 
 class LogContract:

@@ -57,6 +57,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
         (
             MemoryRuntime(World()),
             {
+                "wait_connected": (),
                 "info": (),
                 "cgroup_driver": (),
                 "list_sandboxes": (),

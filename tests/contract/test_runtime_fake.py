@@ -5,21 +5,22 @@ Its containers are no programs: they write no logs of their own, and no command 
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
-from contract.runtime_suite import RuntimeContract, Subject
+from contract.runtime_suite import AwayContract, RuntimeContract, Subject
 from contract.streaming_suite import EchoContract
 from shell.cri.grpckit import MemoryNetwork, running
-from trikubelet.cri.channel import Channel
+from trikubelet.cri.channel import Channel, State
 from trikubelet.cri.runtime import CriImages, CriRuntime
 from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.model.runtime import ExecResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from trio.testing import MockClock
 
@@ -43,6 +44,17 @@ async def subject(clock: MockClock) -> AsyncIterator[Subject]:
         async with running(Channel("memory", connector=network.connect)) as channel:
             images = CriImages(channel)
             await images.pull_image(IMAGE)
+
+            @asynccontextmanager
+            async def away() -> AsyncGenerator[None, None]:
+                network.up = False
+                for end in network.server_ends:
+                    await trio.aclose_forcefully(end)
+                while channel.statistics().state is State.CONNECTED:
+                    await trio.lowlevel.checkpoint()
+                yield
+                network.up = True
+
             yield Subject(
                 runtime=CriRuntime(channel),
                 images=images,
@@ -52,11 +64,12 @@ async def subject(clock: MockClock) -> AsyncIterator[Subject]:
                 stubborn=("stubborn",),
                 exits=lambda code: ("exit", str(code)),
                 impossible=("unstartable",),
+                away=away,
             )
         nursery.cancel_scope.cancel()
 
 
-class TestFakeRuntime(RuntimeContract):
+class TestFakeRuntime(RuntimeContract, AwayContract):
     """The whole contract but logs and what commands say."""
 
     async def test_a_command_runs_in_a_container(self, subject: Subject, clock: object) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
 import pytest
 from trio.testing import MockClock
 
-from contract.runtime_suite import RuntimeContract, Subject
+from contract.runtime_suite import AwayContract, RuntimeContract, Subject
 from trikubelet.testing.memory_images import MemoryImages
 from trikubelet.testing.memory_runtime import MemoryRuntime
 from trikubelet.testing.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
 
 
 @pytest.fixture
@@ -20,8 +26,15 @@ def clock(autojump_clock: MockClock) -> MockClock:
 @pytest.fixture
 def subject() -> Subject:
     """A world of its own for each test."""
+    runtime = MemoryRuntime(World())
+
+    @asynccontextmanager
+    async def away() -> AsyncGenerator[None, None]:
+        with runtime.caller.away():
+            yield
+
     return Subject(
-        runtime=MemoryRuntime(World()),
+        runtime=runtime,
         images=MemoryImages(present=["busybox:1"]),
         image="busybox:1",
         absent_image="nowhere.example/absent:1",
@@ -29,8 +42,9 @@ def subject() -> Subject:
         stubborn=("stubborn",),
         exits=lambda code: ("exit", str(code), "0"),
         impossible=("unstartable",),
+        away=away,
     )
 
 
-class TestMemoryRuntime(RuntimeContract):
+class TestMemoryRuntime(RuntimeContract, AwayContract):
     """The whole contract but the logs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ import pytest
 from live.kit import frozen, instance
 from live.kit.agent import Agent
 from live.kit.daemon import await_that
-from live.kit.manifests import container, pod, state
+from live.kit.manifests import container, pod, shell, state
 from live.kit.transitions import Kind, published
 
 if TYPE_CHECKING:
@@ -55,6 +56,35 @@ def test_the_event_stream_that_a_restart_of_containerd_ended_is_opened_again(con
         await_that(lambda: 1 == agent.measured()[RELIABLE], 60, agent.story)
         await_that(lambda: id_of(agent, "web") not in ("", id_), 60, agent.story)
         agent.wait_phase("web", "Running")
+
+
+def test_a_pod_that_ends_while_containerd_is_away_has_its_hook_and_its_grace(
+    containerd2: Containerd, tmp_path: Path
+) -> None:
+    (told := tmp_path / "told").mkdir()
+    told.chmod(0o777)
+    said = told / "said"
+    on_term = "echo term >> /told/said; sleep 4; echo flushed >> /told/said; exit 0"
+    main = f"trap '{on_term}' TERM; echo up >> /told/said; while :; do sleep 0.1; done"
+    bye = {"preStop": {"exec": {"command": ["sh", "-c", "echo bye >> /told/said"]}}}
+    web = pod(
+        "web",
+        shell("c", main, lifecycle=bye, volumeMounts=[{"name": "told", "mountPath": "/told"}]),
+        volumes=[{"name": "told", "hostPath": {"path": str(told)}}],
+        terminationGracePeriodSeconds=20,
+    )
+    with Agent(containerd2) as agent:
+        agent.put(web)
+        agent.wait_phase("web", "Running")
+        await_that(said.exists, 60, agent.story)
+        containerd2.stop()
+        agent.take("web")
+        await_that(lambda: "Stopping container c" in agent.log_path.read_text(), 60, agent.story)
+        time.sleep(25)  # longer than its grace
+        assert "up\n" == said.read_text()
+        containerd2.start()
+        agent.wait_gone("web", seconds=90)
+    assert ["up", "bye", "term", "flushed"] == said.read_text().split()
 
 
 def test_a_pod_whose_shim_has_stopped_is_seen_and_holds_up_no_other(containerd: Containerd) -> None:

@@ -57,6 +57,10 @@ class CriRuntime:
         self._stub = RuntimeServiceStub(channel)
         self._lists = RuntimeLists(channel)
 
+    async def wait_connected(self) -> None:
+        """Return once the channel is connected."""
+        await self._channel.wait_connected()
+
     async def info(self) -> RuntimeInfo:
         """``Version`` and ``Status``, and how the lists are."""
         version = await self._stub.Version(pb.VersionRequest(version=API_VERSION))

@@ -1,7 +1,10 @@
 """Stopping containers and sandboxes: carries out the order of ``core.termination``.
 
 Grace is data. It goes to the runtime as a number of seconds and is never a Trio deadline, so nothing in this process
-can cut a container's termination short. What a preStop hook and the wait for a container's turn take is counted.
+can cut a container's termination short. What a preStop hook and the wait for a container's turn take is counted. What
+it takes until there is a connection to the runtime is not: a call that cannot be sent would use up the grace of a
+container that hears nothing of it. So that is waited for before each, as long as a call may take, and then the attempt
+has failed.
 
     one container:  Killing ─► its preStop hook, as long as its grace at most ─► its turn has come ─► StopContainer
 
@@ -38,7 +41,7 @@ from trikubelet.model.runtime import ContainerState, ContainerStatus
 from trikubelet.model.runtime_errors import NotFound, RuntimeCallError, RuntimeLost, RuntimeTimeout, RuntimeUnavailable
 from trikubelet.pods.hooks import Hooked
 from trikubelet.pods.in_time import in_time
-from trikubelet.pods.unfinished_stops import UnfinishedStops, Used
+from trikubelet.pods.unfinished_stops import Away, UnfinishedStops, Used
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +96,7 @@ class _Attempt:
     limit: trio.CapacityLimiter
     carries_over: bool
     began_at: float = field(default_factory=trio.current_time)
+    away: Away = field(default_factory=Away)
     failures: list[_Failure] = field(default_factory=list)
 
     def failed(self, order: _Order, stage: _Stage, error: RuntimeCallError, *, is_past_stopping: bool = False) -> None:
@@ -208,12 +212,13 @@ class PodKiller:
         used, called_at, is_down = Used(), math.inf, False
         try:
             await self._run_pre_stop_hook(attempt, order, used)
-            with used.counting():
+            with used.counting(attempt.away):
                 await before.over.wait()
             if before.error is not None:
                 attempt.failed(order, own, before.error)
                 return
             async with attempt.limit:
+                await self._wait_connected(attempt)
                 called_at = trio.current_time()
                 grace = grace_left(order.grace_seconds, used.seconds)
                 with used.counting():
@@ -234,7 +239,7 @@ class PodKiller:
 
     async def _run_pre_stop_hook(self, attempt: _Attempt, order: _Order, used: Used) -> None:
         """Run the container's preStop hook, if it has one that has not come to its end. Raises RuntimeUnavailable when
-        the runtime cut it, or did not begin it, and it is to be tried again."""
+        the runtime is away, cut it, or did not begin it, and it is to be tried again."""
         container, id_ = order.container, order.status.id
         if container is None or container.lifecycle is None or container.lifecycle.pre_stop is None:
             return
@@ -244,6 +249,8 @@ class PodKiller:
             return
         hooked = Hooked(attempt.pod, container, id_, attempt.ips)
         async with attempt.limit:
+            if container.lifecycle.pre_stop.exec is not None:  # others ask nothing of the runtime
+                await self._wait_connected(attempt)
             with used.counting(), trio.move_on_after(order.grace_seconds) as scope:
                 try:
                     await self._hooks.pre_stop(hooked)
@@ -255,6 +262,14 @@ class PodKiller:
         if scope.cancelled_caught:
             log.warning("Pod %s: the preStop hook of %s took all its grace", object_ref(attempt.pod), container.name)
         self._unfinished.hook_ended(id_)
+
+    async def _wait_connected(self, attempt: _Attempt) -> None:
+        """Return once the runtime can be asked. Raises RuntimeUnavailable when that takes longer than a call may."""
+        seconds = self._bounds.runtime_call_seconds_max
+        with attempt.away.waiting(), trio.move_on_after(seconds):
+            await self._runtime.wait_connected()
+            return
+        raise RuntimeUnavailable(f"there was no connection to the container runtime for {seconds:.0f}s")
 
     async def _stop_one(self, pod: Pod, container_id: str, grace_seconds: int) -> None:
         try:

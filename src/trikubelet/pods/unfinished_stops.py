@@ -34,6 +34,33 @@ PAUSE_SECONDS_MAX = 15.0
 T = TypeVar("T")
 
 
+class Away:
+    """Owns for how long in all somebody waited for a connection to the runtime, in seconds: for so long nothing could
+    be asked of it."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+        self._since = 0.0
+        self._before = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Until now."""
+        return self._before + (trio.current_time() - self._since if self._waiting else 0.0)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Somebody waits for the length of the block; what several wait at once is one time."""
+        if not self._waiting:
+            self._since = trio.current_time()
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._before, self._since = self.seconds, trio.current_time()
+            self._waiting -= 1
+
+
 @dataclass(slots=True)
 class Used:
     """How much of a container's grace one attempt has used, in seconds, also when the attempt is given up."""
@@ -41,13 +68,13 @@ class Used:
     seconds: float = 0.0
 
     @contextmanager
-    def counting(self) -> Iterator[None]:
-        """The time of the block counts."""
-        began = trio.current_time()
+    def counting(self, away: Away | None = None) -> Iterator[None]:
+        """The time of the block counts, but for what of it the runtime was ``away``."""
+        began, away_before = trio.current_time(), away.seconds if away else 0.0
         try:
             yield
         finally:
-            self.seconds += trio.current_time() - began
+            self.seconds += trio.current_time() - began - ((away.seconds if away else 0.0) - away_before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 
 class Runtime(Protocol):
-    """A container runtime, as the CRI's RuntimeService has it."""
+    """A container runtime, as the CRI's RuntimeService has it. While there is no connection to it, calls wait for one,
+    unsent; those under way when it is lost fail."""
+
+    async def wait_connected(self) -> None:
+        """Return once there is a connection, so that what is asked next is sent at once: for whoever counts how long a
+        call takes."""
+        ...
 
     async def info(self) -> RuntimeInfo:
         """Who the runtime is and how it is: ``Version`` and ``Status``."""

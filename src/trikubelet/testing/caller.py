@@ -1,5 +1,7 @@
 """The caller of a runtime in memory: an agent, which may be killed in the middle of a call.
 
+While the runtime is away, calls wait before they are made, as in a channel that is not connected.
+
 check_lives ─► asks ─► the call has its effect ─► is_answered
                killed: it has none           └──► killed: it has, or it is taken back
 """
@@ -25,13 +27,14 @@ TAKEN_BACK_SHARE = 0.5
 
 
 class Caller:
-    """Owns which calls of an agent are under way, and whether it has been killed."""
+    """Owns which calls of an agent are under way, whether it has been killed, and whether its runtime is away."""
 
     def __init__(self, problems: Problems, chance: random.Random) -> None:
         self._problems = problems
         self._chance = chance
         self._under_way: dict[trio.CancelScope, None] = {}  # a set would have another order in each process
         self._is_killed = False
+        self._back: trio.Event | None = None
         self.at_effect: dict[str, Callable[[], None]] = {}
         """What is called once, when the next call of that name has had its effect and is not answered yet."""
 
@@ -46,6 +49,24 @@ class Caller:
         if self._is_killed:
             await trio.lowlevel.checkpoint()
             raise RuntimeUnavailable(KILLED)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """For the length of the block nobody is at the runtime's socket. Calls that were made before go on."""
+        assert self._back is None
+        self._back = trio.Event()
+        try:
+            yield
+        finally:
+            self._back.set()
+            self._back = None
+
+    async def wait_connected(self) -> None:
+        """Return once the runtime is there. Raises RuntimeUnavailable once the agent was killed."""
+        while self._back is not None:
+            with self.until_killed():
+                await self._back.wait()
+        await self.check_lives()
 
     async def asks(self, call: str, *, may_hang: bool) -> None:
         """The request's way to the runtime."""

@@ -73,11 +73,16 @@ class MemoryRuntime:
 
     async def _receive(self, call: str, subject: str = "", *, may_hang: bool = True) -> None:
         """Receive a call. Raises RuntimeUnavailable for an agent that was killed."""
-        await self.caller.check_lives()
+        await self.caller.wait_connected()
         self._world.note(f"{call} {subject}")
         if self._watcher is not None:
             self._watcher(call, subject)
         await self.caller.asks(call, may_hang=may_hang)
+
+    async def wait_connected(self) -> None:
+        """Return once the runtime is there. Raises RuntimeUnavailable for an agent that was killed."""
+        await trio.lowlevel.checkpoint()
+        await self.caller.wait_connected()
 
     async def info(self) -> RuntimeInfo:
         """Always healthy, when it answers."""
@@ -207,6 +212,7 @@ class MemoryRuntime:
             await self._receive("ExecSync", container_id)
             self._must_run(container_id)
             return await self._check(container_id, command[1:], limit_seconds)
+        await self.caller.wait_connected()
         run = self._world.command_begins(container_id, command)
         try:
             # Without a limit, a hanging call is a hanging command: a scenario asks for it explicitly.

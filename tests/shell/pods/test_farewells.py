@@ -37,19 +37,26 @@ SECONDS = st.floats(0, 40, allow_nan=False)
 
 @dataclass
 class Slow:
-    """A runtime whose containers take their time: for their hook, if they have one, and for their end. Keeps when each
-    began and ended to say goodbye, was asked to stop, with which grace, and had stopped."""
+    """A runtime whose containers take their time: for their hook, if they have one, and for their end. There is no
+    connection to it until ``back_at``. Keeps when each began and ended to say goodbye, was asked to stop, with which
+    grace, and had stopped."""
 
     hooks: dict[str, float]
     ends: dict[str, float]
+    back_at: float = 0.0
     said: dict[str, tuple[float, float]] = field(default_factory=dict)
     asked: dict[str, tuple[float, int]] = field(default_factory=dict)
     stopped: dict[str, float] = field(default_factory=dict)
     boxes: list[str] = field(default_factory=list)
 
+    async def wait_connected(self) -> None:
+        """Return once it is there."""
+        await trio.sleep_until(self.back_at)
+
     async def exec_sync(self, id_: str, _command: Sequence[str], limit_seconds: int) -> ExecResult:
         """Take the hook's time."""
         assert limit_seconds == 0
+        await self.wait_connected()
         began = trio.current_time()
         try:
             await trio.sleep(self.hooks[id_])
@@ -59,6 +66,7 @@ class Slow:
 
     async def stop_container(self, id_: str, grace_seconds: int) -> None:
         """Take the container's time, and no more than its grace."""
+        await self.wait_connected()
         self.asked[id_] = (trio.current_time(), grace_seconds)
         await trio.sleep(min(self.ends[id_], grace_seconds))
         self.stopped[id_] = trio.current_time()
@@ -90,11 +98,12 @@ def stop(runtime: Slow, grace_seconds: int) -> None:
     st.dictionaries(st.sampled_from((*REGULAR, *SIDECARS)), SECONDS),
     st.fixed_dictionaries(dict.fromkeys((*REGULAR, *SIDECARS), SECONDS)),
     st.integers(1, 30),
+    st.floats(0, 100),
 )
 def test_every_container_has_its_hook_its_turn_and_what_is_left_of_one_grace(
-    hooks: dict[str, float], ends: dict[str, float], grace_seconds: int
+    hooks: dict[str, float], ends: dict[str, float], grace_seconds: int, back_at: float
 ) -> None:
-    runtime = Slow(hooks, ends)
+    runtime = Slow(hooks, ends, back_at)
 
     stop(runtime, grace_seconds)
 
@@ -103,8 +112,8 @@ def test_every_container_has_its_hook_its_turn_and_what_is_left_of_one_grace(
     assert hooks.keys() == runtime.said.keys()
     turns = {"two": max(runtime.stopped[name] for name in REGULAR), "one": runtime.stopped["two"]}
     for name, (at, left) in runtime.asked.items():
-        began, ended = runtime.said.get(name, (0.0, 0.0))
-        assert 0 == pytest.approx(began)  # the hooks of all run at once
-        assert min(hooks.get(name, 0), grace_seconds) == pytest.approx(ended)
+        began, ended = runtime.said.get(name, (back_at, back_at))
+        assert back_at == pytest.approx(began)  # the hooks of all run at once
+        assert min(hooks.get(name, 0), grace_seconds) == pytest.approx(ended - back_at)
         assert max(ended, turns.get(name, 0)) == pytest.approx(at)
-        assert abs(max(2, grace_seconds - at) - left) < 1  # whole seconds go to the runtime
+        assert abs(max(2, grace_seconds - (at - back_at)) - left) < 1  # whole seconds go to the runtime

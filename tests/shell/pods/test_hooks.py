@@ -9,6 +9,7 @@ import trio
 from msgspec.structs import replace
 
 from shell.pods.shellkit import Bench, does, phase, until
+from trikubelet.app.node import run_node
 from trikubelet.core.hooks import POST_START_ERROR
 from trikubelet.model import k8s
 from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachable
@@ -417,6 +418,55 @@ async def test_a_pre_stop_hook_cut_by_the_runtimes_restart_runs_again(
         assert ["main"] == bench.running()
         await until(lambda: not bench.running(), 30)
     assert 2 == len(begun)
+
+
+@pytest.mark.parametrize("away_seconds", [60, 200])
+async def test_a_pod_that_ends_while_the_runtime_is_away_has_its_hook_and_its_grace(
+    away_seconds: float, autojump_clock: MockClock
+) -> None:
+    bench = Bench()
+    runtime = MemoryRuntime(bench.world, bench.problems)
+    node = bench.build_node(runtime=runtime)
+    web = pod("web", hooked(command=("stubborn",), pre_stop=does("exit", "0", "3")), grace=20)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_node, node)
+        node.slots["file"].put(Snapshot((web,)))
+        await until(lambda: phase(node, "uid-web") == "Running")
+        with runtime.caller.away():
+            node.slots["file"].put(Snapshot(()))
+            await trio.sleep(away_seconds)
+        back_at = trio.current_time()
+        await until(lambda: [] == bench.running())
+        lived_seconds = trio.current_time() - back_at
+        nursery.cancel_scope.cancel()
+
+    assert 20 == pytest.approx(lived_seconds, abs=5)  # the next try may come some seconds later
+    assert 3 == pytest.approx(when(bench, "StopContainer") - when(bench, "ExecSync"), abs=0.1)
+
+
+async def test_a_container_that_is_killed_by_its_probe_while_the_runtime_is_away_has_its_hook_and_its_grace(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    runtime = MemoryRuntime(bench.world, bench.problems)
+    node = bench.build_node(runtime=runtime)
+    get = k8s.HTTPGetAction(path="/main/dies/10", port=80)
+    probe = k8s.Probe(http_get=get, period_seconds=1, failure_threshold=1)
+    main = replace(hooked(command=("stubborn",), pre_stop=does("exit", "0", "3")), liveness_probe=probe)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_node, node)
+        node.slots["file"].put(Snapshot((pod("web", main, grace=20),)))
+        await until(lambda: phase(node, "uid-web") == "Running")
+        with runtime.caller.away():
+            await until(lambda: [] != said(node, "Killing"), 30)
+            await trio.sleep(60)
+        back_at = trio.current_time()
+        await until(lambda: any("main ended with" in line for line in bench.world.trace))
+        lived_seconds = trio.current_time() - back_at
+        nursery.cancel_scope.cancel()
+
+    assert 20 == pytest.approx(lived_seconds, abs=1)
+    assert 3 == pytest.approx(when(bench, "StopContainer") - when(bench, "ExecSync"), abs=0.1)
 
 
 @pytest.mark.parametrize(("grace", "edited"), [(1, False), (30, False), (30, True)])

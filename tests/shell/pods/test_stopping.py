@@ -49,6 +49,10 @@ class Stubborn:
         self.at_once_max = 0
         self._at_once = 0
 
+    async def wait_connected(self) -> None:
+        """It is always there."""
+        await trio.lowlevel.checkpoint()
+
     async def stop_container(self, id_: str, grace_seconds: int) -> None:
         """Take the whole grace."""
         self._at_once += 1
@@ -140,6 +144,10 @@ class Restarting:
         self.failures = list(failures)
         self.graces: dict[str, list[int]] = {}
         self.boxes: list[str] = []
+
+    async def wait_connected(self) -> None:
+        """It is there whenever it is asked."""
+        await trio.lowlevel.checkpoint()
 
     async def stop_container(self, id_: str, grace_seconds: int) -> None:
         """Fail, or stop it."""
@@ -417,3 +425,84 @@ async def test_a_runtime_that_is_away_for_hours_is_no_container_that_cannot_be_s
         await trio.sleep(7200)
 
     assert [] == runtime.boxes
+
+
+class Away(Restarting):
+    """A runtime to which there is no connection until ``back_at``: calls wait for it, unsent, as those of the channel
+    do. Keeps when hooks began, which take three seconds."""
+
+    back_at = 60.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hooks: list[float] = []
+
+    async def wait_connected(self) -> None:
+        """Return once there is one."""
+        await trio.sleep_until(self.back_at)
+
+    async def exec_sync(self, *_: object) -> ExecResult:  # type: ignore[override]
+        """Run it, once it can be sent."""
+        await self.wait_connected()
+        self.hooks.append(trio.current_time())
+        await trio.sleep(3)
+        return ExecResult(0)
+
+    async def stop_container(self, id_: str, grace_seconds: int) -> None:
+        """Stop it, once it can be sent."""
+        await self.wait_connected()
+        await super().stop_container(id_, grace_seconds)
+
+
+def having(hook: k8s.LifecycleHandler) -> k8s.Pod:
+    return pod("web", container("a", lifecycle=k8s.Lifecycle(pre_stop=hook)), grace=20)
+
+
+@pytest.mark.parametrize("back_at", [60, 300])
+@pytest.mark.parametrize(("hook", "hooks", "grace"), [(None, 0, 20), (does("bye"), 1, 17)])
+async def test_a_runtime_that_is_away_costs_a_pod_neither_its_grace_nor_its_hook(
+    hook: k8s.LifecycleHandler | None, hooks: int, grace: int, back_at: float, autojump_clock: MockClock
+) -> None:
+    runtime = Away()
+    runtime.back_at = back_at
+    ending, web = killer(runtime), having(hook) if hook else WEB
+
+    while not runtime.boxes:
+        with suppress(RuntimeUnavailable):
+            await ending.terminate_pod(web, seen("a"), 20)
+        assert bool(runtime.boxes) == (trio.current_time() >= back_at)
+
+    assert [back_at] * hooks == runtime.hooks
+    assert {"a": [grace]} == runtime.graces
+
+
+async def test_a_container_that_is_killed_alone_while_the_runtime_is_away_has_its_hook_and_its_grace(
+    autojump_clock: MockClock,
+) -> None:
+    runtime = Away()
+
+    await killer(runtime).stop_some(having(does("bye")), kills("a"), ())
+
+    assert [60] == runtime.hooks
+    assert {"a": [17]} == runtime.graces
+
+
+async def test_a_sidecar_has_its_turn_with_all_its_grace_though_the_runtime_was_away(autojump_clock: MockClock) -> None:
+    web = pod("web", container("a"), container("b"), init=[sidecar("proxy")])
+    runtime = Away()
+
+    await killer(runtime).terminate_pod(web, seen("a", "b", "proxy"), 30)
+
+    assert {"a": [30], "b": [30], "proxy": [30]} == runtime.graces
+
+
+async def test_a_hook_that_asks_nothing_of_the_runtime_does_not_wait_for_it_and_counts(
+    autojump_clock: MockClock,
+) -> None:
+    web, runtime = having(k8s.LifecycleHandler(sleep=k8s.SleepAction(seconds=5))), Away()
+    runtime.back_at = 5.0
+
+    await killer(runtime).terminate_pod(web, seen("a"), 20)
+
+    assert 5 == trio.current_time()
+    assert {"a": [15]} == runtime.graces
