@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.containers.env_file import EnvFile
     from trikubelet.core.containers.volume_files import Files
     from trikubelet.model.csi import DriverInfo, VolumeStats
     from trikubelet.model.k8s import Container, Node, Pod, Volume
@@ -131,7 +132,7 @@ class FakeVolumes:
     def _fill(self, path: str, files: Files) -> None:
         """Nothing is written: the files have no reader."""
 
-    async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
+    async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
         """There are no files. Raises FileNotFoundError."""
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{volume_path}/{path}")
 
