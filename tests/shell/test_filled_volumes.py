@@ -318,6 +318,14 @@ async def test_a_key_at_too_many_paths_has_its_volume_refused(
     assert not (tmp_path / PLACE).exists()
 
 
+@pytest.mark.parametrize("path", ["./a.yaml", "conf//a.yaml", "conf/", "./conf/./a.yaml"])
+async def test_an_items_path_is_cleaned_as_upstream_does(volumes: DiskVolumes, path: str) -> None:
+    items = (k8s.KeyToPath(key="a", path=path),)
+    volume = k8s.Volume(name="c", config_map=k8s.ConfigMapVolumeSource(name="o", items=items))
+
+    assert b"1" == read((await volumes.set_up(pod(volumes=(volume,))))["c"], path.rstrip("/"))
+
+
 async def test_news_that_come_while_older_ones_are_written_are_written_behind_them(
     volumes: DiskVolumes, objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -192,15 +193,18 @@ def _only_user(pod: k8s.Pod) -> int | None:
     return users.pop() if len(users) == 1 else None
 
 
-def path_problem(path: str) -> str:
-    """What is wrong with a file's path below a volume's root, or ""."""
-    parts = path.split("/")
+def clean_path(path: str) -> str:
+    """A file's path below a volume's root as it is on the disk: without empty parts and ``.``, as upstream has it
+    (filepath.Clean). Raises ValueError for one that leads nowhere, or elsewhere."""
+    clean = posixpath.normpath(path)
     if not path or path.startswith("/"):
-        return "must be a relative path"
-    if ".." in parts:
-        return "must not contain '..'"
-    if path.startswith(".."):
-        return "must not start with '..'"  # such names are the writer's own
-    if any(part in ("", ".") for part in parts):
-        return "must not contain empty parts or '.'"
-    return ""
+        problem = "must be a relative path"
+    elif ".." in path.split("/"):
+        problem = "must not contain '..'"
+    elif clean.startswith(".."):
+        problem = "must not start with '..'"  # such names are the writer's own, "./..data" as well
+    elif clean == ".":
+        problem = "must name a file"
+    else:
+        return clean
+    raise ValueError(f"invalid path: {problem}: {path}")
