@@ -21,7 +21,7 @@ from trikubelet.core.containers.volume_files import sources_of
 from trikubelet.core.names import pod_directory
 from trikubelet.model.volume_figures import VolumeFigures
 from trikubelet.volumes.claims import ClaimedVolumes
-from trikubelet.volumes.content import files_of
+from trikubelet.volumes.content import maker_of
 from trikubelet.volumes.side_by_side import set_up_all
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class FakeVolumes:
         if (sources := sources_of(volume)) is not None:
             assert self._objects is not None, "nobody said where the objects are"
             try:
-                self._fill(self._path(pod, volume), await files_of(pod, sources, self._objects, self._facts))
+                files = await maker_of(pod, sources, self._objects, self._facts)
+                self._fill(self._path(pod, volume), files())
             except ValueError:
                 if volume.name not in self.said.get(pod.metadata.uid, ()):
                     raise
