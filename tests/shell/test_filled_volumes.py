@@ -212,6 +212,24 @@ async def test_a_pod_keeps_what_it_was_given_when_the_source_goes_or_the_server(
     assert f"ready at {paths['c']}, but not brought up to date: " in volumes.progress("12345678")["c"]
 
 
+@pytest.mark.parametrize("gone", [True, False])
+async def test_a_pod_keeps_what_an_earlier_process_of_the_agent_gave_it(
+    volumes: DiskVolumes, objects: Objects, tmp_path: Path, caplog: pytest.LogCaptureFixture, *, gone: bool
+) -> None:
+    it = pod(volumes=(CONFIG,))
+    paths = await volumes.set_up(it)
+    if gone:
+        objects.config_maps.clear()
+    else:
+        objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "2"})
+    later = DiskVolumes(tmp_path, NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 4))
+    later.use_objects(objects)
+
+    assert paths == await later.set_up(it)
+    assert (b"1" if gone else b"2") == read(paths["c"], "a")
+    assert gone is ('stays as it was: configmap "o" not found' in caplog.text)
+
+
 async def test_a_pod_that_has_its_volume_waits_a_moment_for_news_of_it_which_may_come_later(
     volumes: DiskVolumes, objects: Objects, mock_clock: MockClock
 ) -> None:
