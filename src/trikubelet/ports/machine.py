@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from trikubelet.core.containers.env_file import EnvFile
     from trikubelet.model import k8s
     from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.csi import DriverInfo, VolumeStats
@@ -124,10 +125,11 @@ class Volumes(Protocol):
         ``model.errors.VolumeFailed`` with a message for each that is not ready."""
         ...
 
-    async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
-        """A file in a volume that is set up: the volume's host path, and the file's below it. What a container put
-        there is not trusted: nothing leads out of the volume, and nothing but a plain file is read. Of a volume one is
-        read at a time. Raises OSError (EFBIG for one that is larger, EBUSY while another is read)."""
+    async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
+        """The wanted values of a file of variables in a volume that is set up: the volume's host path, and the file's
+        below it. What a container put there is not trusted: nothing leads out of the volume, nothing but a plain file
+        is read, and parsing it holds nobody up. Of a volume one is read at a time. Raises OSError (EFBIG for one that
+        is larger than such files may be, EBUSY while another is read)."""
         ...
 
     async def resolve(self, pod: k8s.Pod, container: k8s.Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
