@@ -146,6 +146,7 @@ class MemberTask:
             changed=credentials.refresh,
             chance=chance,
             threads=self._threads,
+            is_known=credentials.hold,
             afresh=way_back(settings, credentials.access, store, self._dial, clock, chance, self._threads),
         )
 

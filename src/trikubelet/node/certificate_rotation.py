@@ -71,11 +71,13 @@ class CertificateRotation:
         chance: random.Random,
         threads: ThreadPool,
         afresh: Callable[[], Awaitable[object]] | None = None,
+        is_known: Callable[[], bool] = lambda: False,
     ) -> None:
         """``subject`` is asked before each request: addresses change. ``changed`` is called after each new one.
         ``threads`` are for keys and files, one at a time for each signer.
         ``afresh`` puts a client certificate in force as for a node that has none, or raises StartFailed; None where
-        there is no such way."""
+        there is no such way. ``is_known``: whether the server knows this node although the certificate of the store has
+        ended, by a token or the kubeconfig's certificate."""
         self._api = api
         self._store = store
         self._subject = subject
@@ -85,6 +87,7 @@ class CertificateRotation:
         self._chance = chance
         self._threads = threads
         self._afresh = afresh
+        self._is_known = is_known
         self._given_up = False
         self.figures: Final = RotationFigures(signer)
 
@@ -160,7 +163,8 @@ class CertificateRotation:
 
     def _is_over(self, held: Certificate) -> bool:
         """Whether it is of no use for asking for the next. A serving certificate never was."""
-        return self._signer == CLIENT_SIGNER and self._clock.now_ns() > held.not_after_ns + OVER_SECONDS * SECOND_NS
+        has_ended = self._clock.now_ns() > held.not_after_ns + OVER_SECONDS * SECOND_NS
+        return self._signer == CLIENT_SIGNER and has_ended and not self._is_known()
 
     async def renew(self) -> Certificate:
         """Ask for a new certificate now and put it in force. Raises ApiError, CertificateRefused, CertificateUnusable
