@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.core.timestamps import SECOND_NS
 
 if TYPE_CHECKING:
     from trikubelet.model.certificates import Certificate
+
+BACKDATED_SECONDS: Final = 600
+"""A certificate may begin so long before it was issued: kube-controller-manager has it begin five minutes before, and
+clocks differ."""
 
 
 def shows_own(own: Certificate, given: Certificate | None, common_name: str, now_ns: int) -> bool:
@@ -16,4 +22,5 @@ def shows_own(own: Certificate, given: Certificate | None, common_name: str, now
     cluster that was made anew, which does not know the certificate of the old one."""
     if own.common_name != common_name or own.has_expired(now_ns):
         return False
-    return given is None or given.has_expired(now_ns) or own.not_before_ns >= given.not_before_ns
+    issued_ns = own.not_before_ns + BACKDATED_SECONDS * SECOND_NS
+    return given is None or given.has_expired(now_ns) or issued_ns >= given.not_before_ns
