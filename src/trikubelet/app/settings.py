@@ -70,6 +70,8 @@ class Settings:
 
     ``runtime`` is the container runtime to use and why, ``runtime_message_bytes_max`` how long its replies may be,
     ``image_endpoint`` what was configured, or empty.
+    ``node_ips`` are the addresses of ``--node-ip``, ``node_ip_family`` is ``0.0.0.0`` or ``::`` where it names that, or
+    empty.
     ``manifest_path`` is a directory or file of static pods, or None. ``run_dir`` is for sockets. ``api_port`` is where
     the node's API is served over HTTPS, ``kubectl_port`` where kubectl may read it on the loopback; 0 where it is not.
     ``provenance`` has for each given field (``maxPods``) and flag (``--root-dir``) where it was given; ``flags`` are
