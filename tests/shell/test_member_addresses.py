@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from shell.memberkit import Bench, until
+from shell.memberkit import READING, Bench, until
+from trikubelet.app.report import Reporter
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.node_addresses import AddressRules
 from trikubelet.model import k8s
 from trikubelet.model.api import EVENTS, NODES, Selection
 from trikubelet.model.api_errors import ObjectMissing
 from trikubelet.model.decoding import decode_object
-from trikubelet.node.addresses import LOOK_SECONDS
+from trikubelet.node.addresses import LOOK_SECONDS, NodeAddresses
 from trikubelet.testing.builders import pod
 
 if TYPE_CHECKING:
@@ -91,3 +94,28 @@ async def test_a_container_that_is_to_know_the_nodes_address_waits_for_one(
 
     events = b"".join(event.raw for event in bench.server.list(EVENTS, Selection()).items)
     assert b"env IP: status.hostIP: the node has no address yet" in events
+
+
+@pytest.mark.parametrize(
+    ("addresses", "awaits", "routes", "cloud_tells"),
+    [
+        (["10.0.0.1"], False, ["10.0.0.1"], False),
+        ([], True, [], False),
+        ([], False, ["10.0.0.1"], True),
+        ([], False, [], True),  # nothing to wait for: its controller will say
+    ],
+)
+async def test_a_node_whose_cloud_gives_the_addresses_waits_for_none(
+    autojump_clock: MockClock, bench: Bench, addresses: list[str], awaits: bool, routes: list[str], cloud_tells: bool
+) -> None:
+    bench.network.routes = routes
+    owner = NodeAddresses(bench.network, AddressRules("n"))
+    async with bench.agent() as (node, _), trio.open_nursery() as nursery:
+        await nursery.start(owner.run)
+        reporter = Reporter(
+            node, NodeFacts("n"), READING, bench.images, 5, owner, external_cloud=True, cloud_tells=cloud_tells
+        )
+        report = await reporter.report()
+        nursery.cancel_scope.cancel()
+
+    assert (addresses, awaits) == (list(report.addresses), report.awaits_address)
