@@ -108,7 +108,10 @@ def test_a_field_is_not_expanded() -> None:
 def test_a_pod_on_the_host_network_has_the_nodes_addresses_before_it_runs() -> None:
     assert "192.0.2.1" == PodFields(pod(host_network=True), (), FACTS).value("status.podIP")
     assert "" == PodFields(pod(), (), FACTS).value("status.podIP")
-    assert "" == PodFields(pod(), (), NodeFacts("n")).value("status.hostIP")
+    for path, of in (("status.hostIP", pod()), ("status.hostIPs", pod()), ("status.podIP", pod(host_network=True))):
+        with pytest.raises(ValueError, match="the node has no address yet"):
+            PodFields(of, (), NodeFacts("n")).value(path)
+    assert "" == PodFields(pod(), (), NodeFacts("n")).value("status.podIP")
 
 
 def test_the_scheduled_name_of_the_node_goes_before_our_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -9,12 +10,15 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 import trio
+from trustme import CA
 
 from shell.localkit import FakeAgent, FakeView, served
 from shell.portkit import full_queue
@@ -406,6 +410,31 @@ async def test_a_kubeconfig_of_no_use_is_reported_by_who_looks_and_logged_by_who
 
     compose.find_access(of)
     assert f"{finding.found}; bootstrapping again" in caplog.text
+
+
+@pytest.mark.parametrize("rotates", [True, False])
+async def test_the_certificate_that_is_shown_is_the_one_that_is_judged(
+    rotates: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = CA()
+
+    def pem(**dates: datetime) -> bytes:
+        return authority.issue_cert(common_name="system:node:n1", **dates).private_key_and_cert_chain_pem.bytes()
+
+    data = base64.b64encode(pem(not_after=datetime(2001, 1, 1, tzinfo=UTC))).decode()
+    given = KUBECONFIG.replace("token: t", f"client-certificate-data: {data}, client-key-data: {data}")
+    own = tmp_path / "root/pki/kubelet-client-current.pem"
+    with cluster(tmp_path, monkeypatch, Reviewing()) as of:
+        (tmp_path / "kubeconfig").write_text(given)
+        own.parent.mkdir(parents=True)
+        own.write_bytes(pem())
+        rules = msgspec.structs.replace(of.configuration, rotate_certificates=rotates)
+        renews = replace(of, cert_dir=own.parent, effective=replace(of.effective, configuration=rules))
+        found = [one for one in await examined(renews) if one.check == "certificates"]
+
+    theirs = f"{tmp_path}/kubeconfig's certificate"
+    wanted = (GOOD, f"{own}, shown instead of {theirs}, is good") if rotates else (ERROR, f"{theirs} ended on 2001")
+    assert [wanted] == [(one.severity, one.found[: len(wanted[1])]) for one in found]
 
 
 async def test_a_kubeconfig_that_is_not_there_is_an_error(tmp_path: Path) -> None:

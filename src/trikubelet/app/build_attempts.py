@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.user_ids import UserIds
     from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.pods.worker import Attempts
-    from trikubelet.ports import Events, ImagePuller, PodObjects, RuntimeHealth
+    from trikubelet.ports import Events, HostIps, ImagePuller, PodObjects, RuntimeHealth
     from trikubelet.probes.node import NodeProbes
     from trikubelet.status.memory import PodStatuses
 
@@ -47,6 +47,7 @@ def build_attempts(
     ports: Ports,
     facts: NodeFacts,
     rules: Rules,
+    host_ips: HostIps,
     *,
     pleg: Pleg,
     cache: PodCache,
@@ -67,7 +68,7 @@ def build_attempts(
     """Join what an attempt consists of. Nothing runs yet. ``spans``: where traces go, if anywhere."""
     bounds = rules.bounds
     reasons = WaitingReasons()
-    hooks = Hooks(ports.runtime, ports.handlers, facts.host_ips, events, figures)
+    hooks = Hooks(ports.runtime, ports.handlers, host_ips, events, figures)
     killer = PodKiller(ports.runtime, hooks, events, probes, bounds)
     preparation = Preparation(
         health=health,
@@ -90,7 +91,7 @@ def build_attempts(
             reasons=reasons,
             messages=TerminationMessages(ports.files),
             health=health,
-            host_ips=facts.host_ips,
+            host_ips=host_ips,
             events=events,
             clock=ports.clock,
         ),
@@ -111,6 +112,7 @@ def build_attempts(
             ports,
             facts,
             rules,
+            host_ips,
             health=health,
             objects=objects,
             user_ids=user_ids,
@@ -131,6 +133,7 @@ def _build_carry_out(
     ports: Ports,
     facts: NodeFacts,
     rules: Rules,
+    host_ips: HostIps,
     *,
     health: RuntimeHealth,
     objects: PodObjects,
@@ -160,6 +163,7 @@ def _build_carry_out(
         references=references,
         health=health,
         facts=facts,
+        host_ips=host_ips,
         node_hosts=rules.node_hosts,
         bounds=bounds,
     )

@@ -1,6 +1,7 @@
 """The node's object in the cluster: registered, reported, and registered again when somebody deleted it.
 
     every 10 s, or woken ─► report ─► not registered: create it, or take up the one that is there
+                                 │    (a node that has no address yet is not created)
                                  └──► registered: build the status; changed, or 5 minutes old ─► PATCH its status
 
 A wake-up (the runtime became ready, say) is not made to wait for a tick, but for the pause after a failure. What the
@@ -239,6 +240,8 @@ class NodePublisher:
         except ObjectMissing:
             if not self._pace.registers:
                 self._say_missing()
+                return None
+            if report.awaits_address:  # of which ``NodeAddresses`` complains
                 return None
             return await self._register(report)
         if self._pace.registers and (patch := reconciliation(self._identity, there)) is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from trikubelet.core.containers.env_file import EnvFile
@@ -29,6 +30,26 @@ class Clock(Protocol):
 
     def now_ns(self) -> int:
         """Nanoseconds since the Unix epoch."""
+        ...
+
+
+HostIps = Callable[[], tuple[str, ...]]
+"""The node's addresses at this moment, the primary first; none while it has none."""
+
+
+class HostNetwork(Protocol):
+    """Which addresses the machine has. Only DNS is waited for."""
+
+    def routed(self) -> Sequence[str]:
+        """The addresses that the default routes send from."""
+        ...
+
+    def has(self, address: str) -> bool:
+        """Whether an address is the machine's."""
+        ...
+
+    async def named(self, name: str) -> Sequence[str] | None:
+        """The addresses that DNS has for a name; None where it does not answer now."""
         ...
 
 

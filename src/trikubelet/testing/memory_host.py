@@ -34,6 +34,30 @@ if TYPE_CHECKING:
     from trikubelet.testing.chance import Problems
 
 
+class MemoryHostNetwork:
+    """A machine's addresses (``ports.HostNetwork``), as a test puts them. ``held``: those it has besides those its
+    routes send from; ``names``: what DNS says; ``dns_seconds``: after so long."""
+
+    def __init__(self, *routes: str) -> None:
+        self.routes: Sequence[str] = routes
+        self.held: Collection[str] = ()
+        self.names: Sequence[str] | None = ()
+        self.dns_seconds = 0.0
+
+    def routed(self) -> Sequence[str]:
+        """Those of ``routes``."""
+        return self.routes
+
+    def has(self, address: str) -> bool:
+        """Whether it is one of either."""
+        return address in self.routes or address in self.held
+
+    async def named(self, name: str) -> Sequence[str] | None:
+        """What DNS says of any name."""
+        await trio.sleep(self.dns_seconds)
+        return self.names
+
+
 class VirtualClock:
     """Wall time that follows Trio's clock (``ports.Clock``), but for jumps on request."""
 

@@ -42,7 +42,7 @@ class World(SigningCluster):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.subject = node_subject("w1")
+        self.subject: Subject | None = node_subject("w1")
         self.node_clock = self.clock
         self.changes: list[float] = []
 
@@ -104,6 +104,28 @@ async def test_a_lost_answer_leaves_one_request(autojump_clock: MockClock, world
 
     assert 1 == len(world.requests())
     assert world.store.current() is not None
+
+
+async def test_nothing_is_asked_for_before_it_is_known_for_which_addresses(
+    autojump_clock: MockClock, world: World
+) -> None:
+    named, world.subject = node_subject("w1", ["w1"], ["10.0.0.1"]), None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.keep_signing)
+        await nursery.start(world.rotation(SERVING_SIGNER).run)
+        await trio.sleep(600)
+        assert [] == world.requests()
+        world.subject = named
+        await trio.sleep(30)
+        assert 1 == len(world.requests())
+        world.subject = None  # the node is gone from the cluster: no reason for another certificate
+        await trio.sleep(600)
+        nursery.cancel_scope.cancel()
+
+    assert 1 == len(world.requests())
+    held = world.store.current()
+    assert held is not None
+    assert {"w1", "10.0.0.1"} == held.names
 
 
 @pytest.mark.parametrize("type_", ["Denied", "Failed"])

@@ -146,6 +146,8 @@ class _Found:
                 return self.fields.value(path)
             except KeyError:
                 raise ValueError(f"{where}: unsupported fieldPath: {path}") from None
+            except ValueError as error:
+                raise ValueError(f"{where}: {path}: {error}") from error
         if source.resource_field_ref is not None:
             return str(resource_value(self.pod, self.container, source.resource_field_ref, self.facts))
         if source.file_key_ref is not None:
