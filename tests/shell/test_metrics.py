@@ -68,6 +68,8 @@ async def scraped(
         ("trikubelet_events_filtered_total", (), 6),
         ("trikubelet_events_refused_total", (), 7),
         ("trikubelet_events_waiting", (), 2),
+        ("kubelet_graceful_shutdown_start_time_seconds", (), 1767225600),
+        ("kubelet_graceful_shutdown_end_time_seconds", (), 1767225609),
     ],
 )
 async def test_what_was_measured_is_reported_under_upstreams_names(
