@@ -264,7 +264,7 @@ def _join(
     rules, sources_named = rules_of(settings, bounds), source_names(settings)
     node = build_node(ports, facts, rules, sources_named, chance, spans, self_described(identity), addresses.get)
     manifests = ThreadPool("manifests", MANIFEST_THREADS_MAX)
-    sources = build_sources(settings, node.slots, clock, manifests, bounds)
+    sources = build_sources(settings, node.slots, ports.files, clock, manifests, bounds)
     report = _reporter(settings, node, facts, reading, images, addresses).report
     member = _membership(settings, node, reading, report, found, clock, spans)
     if member is not None:
