@@ -12,6 +12,7 @@ its trace has one line per decision and call.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -160,8 +161,12 @@ class Life(trio.abc.Instrument):
         self.runtime: MemoryRuntime | None = None
         self.kills = random.Random(f"kills {seed}")  # noqa: S311 - a simulation's seed; drawn apart
         self.kill_downtime = 0.0
+<<<<<<< HEAD
         self._agents = 0
         self._is_calm = False
+=======
+        self.calm_at = math.inf
+>>>>>>> mend-sim
         self.steps = 0
         self._here = (0.0, 0)  # the instant, and how many steps had been made when it began
 
@@ -330,6 +335,7 @@ class Life(trio.abc.Instrument):
 
     async def _calm(self) -> None:
         self.world.note("** from now on nothing goes wrong")
+        self.calm_at = trio.current_time()
         self.runtime_problems.odds = self.image_problems.odds = self.volume_problems.odds = Odds(0.001)
         self.image_problems.end_hangs()
         if self.runtime is not None:
@@ -367,7 +373,7 @@ class Life(trio.abc.Instrument):
         for pod in wanted:
             if pod.metadata.deletion_timestamp:
                 return f"pod {pod.metadata.name} was to be deleted and is still there"
-            unlike = truth.unlike(self.world, pod, ambiguous=pod.metadata.uid in self.wanted.ambiguous)
+            unlike = truth.unlike(self.world, pod, self.calm_at, ambiguous=pod.metadata.uid in self.wanted.ambiguous)
             unlike = unlike or truth.ill_shown(self.world, pod, self.node.statuses.get(pod.metadata.uid))
             if unlike:
                 return unlike
