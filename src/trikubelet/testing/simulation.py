@@ -161,12 +161,8 @@ class Life(trio.abc.Instrument):
         self.runtime: MemoryRuntime | None = None
         self.kills = random.Random(f"kills {seed}")  # noqa: S311 - a simulation's seed; drawn apart
         self.kill_downtime = 0.0
-<<<<<<< HEAD
-        self._agents = 0
-        self._is_calm = False
-=======
         self.calm_at = math.inf
->>>>>>> mend-sim
+        self._agents = 0
         self.steps = 0
         self._here = (0.0, 0)  # the instant, and how many steps had been made when it began
 
@@ -322,7 +318,7 @@ class Life(trio.abc.Instrument):
     def _snapshot(self, source: str) -> Snapshot:
         # Beside every second agent's manifests is one that nobody can read: counted, for to draw it would make every
         # seed another. In the end it is mended, or what was removed while no agent lived would stay.
-        invalid = (INVALID,) if source == "file" and self._agents % 2 == 0 and not self._is_calm else ()
+        invalid = (INVALID,) if source == "file" and self._agents % 2 == 0 and math.isinf(self.calm_at) else ()
         return Snapshot(self.wanted.snapshot(source), invalid, objects=self.settings.snapshot(source))
 
     def _let_deleted_go(self) -> None:
@@ -341,7 +337,6 @@ class Life(trio.abc.Instrument):
         if self.runtime is not None:
             self.runtime.caller.at_effect.clear()  # planned kills that have not happened yet
         self._publish(self.settings.calm())
-        self._is_calm = True
         if "file" in self.sources:
             self._publish("file")
 
