@@ -115,7 +115,7 @@ async def test_an_object_comes_undecoded(open_pair: Callable[..., Any]) -> None:
 
 
 async def test_a_list_says_what_it_selects_and_where_it_goes_on(open_pair: Callable[..., Any]) -> None:
-    page = b'{"metadata":{"resourceVersion":"9","continue":"more"},"items":[%b, %b]}' % (
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"more"},"items":[%b, %b]}' % (
         pod_text("a", "1"),
         pod_text("b", "2"),
     )
@@ -135,7 +135,7 @@ async def test_a_list_says_what_it_selects_and_where_it_goes_on(open_pair: Calla
 
 
 async def test_a_list_without_items_is_empty(open_pair: Callable[..., Any]) -> None:
-    async with open_pair(told({"metadata": {}, "items": None})) as (_, client):
+    async with open_pair(told({"kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": None})) as (_, client):
         assert [] == list((await client.list(NODES, Selection())).items)
 
 
