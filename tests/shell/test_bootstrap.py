@@ -374,7 +374,7 @@ async def test_a_certificate_of_another_key_is_not_taken(
     ("error", "expected"),
     [
         (Forbidden("no"), "bind its group to the role system:node-bootstrapper"),
-        (ApiFailure("etcd is away"), "API server is unreachable: asking for this node's certificate: etcd is away"),
+        (ApiFailure("etcd is away"), "API server answers with errors: asking for this node's certificate: etcd is away"),
     ],
 )
 async def test_a_server_that_says_no_is_asked_again_and_what_helps_is_reported(

@@ -383,6 +383,17 @@ async def test_an_outage_is_waited_for_with_growing_pauses(
     assert "False" == world.condition().status
 
 
+async def test_a_server_that_answers_with_errors_costs_no_connection(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    world.api.plan("patch", *[Fail(ApiFailure("a webhook is away"))] * 1000)
+    world.report = replace(world.report, problems=("x",))
+    await trio.sleep(600)
+
+    assert 0 == world.resets
+
+
 async def test_a_status_without_news_says_nothing_of_a_server_that_is_away(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
