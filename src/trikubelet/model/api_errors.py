@@ -35,6 +35,11 @@ class OutOfFiles(ApiUnreachable, LocalFailure):
     """No connection could be made because this process, or this machine, may open no more files."""
 
 
+class OutOfConnections(ApiUnreachable, LocalFailure):
+    """No connection could be had because all that one client may have are in use, as by watches: nothing has been
+    asked."""
+
+
 class ApiLost(ApiError):
     """The connection was lost, or nothing came for too long (504): what was asked may be done or not; look first."""
 
