@@ -102,8 +102,8 @@ class Statuses:
         ended = status_in(terminated={"exitCode": 1}) | {"name": "main-debug"}
         await subject.patch_pod("one", {"ephemeralContainerStatuses": [ended]})
 
+        again = status_in(running={"startedAt": "2027-01-01T00:00:00Z"}) | {"name": "main-debug"}
         with pytest.raises(Invalid):
-            again = status_in(running={"startedAt": "2027-01-01T00:00:00Z"}) | {"name": "main-debug"}
             await subject.patch_pod("one", {"ephemeralContainerStatuses": [again]})
 
     async def test_a_status_of_a_container_may_go(self, subject: Subject, clock: object) -> None:

@@ -79,6 +79,27 @@ async def test_the_node_is_told_ready_as_soon_as_it_has_come_up(
         await until(lambda: "True" == bench.node_ready().status, 0.5)
 
 
+async def test_a_deleted_pods_object_goes_as_soon_as_nothing_of_it_is_left(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tear_down = bench.volumes.tear_down
+
+    async def slowly(uid: str) -> None:
+        await trio.sleep(12)  # past the last change of its status, and the look at all of them
+        await tear_down(uid)
+        down.append(trio.current_time())
+
+    down: list[float] = []
+    monkeypatch.setattr(bench.volumes, "tear_down", slowly)
+    async with bench.agent():
+        bench.schedule("web", termination_grace_period_seconds=30)
+        await until(lambda: bench.is_ready("web"))
+        bench.server.delete(PODS, "web", "default", None, "")
+        await until(lambda: bench.pod("web") is None)
+
+        assert down[0] <= trio.current_time() <= down[0] + 1
+
+
 async def test_a_deleted_pod_ends_with_its_grace_and_its_object_goes_after_its_containers(
     autojump_clock: MockClock, bench: Bench
 ) -> None:

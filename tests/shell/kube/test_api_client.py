@@ -138,7 +138,10 @@ async def test_a_list_says_what_it_selects_and_where_it_goes_on(open_pair: Calla
 
 
 async def test_a_list_without_items_is_empty(open_pair: Callable[..., Any]) -> None:
-    async with open_pair(told({"kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": None})) as (_, client):
+    async with open_pair(told({"kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": None})) as (
+        _,
+        client,
+    ):
         assert [] == list((await client.list(NODES, Selection())).items)
 
 

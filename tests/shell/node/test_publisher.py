@@ -479,6 +479,38 @@ async def test_a_server_that_contradicts_itself_is_not_flooded(
     assert "False" == world.condition().status
 
 
+async def test_an_older_node_counts_only_where_the_informer_was_set_back(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    older = world.node()
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"zone": "b"}}}, kind=PatchKind.MERGE)
+    newer = world.node()
+    publisher.seen(newer)
+    publisher.seen(older)
+    assert newer == publisher.node
+    publisher.seen(older, is_set_back=True)
+    assert older == publisher.node
+
+
+async def test_before_the_node_is_taken_up_the_newest_that_was_looked_up_or_watched_counts(world: World) -> None:
+    world.server.create(NODES, {"metadata": {"name": "w1"}})
+    older = world.node()
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"zone": "b"}}}, kind=PatchKind.MERGE)
+    newer, node = world.node(), NodeObject()
+    publisher = world.publisher(node=node)
+
+    publisher.seen(newer)
+    publisher.found(older)
+    assert (newer, None) == (node.watched, node.looked_up)
+    publisher.seen(older, is_set_back=True)
+    publisher.found(newer)
+    publisher.seen(older)
+    assert newer == node.looked_up
+    publisher.seen(older, is_set_back=True)
+    assert (older, None) == (node.watched, node.looked_up)
+
+
 async def test_an_answer_that_comes_after_newer_news_does_not_hide_them(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
