@@ -184,6 +184,20 @@ async def test_a_restart_between_certificate_and_kubeconfig_asks_for_nothing(
     assert 1 == len(names(joining))
 
 
+async def test_a_certificate_of_a_node_of_another_name_is_not_taken(
+    autojump_clock: MockClock, joining: Joining
+) -> None:
+    await joining.run_signed()
+    joining.target.unlink()
+    joining.settings = replace(joining.settings, node_name="w2")
+    await joining.run_signed()
+
+    held = joining.cluster.store.current()
+    assert held is not None
+    assert "system:node:w2" == held.common_name
+    assert 2 == len(names(joining))
+
+
 async def test_a_node_whose_certificate_is_from_another_cluster_is_told_how_to_bootstrap_again(
     autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -376,7 +390,10 @@ async def test_a_certificate_of_another_key_is_not_taken(
     ("error", "expected"),
     [
         (Forbidden("no"), "bind its group to the role system:node-bootstrapper"),
-        (ApiFailure("etcd is away"), "API server is unreachable: asking for this node's certificate: etcd is away"),
+        (
+            ApiFailure("etcd is away"),
+            "API server answers with errors: asking for this node's certificate: etcd is away",
+        ),
     ],
 )
 async def test_a_server_that_says_no_is_asked_again_and_what_helps_is_reported(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.kit.answered_failure import AnsweredFailure
 from trikubelet.kit.local_failure import LocalFailure
 from trikubelet.kit.log_rate_limit import LogRateLimit
 
@@ -45,8 +46,8 @@ class Outage:
             del self._listeners[mine]
 
     def failed(self, doing: str, error: BaseException) -> None:
-        """It did not answer, or not well, when it was asked for something; or, with LocalFailure, could not be asked,
-        which is said as that and is no outage."""
+        """It did not answer when it was asked for something, or with an error of its own (AnsweredFailure), which is
+        said so; or, with LocalFailure, could not be asked, which is said as that and is no outage."""
         if isinstance(error, LocalFailure):
             if self._local_warning.may_log():
                 log.warning("Cannot reach %s because of a local failure: %s: %s", self._what, doing, error)
@@ -59,13 +60,15 @@ class Outage:
             return
         self._said = True
         why = "no answer in time" if isinstance(error, trio.TooSlowError) else error  # which says nothing of itself
+        how = "answers with errors" if isinstance(error, AnsweredFailure) else "is unreachable"
         if self._failures == 1:
-            log.warning("%s is unreachable: %s: %s", self._what, doing, why)
+            log.warning("%s %s: %s: %s", self._what, how, doing, why)
         else:
             away = now - self._since
             log.warning(
-                "%s is unreachable for %.0f s, %d failures; the last: %s: %s",
+                "%s %s for %.0f s, %d failures; the last: %s: %s",
                 self._what,
+                how,
                 away,
                 self._failures,
                 doing,

@@ -26,6 +26,7 @@ from trikubelet.core.node_status import build, differs, emptied, new_node, reboo
 from trikubelet.core.node_status.conditions import READY, event_reasons
 from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
+from trikubelet.kit.answered_failure import AnsweredFailure
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
 from trikubelet.model import k8s
@@ -51,7 +52,7 @@ DOING: Final = "publishing the node's status"
 JITTER: Final = 0.04
 REQUEST_SECONDS_MAX: Final = 10.0
 FAILURES_BEFORE_RESET: Final = 5
-"""As upstream's tries of one node status; then the connections are recreated."""
+"""As upstream's tries of one node status; then the connections are recreated, unless they bring answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,10 @@ class NodePublisher:
                 with trio.fail_after(REQUEST_SECONDS_MAX):
                     was_asked = await self._publish(report)
             except (ApiError, trio.TooSlowError) as error:
-                if self._outcomes.failed(error):
+                may_pass = self._outcomes.failed(error)
+                if isinstance(error, AnsweredFailure):
+                    failures = 0  # a connection that brings answers is sound, and the lease's would go with it
+                elif may_pass:
                     failures += 1
                     if failures % FAILURES_BEFORE_RESET == 0:
                         self._reset()

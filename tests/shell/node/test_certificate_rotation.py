@@ -18,6 +18,7 @@ from shell.signingkit import LIFE_SECONDS, NO_THREADS, FullDisk, SigningCluster
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.kit.every import Every
 from trikubelet.kit.threads import ThreadPool
+from trikubelet.kube.certificate_files import CertificateFiles
 from trikubelet.model.api import SIGNING_REQUESTS
 from trikubelet.model.api_errors import ApiFailure, Expired
 from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER, CertificateRefused, Subject, node_subject
@@ -194,6 +195,23 @@ async def test_a_denied_request_is_recreated_with_another_key(autojump_clock: Mo
         await trio.sleep(10)
         nursery.cancel_scope.cancel()
 
+    assert 2 == len({request.metadata.name for request in world.requests()})
+
+
+async def test_a_certificate_of_another_key_is_asked_for_again_with_another_request(
+    autojump_clock: MockClock, world: World, tmp_path: Path
+) -> None:
+    other = CertificateFiles(tmp_path / "other", "kubelet-client", world.clock)
+    foreign = world.authority.sign(other.request(node_subject("w1"), CLIENT_SIGNER).pem)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(world.rotation().run)
+        await trio.sleep(5)
+        (first,) = world.requests()
+        world.give(first.metadata.name, foreign)
+        await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+
+    assert world.store.current() is None
     assert 2 == len({request.metadata.name for request in world.requests()})
 
 

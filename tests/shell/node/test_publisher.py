@@ -383,6 +383,17 @@ async def test_an_outage_is_waited_for_with_growing_pauses(
     assert "False" == world.condition().status
 
 
+async def test_a_server_that_answers_with_errors_costs_no_connection(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    world.api.plan("patch", *[Fail(ApiFailure("a webhook is away"))] * 1000)
+    world.report = replace(world.report, problems=("x",))
+    await trio.sleep(600)
+
+    assert 0 == world.resets
+
+
 async def test_a_status_without_news_says_nothing_of_a_server_that_is_away(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
@@ -466,6 +477,38 @@ async def test_a_server_that_contradicts_itself_is_not_flooded(
         nursery.cancel_scope.cancel()
 
     assert "False" == world.condition().status
+
+
+async def test_an_older_node_counts_only_where_the_informer_was_set_back(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    older = world.node()
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"zone": "b"}}}, kind=PatchKind.MERGE)
+    newer = world.node()
+    publisher.seen(newer)
+    publisher.seen(older)
+    assert newer == publisher.node
+    publisher.seen(older, is_set_back=True)
+    assert older == publisher.node
+
+
+async def test_before_the_node_is_taken_up_the_newest_that_was_looked_up_or_watched_counts(world: World) -> None:
+    world.server.create(NODES, {"metadata": {"name": "w1"}})
+    older = world.node()
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"zone": "b"}}}, kind=PatchKind.MERGE)
+    newer, node = world.node(), NodeObject()
+    publisher = world.publisher(node=node)
+
+    publisher.seen(newer)
+    publisher.found(older)
+    assert (newer, None) == (node.watched, node.looked_up)
+    publisher.seen(older, is_set_back=True)
+    publisher.found(newer)
+    publisher.seen(older)
+    assert newer == node.looked_up
+    publisher.seen(older, is_set_back=True)
+    assert (older, None) == (node.watched, node.looked_up)
 
 
 async def test_an_answer_that_comes_after_newer_news_does_not_hide_them(

@@ -14,7 +14,16 @@ from shell.status.apikit import Cluster, computed, shows
 from trikubelet.core.names import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE
 from trikubelet.model import k8s
 from trikubelet.model.api import PODS, PatchKind
-from trikubelet.model.api_errors import ApiBusy, ApiFailure, ApiUnreachable, Conflict, Forbidden, Invalid, ObjectMissing
+from trikubelet.model.api_errors import (
+    ApiBusy,
+    ApiFailure,
+    ApiUnreachable,
+    Conflict,
+    Forbidden,
+    Invalid,
+    ObjectMissing,
+    Refused,
+)
 from trikubelet.model.bounds import Bounds
 from trikubelet.status import writer
 from trikubelet.testing.chance import Odds
@@ -319,7 +328,9 @@ async def test_a_no_to_the_look_after_a_conflict_is_no_end(autojump_clock: MockC
 
 
 @pytest.mark.parametrize(
-    "error", [Forbidden("not yours"), Invalid("not yours")], ids=lambda error: type(error).__name__
+    "error",
+    [Forbidden("not yours"), Refused("not yours"), Invalid("not yours")],
+    ids=lambda error: type(error).__name__,
 )
 async def test_a_no_is_asked_again_ever_more_rarely(
     autojump_clock: MockClock, nursery: Any, caplog: pytest.LogCaptureFixture, error: Exception
@@ -333,7 +344,26 @@ async def test_a_no_is_asked_again_ever_more_rarely(
 
     assert ("Running", "", False) == shows(cluster.get("web"))
     assert {"patch": 11} == cluster.api.asked
+    assert 0 == cluster.writer.figures().failures
     assert 1 == sum("not yours" in record.getMessage() for record in caplog.records)
+
+
+async def test_a_pod_is_not_kept_waiting_for_what_was_said_of_an_earlier_one_of_its_name(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    cluster = Cluster()
+    web = cluster.add("web")
+    cluster.api.plan("patch", *[Fail(Forbidden("not yours"))] * 1000)
+    await nursery.start(cluster.writer.run)
+    cluster.publish(web, computed())
+    await trio.sleep(3600)
+    cluster.server.delete(PODS, "web", "default", grace_seconds=0)
+    await trio.sleep(Bounds().status_reconcile_seconds)
+    cluster.api.calm()
+    cluster.publish(cluster.add("web"), computed())
+    await settle()
+
+    assert ("Running", "", False) == shows(cluster.get("web"))
 
 
 async def test_the_server_names_its_pause(autojump_clock: MockClock, nursery: Any) -> None:
