@@ -15,6 +15,7 @@ from trikubelet.images.figures import PullFigures
 from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kit.distribution import Distribution
 from trikubelet.model import k8s
+from trikubelet.model.shutdown_times import ShutdownTimes
 from trikubelet.model.summary import NodeStats, Summary
 from trikubelet.model.volume_figures import VolumeFigures
 from trikubelet.pleg.figures import Figures, Measured
@@ -128,6 +129,9 @@ class FakeView:
         ages = Distribution()
         ages.add(0.5)
         return {"memory.available": 2}, {"memory.available": ages}
+
+    def shutdown_times(self) -> ShutdownTimes:
+        return ShutdownTimes()
 
     def images_removed(self) -> dict[str, int]:
         return {"space": 5}
