@@ -25,6 +25,7 @@ from shell.portkit import full_queue
 from trikubelet.app import cluster_doctor, compose, doctor
 from trikubelet.app.access import Found, find_access
 from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.paths import RUNTIME_RECORD, places_for
 from trikubelet.app.settings import Settings, Surroundings, load_settings
 from trikubelet.cli.main import main
 from trikubelet.core import doctor as core_doctor
@@ -477,8 +478,43 @@ def test_without_an_agent_the_command_looks_for_itself(tmp_path: Path, capsys: p
 
     assert 1 == main(["doctor", "-q", "--", *flags])
     assert "error    runtime       unix://" in capsys.readouterr().out
-    assert main(["doctor", f"--root-dir={tmp_path}"]) in EXIT_CODES_OF_A_LOOK
-    assert str(tmp_path) in capsys.readouterr().out
 
 
-EXIT_CODES_OF_A_LOOK = (0, 1, 3)
+@pytest.mark.parametrize(
+    ("recorded", "flags"),
+    [
+        (None, "--standalone"),
+        ("unix:///run/a%20b.sock", "--standalone --container-runtime-endpoint=unix:///run/a%20b.sock"),
+        ("fake:", "--standalone --container-runtime-endpoint=fake:"),
+    ],
+)
+def test_where_no_agent_answers_that_is_the_first_finding_and_what_is_looked_at_instead_is_named(
+    recorded: str | None,
+    flags: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[tuple[Settings, bool]] = []
+
+    async def examine(of: Settings, *, running: bool) -> list[Finding]:
+        await trio.lowlevel.checkpoint()
+        looked.append((of, running))
+        return FINDINGS[:1]
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    if recorded:
+        (tmp_path / RUNTIME_RECORD).write_text(f"{recorded}\n")
+
+    assert 1 == main(["doctor", f"--root-dir={tmp_path}"])
+    nobody, remedy, *others = capsys.readouterr().out.splitlines()
+    where = places_for(os.geteuid(), os.environ, str(tmp_path)).run_dir / "trikubelet.sock"
+    assert f"error    agent         no agent answers at {where}; below is what one with {flags} would find" == nobody
+    assert "`trikubelet doctor -- FLAGS` looks at what one with other flags would find" in remedy
+    assert ["ok       runtime       containerd 2.2.0"] == others
+    [(of, running)] = looked
+    assert (tmp_path, False, True) == (of.root_dir, running, of.standalone)
+    assert recorded in (None, of.runtime.endpoint)
+
+    assert 1 == main(["doctor", f"--root-dir={tmp_path}", "-q", "-o", "json"])
+    assert ["agent"] == [one["check"] for one in json.loads(capsys.readouterr().out)]
