@@ -133,9 +133,6 @@ class FakeView:
         ages.add(0.5)
         return {"memory.available": 2}, {"memory.available": ages}
 
-    def shutdown_times(self) -> ShutdownTimes:
-        return ShutdownTimes()
-
     def images_removed(self) -> dict[str, int]:
         return {"space": 5}
 
