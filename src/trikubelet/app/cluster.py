@@ -143,6 +143,9 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
     def pods_changed(keys: Collection[tuple[str, str]]) -> None:
         if own.has_synced:  # else the node's labels are not known, by which pods are rejected for good
             source.changed(keys)
+        if pods.is_set_back:
+            mirrors.forget_answers()
+            writer.forget_answers()
         mirrors.enqueue(keys)
         writer.enqueue(keys)
         noted.changed(keys)
