@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import trio
 
+from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import parse_rfc3339, rfc3339_micro
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.log_rate_limit import LogRateLimit
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trikubelet.kit.outage import Outage
+    from trikubelet.model.api import Item
     from trikubelet.ports import Api, Clock
 
 log = logging.getLogger(__name__)
@@ -78,10 +80,12 @@ class NodeLease:
         self._duration_seconds = duration_seconds
         self._period_seconds = duration_seconds / RENEWALS_PER_LEASE
         self._clock = clock
+        self._outage = outage
         self._outcomes = RequestOutcomes(DOING, outage)
         self._reset = reset
         self._chance = chance
         self._held: k8s.Lease | None = None
+        self._version = ""
         self._sent: deque[str] = deque(maxlen=RENEWALS_REMEMBERED)
         self._accepted = ""
         self._conflicts = 0
@@ -129,7 +133,7 @@ class NodeLease:
             item = await self._api.create(LEASES, renewed, NAMESPACE)
         else:
             item = await self._api.replace(LEASES, self._node_name, renewed, NAMESPACE)
-        self._held = read_item(item, k8s.Lease)
+        self._held = self._answered(item)
         self._accepted = self._sent[-1]
         return True
 
@@ -161,7 +165,17 @@ class NodeLease:
             item = await self._api.get(LEASES, self._node_name, NAMESPACE)
         except ObjectMissing:
             return None
-        return read_item(item, k8s.Lease)
+        return self._answered(item)
+
+    def _answered(self, item: Item) -> k8s.Lease:
+        """The lease of an answer. One older than the last shows, within a period, what others hardly notice: etcd was
+        restored from a backup, and a watch says nothing to who asks for what comes after a newer version."""
+        lease = read_item(item, k8s.Lease)
+        before, self._version = self._version, lease.metadata.resource_version
+        if is_older(self._version, before):
+            self._conflicts = 0  # no rival wrote what is there, but this agent, long ago
+            self._outage.set_back(f"lease {self._node_name} was at version {before} and is at {self._version}")
+        return lease
 
     def _renewed(self, held: k8s.Lease | None) -> k8s.Lease:
         """What to send now: a lease that has no owner yet gets the node, so that it goes when the node goes."""

@@ -429,3 +429,20 @@ async def test_addresses_written_in_another_way_are_no_others(autojump_clock: Mo
 def test_a_subject_names_everything_it_is_valid_for() -> None:
     assert {"a", "10.0.0.1"} == Subject("x", (), ["a"], ["10.0.0.1"]).names
     assert {"fd00::1"} == Subject("x", (), (), ["FD00:0:0::1"]).names
+
+
+async def test_a_decision_is_heard_of_though_the_watch_for_it_says_nothing(
+    autojump_clock: MockClock, world: World
+) -> None:
+    async def decide_on_a_dead_connection() -> None:
+        await trio.sleep(5)
+        world.api.link.silence()
+        world.api.link.up()
+        world.sign_all()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(decide_on_a_dead_connection)
+        with trio.fail_after(120):
+            found = await world.rotation().renew()
+
+    assert found == world.store.current()

@@ -36,13 +36,14 @@ class World:
         self.api = MemoryApi(self.server)
         self.uid = "u-1"
         self.resets = 0
+        self.outage = Outage("API server")
         self.lease = NodeLease(
             self.api,
             "w1",
             lambda: self.uid,
             40,
             self.clock,
-            Outage("API server"),
+            self.outage,
             self._reset,
             random.Random(1),
         )
@@ -355,3 +356,25 @@ async def test_a_clock_that_was_set_back_brings_later_renewals_all_the_same(
     assert sorted(set(renewed)) == renewed
     await trio.sleep(7200)
     assert abs(world.age_seconds()) <= 10 * 1.04
+
+
+async def test_a_lease_older_than_the_last_shows_that_the_server_was_set_back_and_no_rival(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, evidence = World(), list[float]()
+    store = world.server.store
+    with world.outage.listening(lambda: None, set_back=lambda: evidence.append(trio.current_time())):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(world.lease.run)
+            await trio.sleep(1)
+            backup = store.version, copy.deepcopy(store._objects)
+            await trio.sleep(600)
+            assert [] == evidence
+            store.version, store._objects = backup
+            store.forget()
+            await trio.sleep(600)
+            nursery.cancel_scope.cancel()
+
+    assert 1 == len(evidence)
+    assert evidence[0] < 612
+    assert ["API server was set back to an older state"] == [message.split(":")[0] for message in caplog.messages]

@@ -559,6 +559,45 @@ async def test_an_answer_older_than_what_was_known_shows_that_the_server_was_set
     assert "no" == publisher.node.metadata.labels["later"]
 
 
+@pytest.mark.parametrize("is_received", [True, False])
+async def test_what_others_asked_for_counts_though_it_is_older_than_what_was_known_when_they_asked(
+    autojump_clock: MockClock, world: World, is_received: bool
+) -> None:
+    set_back: list[float] = []
+    kept, publisher = NodeObject(), world.publisher()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(publisher.run)
+        await publisher.registered.wait()
+        nursery.cancel_scope.cancel()
+    older = world.node()
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"later": "yes"}}}, kind=PatchKind.STRATEGIC)
+    newer = world.node()
+    publisher = world.publisher(node=kept)
+    kept.received = newer if is_received else None
+    kept.watched = newer
+    with world.outage.listening(lambda: None, set_back=lambda: set_back.append(trio.current_time())):
+        publisher.found(older, None)
+        assert (newer, 0) == (kept.newest, len(set_back))
+        publisher.found(older, newer)
+
+    assert (older, 1) == (kept.newest, len(set_back))
+
+
+async def test_what_others_asked_for_does_not_hide_what_a_server_that_was_set_back_answered_later(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    nodes = []
+    for n in range(3):
+        world.server.patch(NODES, "w1", {"metadata": {"labels": {"n": f"{n}"}}}, kind=PatchKind.STRATEGIC)
+        nodes.append(world.node())
+    found, answered, before = nodes
+    publisher.seen(answered, is_set_back=True)
+    publisher.found(found, before)
+
+    assert answered == publisher.node
+
+
 async def test_news_that_come_while_a_patch_is_under_way_count(autojump_clock: MockClock, world: World) -> None:
     slow = SlowAnswers(world.server)
     world.api = slow

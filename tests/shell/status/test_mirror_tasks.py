@@ -242,6 +242,27 @@ async def test_a_mirror_is_removed_once_while_the_informer_stands_still_and_nobo
     assert bench.uid()
 
 
+async def test_a_mirror_that_is_there_again_after_the_server_was_set_back_is_removed_again(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    bench = Bench(static())
+    await nursery.start(bench.mirrors.run)
+    await trio.sleep(1)
+    store = bench.cluster.server.store
+    backup = store.version, copy.deepcopy(store._objects)
+    bench.cluster.seen.lags = True
+    bench.static = []
+    bench.cluster.pod_states.stopped.add("h1")
+    await trio.sleep(60)
+    assert not bench.uid()
+    store.version, store._objects = backup
+    assert bench.uid()
+    bench.mirrors.forget_answers()
+    await trio.sleep(1)
+
+    assert not bench.uid()
+
+
 async def test_a_comparison_goes_through_the_static_pods_once_however_many_there_are(
     autojump_clock: MockClock, nursery: Any
 ) -> None:
