@@ -31,7 +31,7 @@ LIKELY = {
     "plant_a_restart_of_all_that_stops_half_way": (4, 7),
     "plant_a_restart_of_all_that_waits_for_a_resync": (7, 29),
     "plant_a_restart_of_all_without_a_pause": (11,),
-    "plant_a_restart_of_all_for_any_exit": (71,),
+    "plant_a_restart_of_all_for_any_exit": (215, 531),
     "plant_no_back_off": (257,),
     "plant_a_hasty_verdict": (1, 397),
     "plant_an_inherited_readiness": (549, 46),
