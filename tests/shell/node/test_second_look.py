@@ -9,6 +9,7 @@ import trio
 from trikubelet.model.api import NODES
 from trikubelet.model.api_errors import ApiFailure
 from trikubelet.node.second_look import KEPT_SECONDS_MAX, SecondLook
+from trikubelet.pods.node_object import NodeObject
 from trikubelet.testing.apiserver.server import ApiServer
 from trikubelet.testing.memory_api import Fail, MemoryApi
 from trikubelet.testing.memory_host import VirtualClock
@@ -28,7 +29,7 @@ class Bench:
         self.server = ApiServer(VirtualClock().now_ns)
         self.api = MemoryApi(self.server)
         self.found: list[k8s.Node] = []
-        self.look = SecondLook(self.api, "w1", self.found.append)
+        self.look = SecondLook(self.api, "w1", NodeObject(), lambda node, _: self.found.append(node))
 
 
 async def test_a_look_finds_the_node_and_the_pod_waits_no_more(autojump_clock: MockClock, nursery: Any) -> None:
