@@ -280,7 +280,7 @@ class NothingThere:
     """A runtime that was listed and has nothing, or what a test says."""
 
     def __init__(self, *uids: str) -> None:
-        self.uids = set(uids)
+        self.having = set(uids)
         self.has_listed = True
         self.failing_since = None
 
@@ -309,4 +309,4 @@ class NothingThere:
 
     def may_have(self, uid: str) -> bool:
         """Whether a test said so."""
-        return uid in self.uids
+        return uid in self.having
