@@ -121,7 +121,7 @@ def _fakes() -> list[tuple[object, Mapping[str, tuple[object, ...]]]]:
                 "set_up": (WEB,),
                 "resolve": (WEB, container(), ()),
                 "volume_stats": ("uid", "/there"),
-                "read_file": ("/there", "file", 1),
+                "read_env_file": ("/there", "file", ("K",)),
                 "tear_down": ("uid",),
             },
         ),

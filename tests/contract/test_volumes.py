@@ -12,6 +12,7 @@ import trio
 from core.podkit import container, pod
 from shell.mountkit import NotedMounts
 from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.env_file import BYTES_MAX, EnvFile
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import VolumeFailed
@@ -141,31 +142,33 @@ def leave(volumes: Volumes, path: str, content: bytes) -> None:
         Path(path).write_bytes(content)
 
 
-async def test_what_a_container_left_in_a_volume_can_be_read_if_it_is_not_too_large(volumes: Volumes) -> None:
+async def test_variables_that_a_container_left_in_a_volume_can_be_read_if_it_is_not_too_large(volumes: Volumes) -> None:
     paths = await volumes.set_up(pod(volumes=(SCRATCH,)))
-    leave(volumes, f"{paths['scratch']}/a", b"12345")
+    text = b"A='1'\nB='2'\n"
+    leave(volumes, f"{paths['scratch']}/a", text)
+    leave(volumes, f"{paths['scratch']}/large", text.ljust(BYTES_MAX + 1))
 
-    assert b"12345" == await volumes.read_file(paths["scratch"], "a", 5)
-    with pytest.raises(OSError, match="larger than 4 bytes"):
-        await volumes.read_file(paths["scratch"], "a", 4)
+    assert EnvFile({"B": "2"}, "", len(text)) == await volumes.read_env_file(paths["scratch"], "a", ["B"])
+    with pytest.raises(OSError, match="larger than 65536 bytes"):
+        await volumes.read_env_file(paths["scratch"], "large", ["B"])
     with pytest.raises(FileNotFoundError):
-        await volumes.read_file(paths["scratch"], "b", 5)
+        await volumes.read_env_file(paths["scratch"], "b", ["B"])
 
 
 async def test_while_a_file_of_a_volume_is_read_no_other_is_and_who_asks_is_not_told_where_it_is(
     volumes: Volumes,
 ) -> None:
     paths = await volumes.set_up(pod(volumes=(SCRATCH,)))
-    answers: list[bytes | OSError] = []
+    answers: list[EnvFile | OSError] = []
 
     async def read(name: str) -> None:
         try:
-            answers.append(await volumes.read_file(paths["scratch"], name, 5))
+            answers.append(await volumes.read_env_file(paths["scratch"], name, ["A"]))
         except OSError as error:
             answers.append(error)
 
     for name in ("a", "b"):
-        leave(volumes, f"{paths['scratch']}/{name}", b"1")
+        leave(volumes, f"{paths['scratch']}/{name}", b"A='1'")
     async with trio.open_nursery() as nursery:
         for name in ("a", "b"):
             nursery.start_soon(read, name)
@@ -173,7 +176,7 @@ async def test_while_a_file_of_a_volume_is_read_no_other_is_and_who_asks_is_not_
     (refused,) = (answer for answer in answers if isinstance(answer, OSError))
     assert errno.EBUSY == refused.errno
     assert paths["scratch"] not in str(refused)
-    assert b"1" in answers
+    assert EnvFile({"A": "1"}, "", 5) in answers
 
 
 async def test_a_node_without_drivers_uses_nothing_that_is_attached(volumes: Volumes) -> None:

@@ -234,6 +234,7 @@ VOLUME = [
     ("emptyDir: {medium: memory, sizeLimit: -1}", [("emptyDir.sizeLimit", INVALID), ("emptyDir.medium", UNSUPPORTED)]),
     ("image: {pullPolicy: a}", [("image.reference", REQUIRED), ("image.pullPolicy", UNSUPPORTED)]),
     ("nfs: {server: '', path: a}", [("nfs.server", REQUIRED), ("nfs.path", INVALID)]),
+    ("nfs: {server: --fstab=/a, path: /f}", [("nfs.server", INVALID)]),
     ("configMap: {defaultMode: 512, items: [{key: a, path: b}, {key: '', path: b}]}",
      [("configMap.name", REQUIRED), ("configMap.defaultMode", INVALID), ("configMap.items[1].key", REQUIRED)]),
     ("secret: {secretName: A, items: [{key: a, path: ..b, mode: -1}]}",

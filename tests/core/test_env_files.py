@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trikubelet.core.containers.env_file import value_of
+from trikubelet.core.containers.env_file import EnvFile, read_env_file
 
 GOOD = [
     pytest.param("val2", "   KEY1='val1'\n\t\tKEY2='val2'\nKEY3='val3'\n", id="leading whitespace"),
@@ -25,6 +25,13 @@ GOOD = [
 ]
 
 
+def value_of(text: str, key: str) -> str | None:
+    found = read_env_file(text.encode(), [key])
+    if key not in found.values and found.wrong:
+        raise ValueError(found.wrong)
+    return found.values.get(key)
+
+
 @pytest.mark.parametrize(("expected", "text"), GOOD)
 def test_a_value_is_what_stands_between_the_quotes_and_a_shell_agrees(expected: str, text: str) -> None:
     assert expected == value_of(text, "KEY2")
@@ -37,6 +44,15 @@ def test_the_first_of_two_counts_and_nothing_behind_it_is_looked_at() -> None:
     assert None is value_of("A='1'\n", "B")
     assert None is value_of("", "A")
     assert "windows" == value_of("A='1'\r\nB='windows'\r\n", "B")
+
+
+def test_of_many_names_all_are_found_in_one_pass_and_no_other_value_is_kept() -> None:
+    text = b"OTHER='x'\nA='1'\nB='2'\nA='3'\nC='4'\nrubbish"
+
+    assert EnvFile({"A": "1", "B": "2"}, "", len(text)) == read_env_file(text, ["B", "A"])
+    wrong = EnvFile({"A": "1", "C": "4"}, "line 6: it is not NAME='value'", len(text))
+    assert wrong == read_env_file(text, ["A", "MISSING", "C"])
+    assert EnvFile({}, "it is not UTF-8", 1) == read_env_file(b"\xff", ["A"])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.podkit import container, pod
 from trikubelet.core.containers import ConfigError, NodeFacts, downward
 from trikubelet.core.containers.downward import PodFields
+from trikubelet.core.containers.env_file import EnvFile
 from trikubelet.core.containers.environment import EnvReferences, EnvSources, environment, references
 from trikubelet.model import k8s
 
@@ -107,7 +108,10 @@ def test_a_field_is_not_expanded() -> None:
 def test_a_pod_on_the_host_network_has_the_nodes_addresses_before_it_runs() -> None:
     assert "192.0.2.1" == PodFields(pod(host_network=True), (), FACTS).value("status.podIP")
     assert "" == PodFields(pod(), (), FACTS).value("status.podIP")
-    assert "" == PodFields(pod(), (), NodeFacts("n")).value("status.hostIP")
+    for path, of in (("status.hostIP", pod()), ("status.hostIPs", pod()), ("status.podIP", pod(host_network=True))):
+        with pytest.raises(ValueError, match="the node has no address yet"):
+            PodFields(of, (), NodeFacts("n")).value(path)
+    assert "" == PodFields(pod(), (), NodeFacts("n")).value("status.podIP")
 
 
 def test_the_scheduled_name_of_the_node_goes_before_our_own() -> None:
@@ -191,10 +195,10 @@ SOURCES = EnvSources(
     },
     secrets={"o": k8s.Secret(metadata=META_O, data={"a": encoded("s"), "B": encoded("sec")}), "gone": None},
     files={
-        ("v", "p"): b"K='from a file'\nEMPTY=''\n",
-        ("v", "bad"): b"K='v'\nL=x\n",
+        ("v", "p"): EnvFile({"K": "from a file", "EMPTY": ""}),
+        ("v", "bad"): EnvFile({"K": "v"}, "line 2: value must be enclosed in single quotes"),
         ("v", "huge"): OSError(27, "larger than 65536 bytes"),
-        ("v", "latin"): b"K='\xff'\n",
+        ("v", "latin"): EnvFile(wrong="it is not UTF-8"),
         ("v", "gone"): None,
     },
     services={"SVC_SERVICE_HOST": "10.0.0.1"},
@@ -255,10 +259,13 @@ def test_what_is_optional_is_left_out_and_hides_nothing(source: dict[str, Any]) 
         ("couldn't find key z in Secret default/o", secret(key="z")),
         ('environment variable key "z" not found in file "/pods/v/p"', file(key="z")),
         ('environment variable key "EMPTY" not found in file "/pods/v/p"', file(key="EMPTY")),
-        ("couldn't parse env file: there is no such file", file("gone")),
-        ("couldn't parse env file: line 2: value must be enclosed in single quotes", file("bad", key="L")),
-        ("couldn't parse env file: larger than 65536 bytes", file("huge", optional=True)),
-        ("couldn't parse env file: it is not UTF-8", file("latin")),
+        ('couldn\'t parse env file "gone" of volume "v": there is no such file', file("gone")),
+        (
+            'couldn\'t parse env file "bad" of volume "v": line 2: value must be enclosed in single quotes',
+            file("bad", key="L"),
+        ),
+        ('couldn\'t parse env file "huge" of volume "v": larger than 65536 bytes', file("huge", optional=True)),
+        ('couldn\'t parse env file "latin" of volume "v": it is not UTF-8', file("latin")),
         ('cannot find the volume "w" referenced by FileKeyRef', file(volume="w", optional=True)),
     ],
 )
@@ -312,11 +319,15 @@ def test_a_container_refers_to_each_object_once_in_the_order_of_its_spec() -> No
             var("C", **secret()),
             var("D", **file()),
             var("E", **file()),
+            var("F", **file(key="L")),
+            var("G", **file("q")),
         ),
         env_from=(all_of("configmap"), all_of("secret", "q"), all_of("configmap", "r")),
     )
 
-    assert EnvReferences(("o", "r", "p"), ("q", "o"), (("v", "p"),)) == references(one)
+    assert EnvReferences(
+        ("o", "r", "p"), ("q", "o"), {("v", "p"): {"K": None, "L": None}, ("v", "q"): {"K": None}}
+    ) == references(one)
     assert EnvReferences() == references(container("a", env=(var("A", "b"),)))
 
 

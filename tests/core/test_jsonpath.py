@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.jsonpath import parse_template, render
+from trikubelet.core.jsonpath import OutOfBounds, parse_template, render
 
 PODS = {
     "kind": "List",
@@ -34,7 +34,8 @@ PODS = {
         ("a b", "{.items[0,1]['metadata']['name']}"),
         ("web", r"{.items[0].metadata.labels.app\.kubernetes\.io/name}"),
         ("web", "{.items[0].metadata.labels['app.kubernetes.io/name']}"),
-        ("", "{.items[7].metadata.name}{.nothing.here}"),
+        ("", "{.nothing.here}{.nothing[7]}{.kind[7]}"),
+        ("", "{.items[?(@.status.conditions[7])].metadata.name}"),
         ("3 0", "{.items[*].status.restarts}"),
         ("false", "{.items[*].status.ready}"),
         ('{"name":"b"}', "{.items[1].metadata}"),
@@ -52,6 +53,23 @@ PODS = {
 )
 def test_a_template_says_what_kubectl_says(said: str, template: str) -> None:
     assert said == render(parse_template(template), PODS)
+
+
+@pytest.mark.parametrize(
+    ("told", "template"),
+    [
+        ("index 99, length 2", "{.items[99]}"),
+        ("index 2, length 2", "{.items[0,2].metadata.name}"),
+        ("index -1, length 2", "{.items[-3]}"),
+        ("index 1, length 1", "{range .items[*]}{.status.conditions[1].type}{end}"),
+        ("index 0, length 0", "{.items[0].metadata.none[0]}"),
+        ("index 7, length 1", "{.items[?(@.status.conditions[7].type=='Ready')]}"),
+    ],
+)
+def test_what_a_list_is_too_short_for_is_an_error(told: str, template: str) -> None:
+    pods = {"items": [{**PODS["items"][0], "metadata": {"none": []}}, PODS["items"][1]]}  # type: ignore[dict-item]
+    with pytest.raises(OutOfBounds, match=f"^array index out of bounds: {told}$"):
+        render(parse_template(template), pods)
 
 
 def test_tuples_are_lists() -> None:

@@ -46,6 +46,16 @@ def test_a_file_keeps_the_pod_it_had_for_as_long_as_it_gives_it() -> None:
     assert {"x": ["a"], "y": []} == who(back)
 
 
+@pytest.mark.parametrize(("owner", "expected"), [("", "y"), ("x", "x"), ("y", "y")])
+def test_among_new_files_that_has_the_pod_whose_pod_an_earlier_agent_began(owner: str, expected: str) -> None:
+    before = {("metadata.name", full_name(A)): owner, ("metadata.uid", "a"): owner}
+    begun = pod(k8s.Container(name="a", image="b"), meta={"name": "a", "uid": "begun"})
+    before |= {("metadata.uid", "begun"): owner}
+    claims = claim({"x": FileState((A,)), "y": FileState((begun,)), "z": FileState((A,))}, before, {"begun"})
+
+    assert [expected] == [path for path, state in claims.states.items() if state.pods]
+
+
 def test_a_uid_that_another_file_has_is_a_fault_where_it_is_written() -> None:
     thief = pod(k8s.Container(name="a", image="b"), meta={"name": "thief", "uid": "a"})
     claims = claim({"x": FileState((A,)), "y": FileState((thief, B), uid_lines={"a": 7})}, {})

@@ -6,6 +6,8 @@ import base64
 
 import pytest
 
+from trikubelet.core import trust_bundles
+from trikubelet.core.containers.volume_files import Contents
 from trikubelet.core.trust_bundles import trust_anchors
 from trikubelet.model import k8s
 
@@ -50,7 +52,7 @@ def source(**fields: object) -> k8s.ClusterTrustBundleProjection:
 def test_each_certificate_of_what_is_picked_is_there_once(
     expected: tuple[bytes, ...], picks: k8s.ClusterTrustBundleProjection
 ) -> None:
-    assert pem(*expected).replace("between\n", "") == trust_anchors(picks, BUNDLES).decode()
+    assert pem(*expected).replace("between\n", "") == trust_anchors(picks, BUNDLES, Contents()).decode()
 
 
 @pytest.mark.parametrize(
@@ -68,9 +70,18 @@ def test_what_is_not_there_and_not_optional_is_told_as_upstream_does(
     told: str, picks: k8s.ClusterTrustBundleProjection
 ) -> None:
     with pytest.raises(ValueError, match=told):
-        trust_anchors(picks, BUNDLES)
+        trust_anchors(picks, BUNDLES, Contents())
 
 
 def test_long_certificates_are_written_in_lines_of_64() -> None:
-    text = trust_anchors(source(name="long"), [bundle("long", bytes(100))]).decode()
+    text = trust_anchors(source(name="long"), [bundle("long", bytes(100))], Contents()).decode()
     assert 64 == max(map(len, text.splitlines()))
+
+
+def test_a_bundle_is_read_once_for_all_sources_of_a_volume(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, real = [], trust_bundles.certificate_blocks
+    monkeypatch.setattr(trust_bundles, "certificate_blocks", lambda text: real(read.append(text) or text))
+    contents, many = Contents(), [bundle("many", *[b"a"] * 1000)]
+    made = {trust_anchors(source(name="many"), many, contents) for _ in range(100)}
+
+    assert ({pem(b"a").encode()}, 1) == (made, len(read))

@@ -8,13 +8,14 @@ from msgspec.structs import replace
 
 from core.podkit import container, pod
 from trikubelet.core.containers import NodeFacts
-from trikubelet.core.containers.allowance import Allowance
+from trikubelet.core.containers.allowance import MIB, Allowance, TooLarge
 from trikubelet.core.containers.downward import PodFields
 from trikubelet.core.containers.volume_files import (
+    Contents,
     VolumeFile,
+    clean_path,
     config_map_files,
     downward_files,
-    path_problem,
     secret_file,
     secret_files,
     sources_of,
@@ -40,37 +41,70 @@ def test_every_key_is_a_file_whatever_its_data_is() -> None:
         "a": VolumeFile("é".encode(), 0o644),
         "b": VolumeFile(b"B", 0o644),
         "c": VolumeFile(b"\xff", 0o644),
-    } == config_map_files(pod(), config(), MAP, 0o644)
-    assert {"a": VolumeFile(b"hidden", 0o400)} == secret_files(pod(), k8s.SecretProjection(name="o"), SECRET, 0o400)
+    } == config_map_files(pod(), config(), MAP, 0o644, Contents())
+    assert {"a": VolumeFile(b"hidden", 0o400)} == secret_files(
+        pod(), k8s.SecretProjection(name="o"), SECRET, 0o400, Contents()
+    )
 
 
 def test_items_name_the_keys_wanted_with_their_paths_and_modes() -> None:
     wanted = config(item("a", "dir/a"), item("b", "x", 0o600))
 
     assert {"dir/a": VolumeFile("é".encode(), 0o644), "x": VolumeFile(b"B", 0o600)} == config_map_files(
-        pod(), wanted, MAP, 0o644
+        pod(), wanted, MAP, 0o644, Contents()
     )
 
 
 def test_what_is_missing_is_reported_in_upstreams_words() -> None:
     with pytest.raises(ValueError, match=r'^configmap "o" not found$'):
-        config_map_files(pod(), config(), None, 0o644)
+        config_map_files(pod(), config(), None, 0o644, Contents())
     with pytest.raises(ValueError, match=r'^secret "o" not found$'):
-        secret_files(pod(), k8s.SecretProjection(name="o"), None, 0o644)
+        secret_files(pod(), k8s.SecretProjection(name="o"), None, 0o644, Contents())
     with pytest.raises(ValueError, match=r"^configmap references non-existent config key: z$"):
-        config_map_files(pod(), config(item("z", "z")), MAP, 0o644)
+        config_map_files(pod(), config(item("z", "z")), MAP, 0o644, Contents())
     with pytest.raises(ValueError, match=r"^references non-existent secret key: z$"):
-        secret_files(pod(), k8s.SecretProjection(name="o", items=(item("z", "z"),)), SECRET, 0o644)
+        secret_files(pod(), k8s.SecretProjection(name="o", items=(item("z", "z"),)), SECRET, 0o644, Contents())
 
 
 def test_what_is_optional_may_be_missing() -> None:
-    assert {} == config_map_files(pod(), config(optional=True), None, 0o644)
-    assert {"b"} == config_map_files(pod(), config(item("z", "z"), item("b", "b"), optional=True), MAP, 0o644).keys()
+    assert {} == config_map_files(pod(), config(optional=True), None, 0o644, Contents())
+    assert {"b"} == config_map_files(
+        pod(), config(item("z", "z"), item("b", "b"), optional=True), MAP, 0o644, Contents()
+    ).keys()
 
 
 def test_a_secret_that_is_no_base64_is_refused() -> None:
     with pytest.raises(ValueError, match="not base64"):
-        secret_files(pod(), k8s.SecretProjection(name="o"), k8s.Secret(metadata=META, data={"a": "%"}), 0o644)
+        secret_files(
+            pod(), k8s.SecretProjection(name="o"), k8s.Secret(metadata=META, data={"a": "%"}), 0o644, Contents()
+        )
+
+
+def big(name: str) -> k8s.Secret:
+    text = base64.b64encode(bytes(MIB)).decode()
+    return k8s.Secret(metadata=k8s.ObjectMeta(name=name), data={"big": text, "small": "dg==", "broken": "%"})
+
+
+def test_of_an_object_only_the_keys_that_are_wanted_are_decoded_and_each_once() -> None:
+    held, contents = big("o"), Contents()
+    wanted = [k8s.SecretProjection(name="o", items=(item("small", f"f{n}"), item("big", f"b{n}"))) for n in range(70)]
+    made = [secret_files(pod(), source, held, 0o644, contents) for source in wanted]
+
+    assert b"v" == made[69]["f69"].content
+    assert 1 == len({id(files[f"b{n}"].content) for n, files in enumerate(made)})
+    held_map, both = k8s.ConfigMap(metadata=META, data={"a": "x"}, binary_data={"a": "eQ==", "b": "%"}), Contents()
+    one = [config_map_files(pod(), config(item("a", "a")), held_map, 0o644, both)["a"].content for _ in range(2)]
+    assert b"y" == one[0]
+    assert one[0] is one[1]
+
+
+def test_what_was_decoded_counts_for_sources_that_fail_in_the_end_too() -> None:
+    contents, source = Contents(), k8s.SecretProjection(name="o", items=(item("big", "b"), item("z", "z")))
+    for n in range(64):
+        with pytest.raises(ValueError, match="references non-existent secret key: z"):
+            secret_files(pod(), source, big(str(n)), 0o644, contents)
+    with pytest.raises(TooLarge, match="big: with it the values that the volume's sources name are larger than"):
+        secret_files(pod(), source, big("last"), 0o644, contents)
 
 
 def test_facts_about_the_pod_are_files() -> None:
@@ -149,16 +183,32 @@ def test_all_four_kinds_are_lists_of_sources_and_only_config_maps_may_lie_on_a_d
     assert sources_of(k8s.Volume(name="v", empty_dir=k8s.EmptyDirVolumeSource())) is None
 
 
-@pytest.mark.parametrize("path", ["a", "a/b", "a..b", "a/..b", ".a", "...".replace("...", "a...")])
+@pytest.mark.parametrize("path", ["a", "a/b", "a..b", "a/..b", ".a", "a..."])
 def test_a_path_below_the_volume_is_fine(path: str) -> None:
-    assert "" == path_problem(path)
+    assert path == clean_path(path)
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/a", "..", "a/..", "../a", "..data", "..data/a", "...", "a//b", "./a", "a/", "."]
+    ("expected", "path"),
+    [
+        ("app.yaml", "./app.yaml"),
+        ("a/b", "a//b"),
+        ("a", "a/"),
+        ("a/b", "a/./b"),
+        ("a", "././/a//."),
+        ("a/..b", "a/./..b"),
+    ],
+)
+def test_empty_parts_and_dots_of_a_path_are_left_out(expected: str, path: str) -> None:
+    assert expected == clean_path(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/a", "//a", "..", "a/..", "../a", "..data", "..data/a", "...", "./..data", ".//..data/a", ".", "./"]
 )
 def test_a_path_that_could_lead_elsewhere_is_not(path: str) -> None:
-    assert path_problem(path)
+    with pytest.raises(ValueError, match=r"^invalid path: must "):
+        clean_path(path)
 
 
 def test_a_file_does_not_show_what_it_holds() -> None:

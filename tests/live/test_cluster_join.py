@@ -7,11 +7,13 @@ from __future__ import annotations
 import base64
 import json
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from cryptography import x509
 
 from live.kit import images, network
@@ -22,7 +24,6 @@ from live.kit.watched import condition, is_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from live.kit.containerd import Containerd
     from live.kit.control_plane import ControlPlane
@@ -170,6 +171,29 @@ def test_a_certificate_is_replaced_before_it_ends_and_no_heartbeat_is_missed(
         # Wrong by what is lost of a second, in certificates and requests alike.
         assert shares
         assert 0.69 < min(shares) <= max(shares) < 1
+
+
+def test_a_certificate_that_was_given_as_data_is_followed_by_one_of_the_nodes_own(
+    own_control_plane: Callable[..., ControlPlane], containerd2: Containerd
+) -> None:
+    plane = own_control_plane()
+    agent = ClusterAgent(containerd2, plane, rotateCertificates=True)
+    given = yaml.safe_load(plane.node_kubeconfig(agent.name, timedelta(seconds=CERTIFICATE_SECONDS)).read_text())
+    user = given["users"][0]["user"]
+    for name in ("client-certificate", "client-key"):
+        user[f"{name}-data"] = base64.b64encode(Path(user.pop(name)).read_bytes()).decode()
+    agent.kubeconfig.write_text(yaml.safe_dump(given))
+    with agent:
+        agent.wait_ready()
+        ends = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"])).not_valid_after_utc
+        with agent.watch(LEASES) as leases:
+
+            def beats_beyond(now: Objects) -> bool:
+                return any(renewed(lease) > ends + timedelta(seconds=15) for lease in now.values())
+
+            leases.wait(beats_beyond, "the lease is renewed after the given certificate", 180, agent.story)
+        assert 1 == len(plane.kubectl.get("csr")["items"])
+        assert "certificates have changed: new connections show the new ones" in agent.log_path.read_text()
 
 
 def shares_of_life(plane: ControlPlane) -> list[float]:

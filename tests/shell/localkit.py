@@ -15,6 +15,7 @@ from trikubelet.images.figures import PullFigures
 from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kit.distribution import Distribution
 from trikubelet.model import k8s
+from trikubelet.model.shutdown_times import ShutdownTimes
 from trikubelet.model.summary import NodeStats, Summary
 from trikubelet.model.volume_figures import VolumeFigures
 from trikubelet.pleg.figures import Figures, Measured
@@ -123,6 +124,9 @@ class FakeView:
 
     def preempted(self) -> dict[str, int]:
         return {"memory": 3}
+
+    def shutdown_times(self) -> ShutdownTimes:
+        return ShutdownTimes("2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z")
 
     def evicted(self) -> tuple[dict[str, int], dict[str, Distribution]]:
         ages = Distribution()

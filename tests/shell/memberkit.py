@@ -12,6 +12,7 @@ from trikubelet.app.cluster import ApiClients, Member, Membership, join_cluster,
 from trikubelet.app.node import Node, Ports, Rules, build_node, run_node
 from trikubelet.app.report import Reporter
 from trikubelet.core.containers import NodeFacts
+from trikubelet.core.node_addresses import AddressRules
 from trikubelet.core.node_status import Identity, self_described
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.images.puller import PullRules
@@ -22,6 +23,7 @@ from trikubelet.model.bounds import Bounds
 from trikubelet.model.decoding import decode_object
 from trikubelet.model.node_reading import NodeReading
 from trikubelet.model.runtime import ContainerState
+from trikubelet.node.addresses import NodeAddresses
 from trikubelet.node.publisher import Pace
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.status.event_writer import EventRate
@@ -32,6 +34,7 @@ from trikubelet.testing.memory_api import MemoryApi
 from trikubelet.testing.memory_handlers import MemoryHandlers
 from trikubelet.testing.memory_host import (
     MemoryContainerLogs,
+    MemoryHostNetwork,
     MemoryPodCgroups,
     MemoryPodFiles,
     MemoryVolumes,
@@ -66,6 +69,7 @@ class Bench:
         self.api = MemoryApi(self.server, self.link)
         self.clients = ApiClients(*[self.api] * 9, reset=lambda: None)
         self.amounts = AMOUNTS
+        self.network = MemoryHostNetwork("192.0.2.1")
 
     @asynccontextmanager
     async def agent(self, *static: k8s.Pod) -> AsyncIterator[tuple[Node, Member]]:
@@ -84,11 +88,15 @@ class Bench:
         )
         facts = NodeFacts("n", ("192.0.2.1",), 1 << 33, capacity=self.amounts, allocatable=self.amounts)
         rules, here = Rules(Bounds(), BackoffLimits(), PullRules(5)), self_described(IDENTITY)
-        node = build_node(ports, facts, rules, ["file", "api"], random.Random(1), described=here)
-        reporter = Reporter(node, facts, READING, self.images, 50)
+        addresses = NodeAddresses(self.network, AddressRules("n"))
+        chance, sources = random.Random(1), ["file", "api"]
+        node = build_node(ports, facts, rules, sources, chance, described=here, host_ips=addresses.get)
+        reporter = Reporter(node, facts, READING, self.images, 50, addresses)
         membership = Membership(IDENTITY, reporter.report, Pace(), lease_seconds=40, event_rate=EventRate(100, 50))
         member = join_cluster(node, self.clients, membership, self.clock)
+        addresses.changed.add(lambda _: member.publisher.wake())
         async with trio.open_nursery() as nursery:
+            await nursery.start(addresses.run)
             await nursery.start(run_member, member)
             await nursery.start(run_node, node)
             node.slots["file"].put(Snapshot(static))

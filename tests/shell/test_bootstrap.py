@@ -10,17 +10,19 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import trio
 from trustme import CA
 
 from shell.signingkit import LIFE_SECONDS, NO_THREADS, FullDisk, SigningCluster
 from trikubelet.app import access as access_module
-from trikubelet.app.access import Bootstrap, Found, find_access, remedy_for, way_back
+from trikubelet.app.access import Bootstrap, Found, find_access, remedy_for, shown_certificate, way_back
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.kube.certificate_files import CertificateFiles
+from trikubelet.kube.credentials import Credentials
 from trikubelet.kube.kubeconfig_file import load_kubeconfig
 from trikubelet.model.api import SIGNING_REQUESTS
 from trikubelet.model.api_errors import ApiFailure, Forbidden, Unauthorized
@@ -180,6 +182,20 @@ async def test_a_restart_between_certificate_and_kubeconfig_asks_for_nothing(
     assert joining.target.exists()
     assert ["one"] == joining.tokens
     assert 1 == len(names(joining))
+
+
+async def test_a_certificate_of_a_node_of_another_name_is_not_taken(
+    autojump_clock: MockClock, joining: Joining
+) -> None:
+    await joining.run_signed()
+    joining.target.unlink()
+    joining.settings = replace(joining.settings, node_name="w2")
+    await joining.run_signed()
+
+    held = joining.cluster.store.current()
+    assert held is not None
+    assert "system:node:w2" == held.common_name
+    assert 2 == len(names(joining))
 
 
 async def test_a_node_whose_certificate_is_from_another_cluster_is_told_how_to_bootstrap_again(
@@ -374,7 +390,10 @@ async def test_a_certificate_of_another_key_is_not_taken(
     ("error", "expected"),
     [
         (Forbidden("no"), "bind its group to the role system:node-bootstrapper"),
-        (ApiFailure("etcd is away"), "API server is unreachable: asking for this node's certificate: etcd is away"),
+        (
+            ApiFailure("etcd is away"),
+            "API server answers with errors: asking for this node's certificate: etcd is away",
+        ),
     ],
 )
 async def test_a_server_that_says_no_is_asked_again_and_what_helps_is_reported(
@@ -406,7 +425,9 @@ async def test_another_token_is_taken_without_a_restart_and_one_that_cannot_be_u
     assert f"{joining.first}" in caplog.text
 
 
-def rotation(joining: Joining, access: ClusterAccess, changed: list[float]) -> tuple[CertificateRotation, MemoryApi]:
+def rotation(
+    joining: Joining, access: ClusterAccess, changed: list[float], is_known: Callable[[], bool] = lambda: False
+) -> tuple[CertificateRotation, MemoryApi]:
     """The rotation of a node that lives, and its client: that of the certificate, which a server knows to its end."""
     settings, store, clock = joining.settings, joining.cluster.store, joining.cluster.clock
     api = MemoryApi(joining.cluster.server)
@@ -422,6 +443,7 @@ def rotation(joining: Joining, access: ClusterAccess, changed: list[float]) -> t
         chance=random.Random(1),
         threads=NO_THREADS,
         afresh=again,
+        is_known=is_known,
     )
     return made, api
 
@@ -475,6 +497,24 @@ async def test_without_a_way_back_an_ended_certificate_is_reported_once_and_the_
     assert 280 <= len(api.requests) <= 300
 
 
+async def test_an_ended_certificate_of_a_node_that_is_known_by_another_is_asked_for_as_any(
+    autojump_clock: MockClock, joining: Joining, caplog: pytest.LogCaptureFixture
+) -> None:
+    access = await joining.run_signed()
+    changed: list[float] = []
+    made, _ = rotation(joining, access, changed, is_known=lambda: True)
+    joining.cluster.clock.jump(2 * LIFE_SECONDS)
+    caplog.clear()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(joining.cluster.keep_signing)
+        await nursery.start(made.run)
+        await trio.sleep(60)
+        nursery.cancel_scope.cancel()
+
+    assert ([1], ["one"]) == (changed, joining.tokens)
+    assert not caplog.text
+
+
 async def test_a_certificate_nobody_shows_leads_nowhere_when_it_ends(
     autojump_clock: MockClock, joining: Joining, tmp_path: Path
 ) -> None:
@@ -517,6 +557,32 @@ async def test_of_two_certificates_the_one_the_kubeconfig_names_counts(
     joining.cluster.store.current_path.write_bytes(pem)
     name_the_other()
     assert not find_access(joining.settings, joining.cluster.clock).is_first  # ours has ended, and nobody shows it
+
+
+async def test_a_node_that_renews_its_certificate_shows_it_once_that_of_the_kubeconfig_has_ended(
+    autojump_clock: MockClock, joining: Joining
+) -> None:
+    await joining.run_signed()
+    data = base64.b64encode(joining.cluster.store.current_path.read_bytes()).decode()
+    shown = f"client-certificate-data: {data}, client-key-data: {data}"
+    joining.cluster.clock.jump(LIFE_SECONDS / 2)
+    joining.cluster.store.current_path.unlink()
+    await joining.run_signed()
+    joining.target.write_text(FIRST.format(token="x").replace("token: x", shown))
+    rotates = msgspec.structs.replace(joining.settings.configuration, rotate_certificates=True)
+    effective = replace(joining.settings.effective, configuration=rotates)
+    joining.settings = replace(joining.settings, effective=effective)
+
+    joining.cluster.clock.jump(LIFE_SECONDS * 3 / 4)
+    clock, store = joining.cluster.clock, joining.cluster.store
+    found = find_access(joining.settings, clock)
+    assert not found.is_first
+    assert (str(store.current_path), store.current()) == shown_certificate(found.access, store, clock)
+    credentials = Credentials(found.access, clock, {})
+    assert credentials.certificate == store.current()
+
+    joining.cluster.clock.jump(LIFE_SECONDS / 4)
+    assert find_access(joining.settings, clock).is_first  # both have ended
 
 
 @pytest.mark.parametrize("problem", ["gone", "ended", "torn"])

@@ -334,12 +334,15 @@ async def test_a_template_says_what_is_printed(tmp_path: Path, capsys: pytest.Ca
     assert (0, "Running", "") == await say(
         view, tmp_path, capsys, "get", "pod", "web-n1", "-o", "jsonpath={.status.phase}"
     )
+    told = "error: jsonpath: array index out of bounds: index 99, length 2\n"
+    assert (1, "", told) == await say(view, tmp_path, capsys, "get", "pods", "-o", "jsonpath=a{.items[99]}")
 
 
 @pytest.mark.parametrize(
     ("why", "words"),
     [
         ("'xml' is none of wide, name, json, yaml and jsonpath=TEMPLATE", ["-o", "xml"]),
+        ("template format specified but no template given", ["-o", "jsonpath="]),
         ("jsonpath: '{.a': a brace without its other half", ["-o", "jsonpath={.a"]),
         ("is no label selector", ["-l", "a in b"]),
         ('error: "gnomes" is no kind of thing (did you mean "nodes"?)\n', ["gnomes"]),
@@ -424,6 +427,7 @@ async def test_logs_come_as_they_were_written(tmp_path: Path, capsys: pytest.Cap
     assert (0, "one\ntwo\n", 'No container was named: this is "app"; there are also side\n') == await logs("web-n1")
     assert (1, "", "error: none has no log\n") == await logs("web-n1", "none")
     assert (1, "", 'error: pods "web" not found (did you mean "web-n1"?)\n') == await logs("web")
+    assert (1, "", 'error: pods "web" not found (did you mean "web-n1"?)\n') == await logs("web", "-c", "app")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from trikubelet.model import k8s
 from trikubelet.model.csi import Capability, DriverFailed, VolumeStats
 from trikubelet.model.errors import VolumeFailed
 from trikubelet.testing.memory_plugins import MemoryDriver
+from trikubelet.volumes.csi import SWEEP_SECONDS
 from trikubelet.volumes.csi_registration import CALL_SECONDS_MAX, STATS_REQUESTS_MAX
 from trikubelet.volumes.volumes import DiskVolumes
 
@@ -133,6 +134,45 @@ async def test_what_was_staged_for_nobody_is_unstaged_at_start(autojump_clock: M
     async with bench.life():
         await trio.sleep(1)
     assert {} == bench.driver.staged
+
+
+async def test_a_volume_that_a_pod_gets_before_it_is_unstaged_stays_staged(
+    autojump_clock: MockClock, bench: CsiNodeBench
+) -> None:
+    async with bench.life() as volumes:
+        await volumes.set_up(claiming())
+        real, bench.driver.unstage = bench.driver.unstage, _busy  # type: ignore[method-assign]
+        await volumes.tear_down(UID)
+        await trio.sleep(1)
+        bench.driver.unstage = real  # type: ignore[method-assign]
+        bench.driver.calls.clear()
+        assert volumes._csi is not None
+        (left,) = volumes._csi._records.staged.values()
+        async with trio.open_nursery() as nursery, volumes._csi._turn(left.data.identity):
+            nursery.start_soon(volumes.set_up, claiming("other"))
+            await trio.sleep(SWEEP_SECONDS + 1)  # it is seen that no pod has it, while one waits to get it
+        await trio.sleep(1)
+
+    assert ["stage handle", "publish handle"] == bench.driver.calls
+    assert {str(staging(bench))} == bench.driver.staged.keys()
+
+
+async def test_what_a_pod_has_from_an_earlier_life_is_undone_with_it_whatever_the_driver_said_since(
+    autojump_clock: MockClock, bench: CsiNodeBench
+) -> None:
+    async with bench.life() as volumes:
+        await volumes.set_up(claiming())
+    bench.driver.failing = DriverFailed("Internal", "no")
+    async with bench.life() as volumes:
+        with pytest.raises(VolumeFailed):
+            await volumes.set_up(claiming())
+        bench.driver.failing = None
+        bench.driver.calls.clear()
+        await volumes.tear_down(UID)
+        await trio.sleep(1)
+
+    assert ["unpublish handle", "unstage handle"] == bench.driver.calls
+    assert ({}, {}) == (bench.driver.staged, bench.driver.published)
 
 
 async def _busy(volume_id: str, staging_path: str) -> None:

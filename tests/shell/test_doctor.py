@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -9,18 +10,22 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 import trio
+from trustme import CA
 
 from shell.localkit import FakeAgent, FakeView, served
 from shell.portkit import full_queue
 from trikubelet.app import cluster_doctor, compose, doctor
 from trikubelet.app.access import Found, find_access
 from trikubelet.app.flags import parse_agent_flags
+from trikubelet.app.paths import RUNTIME_RECORD, places_for
 from trikubelet.app.settings import Settings, Surroundings, load_settings
 from trikubelet.cli.main import main
 from trikubelet.core import doctor as core_doctor
@@ -408,6 +413,31 @@ async def test_a_kubeconfig_of_no_use_is_reported_by_who_looks_and_logged_by_who
     assert f"{finding.found}; bootstrapping again" in caplog.text
 
 
+@pytest.mark.parametrize("rotates", [True, False])
+async def test_the_certificate_that_is_shown_is_the_one_that_is_judged(
+    rotates: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = CA()
+
+    def pem(**dates: datetime) -> bytes:
+        return authority.issue_cert(common_name="system:node:n1", **dates).private_key_and_cert_chain_pem.bytes()
+
+    data = base64.b64encode(pem(not_after=datetime(2001, 1, 1, tzinfo=UTC))).decode()
+    given = KUBECONFIG.replace("token: t", f"client-certificate-data: {data}, client-key-data: {data}")
+    own = tmp_path / "root/pki/kubelet-client-current.pem"
+    with cluster(tmp_path, monkeypatch, Reviewing()) as of:
+        (tmp_path / "kubeconfig").write_text(given)
+        own.parent.mkdir(parents=True)
+        own.write_bytes(pem())
+        rules = msgspec.structs.replace(of.configuration, rotate_certificates=rotates)
+        renews = replace(of, cert_dir=own.parent, effective=replace(of.effective, configuration=rules))
+        found = [one for one in await examined(renews) if one.check == "certificates"]
+
+    theirs = f"{tmp_path}/kubeconfig's certificate"
+    wanted = (GOOD, f"{own}, shown instead of {theirs}, is good") if rotates else (ERROR, f"{theirs} ended on 2001")
+    assert [wanted] == [(one.severity, one.found[: len(wanted[1])]) for one in found]
+
+
 async def test_a_kubeconfig_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     (finding,) = await examined(settings(tmp_path, f"--kubeconfig={tmp_path}/none"))
 
@@ -448,8 +478,43 @@ def test_without_an_agent_the_command_looks_for_itself(tmp_path: Path, capsys: p
 
     assert 1 == main(["doctor", "-q", "--", *flags])
     assert "error    runtime       unix://" in capsys.readouterr().out
-    assert main(["doctor", f"--root-dir={tmp_path}"]) in EXIT_CODES_OF_A_LOOK
-    assert str(tmp_path) in capsys.readouterr().out
 
 
-EXIT_CODES_OF_A_LOOK = (0, 1, 3)
+@pytest.mark.parametrize(
+    ("recorded", "flags"),
+    [
+        (None, "--standalone"),
+        ("unix:///run/a%20b.sock", "--standalone --container-runtime-endpoint=unix:///run/a%20b.sock"),
+        ("fake:", "--standalone --container-runtime-endpoint=fake:"),
+    ],
+)
+def test_where_no_agent_answers_that_is_the_first_finding_and_what_is_looked_at_instead_is_named(
+    recorded: str | None,
+    flags: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[tuple[Settings, bool]] = []
+
+    async def examine(of: Settings, *, running: bool) -> list[Finding]:
+        await trio.lowlevel.checkpoint()
+        looked.append((of, running))
+        return FINDINGS[:1]
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    if recorded:
+        (tmp_path / RUNTIME_RECORD).write_text(f"{recorded}\n")
+
+    assert 1 == main(["doctor", f"--root-dir={tmp_path}"])
+    nobody, remedy, *others = capsys.readouterr().out.splitlines()
+    where = places_for(os.geteuid(), os.environ, str(tmp_path)).run_dir / "trikubelet.sock"
+    assert f"error    agent         no agent answers at {where}; below is what one with {flags} would find" == nobody
+    assert "`trikubelet doctor -- FLAGS` looks at what one with other flags would find" in remedy
+    assert ["ok       runtime       containerd 2.2.0"] == others
+    [(of, running)] = looked
+    assert (tmp_path, False, True) == (of.root_dir, running, of.standalone)
+    assert recorded in (None, of.runtime.endpoint)
+
+    assert 1 == main(["doctor", f"--root-dir={tmp_path}", "-q", "-o", "json"])
+    assert ["agent"] == [one["check"] for one in json.loads(capsys.readouterr().out)]

@@ -18,11 +18,12 @@ from shell.mountkit import NotedMounts
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.service_links import ServiceAddress
 from trikubelet.core.containers.unsupported import unsupported_fields
+from trikubelet.core.containers.volume_files import Files
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import ObjectUnavailable, VolumeFailed
 from trikubelet.model.objects import PodCertificate, ServiceAccountToken
-from trikubelet.volumes import atomic_writer, refreshing
+from trikubelet.volumes import atomic_writer, content, refreshing
 from trikubelet.volumes.volumes import DiskVolumes
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
@@ -186,6 +187,14 @@ async def test_all_that_is_missing_is_reported_at_once_and_nothing_is_made(
     assert not (tmp_path / PLACE).exists()
 
 
+async def test_of_many_problems_ten_are_reported(volumes: DiskVolumes) -> None:
+    sources = [k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name=f"x{n}")) for n in range(12)]
+    with pytest.raises(VolumeFailed) as failed:
+        await volumes.set_up(pod(volumes=(projected(*sources),)))
+
+    assert failed.value.message.endswith('configmap "x9" not found, …]')
+
+
 @pytest.mark.parametrize("gone", [True, False])
 async def test_a_pod_keeps_what_it_was_given_when_the_source_goes_or_the_server(
     volumes: DiskVolumes, objects: Objects, caplog: pytest.LogCaptureFixture, *, gone: bool
@@ -201,6 +210,24 @@ async def test_a_pod_keeps_what_it_was_given_when_the_source_goes_or_the_server(
     assert b"1" == read(paths["c"], "a")
     assert 1 == caplog.text.count("stays as it was")
     assert f"ready at {paths['c']}, but not brought up to date: " in volumes.progress("12345678")["c"]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_a_pod_keeps_what_an_earlier_process_of_the_agent_gave_it(
+    volumes: DiskVolumes, objects: Objects, tmp_path: Path, caplog: pytest.LogCaptureFixture, *, gone: bool
+) -> None:
+    it = pod(volumes=(CONFIG,))
+    paths = await volumes.set_up(it)
+    if gone:
+        objects.config_maps.clear()
+    else:
+        objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "2"})
+    later = DiskVolumes(tmp_path, NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 4))
+    later.use_objects(objects)
+
+    assert paths == await later.set_up(it)
+    assert (b"1" if gone else b"2") == read(paths["c"], "a")
+    assert gone is ('stays as it was: configmap "o" not found' in caplog.text)
 
 
 async def test_a_pod_that_has_its_volume_waits_a_moment_for_news_of_it_which_may_come_later(
@@ -265,13 +292,10 @@ async def test_a_pod_that_asks_for_its_annotations_in_too_many_files_has_its_vol
     with pytest.raises(VolumeFailed) as failed:
         await volumes.set_up(pod(meta={"annotations": {"a": "y" * 230_000}}, volumes=(projected(*sources),)))
 
-    assert failed.value.message.startswith(
-        'MountVolume.SetUp failed for volume "p" : [f18: with it the volume\'s files of the downward API are larger '
-        "than 4194304 bytes, f19: "
-    )
-    assert failed.value.message.endswith(
-        "f27: with it the volume's files of the downward API are larger than 4194304 bytes, …]"
-    )
+    assert (
+        'MountVolume.SetUp failed for volume "p" : f18: with it the volume\'s files of the downward API are larger '
+        "than 4194304 bytes"
+    ) == failed.value.message
     assert not (tmp_path / PLACE).exists()
 
 
@@ -316,6 +340,65 @@ async def test_a_key_at_too_many_paths_has_its_volume_refused(
         == failed.value.message
     )
     assert not (tmp_path / PLACE).exists()
+
+
+async def test_files_are_made_in_the_thread_that_writes_them(
+    volumes: DiskVolumes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_by, real = [], content.secret_files
+
+    def noting(*args: Any) -> Files:
+        made_by.append(threading.current_thread())
+        return real(*args)
+
+    monkeypatch.setattr(content, "secret_files", noting)
+    await volumes.set_up(pod(volumes=(SECRET,)))
+
+    assert threading.main_thread() not in made_by
+    assert 1 == len(made_by)
+
+
+async def test_of_a_pods_volumes_that_are_brought_up_to_date_only_so_many_are_made_at_once(
+    nursery: trio.Nursery, mock_clock: MockClock, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volumes = DiskVolumes(tmp_path, NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 16))
+    volumes.use_objects(objects)
+    await nursery.start(volumes.run)
+    it = pod(volumes=tuple(msgspec.structs.replace(CONFIG, name=f"c{number}") for number in range(9)))
+    paths = await volumes.set_up(it)
+    held, real = threading.Event(), atomic_writer.write
+
+    def slow(*args: Any) -> bool:
+        assert held.wait(60)
+        return real(*args)
+
+    mock_clock.rate = 1000
+    monkeypatch.setattr(atomic_writer, "write", slow)
+    objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={"a": "2"})
+    try:
+        await volumes.set_up(it)
+        assert 4 == len(volumes._threads.running("12345678"))
+    finally:
+        held.set()
+    with trio.fail_after(30_000):
+        while {b"2"} != {read(path, "a") for path in paths.values()}:  # noqa: ASYNC110 - a thread tells nobody
+            await trio.sleep(1)
+
+
+@pytest.mark.parametrize("path", ["./a.yaml", "conf//a.yaml", "conf/", "./conf/./a.yaml"])
+async def test_an_items_path_is_cleaned_as_upstream_does(volumes: DiskVolumes, path: str) -> None:
+    items = (k8s.KeyToPath(key="a", path=path),)
+    volume = k8s.Volume(name="c", config_map=k8s.ConfigMapVolumeSource(name="o", items=items))
+
+    assert b"1" == read((await volumes.set_up(pod(volumes=(volume,))))["c"], path.rstrip("/"))
+
+
+async def test_files_without_content_are_counted_by_their_names(volumes: DiskVolumes, objects: Objects) -> None:
+    objects.config_maps["o"] = k8s.ConfigMap(metadata=META, data={f"{n:0250}": "" for n in range(1000)})
+    sources = [k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name="o"))] * 300
+
+    with pytest.raises(VolumeFailed, match="with it the volume's files are larger than"):
+        await volumes.set_up(pod(volumes=(projected(*sources),)))
 
 
 async def test_news_that_come_while_older_ones_are_written_are_written_behind_them(

@@ -128,6 +128,12 @@ def test_the_table_in_front_of_the_module_has_every_route_and_its_method() -> No
         (405, "/restart/{namespace}/{pod} takes POST", "/restart/default/web-n1", {}),
         (404, "no nobody", "/logs/default/nobody/app", {}),
         (400, "app has no log", "/logs/default/web-n1/app", {}),
+        (
+            422,
+            "`tailLines` and specific `stream` are mutually exclusive for now",
+            "/logs/default/web-n1/app",
+            {"tailLines": "1", "stream": "stdout"},
+        ),
         (400, "tailLines=-1: write a whole number, 0 or more", "/logs/default/web-n1/app", {"tailLines": "-1"}),
         (400, "sinceSeconds=0: write", "/logs/default/web-n1/app", {"sinceSeconds": "0"}),
         (400, "limitBytes=9", "/logs/default/web-n1/app", {"limitBytes": "9" * 30}),

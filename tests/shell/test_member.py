@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from shell.kube.apikit import access_to
-from shell.memberkit import AMOUNTS, READING, Bench
+from shell.memberkit import READING, Bench
 from trikubelet.app import member
 from trikubelet.app.access import Found
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
-from trikubelet.core.containers import NodeFacts
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -41,12 +40,11 @@ async def test_files_that_hang_when_a_node_joins_hold_up_nobody_else(
     monkeypatch.setattr(member, "Credentials", hanging)
     flags = parse_agent_flags([f"--root-dir={tmp_path}", f"--kubeconfig={tmp_path}/k", "--hostname-override=n"])
     settings = load_settings(flags, Surroundings(os.geteuid(), os.environ, "n"))
-    facts = NodeFacts("n", ("192.0.2.1",), 1 << 33, capacity=AMOUNTS, allocatable=AMOUNTS)
     found = Found(access_to("http://192.0.2.1:1"))
     bench = Bench()
     try:
         async with bench.agent() as (node, _), trio.open_nursery() as nursery:
-            task = member.MemberTask(settings, node, facts, READING, report, found, bench.clock)
+            task = member.MemberTask(settings, node, READING, report, found, bench.clock)
             await nursery.start(task.run)
             await looked.wait()
             assert task.publishing() is None

@@ -60,6 +60,7 @@ async def test_a_clock_that_jumps_by_hours_and_back_costs_nothing_that_runs_and_
     async with bench.agent(crashing) as (node, _):
         bench.schedule("stays")
         await until(lambda: bench.is_ready("stays"))
+        await trio.sleep(1)  # the lease is made once the node is there
         async with trio.open_nursery() as nursery:
             nursery.start_soon(renewals.watch)
             for jump in (JUMP_SECONDS, -JUMP_SECONDS, -JUMP_SECONDS, JUMP_SECONDS):

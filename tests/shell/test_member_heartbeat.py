@@ -169,6 +169,7 @@ async def test_500_pods_that_start_hold_up_no_renewal_whatever_becomes_of_what_i
     gaps: list[float] = []
     async with bench.agent() as (_, member):
         await member.publisher.registered.wait()
+        await trio.sleep(1)  # the lease is made then
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow, bench, gaps)
             await trio.sleep(15)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,11 +10,16 @@ import pytest
 import trio
 
 from shell.memberkit import Bench, until
+from trikubelet.app.node import Node, run_node
+from trikubelet.app.report import START_SECONDS_MAX
 from trikubelet.model import k8s
 from trikubelet.model.api import CONFIG_MAPS, EVENTS, PODS, RUNTIME_CLASSES, SERVICE_ACCOUNTS, PatchKind, Selection
+from trikubelet.model.bounds import Bounds
 from trikubelet.model.decoding import decode_object
+from trikubelet.model.runtime import RuntimeCondition, RuntimeInfo
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -39,6 +45,59 @@ async def test_a_pod_bound_to_the_node_runs_and_is_told_ready_within_a_second(
     assert found.status is not None
     assert ("Running", "192.0.2.1") == (found.status.phase, found.status.host_ip)
     assert ["main"] == bench.running()
+
+
+async def test_the_node_is_told_ready_as_soon_as_its_runtime_is(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy = MemoryRuntime.info
+    is_ready = False
+
+    async def info(runtime: MemoryRuntime) -> RuntimeInfo:
+        found = await healthy(runtime)
+        return replace(found, conditions=(RuntimeCondition("RuntimeReady", is_ready), *found.conditions[1:]))
+
+    monkeypatch.setattr(MemoryRuntime, "info", info)
+    async with bench.agent() as (_, member):
+        await member.publisher.registered.wait()
+        await trio.sleep(12)  # just after a look at the status, which there is one of every 10 s
+        assert "False" == bench.node_ready().status
+        is_ready = True
+        await until(lambda: "True" == bench.node_ready().status, Bounds().runtime_not_ready_check_seconds + 0.5)
+
+
+async def test_the_node_is_told_ready_as_soon_as_it_has_come_up(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(node: Node, *, task_status: trio.TaskStatus[None]) -> None:
+        await trio.sleep(START_SECONDS_MAX + 2)  # just after the first report, which waits no longer
+        assert "True" != bench.node_ready().status
+        await run_node(node, task_status=task_status)
+
+    monkeypatch.setattr("shell.memberkit.run_node", late)
+    async with bench.agent():
+        await until(lambda: "True" == bench.node_ready().status, 0.5)
+
+
+async def test_a_deleted_pods_object_goes_as_soon_as_nothing_of_it_is_left(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tear_down = bench.volumes.tear_down
+
+    async def slowly(uid: str) -> None:
+        await trio.sleep(12)  # past the last change of its status, and the look at all of them
+        await tear_down(uid)
+        down.append(trio.current_time())
+
+    down: list[float] = []
+    monkeypatch.setattr(bench.volumes, "tear_down", slowly)
+    async with bench.agent():
+        bench.schedule("web", termination_grace_period_seconds=30)
+        await until(lambda: bench.is_ready("web"))
+        bench.server.delete(PODS, "web", "default", None, "")
+        await until(lambda: bench.pod("web") is None)
+
+        assert down[0] <= trio.current_time() <= down[0] + 1
 
 
 async def test_a_deleted_pod_ends_with_its_grace_and_its_object_goes_after_its_containers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shell.localkit import NOW_NS, FakeView, served
 from trikubelet.cri.channel import CALL_SECONDS
+from trikubelet.host.own_process import own_process
 from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kit.distribution import Distribution
 from trikubelet.server.metrics import operation
@@ -68,6 +70,8 @@ async def scraped(
         ("trikubelet_events_filtered_total", (), 6),
         ("trikubelet_events_refused_total", (), 7),
         ("trikubelet_events_waiting", (), 2),
+        ("kubelet_graceful_shutdown_start_time_seconds", (), 1767225600),
+        ("kubelet_graceful_shutdown_end_time_seconds", (), 1767225609),
     ],
 )
 async def test_what_was_measured_is_reported_under_upstreams_names(
@@ -89,6 +93,16 @@ async def test_nothing_but_the_nodes_own_metrics_is_reported(tmp_path: Path) -> 
     known = ("kubelet_", "trikubelet_", "process_", "python_", "kubernetes_")
     assert set() == {name for name in names if not name.startswith(known)}
     assert {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"} <= names
+
+
+def test_the_agent_may_be_called_by_a_name_that_is_no_whole_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "self/fd").mkdir(parents=True)
+    (tmp_path / "self/statm").write_text("3 2 1 0 0 0 0\n")
+    ticks = 5 * os.sysconf("SC_CLK_TCK")
+    (tmp_path / "self/stat").write_bytes(b"7 (\xd0\xb0\xd0) S " + b"1 " * 18 + b"%d 0 0\n" % ticks)
+    (tmp_path / "stat").write_text("cpu 1 2 3\nbtime 1000\n")
+
+    assert 1005 == own_process(tmp_path).started_seconds
 
 
 async def test_counters_of_upstreams_without_total_are_counters_all_the_same(tmp_path: Path) -> None:

@@ -110,6 +110,20 @@ def test_while_one_sleeps_the_same_is_not_begun_again_and_others_are(undying: Um
     assert ["/dead", "/well", "/dead"] == undying.asked
 
 
+@pytest.mark.parametrize("options", [[], ["ro", "hard"]])
+def test_what_a_pod_names_as_an_nfs_server_is_no_option_of_the_mount_program(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    (tmp_path / "mount").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\n')
+    (tmp_path / "mount").chmod(0o755)
+    mounts.mount_nfs("--fstab=/evil:/f", "/place", options)
+
+    words = (tmp_path / "words").read_text().split()
+    assert ["--", "--fstab=/evil:/f", "/place"] == words[-3:]
+    assert ["-o", "ro,hard"] * bool(options) == words[2:-3]
+
+
 def test_a_failed_mount_is_reported_in_the_programs_words() -> None:
     with pytest.raises(OSError, match=r"umount /nowhere/at/all: .*(not|no) "):
         mounts.unmount("/nowhere/at/all")

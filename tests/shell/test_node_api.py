@@ -632,6 +632,7 @@ LOG = "/containerLogs/default/web-n1/app"
     [
         ("one\ntwo\n", ""),
         ("two\n", "?tailLines=1"),
+        ("two\n", "?tailLines=1&stream=All"),
         ("on", "?limitBytes=2"),
         ("two\n", "?stream=Stderr"),
         ("two\n", "?sinceTime=2026-11-21T11:59:00Z"),
@@ -652,6 +653,7 @@ async def test_a_log_is_read_as_asked(bench: Bench, text: str, query: str) -> No
         (404, 'pod "web-n1" does not exist', "/containerLogs/other/web-n1/app"),
         (404, 'container "none" not found in pod "web-n1"', "/containerLogs/default/web-n1/none"),
         (400, 'previous terminated container "app" in pod "web-n1" not found', LOG + "?previous=true"),
+        (422, "`tailLines` and specific `stream` are mutually exclusive for now", LOG + "?tailLines=1&stream=Stdout"),
         (400, "tailLines=-1: write a whole number, 0 or more", LOG + "?tailLines=-1"),
         (400, "sinceSeconds and sinceTime: give one of them", LOG + "?sinceSeconds=1&sinceTime=2026-11-21T11:59:00Z"),
         (404, "404 page not found\n", LOG + "/more"),

@@ -1,9 +1,12 @@
 """Reading the machine: from a made-up root directory, and one look at the real one."""
 
+import socket
 from pathlib import Path
 
 import pytest
+import trio
 
+from trikubelet.host.addresses import HostAddresses
 from trikubelet.host.node import default_addresses, read_node, read_resolv_conf
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_config import DNSConfig
@@ -86,6 +89,27 @@ def test_the_real_machine_has_memory_and_a_name() -> None:
 
 def test_addresses_of_the_default_routes_are_never_the_loopback() -> None:
     assert not [address for address in default_addresses() if address.startswith("127.") or address == "::1"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "address"),
+    [(True, "127.0.0.1"), (False, "192.0.2.1"), (False, "2001:db8::1"), (False, "fe80::1")],
+)
+def test_an_address_is_this_machines_if_what_is_sent_there_comes_from_it(expected: bool, address: str) -> None:
+    assert expected is HostAddresses().has(address)
+    assert all(map(HostAddresses().has, default_addresses()))
+
+
+async def test_the_hosts_file_and_dns_say_which_addresses_a_name_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "127.0.0.1" in (await HostAddresses().named("localhost") or ())
+    for number, said in ((socket.EAI_NONAME, ()), (socket.EAI_AGAIN, None)):
+
+        async def fail(*_: object, number: int = number, **__: object) -> None:
+            await trio.lowlevel.checkpoint()
+            raise socket.gaierror(number, "")
+
+        monkeypatch.setattr(trio.socket, "getaddrinfo", fail)
+        assert said == await HostAddresses().named("n")
 
 
 def test_a_resolv_conf_is_read_and_a_missing_one_is_named(tmp_path: Path) -> None:

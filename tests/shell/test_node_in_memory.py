@@ -53,9 +53,10 @@ class Bench:
 
     @asynccontextmanager
     async def agent(
-        self, *pods: Pod, invalid_manifests: tuple[str, ...] = (), embedded: bool = False
+        self, *pods: Pod, invalid_manifests: tuple[str, ...] = (), embedded: bool = False, late: tuple[str, ...] = ()
     ) -> AsyncIterator[Node]:
-        """An agent for the length of the block; leaving the block kills it as SIGKILL would."""
+        """An agent for the length of the block; leaving the block kills it as SIGKILL would. ``late``: sources beside
+        the manifests that have not spoken."""
         ports = Ports(
             MemoryRuntime(self.world, Problems(Odds(latency_seconds=0.002))),
             self.images,
@@ -69,7 +70,8 @@ class Bench:
             VirtualClock(),
         )
         facts = NodeFacts(node_name="n", host_ips=("192.0.2.1",), memory_bytes=1 << 33, embedded=embedded)
-        node = build_node(ports, facts, Rules(Bounds(), BackoffLimits(), PullRules(5)), ["file"], random.Random(1))
+        rules = Rules(Bounds(), BackoffLimits(), PullRules(5))
+        node = build_node(ports, facts, rules, ["file", *late], random.Random(1))
         async with trio.open_nursery() as nursery:
             await nursery.start(run_node, node)
             node.slots["file"].put(Snapshot(pods, invalid_manifests))
@@ -426,6 +428,52 @@ async def test_what_nobody_wants_is_left_alone_while_a_manifest_cannot_be_read(a
         node.slots["file"].put(Snapshot((web,)))
         await until(lambda: {"uid-web"} == set(node.pleg.uids()))
         assert ["main"] == bench.running()
+
+
+@pytest.mark.parametrize("invalid", [(), ("/manifests/broken.yaml",)])
+@pytest.mark.parametrize("late", [(), ("api",)])
+async def test_a_pod_that_was_edited_while_no_agent_lived_begins_after_the_end_of_its_earlier_version(
+    autojump_clock: MockClock, invalid: tuple[str, ...], late: tuple[str, ...]
+) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web", uid="uid-before"), pod("other", container("other"))):
+        await until(lambda: bench.running() == ["main", "other"])
+    async with bench.agent(pod("web"), invalid_manifests=invalid, late=late) as node:
+        await until(lambda: phase(node, "web") == "Running")
+        told = [line for line in starts_and_ends(bench) if not line.endswith("other")]
+        assert ["start main", "end main", "start main"] == told
+        await trio.sleep(60)
+        # What has another name may still be wanted by whom nobody can read.
+        assert {"uid-web"} | ({"uid-other"} if invalid or late else set()) == {
+            uid for uid in node.pleg.uids() if node.pleg.is_running(uid)
+        }
+
+
+async def test_a_pod_waits_while_a_source_that_is_late_may_want_what_runs_under_its_name(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    before = pod("web", uid="uid-before", source="http")
+    async with bench.agent(before):
+        await until(lambda: bench.running() == ["main"])
+    async with bench.agent(pod("web"), late=("http",)) as node:
+        await trio.sleep(60)
+        node.slots["http"].put(Snapshot((before,)))
+        await trio.sleep(60)
+        assert ["start main"] == starts_and_ends(bench)
+        node.slots["http"].put(Snapshot())
+        await until(lambda: phase(node, "web") == "Running")
+    assert ["start main", "end main", "start main"] == starts_and_ends(bench)
+
+
+async def test_what_a_pod_left_that_ended_beside_an_invalid_manifest_goes(autojump_clock: MockClock) -> None:
+    bench, unreadable = Bench(), ("/manifests/broken.yaml",)
+    async with bench.agent(pod("web"), invalid_manifests=unreadable) as node:
+        await until(lambda: phase(node, "web") == "Running")
+        bench.files.pods.add("uid-before")  # of which this agent knows nothing
+        node.slots["file"].put(Snapshot((), unreadable))
+        await until(lambda: bench.files.pods_on_disk() == {"uid-before"})
+        await until(lambda: not bench.files.log_directories())
 
 
 async def test_a_pod_ends_when_its_active_deadline_is_over_and_not_at_the_next_resync(

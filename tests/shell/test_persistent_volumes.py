@@ -197,6 +197,19 @@ async def test_a_host_path_of_a_claim_is_checked_and_used_as_it_is(
     assert {} == mounts.mounted
 
 
+@pytest.mark.parametrize("is_bound", [False, True])
+async def test_an_nfs_server_that_a_mount_program_would_take_for_an_option_is_refused(
+    volumes: DiskVolumes, mounts: NotedMounts, *, is_bound: bool
+) -> None:
+    nfs = k8s.NFSVolumeSource(server="--fstab=/evil", path="/f")
+    volume = CLAIM if is_bound else k8s.Volume(name="v", nfs=nfs)
+    volumes.use_claims(Cluster(nfs=nfs), lambda: NODE, lambda: None, EVENTS)
+    with pytest.raises(VolumeFailed, match="its server must not begin with '-': --fstab=/evil"):
+        await volumes.set_up(pod(volumes=(volume,)))
+
+    assert {} == mounts.mounted
+
+
 @pytest.mark.parametrize(
     ("expected", "server", "options"),
     [

@@ -1,12 +1,20 @@
 """Reading in a volume whose owner means harm."""
 
 import os
+import threading
 import tracemalloc
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
+from shell.mountkit import NotedMounts
+from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.env_file import EnvFile, read_env_file
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.volumes import inside
 from trikubelet.volumes.inside import read_file
+from trikubelet.volumes.volumes import DiskVolumes
 
 MIB = 1024**2
 
@@ -58,6 +66,24 @@ def test_of_a_file_of_any_size_no_more_is_read_than_was_asked_for(volume: Path) 
 def test_a_path_that_leads_up_is_refused(volume: Path, path: str) -> None:
     with pytest.raises(OSError, match="leads out of the volume"):
         read_file(str(volume), path, 1000)
+
+
+async def test_a_file_of_variables_is_parsed_in_the_thread_that_reads_it(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed_by = []
+
+    def noting(content: bytes, keys: Collection[str]) -> EnvFile:
+        parsed_by.append(threading.current_thread())
+        return read_env_file(content, keys)
+
+    monkeypatch.setattr(inside, "read_env_file", noting)
+    volumes = DiskVolumes(volume, NodeFacts("n"), NotedMounts(), ThreadPool("volumes", 1))
+    (volume / "deep/a").write_text("A='1'\n")
+
+    assert {"A": "1"} == (await volumes.read_env_file(str(volume), "deep/a", ["A"])).values
+    assert 1 == len(parsed_by)
+    assert threading.main_thread() not in parsed_by
 
 
 def test_nothing_is_left_open(volume: Path) -> None:

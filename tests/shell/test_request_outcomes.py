@@ -30,16 +30,25 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
 
-@pytest.mark.parametrize("kind", [ApiUnreachable, ApiLost, ApiBusy, ApiFailure, trio.TooSlowError])
-async def test_a_server_that_is_away_or_fails_is_an_outage(
-    kind: type[ApiError], autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [
+        ("is unreachable", ApiUnreachable),
+        ("is unreachable", ApiLost),
+        ("is unreachable", trio.TooSlowError),
+        ("answers with errors", ApiBusy),
+        ("answers with errors", ApiFailure),
+    ],
+)
+async def test_a_server_that_is_away_or_fails_is_an_outage_of_its_kind(
+    how: str, kind: type[ApiError], autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage("API server")
 
     assert RequestOutcomes("asking", outage).failed(kind("x"))
     assert 0 == outage.since
     assert 1 == len(caplog.messages)
-    assert caplog.messages[0].startswith("API server is unreachable: asking: ")
+    assert caplog.messages[0].startswith(f"API server {how}: asking: ")
 
 
 @pytest.mark.parametrize("kind", [Forbidden, Invalid, Refused])

@@ -13,6 +13,8 @@ import pytest
 import trio
 
 from trikubelet.app.lock import RootLock
+from trikubelet.app.paths import RUNTIME_RECORD
+from trikubelet.cli import neighbours
 from trikubelet.cli.commands import reset
 from trikubelet.cli.main import main
 from trikubelet.cri.channel import open_channel
@@ -34,7 +36,8 @@ def root(place: Path) -> Path:
 
 
 def bound_to(root: Path, endpoint: str) -> None:
-    (root / "runtime-endpoint").write_text(f"{endpoint}\n")
+    root.mkdir(exist_ok=True)
+    (root / RUNTIME_RECORD).write_text(f"{endpoint}\n")
 
 
 @pytest.fixture
@@ -262,3 +265,34 @@ def test_processes_are_known_by_the_name_of_their_program(tmp_path: Path) -> Non
     (tmp_path / "proc/99").mkdir()  # it ends while it is looked at
 
     assert [4, 30] == processes_named("kubelet", tmp_path)
+
+
+def test_a_process_whose_name_is_no_utf_8_is_none_that_is_looked_for(tmp_path: Path) -> None:
+    for pid, name in ((4, b"kubelet\n"), (5, b"\xd0\n"), (6, b"kubelet\xff\n")):
+        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
+        (tmp_path / "proc" / str(pid) / "comm").write_bytes(name)
+
+    assert [4] == processes_named("kubelet", tmp_path)
+
+
+@pytest.mark.parametrize("put", ["bytes", "pipe", "directory", "link"])
+def test_what_a_container_puts_in_the_place_of_an_agents_record_is_no_agents(
+    put: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = f"unix://{tmp_path}/c.sock"
+    bound_to(tmp_path / "ours", endpoint)
+    (tmp_path / "theirs").mkdir()
+    record = tmp_path / "theirs" / RUNTIME_RECORD
+    match put:
+        case "bytes":
+            record.write_bytes(b"unix:///run/\xd0\0c.sock")
+        case "pipe":
+            os.mkfifo(record)
+        case "directory":
+            record.mkdir()
+        case "link":
+            record.symlink_to(record)
+    held = {7: tmp_path / "ours/a.lock", 8: tmp_path / "theirs/a.lock"}
+    monkeypatch.setattr(neighbours, "holders_of", lambda _: held)
+
+    assert [7] == neighbours.agents_on(endpoint)

@@ -280,7 +280,32 @@ def test_an_unspecified_node_ip_leaves_the_choice_to_the_routes() -> None:
 
 def test_a_node_ip_is_kept_as_it_is_written_everywhere_else() -> None:
     assert ("fd00::1",) == settings("--node-ip=FD00:0:0::1").node_ips
-    assert () == settings("--node-ip=0:0::0").node_ips
+    assert ((), "::") == (settings("--node-ip=0:0::0").node_ips, settings("--node-ip=0:0::0").node_ip_family)
+
+
+@pytest.mark.parametrize(
+    ("node_ip", "says"),
+    [
+        ("127.0.0.1", "'127.0.0.1' is a loopback address"),
+        ("::1", "'::1' is a loopback address"),
+        ("224.0.0.1", "'224.0.0.1' is a multicast address"),
+        ("fe80::1", "'fe80::1' is a link-local address"),
+        ("169.254.1.1", "'169.254.1.1' is a link-local address"),
+        ("10.0.0.1,10.0.0.2", "'10.0.0.1,10.0.0.2' must be one address, or one of each family"),
+        ("10.0.0.1,fd00::1,fd00::2", "must be one address, or one of each family"),
+        ("10.0.0.1,::", "'10.0.0.1,::' cannot name 0.0.0.0 or :: beside another address"),
+    ],
+)
+def test_a_node_ip_by_which_nobody_reaches_the_node_is_refused(tmp_path: Path, node_ip: str, says: str) -> None:
+    with pytest.raises(StartFailed) as caught:
+        settings(f"--node-ip={node_ip}", f"--kubeconfig={tmp_path}/k")
+
+    (line,) = str(caught.value).splitlines()
+    assert says in line
+
+
+def test_a_node_that_nobody_else_looks_for_may_have_the_loopback_address() -> None:
+    assert ("127.0.0.1",) == settings("--node-ip=127.0.0.1").node_ips
 
 
 def test_a_cloud_provider_is_external_or_none() -> None:

@@ -133,6 +133,21 @@ async def test_what_cannot_be_mounted_says_nothing_of_the_node_either(
     assert "/volume-subpaths/v/c/0: permission denied" in caplog.text
 
 
+async def test_a_part_that_can_never_be_had_is_complained_of_when_the_reason_changes(
+    volumes: DiskVolumes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await resolved(volumes)
+    part = tmp_path / f"pods/{UID}/volumes/kubernetes.io~empty-dir/v/a"
+    for target in ("/etc", "a"):
+        part.symlink_to(target)
+        for _ in range(3):
+            with pytest.raises(ConfigError, match="failed to prepare subPath"):
+                await resolved(volumes, of_scratch="a")
+        part.unlink()
+
+    assert 2 == caplog.text.count("sub-path a of volume v: ")
+
+
 async def test_parts_are_let_go_before_the_volumes_and_leftovers_are_found_without_any_record(
     volumes: DiskVolumes, mounts: NotedMounts, tmp_path: Path
 ) -> None:

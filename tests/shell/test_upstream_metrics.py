@@ -16,7 +16,7 @@ from shell.localkit import FakeView, node_figures
 from shell.memberkit import Bench, until
 from trikubelet.app.view import View
 from trikubelet.cri.channel import CALL_SECONDS
-from trikubelet.httpd.messages import Request
+from trikubelet.httpd.messages import Request, Response
 from trikubelet.images.figures import Ensured, PullFigures
 from trikubelet.kit.call_figures import CallFigures
 from trikubelet.kube.figures import ApiFigures
@@ -52,8 +52,8 @@ async def asked() -> HttpFigures:
     """A server that was asked once."""
     figures = HttpFigures(("/metrics",), {"exec": 1})
 
-    async def answer(_: Request) -> None:
-        """It does not matter what."""
+    async def answer(_: Request) -> Response:
+        return Response()
 
     await figures.counted("readwrite", answer)(Request("GET", "/metrics"))
     return figures

@@ -109,7 +109,7 @@ async def test_a_variable_is_read_from_the_file_another_container_left(autojump_
         await trio.sleep(5)
         assert (
             "CreateContainerConfigError",
-            "couldn't parse env file: there is no such file",
+            'couldn\'t parse env file "vars.env" of volume "v": there is no such file',
         ) == waiting(node.statuses.get("uid-web"))
         bench.volumes.left["/pods/uid-web/volumes/v/vars.env"] = b"DB='here'\n"
         await until(lambda: bench.running() == ["main"])
@@ -131,6 +131,25 @@ async def test_variables_come_from_as_many_files_of_one_volume_as_are_named(auto
         await until(lambda: bench.running() == ["main"])
 
     assert [("of A", "of B", "of C")] == [(made["A"], made["B"], made["C"]) for made in variables(bench)]
+
+
+async def test_files_of_variables_that_are_too_large_together_are_not_read_on(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    env = tuple(
+        k8s.EnvVar(name=f"E{n}", value_from=k8s.EnvVarSource(file_key_ref=ref))
+        for n in range(200)
+        for ref in [k8s.FileKeySelector(key="K", path=str(n), volume_name="v")]
+    )
+    volume = k8s.Volume(name="v", empty_dir=k8s.EmptyDirVolumeSource())
+    text = b"K='v'\n".ljust(64 * 1024)
+    bench.volumes.left.update({f"/pods/uid-web/volumes/v/{n}": text for n in range(200)})
+    async with bench.agent(pod("web", container("main", env=env), volumes=(volume,))) as node:
+        await trio.sleep(5)
+        assert (
+            "CreateContainerConfigError",
+            "file 96 of volume v: with it the files that the container's variables come from are larger than 6291456 "
+            "bytes",
+        ) == waiting(node.statuses.get("uid-web"))
 
 
 SETTINGS = k8s.ConfigMap(metadata=k8s.ObjectMeta(name="settings", namespace="default"), data={"k": "1"})

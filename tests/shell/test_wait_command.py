@@ -40,6 +40,8 @@ def in_phase(phase: str, ready: str = "False", name: str = "web-n1", uid: str = 
         (False, "phase=Succeeded", msgspec.structs.replace(pod(), status=None)),
         (True, "jsonpath={.status.phase}=Running", in_phase("Running")),
         (False, "jsonpath={.status.phase}=Running", in_phase("Pending")),
+        (False, "jsonpath={.status.containerStatuses[7].ready}=true", in_phase("Running")),
+        (False, "jsonpath={.status.containerStatuses[7].ready}=", in_phase("Running")),
         (True, 'jsonpath={.status.containerStatuses[?(@.name=="app")].ready}=true', in_phase("Running")),
     ],
 )

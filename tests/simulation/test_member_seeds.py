@@ -265,29 +265,30 @@ def plant_a_phase_that_returns(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(writer, "due", due)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plant", "found"),
-    [
-        (plant_a_writer_that_names_no_uid, " is of pod "),
-        (plant_a_hasty_removal, "is removed, and a container of it runs"),
-        (plant_an_old_status, ": all of the"),
-        (plant_old_conditions, "condition Ready of the"),
-        (plant_an_old_phase, ": the phase of the"),
-        (plant_agents_that_repeat_the_first_word, "the restart count of"),
-        (plant_a_debugger_s_return, "is started again"),
-        (plant_a_debugger_s_verdict, "which is healthy and wanted"),
-        (plant_a_forgetful_informer, "s after the last problem"),
-        (plant_trust_in_any_list, "goes back"),
-        (plant_a_first_word_that_stays, "and the API server says"),
-        (plant_trust_in_silence, "s after the last problem"),
-        (plant_a_mirror_that_rules, "has been wanted all the time"),
-        (plant_a_rash_report, "the node goes from Ready to False"),
-        (plant_greed, "changed what others had written"),
-        (plant_impatience, "of outage"),
-        (plant_a_phase_that_returns, "went from Failed to"),
-    ],
+BREAKS = (
+    (plant_a_writer_that_names_no_uid, " is of pod "),
+    (plant_a_hasty_removal, "is removed, and a container of it runs"),
+    (plant_an_old_status, ": all of the"),
+    (plant_old_conditions, "condition Ready of the"),
+    (plant_an_old_phase, ": the phase of the"),
+    (plant_agents_that_repeat_the_first_word, "the restart count of"),
+    (plant_a_debugger_s_return, "is started again"),
+    (plant_a_debugger_s_verdict, "which is healthy and wanted"),
+    (plant_a_forgetful_informer, "s after the last problem"),
+    (plant_trust_in_any_list, "goes back"),
+    (plant_a_first_word_that_stays, "and the API server says"),
+    (plant_trust_in_silence, "s after the last problem"),
+    (plant_a_mirror_that_rules, "has been wanted all the time"),
+    (plant_a_rash_report, "the node goes from Ready to False"),
+    (plant_greed, "changed what others had written"),
+    (plant_impatience, "of outage"),
+    (plant_a_phase_that_returns, "went from Failed to"),
 )
+"""What is broken on purpose, and words of the violation that finds it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("plant", "found"), BREAKS)
 def test_a_member_s_rule_broken_on_purpose_is_found_by_a_seed(
     plant: Callable[[pytest.MonkeyPatch], None], found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

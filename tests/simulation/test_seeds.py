@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +18,7 @@ from trikubelet.core.lifecycle import Outcome
 from trikubelet.core.probes import ProbeKind
 from trikubelet.model.errors import VolumeFailed
 from trikubelet.model.runtime import ContainerState
+from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeFailure
 from trikubelet.node.housekeeping import Housekeeping
 from trikubelet.pleg import inspection
 from trikubelet.pleg.cache import PodCache
@@ -26,6 +28,7 @@ from trikubelet.pods.container_creator import ContainerCreator
 from trikubelet.pods.hooks import Hooks
 from trikubelet.pods.preparation import Preparation
 from trikubelet.pods.start import ContainerStarter
+from trikubelet.pods.stop import PodKiller
 from trikubelet.pods.worker import PodWorker
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes import pod as probes_pod
@@ -36,8 +39,9 @@ from trikubelet.testing.simulation import run_node
 from trikubelet.testing.starting_over import EXIT_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from trikubelet.core.actions import Reset
     from trikubelet.core.containers.volume_files import Files
     from trikubelet.core.lifecycle import Graces, Request, State, Step
     from trikubelet.core.probes import Track
@@ -163,7 +167,8 @@ def plant_a_jealous_agent(patch: pytest.MonkeyPatch) -> None:
                     attempts = worker._attempts
                     assert isinstance(attempts, PodAttempts)
                     observed = attempts._observations._cache.get(worker.pod.metadata.uid)
-                    await attempts._killer.stop_pod(worker.pod, observed, 1)
+                    with suppress(RuntimeCallError):
+                        await attempts._killer.stop_pod(worker.pod, observed, 1)
 
     patch.setattr(PodWorkers, "run", run)
 
@@ -203,6 +208,29 @@ def plant_a_back_off_that_probes_evade(patch: pytest.MonkeyPatch) -> None:
 def plant_a_restart_of_all_without_a_pause(patch: pytest.MonkeyPatch) -> None:
     """What has ended and has all containers restarted is taken away with them."""
     patch.setattr(ContainerStarter, "back_offs", lambda *_: [])
+
+
+def plant_a_restart_of_all_that_stops_half_way(patch: pytest.MonkeyPatch) -> None:
+    """What has ended and has all containers restarted is never taken away."""
+    honest = PodKiller.reset
+
+    async def reset(self: PodKiller, pod: k8s.Pod, resets: Sequence[Reset]) -> None:
+        if any(one.is_cause for one in resets):
+            raise RuntimeFailure("it stays")  # an attempt that ends well would be repeated at once, and again
+        await honest(self, pod, resets)
+
+    patch.setattr(PodKiller, "reset", reset)
+
+
+def plant_a_restart_of_all_that_waits_for_a_resync(patch: pytest.MonkeyPatch) -> None:
+    """After all containers were taken away nothing has the pod looked at again before its resync."""
+    honest = PodAttempts.sync
+
+    async def sync(self: PodAttempts, pod: k8s.Pod, observed: PodObservation) -> Outcome:
+        outcome = await honest(self, pod, observed)
+        return Outcome.AGAIN if outcome is Outcome.AT_ONCE else outcome
+
+    patch.setattr(PodAttempts, "sync", sync)
 
 
 def plant_a_restart_of_all_for_any_exit(patch: pytest.MonkeyPatch) -> None:
@@ -321,34 +349,37 @@ def plant_an_empty_reference(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(environment._Found, "_of_object", of_object)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plant", "found"),
-    [
-        (plant_objects_that_never_come, "was never made"),
-        (plant_volumes_that_stay_as_they_were, "and file says"),
-        (plant_an_empty_reference, "which nobody says"),
-        (plant_nothing_waits, "already"),
-        (plant_the_terminating_return, "came back from Terminating"),
-        (plant_a_hasty_end, "and a container of it runs"),
-        (plant_an_impatient_housekeeping, "has been wanted all the time"),
-        (plant_a_forgotten_count, "s after the last problem"),
-        (plant_a_jealous_agent, "an agent that has ended calls Stop"),
-        (plant_a_deaf_worker, "s after the last problem"),
-        (plant_a_kept_ghost, "statuses"),
-        (plant_a_homeless_container, "has ended well"),
-        (plant_a_back_off_that_probes_evade, "before its back-off is over"),
-        (plant_a_restart_of_all_without_a_pause, "before its back-off is over"),
-        (plant_a_restart_of_all_for_any_exit, "which is healthy and wanted"),
-        (plant_no_back_off, "before its back-off is over"),
-        (plant_a_hasty_verdict, "which is healthy and wanted"),
-        (plant_an_inherited_readiness, "is shown ready, and its probes do not say so"),
-        (plant_a_hasty_container, "before its volumes scratch are ready"),
-        (plant_volumes_that_go_first, "are taken down while"),
-        (plant_a_hook_that_nobody_waits_for, "whose preStop hook is not over"),
-        (plant_an_attempt_without_a_pause, "and no time passes"),
-    ],
+BREAKS = (
+    (plant_objects_that_never_come, "was never made"),
+    (plant_volumes_that_stay_as_they_were, "and file says"),
+    (plant_an_empty_reference, "which nobody says"),
+    (plant_nothing_waits, "already"),
+    (plant_the_terminating_return, "came back from Terminating"),
+    (plant_a_hasty_end, "and a container of it runs"),
+    (plant_an_impatient_housekeeping, "has been wanted all the time"),
+    (plant_a_forgotten_count, "s after the last problem"),
+    (plant_a_jealous_agent, "an agent that has ended calls Stop"),
+    (plant_a_deaf_worker, "s after the last problem"),
+    (plant_a_kept_ghost, "statuses"),
+    (plant_a_homeless_container, "has ended well"),
+    (plant_a_back_off_that_probes_evade, "before its back-off is over"),
+    (plant_a_restart_of_all_without_a_pause, "before its back-off is over"),
+    (plant_a_restart_of_all_that_stops_half_way, "does not start over"),
+    (plant_a_restart_of_all_that_waits_for_a_resync, "does not start over"),
+    (plant_a_restart_of_all_for_any_exit, "which is healthy and wanted"),
+    (plant_no_back_off, "before its back-off is over"),
+    (plant_a_hasty_verdict, "which is healthy and wanted"),
+    (plant_an_inherited_readiness, "is shown ready, and its probes do not say so"),
+    (plant_a_hasty_container, "before its volumes scratch are ready"),
+    (plant_volumes_that_go_first, "are taken down while"),
+    (plant_a_hook_that_nobody_waits_for, "whose preStop hook is not over"),
+    (plant_an_attempt_without_a_pause, "and no time passes"),
 )
+"""What is broken on purpose, and words of the violation that finds it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("plant", "found"), BREAKS)
 def test_a_rule_broken_on_purpose_is_found_by_a_seed(
     plant: Callable[[pytest.MonkeyPatch], None], found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trikubelet import __version__
+from trikubelet.core.client_certificate import shows_own
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.disk import on_disk
@@ -31,7 +33,7 @@ from trikubelet.kube.kubeconfig_file import load_kubeconfig, save_kubeconfig
 from trikubelet.model.api_errors import ApiError, Forbidden
 from trikubelet.model.certificates import CLIENT_SIGNER, CertificateRefused, CertificateUnusable, node_subject
 from trikubelet.model.errors import StartFailed
-from trikubelet.model.kubeconfig import File
+from trikubelet.model.kubeconfig import File, OwnPair
 from trikubelet.node.signing import sign
 from trikubelet.ports.request_outcomes import RequestOutcomes
 
@@ -71,17 +73,44 @@ def client_certificate(settings: Settings, clock: Clock) -> CertificateFiles:
 def find_access(settings: Settings, clock: Clock) -> Found:
     """The access to start with, checked to be usable. Changes nothing. Raises StartFailed, one line per fault."""
     path = Path(settings.kubeconfig).absolute()
+    store = client_certificate(settings, clock)
     bootstrap = settings.bootstrap_kubeconfig and Path(settings.bootstrap_kubeconfig).absolute()
     if not bootstrap:
-        return Found(_usable(load_kubeconfig(path, "--kubeconfig"), clock))
+        return Found(_usable(_with_own(load_kubeconfig(path, "--kubeconfig"), settings, store), clock))
     outlived = ""
     if path.exists():
-        access = load_kubeconfig(path, "--kubeconfig")
-        if (why := _why_unusable(access, client_certificate(settings, clock), clock)) is None:
+        access = _with_own(load_kubeconfig(path, "--kubeconfig"), settings, store)
+        if (why := _why_unusable(access, store, clock)) is None:
             return Found(_usable(access, clock))
         outlived = f"{path} is of no use any more: {why}"
     first = _usable(load_kubeconfig(Path(bootstrap), "--bootstrap-kubeconfig"), clock)
     return Found(first, is_first=True, outlived=outlived)
+
+
+def _with_own(access: ClusterAccess, settings: Settings, store: CertificateFiles) -> ClusterAccess:
+    """With the certificate that the node renews itself (rotateCertificates), wherever the kubeconfig's is: it only
+    serves to ask for the first, as upstream has it."""
+    if not settings.configuration.rotate_certificates or _shows_own(access, store):
+        return access
+    return replace(access, own=OwnPair(str(store.current_path), node_subject(settings.node_name).common_name))
+
+
+def shown_certificate(access: ClusterAccess, store: CertificateFiles, clock: Clock) -> tuple[str, Certificate] | None:
+    """The certificate that a client shows, and where it is: "" for where the kubeconfig has it. None where it shows
+    none. Raises CertificateUnusable naming the file, and OSError."""
+    own = None
+    if access.own is not None:
+        with suppress(CertificateUnusable, OSError):  # what the kubeconfig names is shown, then
+            own = store.current()
+    now_ns, given = clock.now_ns(), None
+    try:
+        given = certificate_of(access.key_pair) if access.key_pair else None
+    except (CertificateUnusable, OSError):
+        if access.own is None or own is None or not shows_own(own, None, access.own.common_name, now_ns):
+            raise
+    if access.own is not None and own is not None and shows_own(own, given, access.own.common_name, now_ns):
+        return access.own.path, own
+    return ("", given) if given is not None else None
 
 
 def _usable(access: ClusterAccess, clock: Clock) -> ClusterAccess:
@@ -91,20 +120,20 @@ def _usable(access: ClusterAccess, clock: Clock) -> ClusterAccess:
 
 
 def _why_unusable(access: ClusterAccess, store: CertificateFiles, clock: Clock) -> str | None:
-    """Why the certificate of a kubeconfig, whoever wrote it, is not usable any more, or None. Unreadable files are no
-    reason, except our own certificate that is gone: foreign files may be back in a moment, and until then the client
-    that uses them reports the error. To bootstrap would overwrite the operator's kubeconfig."""
+    """Why the certificate that is shown with a kubeconfig, whoever wrote it, is not usable any more, or None.
+    Unreadable files are no reason, except our own certificate that is gone: foreign files may be back in a moment, and
+    until then the client that uses them reports the error. To bootstrap would overwrite the operator's kubeconfig."""
     if access.key_pair is None:
         return None
     try:
-        held = certificate_of(access.key_pair)
+        shown = shown_certificate(access, store, clock)
     except CertificateUnusable as error:
         return str(error)
     except OSError as error:
         is_gone = isinstance(error, FileNotFoundError) and _shows_own(access, store)
         return f"{error.filename}: {error.strerror}" if is_gone else None
-    if held.has_expired(clock.now_ns()):
-        return f"its certificate was valid until {rfc3339(held.not_after_ns)}"
+    if shown is not None and shown[1].has_expired(clock.now_ns()):
+        return f"its certificate was valid until {rfc3339(shown[1].not_after_ns)}"
     return None
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.user_ids import UserIds
     from trikubelet.pods.worker import Attempts
-    from trikubelet.ports import Events, ImagePuller, PodObjects, RuntimeHealth
+    from trikubelet.ports import Events, HostIps, ImagePuller, PodObjects, RuntimeHealth
     from trikubelet.probes.node import NodeProbes
     from trikubelet.status.memory import PodStatuses
 
@@ -46,6 +46,7 @@ def build_attempts(
     ports: Ports,
     facts: NodeFacts,
     rules: Rules,
+    host_ips: HostIps,
     *,
     pleg: Pleg,
     cache: PodCache,
@@ -66,7 +67,7 @@ def build_attempts(
     """Join what an attempt consists of. Nothing runs yet. ``spans``: where traces go, if anywhere."""
     bounds = rules.bounds
     reasons = WaitingReasons()
-    hooks = Hooks(ports.runtime, ports.handlers, facts.host_ips, events, figures)
+    hooks = Hooks(ports.runtime, ports.handlers, host_ips, events, figures)
     killer = PodKiller(ports.runtime, hooks, events, probes, bounds)
     preparation = Preparation(
         health=health,
@@ -89,7 +90,7 @@ def build_attempts(
             reasons=reasons,
             messages=TerminationMessages(ports.files),
             health=health,
-            host_ips=facts.host_ips,
+            host_ips=host_ips,
             events=events,
             clock=ports.clock,
         ),
@@ -110,6 +111,7 @@ def build_attempts(
             ports,
             facts,
             rules,
+            host_ips,
             health=health,
             objects=objects,
             user_ids=user_ids,
@@ -130,6 +132,7 @@ def _build_carry_out(
     ports: Ports,
     facts: NodeFacts,
     rules: Rules,
+    host_ips: HostIps,
     *,
     health: RuntimeHealth,
     objects: PodObjects,
@@ -159,6 +162,7 @@ def _build_carry_out(
         references=references,
         health=health,
         facts=facts,
+        host_ips=host_ips,
         node_hosts=rules.node_hosts,
         bounds=bounds,
     )

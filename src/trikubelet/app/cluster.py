@@ -117,7 +117,7 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
         reset=clients.reset,
         chance=chance,
     )
-    second_look = SecondLook(clients.node, name, publisher.found)
+    second_look = SecondLook(clients.node, name, node.node_object, publisher.found)
     lease = NodeLease(
         clients.lease, name, publisher.uid, membership.lease_seconds, clock, outage, clients.reset, chance
     )
@@ -143,12 +143,17 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
     def pods_changed(keys: Collection[tuple[str, str]]) -> None:
         if own.has_synced:  # else the node's labels are not known, by which pods are rejected for good
             source.changed(keys)
+        if pods.is_set_back:
+            mirrors.forget_answers()
+            writer.forget_answers()
         mirrors.enqueue(keys)
         writer.enqueue(keys)
         noted.changed(keys)
 
     def own_changed(keys: Collection[tuple[str, str]]) -> None:
-        if ("", name) in keys:  # a list from before it was registered does not have it
+        # A list from before it was registered does not have it, and one of a server that was set back may have it
+        # unchanged, but not what was answered since.
+        if ("", name) in keys or (own.is_set_back and ("", name) in own.objects):
             publisher.seen(own.objects.get(("", name)), is_set_back=own.is_set_back)
         source.changed(())  # what waited for this node's labels
         node.volumes.node_changed()

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from trikubelet.app.access import connect, find_access
+from trikubelet.app.access import client_certificate, connect, find_access, shown_certificate
 from trikubelet.core.doctor import RIGHTS, Renewal, judge_certificate, judge_rights
 from trikubelet.core.doctor.cluster import CERTIFICATE, RIGHTS_CHECK
 from trikubelet.core.doctor.finding import error, warning
 from trikubelet.host.clock import SystemClock
-from trikubelet.kube.certificate_files import certificate_of
 from trikubelet.model.api import SELF_ACCESS_REVIEWS
 from trikubelet.model.api_errors import ApiError, Forbidden, NothingToShow, Unauthorized
 from trikubelet.model.certificates import CertificateUnusable
@@ -57,21 +56,24 @@ async def examine_cluster(settings: Settings, threads: ThreadPool) -> Sequence[F
     if found.is_first:
         why = found.outlived or "this node has only its bootstrap token so far"
         return [warning(RIGHTS_CHECK, why, "approve its certificate request: kubectl get csr")]
-    held = await threads.run(lambda: list(_certificate(settings, found.access, clock.now_ns())))
+    held = await threads.run(lambda: list(_certificate(settings, found.access, clock)))
     return [*held, *await _rights(settings, found.access, clock, threads)]
 
 
-def _certificate(settings: Settings, access: ClusterAccess, now_ns: int) -> Iterator[Finding]:
-    if access.key_pair is None:
-        return
-    what = f"{settings.kubeconfig}'s certificate"
+def _certificate(settings: Settings, access: ClusterAccess, clock: SystemClock) -> Iterator[Finding]:
+    given = f"{settings.kubeconfig}'s certificate"
     try:
-        held = certificate_of(access.key_pair)
+        shown = shown_certificate(access, client_certificate(settings, clock), clock)
     except (CertificateUnusable, OSError) as wrong:
-        yield error(CERTIFICATE, f"{what}: {wrong}", "put certificate and key there, or bootstrap again")
-    else:
-        rotates = settings.configuration.rotate_certificates
-        yield from judge_certificate(what, held, now_ns, Renewal.ASKED_FOR if rotates else Renewal.BY_HAND)
+        yield error(CERTIFICATE, f"{given}: {wrong}", "put certificate and key there, or bootstrap again")
+        return
+    if shown is None:
+        return
+    path, held = shown
+    rotates = settings.configuration.rotate_certificates
+    renewal = Renewal.ASKED_FOR if rotates else Renewal.BY_HAND
+    what = f"{path}, shown instead of {given}," if path else given
+    yield from judge_certificate(what, held, clock.now_ns(), renewal)
 
 
 async def _rights(

@@ -29,7 +29,7 @@ from trikubelet.app.paths import make_run_dir
 from trikubelet.app.report import VERSION, Reporter
 from trikubelet.app.services import open_services
 from trikubelet.app.sources import build_sources, source_names
-from trikubelet.app.translate import bounds_of, facts_of, identity_of, rules_of
+from trikubelet.app.translate import address_rules_of, bounds_of, facts_of, identity_of, rules_of
 from trikubelet.app.view import View
 from trikubelet.core.configuration.effect import without_effect_embedded, without_effect_in_version_1
 from trikubelet.core.node_status import self_described
@@ -38,6 +38,7 @@ from trikubelet.cri.endpoint import endpoint_at, socket_path
 from trikubelet.cri.runtime import CriImages, CriRuntime
 from trikubelet.handlers.network import FakeHandlers, NetworkHandlers
 from trikubelet.host import mounts
+from trikubelet.host.addresses import HostAddresses, SimulatedAddresses
 from trikubelet.host.cgroups import NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.host.clock import SystemClock
 from trikubelet.host.container_logs import DiskContainerLogs
@@ -50,6 +51,7 @@ from trikubelet.host.subordinate_ids import read_subordinate_ids
 from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.errors import StartFailed
+from trikubelet.node.addresses import NodeAddresses
 from trikubelet.server.health import serve_health
 from trikubelet.server.local_api import serve_local_api
 from trikubelet.server.node_figures import Setup
@@ -79,7 +81,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.spans import Spans
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.node_reading import NodeReading
-    from trikubelet.ports import Clock, Images, PodCgroups, Runtime, Volumes
+    from trikubelet.ports import Clock, HostNetwork, Images, PodCgroups, Runtime, Volumes
     from trikubelet.server.health import Check
     from trikubelet.volumes.csi import CsiVolumes
 
@@ -101,15 +103,14 @@ UNMOUNT_SECONDS_MAX: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The joined agent, for those who only read. ``checks`` are its health checks by name; ``host_ips`` the node's
-    addresses, the primary first."""
+    """The joined agent, for those who only read. ``checks`` are its health checks by name."""
 
     node: Node
     sources: Sources
     runtime: Runtime
     view: View
     checks: Mapping[str, Check]
-    host_ips: Sequence[str]
+    addresses: NodeAddresses
     notes: AgentNotes
     stats: StatsProvider
     disks: Disks
@@ -173,9 +174,11 @@ async def run(
             log_problem,
             found,
             spans,
+            HostAddresses() if reading is None else SimulatedAddresses(),
             driver=driver.name,
             inside=choice.inside,
         )
+        await services.start("addresses of the node", agent.addresses.run)
         await services.start("measuring of disks", agent.disks.run)
         if agent.member is not None:
             await services.start("membership of the cluster", agent.member.run)
@@ -224,13 +227,15 @@ def _join(
     log_problem: Check,
     found: Found | None,
     spans: Spans | None,
+    network: HostNetwork,
     *,
     driver: str,
     inside: bool,
 ) -> Agent:
     # For jitter only: it decides when, never what.
     chance = random.Random()  # noqa: S311 - no secret hangs on it
-    facts = replace(facts_of(settings, reading, subordinate_ids), cgroup_driver=driver)
+    addresses = NodeAddresses(network, address_rules_of(settings))
+    facts = replace(facts_of(settings, reading, subordinate_ids), cgroup_driver=driver, host_ips=addresses.get())
     facts, cgroups = _cgroups(facts, settings, inside=inside)
     threads = ThreadPool("images", IMAGE_THREADS_MAX)
     ports = Ports(
@@ -257,11 +262,13 @@ def _join(
     )
     identity = identity_of(settings, reading)
     rules, sources_named = rules_of(settings, bounds), source_names(settings)
-    node = build_node(ports, facts, rules, sources_named, chance, spans, self_described(identity))
+    node = build_node(ports, facts, rules, sources_named, chance, spans, self_described(identity), addresses.get)
     manifests = ThreadPool("manifests", MANIFEST_THREADS_MAX)
-    sources = build_sources(settings, node.slots, clock, manifests, bounds)
-    report = _reporter(settings, node, facts, reading, images).report
-    member = _membership(settings, node, facts, reading, report, found, clock, spans)
+    sources = build_sources(settings, node.slots, ports.files, clock, manifests, bounds)
+    report = _reporter(settings, node, facts, reading, images, addresses).report
+    member = _membership(settings, node, reading, report, found, clock, spans)
+    if member is not None:
+        addresses.changed.add(member.addresses_changed)
     setup = Setup(VERSION, facts.cgroup_version, settings.effective.gates.states())
     view = View(node, clock, settings.node_name, str(settings.pod_logs_dir), sources.files, setup, member, calls)
     checks: dict[str, Check] = {
@@ -275,7 +282,7 @@ def _join(
     believed_seconds = settings.configuration.volume_stats_agg_period
     disks = Disks(gauges, node.volumes, settings.root_dir, settings.pod_logs_dir, clock, believed_seconds)
     stats = StatsProvider(runtime, images, gauges, disks, node.cache, view.pods, facts)
-    return Agent(node, sources, runtime, view, checks, facts.host_ips, notes, stats, disks, member)
+    return Agent(node, sources, runtime, view, checks, addresses, notes, stats, disks, member)
 
 
 def _volumes(settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool) -> Volumes:
@@ -304,16 +311,31 @@ def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiV
     )
 
 
-def _reporter(settings: Settings, node: Node, facts: NodeFacts, reading: NodeReading, images: Images) -> Reporter:
-    cloud_ips = settings.node_ips if settings.external_cloud else None
-    images_max = settings.configuration.node_status_max_images
-    return Reporter(node, facts, reading, images, images_max, cloud_ips, settings.api_port)
+def _reporter(
+    settings: Settings,
+    node: Node,
+    facts: NodeFacts,
+    reading: NodeReading,
+    images: Images,
+    addresses: NodeAddresses,
+) -> Reporter:
+    is_told = bool(settings.node_ips or settings.node_ip_family)
+    return Reporter(
+        node,
+        facts,
+        reading,
+        images,
+        settings.configuration.node_status_max_images,
+        addresses,
+        settings.api_port,
+        external_cloud=settings.external_cloud,
+        cloud_tells=settings.external_cloud and not is_told,
+    )
 
 
 def _membership(
     settings: Settings,
     node: Node,
-    facts: NodeFacts,
     reading: NodeReading,
     report: Callable[[], Awaitable[NodeReport]],
     found: Found | None,
@@ -325,7 +347,7 @@ def _membership(
         return None
     from trikubelet.app.member import MemberTask  # noqa: PLC0415 - an agent of its own needs no HTTP client
 
-    return MemberTask(settings, node, facts, reading, report, found, clock, spans)
+    return MemberTask(settings, node, reading, report, found, clock, spans)
 
 
 def _cgroups(facts: NodeFacts, settings: Settings, *, inside: bool) -> tuple[NodeFacts, PodCgroups]:

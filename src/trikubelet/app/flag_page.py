@@ -24,7 +24,7 @@ def flag_values(settings: Settings) -> dict[str, str]:
         "kubeconfig": settings.kubeconfig,
         "bootstrap-kubeconfig": settings.bootstrap_kubeconfig,
         "hostname-override": settings.node_name,
-        "node-ip": list(settings.node_ips),
+        "node-ip": [*settings.node_ips, *filter(None, [settings.node_ip_family])],
         "node-labels": dict(settings.node_labels),
         "standalone": settings.standalone,
         "lock-file": str(settings.lock_file or ""),

@@ -69,7 +69,7 @@ def _own() -> list[Flag]:
         Flag("manifest-url-header", Form.HEADERS, g.PODS, "headers for it; may be repeated", "staticPodURLHeader"),
         Flag("standalone", b, g.PODS, "no API server is wanted: static pods only; refused beside --kubeconfig"),
         Flag("hostname-override", t, g.NODE, "the node's name (default: the host's, in lower case)"),
-        Flag("node-ip", ls, g.NODE, "the node's address, or one of each family (default: what the routes say)"),
+        Flag("node-ip", ls, g.NODE, "the node's address, one of each family, or :: (default: by DNS or routes)"),
         Flag("cluster-dns", ls, g.NODE, "name servers of pods", "clusterDNS"),
         Flag("cluster-domain", t, g.NODE, "DNS domain of the cluster", "clusterDomain"),
         Flag("resolv-conf", t, g.NODE, "the resolv.conf pods inherit; empty for none", "resolvConf"),

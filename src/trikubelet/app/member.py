@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from trikubelet.app.cluster import Member
     from trikubelet.app.node import Node
     from trikubelet.app.settings import Settings
-    from trikubelet.core.containers import NodeFacts
     from trikubelet.core.node_status import NodeReport
     from trikubelet.kit.spans import Spans
     from trikubelet.model.node_reading import NodeReading
@@ -71,7 +70,6 @@ class MemberTask:
         self,
         settings: Settings,
         node: Node,
-        facts: NodeFacts,
         reading: NodeReading,
         report: Callable[[], Awaitable[NodeReport]],
         found: Found,
@@ -81,9 +79,8 @@ class MemberTask:
         self._spans = spans
         self._settings = settings
         self._node = node
-        self._facts = facts
         self._clock = clock
-        self._membership = _membership(settings, facts, reading, report)
+        self._membership = _membership(settings, reading, report)
         self._store = client_certificate(settings, clock)
         self._threads = ThreadPool("certificates", CERTIFICATE_THREADS_MAX)
         self._member: Member | None = None
@@ -113,6 +110,11 @@ class MemberTask:
             for rotation in self._rotations:
                 await nursery.start(rotation.run)
             await run_member(member)
+
+    def addresses_changed(self, _: Sequence[str]) -> None:
+        """Publish the node's status now. Never blocks."""
+        if self._member is not None:
+            self._member.publisher.wake()
 
     def publishing(self) -> PublishFigures | None:
         """How far this node's pod statuses and events are published; None until it has joined the cluster."""
@@ -146,15 +148,15 @@ class MemberTask:
             changed=credentials.refresh,
             chance=chance,
             threads=self._threads,
+            is_known=credentials.hold,
             afresh=way_back(settings, credentials.access, store, self._dial, clock, chance, self._threads),
         )
 
     def _server_rotation(self, clients: ApiClients) -> CertificateRotation:
         store = server_certificate(self._settings, self._clock)
 
-        def subject() -> Subject:
-            known = None if self._member is None else self._member.publisher.node
-            return serving_subject(self._settings.node_name, known, self._facts.host_ips)
+        def subject() -> Subject | None:
+            return serving_subject(self._settings.node_name, self._member.publisher.node if self._member else None)
 
         return CertificateRotation(
             api=clients.certificates,
@@ -199,9 +201,7 @@ def open_api_clients(credentials: Credentials, spans: Spans | None = None) -> Ap
     )
 
 
-def _membership(
-    settings: Settings, facts: NodeFacts, reading: NodeReading, report: Callable[[], Awaitable[NodeReport]]
-) -> Membership:
+def _membership(settings: Settings, reading: NodeReading, report: Callable[[], Awaitable[NodeReport]]) -> Membership:
     configuration = settings.configuration
     return Membership(
         identity=identity_of(settings, reading),

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         Clock,
         ContainerLogs,
         Handlers,
+        HostIps,
         Images,
         NodeLogins,
         NodeUsage,
@@ -164,9 +165,12 @@ def build_node(
     chance: random.Random,
     spans: Spans | None = None,
     described: k8s.Node | None = None,
+    host_ips: HostIps | None = None,
 ) -> Node:
     """Join the parts of a node. Nothing runs yet. ``spans``: where traces go, if anywhere; ``described``: the node's
-    object as long as no cluster has one."""
+    object as long as no cluster has one; ``host_ips``: None where the node's addresses are always those of the
+    facts."""
+    host_ips = host_ips or (lambda: facts.host_ips)
     bounds = rules.bounds
     figures = PodFigures()
     wakes: Gather[str] = Gather()
@@ -186,7 +190,7 @@ def build_node(
         handlers=ports.handlers,
         events=events,
         clock=ports.clock,
-        host_ips=facts.host_ips,
+        host_ips=host_ips,
         bounds=bounds,
         chance=chance,
         notes=ports.files,
@@ -207,6 +211,7 @@ def build_node(
         ports,
         facts,
         rules,
+        host_ips,
         pleg=pleg,
         cache=cache,
         statuses=statuses,

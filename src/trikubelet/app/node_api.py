@@ -75,7 +75,7 @@ async def start_node_api(
     api = NodeApi(agent.view, agent.stats, streams, agent.checks, remarks, configuration, clock, into, spans)
     if settings.api_port:
         gate = _gate(api, settings, clock, agent.member)
-        tls = await _tls(settings, agent.host_ips, clock)
+        tls = await _tls(settings, agent.addresses.get(), clock)
         ports = await _listen(configuration.address, settings.api_port, "the node's API", "port")
         listeners = [TlsListener(port, tls.context) for port in ports]
         answer = api.figures.counted("readwrite", gate.answer)

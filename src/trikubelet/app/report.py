@@ -1,7 +1,7 @@
 """Everything the node's status is made of, gathered when the status is due.
 
 The machine was read once at start; the runtime, its images and the node's problems are asked for each time, or taken
-from parts that poll them anyway.
+from parts that poll them anyway, as its addresses are.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trikubelet.core.containers import NodeFacts
     from trikubelet.model.node_reading import NodeReading
     from trikubelet.model.runtime import ImageInfo
+    from trikubelet.node.addresses import NodeAddresses
     from trikubelet.ports import Images
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,7 @@ IMAGES_AGE_SECONDS_MAX: Final = 30.0
 
 
 class Reporter:
-    """Owns the images last listed. ``cloud_ips``: with an external cloud provider, the addresses that ``--node-ip``
-    names for it to begin with; None without one, where the node reports its own addresses."""
+    """Owns the images last listed."""
 
     def __init__(
         self,
@@ -47,16 +47,23 @@ class Reporter:
         reading: NodeReading,
         images: Images,
         images_max: int,
-        cloud_ips: Sequence[str] | None = None,
+        addresses: NodeAddresses | None = None,
         port: int = 0,
+        *,
+        external_cloud: bool = False,
+        cloud_tells: bool = False,
     ) -> None:
-        """``images_max``: images reported, -1 for all; ``port``: of the node's API, 0 where none is served."""
+        """``images_max``: images reported, -1 for all; ``addresses``: None where they are always those of the facts;
+        ``port``: of the node's API, 0 where none is served; ``cloud_tells``: the node reports no address, not even to
+        begin with, for the controller of its cloud will."""
         self._node = node
         self._facts = facts
         self._reading = reading
         self._runtime_images = images
         self._images_max = images_max
-        self._cloud_ips = cloud_ips
+        self._addresses = addresses
+        self._external_cloud = external_cloud
+        self._cloud_tells = cloud_tells
         self._port = port
         self._images: Sequence[ImageInfo] = ()
         self._listed_at = float("-inf")
@@ -66,11 +73,15 @@ class Reporter:
         agent that restarts must not report that it is not ready."""
         with trio.move_on_after(START_SECONDS_MAX):
             await self._node.up.wait()
+            if self._addresses is not None:
+                await self._addresses.looked.wait()
         await self._list_images()
+        ips = self._facts.host_ips if self._addresses is None else self._addresses.get()
         return NodeReport(
             hostname=self._facts.node_name,
-            addresses=self._facts.host_ips if self._cloud_ips is None else self._cloud_ips,
-            external_cloud=self._cloud_ips is not None,
+            addresses=() if self._cloud_tells else ips,
+            external_cloud=self._external_cloud,
+            awaits_address=not (ips or self._cloud_tells),
             reading=self._reading,
             capacity=self._facts.capacity,
             allocatable=self._facts.allocatable,

@@ -7,15 +7,19 @@ see, it would remove the volumes and logs of running containers. So an agent tha
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.app.endpoint import INSIDE
 from trikubelet.app.paths import RUNTIME_RECORD
 from trikubelet.cri.endpoint import endpoint_at, socket_path
+from trikubelet.host.plain_file import open_plain
 from trikubelet.model.errors import StartFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_RECORD_BYTES_MAX: Final = 8 * 1024
+"""More than the path of a socket, however it is escaped."""
 
 
 def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
@@ -39,9 +43,13 @@ def bind_to_runtime(root_dir: Path, endpoint: str) -> None:
 
 
 def recorded_runtime(root_dir: Path) -> str:
-    """The endpoint of the runtime its pods run on; empty where none is recorded. Raises OSError."""
-    record = root_dir / RUNTIME_RECORD
-    return record.read_text().strip() if record.exists() else ""
+    """The endpoint of the runtime its pods run on; empty where none is recorded. Raises OSError. Who else is on a
+    runtime is found out by the records of any process, and so the file may be a container's, with whatever in it."""
+    try:
+        with open_plain(str(root_dir / RUNTIME_RECORD)) as record:
+            return record.read(_RECORD_BYTES_MAX).decode(errors="surrogateescape").strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _refuse(root_dir: Path, known: str, ours: str) -> None:

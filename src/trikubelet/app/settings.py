@@ -21,6 +21,7 @@ from trikubelet.app.paths import Places, places_for
 from trikubelet.app.served import NOT_SERVED, api_port, obstacles
 from trikubelet.core.configuration import Effective, as_written, combine
 from trikubelet.core.document import Document, parse_documents
+from trikubelet.core.node_addresses import ANY_IPV4, ANY_IPV6, node_ip_problem, node_ips_problem
 from trikubelet.core.node_status.own_labels import label_faults
 from trikubelet.kit.named_file import read_named
 from trikubelet.model.errors import StartFailed
@@ -28,7 +29,7 @@ from trikubelet.model.faults import Fault
 from trikubelet.model.names import canonical_ip, ip_problem, subdomain_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trikubelet.app.flags import AgentFlags
     from trikubelet.model.credential_plugin import CredentialPlugin
@@ -50,7 +51,6 @@ KUBECTL_ADDRESS = "127.0.0.1"
 _PORT_MAX = 65535
 _MESSAGE_MIB = range(16, 257)
 """Upstream's limit, to that of a list with all its parts."""
-_UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104  # means "any address of this family", see _node_ips
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ class Settings:
 
     ``runtime`` is the container runtime to use and why, ``runtime_message_bytes_max`` how long its replies may be,
     ``image_endpoint`` what was configured, or empty.
+    ``node_ips`` are the addresses of ``--node-ip``, ``node_ip_family`` is ``0.0.0.0`` or ``::`` where it names that, or
+    empty.
     ``manifest_path`` is a directory or file of static pods, or None. ``run_dir`` is for sockets. ``api_port`` is where
     the node's API is served over HTTPS, ``kubectl_port`` where kubectl may read it on the loopback; 0 where it is not.
     ``provenance`` has for each given field (``maxPods``) and flag (``--root-dir``) where it was given; ``flags`` are
@@ -78,6 +80,7 @@ class Settings:
 
     node_name: str
     node_ips: tuple[str, ...]
+    node_ip_family: str
     node_labels: Mapping[str, str]
     external_cloud: bool
     standalone: bool
@@ -146,16 +149,14 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     if problem := subdomain_problem(node_name):
         source = "--hostname-override" if flags.hostname_override else "the host's name"
         faults.append(Fault(source, None, "", f"{node_name!r} {problem}", "give the node a name: --hostname-override"))
-    for address in flags.node_ip:
-        if problem := ip_problem(address):
-            faults.append(Fault("--node-ip", None, "", f"{address!r} {problem}"))
+    standalone = flags.standalone or not flags.kubeconfig
+    faults += _node_ip_faults(flags, standalone=standalone)
     faults += [Fault("--node-labels", None, "", *fault) for fault in label_faults(flags.node_labels)]
     plugins, wrong = find_plugins(
         _absolute_or_none(flags.image_credential_provider_config),
         _absolute_or_none(flags.image_credential_provider_bin_dir),
     )
     faults += wrong
-    standalone = flags.standalone or not flags.kubeconfig
     if effective is not None:
         faults += obstacles(effective.configuration, effective.provenance, standalone=standalone)
     if effective is None or faults:
@@ -167,6 +168,16 @@ def load_settings(flags: AgentFlags, surroundings: Surroundings) -> Settings:
     return _settings(flags, effective, runtime, places, node_name, plugins, notes)
 
 
+def _node_ip_faults(flags: AgentFlags, *, standalone: bool) -> Iterator[Fault]:
+    """Whether the machine has these addresses is not looked at: its network may come later."""
+    problems = [ip_problem(one) or node_ip_problem(one, standalone=standalone) for one in flags.node_ip]
+    for address, problem in zip(flags.node_ip, problems, strict=True):
+        if problem:
+            yield Fault("--node-ip", None, "", f"{address!r} {problem}")
+    if not any(problems) and (problem := node_ips_problem([*map(canonical_ip, flags.node_ip)])):
+        yield Fault("--node-ip", None, "", f"{','.join(flags.node_ip)!r} {problem}")
+
+
 def _settings(
     flags: AgentFlags,
     effective: Effective,
@@ -176,7 +187,7 @@ def _settings(
     plugins: tuple[CredentialPlugin, ...],
     notes: list[str],
 ) -> Settings:
-    configuration = effective.configuration
+    configuration, node_ips = effective.configuration, [*map(canonical_ip, flags.node_ip)]
     logs = Path(configuration.pod_logs_dir) if "podLogsDir" in effective.provenance else places.pod_logs_dir
     standalone = flags.standalone or not flags.kubeconfig
     if standalone and not flags.standalone:
@@ -192,7 +203,8 @@ def _settings(
         notes.append(NOT_SERVED)
     return Settings(
         node_name=node_name,
-        node_ips=tuple(address for address in map(canonical_ip, flags.node_ip) if address not in _UNSPECIFIED),
+        node_ips=tuple(one for one in node_ips if one not in (ANY_IPV4, ANY_IPV6)),
+        node_ip_family=next((one for one in node_ips if one in (ANY_IPV4, ANY_IPV6)), ""),
         node_labels=flags.node_labels,
         external_cloud=flags.cloud_provider == EXTERNAL_CLOUD,
         standalone=standalone,

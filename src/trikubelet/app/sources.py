@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trikubelet.kit.slot import Slot
     from trikubelet.kit.threads import ThreadPool
     from trikubelet.model.bounds import Bounds
-    from trikubelet.ports import Clock
+    from trikubelet.ports import Clock, PodDirectories
     from trikubelet.sources.snapshot import Snapshot
 
 FILE: Final = "file"
@@ -48,7 +48,12 @@ def source_names(settings: Settings) -> tuple[str, ...]:
 
 
 def build_sources(
-    settings: Settings, slots: Mapping[str, Slot[Snapshot]], clock: Clock, threads: ThreadPool, bounds: Bounds
+    settings: Settings,
+    slots: Mapping[str, Slot[Snapshot]],
+    directories: PodDirectories,
+    clock: Clock,
+    threads: ThreadPool,
+    bounds: Bounds,
 ) -> Sources:
     """The sources, each with its slot."""
     found: list[FileSource | UrlSource] = []
@@ -56,7 +61,8 @@ def build_sources(
     if settings.manifest_path:
         disk = DiskManifests(settings.manifest_path, bounds.manifest_bytes_max, threads)
         watcher = InotifyWatcher(threads)
-        found.append(FileSource(settings.manifest_path, node, disk, watcher, threads, clock, slots[FILE], bounds))
+        path, slot = settings.manifest_path, slots[FILE]
+        found.append(FileSource(path, node, disk, directories, watcher, threads, clock, slot, bounds))
     if settings.manifest_url:
         from trikubelet.kube.manifest_url import ManifestUrl  # noqa: PLC0415 - few nodes need an HTTP client for it
 

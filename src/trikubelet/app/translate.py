@@ -17,12 +17,13 @@ from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.eviction.thresholds import parse_thresholds
 from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import RotationRules
+from trikubelet.core.node_addresses import ANY_IPV6, AddressRules
 from trikubelet.core.node_shutdown import shutdown_groups
 from trikubelet.core.node_status import Identity, Reserved, allocatable, capacity
 from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.core.restarts import BackoffLimits
 from trikubelet.core.user_namespaces import HOST_IDS, pool_of
-from trikubelet.host.node import default_addresses, read_resolv_conf
+from trikubelet.host.node import read_resolv_conf
 from trikubelet.images.puller import PullRules
 from trikubelet.model import quantity
 from trikubelet.model.bounds import Bounds
@@ -130,14 +131,13 @@ def _backoff(settings: Settings) -> BackoffLimits:
 
 
 def facts_of(settings: Settings, reading: NodeReading, subordinate_ids: SubordinateIds) -> NodeFacts:
-    """The node facts; ``subordinate_ids`` are as ``host.subordinate_ids`` read them. Raises StartFailed when the
-    resolv.conf for pods cannot be read, or those ids are not sufficient."""
+    """The node facts, but for its addresses; ``subordinate_ids`` are as ``host.subordinate_ids`` read them. Raises
+    StartFailed when the resolv.conf for pods cannot be read, or those ids are not sufficient."""
     configuration = settings.configuration
     resolv_conf = read_resolv_conf(Path(configuration.resolv_conf)) if configuration.resolv_conf else DNSConfig()
     amounts = capacity(reading, configuration.max_pods, configuration.pods_per_core)
     return NodeFacts(
         node_name=settings.node_name,
-        host_ips=settings.node_ips or _default_ips(settings) or ("127.0.0.1",),
         memory_bytes=reading.memory_bytes,
         capacity=amounts,
         allocatable=allocatable(amounts, _reserved(configuration)),
@@ -191,11 +191,14 @@ def identity_of(settings: Settings, reading: NodeReading) -> Identity:
     )
 
 
-def _default_ips(settings: Settings) -> tuple[str, ...]:
-    """Addresses by the routes. In a cluster a node reports one family unless configured otherwise, as upstream has
-    it."""
-    found = default_addresses()
-    return found if settings.standalone else found[:1]
+def address_rules_of(settings: Settings) -> AddressRules:
+    """What is configured of the node's addresses."""
+    return AddressRules(
+        node_name=settings.node_name,
+        given=settings.node_ips,
+        prefers_ipv6=settings.node_ip_family == ANY_IPV6,
+        in_cluster=not settings.standalone,
+    )
 
 
 def _user_ids(configuration: KubeletConfiguration, subordinate_ids: SubordinateIds) -> IdPool:

@@ -33,7 +33,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 def this_machine(proc: Path = _PROC) -> Machine:
     """The one we are on."""
-    models = re.findall(r"^model name\s*: (.+)$", (proc / "cpuinfo").read_text(), re.MULTILINE)
+    models = re.findall(r"^model name\s*: (.+)$", (proc / "cpuinfo").read_text(errors="replace"), re.MULTILINE)
     memory = re.findall(r"^MemTotal:\s+(\d+) kB$", (proc / "meminfo").read_text(), re.MULTILINE)
     return Machine(
         processors=len(os.sched_getaffinity(0)),
@@ -105,7 +105,7 @@ def waited_ns(pid: int, proc: Path = _PROC) -> int:
 
 def _ticks(pid: int, proc: Path) -> int:
     try:
-        fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        fields = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except FileNotFoundError:  # it has ended
         return 0
     return int(fields[11]) + int(fields[12])

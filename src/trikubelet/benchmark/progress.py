@@ -35,12 +35,12 @@ class Progress:
         self._done = 0
 
     def now(self, cell: Cell, doing: str) -> None:
-        """See ``measure.Watcher``."""
+        """See ``measure.ProgressListener``."""
         if self._on_terminal:
             self._write(f"{self.bar()} {cell}: {doing}")
 
     def done(self, result: CellResult) -> None:
-        """See ``measure.Watcher``."""
+        """See ``measure.ProgressListener``."""
         self.results.append(result)
         self._done += _weight(result.cell)
         if not self._on_terminal:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
+    from trikubelet.app.paths import Places
     from trikubelet.app.settings import Settings
     from trikubelet.cli.client import AgentClient
 
@@ -145,10 +146,13 @@ def settings_of(flags: Sequence[str], root_dir: str | None = None) -> Settings:
 
 
 def socket_path(args: argparse.Namespace) -> str:
-    """Where the agent is to be asked: where an agent of this user, given the same root directory, listens, or did, or
+    """Where the agent is to be asked. Raises CommandFailed."""
+    return str(args.socket or places_of(args).run_dir / SOCKET_NAME)
+
+
+def places_of(args: argparse.Namespace) -> Places:
+    """Those of the agent that is meant: where an agent of this user, given the same root directory, listens, or did, or
     would. Raises CommandFailed."""
-    if args.socket:
-        return str(args.socket)
     try:
         places = [places_for(os.geteuid(), os.environ, args.root_dir or "", inside=one) for one in (False, True)]
     except StartFailed as error:
@@ -156,7 +160,7 @@ def socket_path(args: argparse.Namespace) -> str:
     # os.path.exists is false of what this user may not see; connecting will say so.
     listening = (place for place in places if os.path.exists(place.run_dir / SOCKET_NAME))
     left = (place for place in places if os.path.exists(place.root_dir / RUNTIME_RECORD))  # by one that has ended
-    return str(next(itertools.chain(listening, left, places)).run_dir / SOCKET_NAME)
+    return next(itertools.chain(listening, left, places))
 
 
 def now_ns() -> int:

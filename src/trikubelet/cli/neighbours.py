@@ -7,12 +7,19 @@ one in another mount namespace.
 
 from __future__ import annotations
 
+import errno
 import os
+from typing import TYPE_CHECKING, Final
 
 from trikubelet.app.lock import LOCK_NAME
 from trikubelet.app.root_dir import recorded_runtime
 from trikubelet.cri.endpoint import socket_path
 from trikubelet.host.examination import holders_of, processes_named
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NO_FILE: Final = frozenset({errno.EINVAL, errno.ELOOP, errno.ENOTDIR})
 
 
 def agents_on(endpoint: str) -> list[int]:
@@ -21,13 +28,24 @@ def agents_on(endpoint: str) -> list[int]:
     return [
         process
         for process, lock in sorted(holders_of(LOCK_NAME).items())
-        if _socket(recorded_runtime(lock.parent), process) == _socket(endpoint)
+        if _socket(_recorded(lock.parent), process) == _socket(endpoint)
     ]
 
 
 def kubelets_on(endpoint: str) -> list[int]:
     """The kubelets' processes that could be on that runtime: which one each is on, its configuration would say."""
     return [process for process in processes_named("kubelet") if _socket(endpoint, process) == _socket(endpoint)]
+
+
+def _recorded(root_dir: Path) -> str:
+    """The endpoint that is recorded there. A container may hold a file of the lock's name, too, and have anything in
+    the record's place: what is no file at all no agent wrote. Raises OSError."""
+    try:
+        return recorded_runtime(root_dir)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return ""
+        raise
 
 
 def _socket(endpoint: str, process: int | None = None) -> tuple[int, int] | str:

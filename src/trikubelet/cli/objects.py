@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from trikubelet.core.jsonpath import parse_template, render
+from trikubelet.cli.failed import CommandFailed
+from trikubelet.core.jsonpath import OutOfBounds, parse_template, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,6 +45,8 @@ def read_output(said: str) -> Output:
         return Output(form)
     if form != JSONPATH or not equals:
         raise ArgumentTypeError(f"{said!r} is none of {', '.join(_FORMS)} and jsonpath=TEMPLATE")
+    if not template:
+        raise ArgumentTypeError("template format specified but no template given: write jsonpath=TEMPLATE")
     try:
         return Output(JSONPATH, parse_template(template))
     except ValueError as wrong:
@@ -56,14 +59,18 @@ def as_list(items: Iterable[Any]) -> dict[str, Any]:
 
 
 def show(whole: Any, names: Iterable[str], output: Output) -> None:
-    """Print ``whole`` as JSON, YAML or by a template, or ``names``."""
+    """Print ``whole`` as JSON, YAML or by a template, or ``names``. Raises CommandFailed where the template names what
+    a list is too short for."""
     if output.form == NAME:
         for name in names:
             print(name)
     elif output.form == JSON:
         print(json.dumps(msgspec.to_builtins(whole), indent=4, sort_keys=True, ensure_ascii=False))
     elif output.form == JSONPATH:
-        print(render(output.template, msgspec.to_builtins(whole)), end="")
+        try:
+            print(render(output.template, msgspec.to_builtins(whole)), end="")
+        except OutOfBounds as error:
+            raise CommandFailed(f"jsonpath: {error}") from error
     else:
         assert output.form == YAML
         print(as_yaml(msgspec.to_builtins(whole)), end="")

@@ -20,7 +20,7 @@ from trikubelet.model.faults import Fault
 from trikubelet.model.k8s import Pod
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from trikubelet.core.manifest import Loaded
 
@@ -200,11 +200,14 @@ class Claims:
         return tuple(one for state in self.states.values() for one in state.objects)
 
 
-def claim(states: Mapping[str, FileState], owners: Mapping[Claim, str]) -> Claims:
+def claim(states: Mapping[str, FileState], owners: Mapping[Claim, str], begun: Collection[str] = ()) -> Claims:
     """Settle who has a name or UID that several files give. The file that had it keeps it for as long as it gives it;
-    among new ones the first in the order of their names. ``owners`` is what was settled before."""
+    among new ones that whose pod was begun under an earlier agent, then the first in the order of their names.
+    ``owners`` is what was settled before, ``begun`` the UIDs of such pods: after a start nothing was settled, and a
+    copy that was refused all the time must not have the name only because its file's name comes first."""
     given = [(path, one) for path in sorted(states) for one in (*states[path].pods, *states[path].objects)]
-    # Sorting is stable: those who were there come first, and both groups stay in order.
+    # Sorting is stable: those who were there come first, and the groups stay in order.
+    given.sort(key=lambda one: not _was_begun(one[1], begun))
     given.sort(key=lambda one: any(owners.get(claimed) != one[0] for claimed in _claims_of(one[1])))
     now: dict[Claim, str] = {}
     lost: dict[str, list[tuple[Pod | ManifestObject, Claim]]] = {}
@@ -215,6 +218,10 @@ def claim(states: Mapping[str, FileState], owners: Mapping[Claim, str]) -> Claim
         else:
             lost.setdefault(path, []).append((one, taken))
     return Claims({path: _without(path, states[path], lost.get(path, []), now) for path in sorted(states)}, now)
+
+
+def _was_begun(one: Pod | ManifestObject, begun: Collection[str]) -> bool:
+    return isinstance(one, k8s.Pod) and one.metadata.uid in begun
 
 
 def _claims_of(one: Pod | ManifestObject) -> tuple[Claim, ...]:
@@ -240,9 +247,9 @@ def _taken(path: str, state: FileState, one: Pod | ManifestObject, field_path: s
         problem = f"Duplicate value: {shown(one.metadata.name)}: {owner} has {object_name(one)}, which counts"
         return Fault(path, state.lines.get(_name(one)), field_path, problem, remedy)
     if field_path == "metadata.uid":
-        problem = f"Duplicate value: {shown(one.metadata.uid)}: {owner} has a pod of that UID, which runs"
+        problem = f"Duplicate value: {shown(one.metadata.uid)}: {owner} has a pod of that UID, which counts"
         remedy = "leave the UID out: each pod is given one"
         return Fault(path, state.uid_lines.get(one.metadata.uid), field_path, problem, remedy)
     name = one.metadata.name.removesuffix(f"-{one.spec.node_name.lower()}")
-    problem = f"Duplicate value: {shown(name)}: {owner} has a pod of that name, which runs"
+    problem = f"Duplicate value: {shown(name)}: {owner} has a pod of that name, which counts"
     return Fault(path, state.lines.get(_name(one)), field_path, problem, remedy)

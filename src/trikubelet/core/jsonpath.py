@@ -4,7 +4,8 @@
 
 A path is a row of steps, each of which turns a list of values into another: ``.name`` (dots in names escaped by a
 backslash), ``['name']``, ``..name`` (at any depth), ``*``, ``[2]``, ``[-1:]``, ``[a,b]`` and ``[?(@.type=="Ready")]``.
-What is not there is nothing, as with ``kubectl get``. Several values stand a blank apart; objects and lists are JSON.
+What is not there is nothing, but for an element that a list is too short for, as with ``kubectl get``. Several values
+stand a blank apart; objects and lists are JSON.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ _COMPARE: Final = {
 }
 
 
+class OutOfBounds(Exception):
+    """A list is too short for the element that a template names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Path:
     """A row of steps."""
@@ -46,7 +51,7 @@ class Path:
     steps: tuple[Step, ...]
 
     def of(self, value: Any) -> list[Any]:
-        """What it leads to."""
+        """What it leads to. Raises OutOfBounds."""
         found = [value]
         for step in self.steps:
             found = step(found)
@@ -87,7 +92,7 @@ def parse_template(text: str) -> tuple[Part, ...]:
 
 
 def render(parts: Sequence[Part], value: Any) -> str:
-    """The template's text about a value of JSON."""
+    """The template's text about a value of JSON. Raises OutOfBounds."""
     return "".join(_rendered(parts, value))
 
 
@@ -188,7 +193,14 @@ def _everything(values: list[Any]) -> list[Any]:
 
 def _indexed(indexes: list[int], values: list[Any]) -> list[Any]:
     lists = [value for value in values if isinstance(value, _LISTS)]
-    return [value[index] for value in lists for index in indexes if -len(value) <= index < len(value)]
+    return [_element(value, index) for value in lists for index in indexes]
+
+
+def _element(value: Sequence[Any], index: int) -> Any:
+    place = index if index >= 0 else len(value) + index  # which is what kubectl says of it, too
+    if not 0 <= place < len(value):
+        raise OutOfBounds(f"array index out of bounds: index {place}, length {len(value)}")
+    return value[place]
 
 
 def _sliced(bounds: slice, values: list[Any]) -> list[Any]:
@@ -196,12 +208,19 @@ def _sliced(bounds: slice, values: list[Any]) -> list[Any]:
 
 
 def _filtered(left: Path, compare: str | None, right: Path | None, values: list[Any]) -> list[Any]:
-    return [one for one in _children(values) if _holds(left.of(one), compare, right.of(one) if right else [])]
+    if compare is None or right is None:
+        return [one for one in _children(values) if _is_there(left, one)]
+    return [one for one in _children(values) if _holds(left.of(one), compare, right.of(one))]
 
 
-def _holds(left: list[Any], compare: str | None, right: list[Any]) -> bool:
-    if compare is None:
-        return bool(left)
+def _is_there(path: Path, value: Any) -> bool:
+    try:
+        return bool(path.of(value))
+    except OutOfBounds:
+        return False
+
+
+def _holds(left: list[Any], compare: str, right: list[Any]) -> bool:
     try:
         return any(_COMPARE[compare](one, other) for one in left for other in right)
     except TypeError:  # a text and a number have no order

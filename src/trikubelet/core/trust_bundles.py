@@ -6,6 +6,7 @@ Upstream leaves their order open; here it is always the same, so that a file cha
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trikubelet.core.admission.affinity import holds
@@ -14,12 +15,15 @@ from trikubelet.core.x509 import certificate_blocks, pem_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from trikubelet.core.containers.volume_files import Contents
     from trikubelet.model import k8s
 
 
-def trust_anchors(source: k8s.ClusterTrustBundleProjection, bundles: Iterable[k8s.ClusterTrustBundle]) -> bytes:
-    """The file, PEM; empty where nothing is picked and the source is optional. Raises ValueError where nothing is and
-    it is not, and for a bundle that nobody can read."""
+def trust_anchors(
+    source: k8s.ClusterTrustBundleProjection, bundles: Iterable[k8s.ClusterTrustBundle], contents: Contents
+) -> bytes:
+    """The file, PEM; empty where nothing is picked and the source is optional; ``contents``: those of the volume.
+    Raises ValueError where nothing is picked and the source is not optional, and for a bundle that nobody can read."""
     picked = [one for one in bundles if _is_picked(source, one)]
     if not picked and not source.optional:
         raise ValueError(
@@ -27,8 +31,13 @@ def trust_anchors(source: k8s.ClusterTrustBundleProjection, bundles: Iterable[k8
             if source.name
             else "combination of signerName and labelSelector matched zero ClusterTrustBundles"
         )
-    anchors = {block for one in picked for block in certificate_blocks(one.spec.trust_bundle.encode())}
-    return b"".join(map(pem_of, sorted(anchors)))
+    # Of each bundle once, and then most sources need no more: a bundle may hold one certificate thousands of times.
+    alone = [contents.once(one, "trustBundle", partial(_anchors, one.spec.trust_bundle.encode())) for one in picked]
+    return alone[0] if len(alone) == 1 else _anchors(b"".join(alone))
+
+
+def _anchors(pem: bytes) -> bytes:
+    return b"".join(map(pem_of, sorted(set(certificate_blocks(pem)))))
 
 
 def _is_picked(source: k8s.ClusterTrustBundleProjection, bundle: k8s.ClusterTrustBundle) -> bool:

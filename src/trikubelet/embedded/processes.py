@@ -35,9 +35,9 @@ class ProcessLimits:
         self._processes_max = processes_max
         self._root: Path | None = None
         try:
-            below = _own_cgroup(
-                (proc / "self/cgroup").read_text(), parse_mountinfo(read_mountinfo(proc / "self/mountinfo"))
-            )
+            # Names of cgroups are bytes to the kernel, as paths of mounts are.
+            cgroups = (proc / "self/cgroup").read_bytes().decode(errors="surrogateescape")
+            below = _own_cgroup(cgroups, parse_mountinfo(read_mountinfo(proc / "self/mountinfo")))
             if below is not None:
                 _sweep(below, proc)
                 self._root = _make(below / f"{_PREFIX}{pid}")
@@ -79,7 +79,7 @@ def _own_cgroup(cgroups: str, mounts: Iterable[MountPoint]) -> Path | None:
     """The directory of this process's cgroup in the hierarchy with the pids controller; None without one. Inside a
     container the path may not exist: then it is the top of the mounted hierarchy."""
     paths = {}
-    for line in cgroups.splitlines():
+    for line in cgroups.rstrip("\n").split("\n"):
         _, controllers, path = line.split(":", 2)
         paths[controllers] = path
     unified: Path | None = None

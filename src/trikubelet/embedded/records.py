@@ -3,7 +3,8 @@
     created ──start──► running ──process ended──► exited
        └──start failed────────────────────────────► exited (128, StartError)
 
-Changed by ``pods.Pods`` only. Times are nanoseconds since the epoch, 0 for "not yet", as the CRI has them.
+Changed by ``embedded.pods.Pods`` only, but for the listeners, which ``embedded.commands`` adds and removes. Times are
+nanoseconds since the epoch, 0 for "not yet", as the CRI has them.
 """
 
 from __future__ import annotations

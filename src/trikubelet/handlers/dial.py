@@ -12,8 +12,8 @@ import errno
 import os
 import socket
 import ssl
-from functools import lru_cache
-from ipaddress import ip_address
+from contextlib import suppress
+from typing import Final
 
 import trio
 
@@ -21,6 +21,8 @@ from trikubelet.kit.causes import first_cause
 from trikubelet.model.handlers import Unreachable, authority
 
 RECEIVE_BYTES = 16 * 1024
+_NO_HOST: Final = (OSError, UnicodeError, TypeError)
+"""What is raised of a host that is none: an IPv6 address in a scope that is not there, characters no host can have."""
 
 
 async def dial(host: str, port: int) -> socket.socket:
@@ -31,7 +33,7 @@ async def dial(host: str, port: int) -> socket.socket:
         return await _dial_by_name(host, port)
     connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        code = connection.connect_ex((host, port))
+        code = _connect(connection, host, port)
         if code == errno.EINPROGRESS and _is_connected(connection):
             code = 0
         elif code == errno.EINPROGRESS:
@@ -46,6 +48,15 @@ async def dial(host: str, port: int) -> socket.socket:
     return connection
 
 
+def _connect(connection: socket.socket, host: str, port: int) -> int:
+    """Begin the handshake; the system's error, or 0. Raises Unreachable for what is no host, which is raised
+    all the same."""
+    try:
+        return connection.connect_ex((host, port))
+    except _NO_HOST as error:
+        raise Unreachable(f"dial tcp {authority(host, port)}: {message_of(error)}") from error
+
+
 def _is_connected(connection: socket.socket) -> bool:
     """Whether the handshake is over already. To ask costs a tenth of what it costs to be woken."""
     try:
@@ -55,19 +66,19 @@ def _is_connected(connection: socket.socket) -> bool:
     return True
 
 
-@lru_cache(maxsize=1024)
 def _family(host: str) -> socket.AddressFamily | None:
     """Of a numeric address; None for a name."""
-    try:
-        return socket.AF_INET if ip_address(host).version == 4 else socket.AF_INET6
-    except ValueError:
-        return None
+    for family, address in ((socket.AF_INET, host), (socket.AF_INET6, host.partition("%")[0])):
+        with suppress(OSError, ValueError):  # the latter for characters that no address has
+            socket.inet_pton(family, address)
+            return family
+    return None
 
 
 async def _dial_by_name(host: str, port: int) -> socket.socket:
     try:
         stream = await trio.open_tcp_stream(host, port)
-    except (OSError, UnicodeError) as error:  # the latter for what can be no name
+    except _NO_HOST as error:
         raise Unreachable(f"dial tcp {authority(host, port)}: {message_of(error)}") from error
     # Trio's wrapper gives its socket up, so that there is one kind of connection from here on.
     connection = socket.socket(fileno=stream.socket.detach())

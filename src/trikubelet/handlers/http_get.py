@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 
 import h11
@@ -21,8 +21,6 @@ from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachabl
 
 BODY_BYTES_MAX: Final = 10 * 1024
 HEAD_BYTES_MAX: Final = 64 * 1024
-REQUESTS_KEPT_MAX: Final = 4096
-"""As text, so that the same question is written once; more than a node has HTTP probes."""
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([245]\d\d)(?=[ \r]|$)")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,6})[ \t]*(?=\r\n|$)", re.IGNORECASE)
@@ -32,39 +30,56 @@ _CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)
 
 async def http_get(target: HttpTarget) -> HttpAnswer:
     """The last answer. Raises Unreachable, and NotTls where an HTTPS target speaks plain HTTP."""
-    asked = target
-    for _ in range(REDIRECTS_MAX + 1):
-        answer, location = await _get(asked)
-        following = redirected(asked, answer.status, location)
-        if following is None:
-            return answer
-        asked = following
-    raise Unreachable(f'Get "{asked.url}": stopped after {REDIRECTS_MAX} redirects')
+    return await HttpGet(target)()
 
 
-async def _get(target: HttpTarget) -> tuple[HttpAnswer, str]:
-    """One answer, and where it sends us."""
-    try:
-        connection = await dial(target.host, target.port)
-        # Closed without TLS's close_notify: HTTP has said already where its messages end.
-        with connection:
-            if target.scheme == "https":
-                stream = await _secured(stream_of(connection), target.host)
-                await stream.send_all(_request(target))
-                return await _answer(stream, target, b"")
-            await send(connection, _request(target))
-            received = await receive(connection)
-            return _ordinary(received) or await _answer(stream_of(connection), target, received)
-    except Unreachable as error:
-        raise type(error)(f'Get "{target.url}": {error}') from error
-    except _BROKEN as error:
-        raise Unreachable(f'Get "{target.url}": {message_of(error)}') from error
-    except h11.ProtocolError as error:
-        why = _AS_PYTHON.sub(r"\1", str(error))
-        raise Unreachable(f'Get "{target.url}": net/http: HTTP/1.x transport connection broken: {why}') from error
+class HttpGet:
+    """Owns the request for one target as bytes, written when it is first asked: for who asks again and again."""
+
+    def __init__(self, target: HttpTarget) -> None:
+        self._target = target
+        self._request = b""
+
+    async def __call__(self) -> HttpAnswer:
+        """As ``http_get``."""
+        asked = self
+        for _ in range(REDIRECTS_MAX + 1):
+            answer, location = await asked._once()
+            following = redirected(asked._target, answer.status, location)
+            if following is None:
+                return answer
+            asked = HttpGet(following)
+        raise Unreachable(f'Get "{asked._target.url}": stopped after {REDIRECTS_MAX} redirects')
+
+    async def _once(self) -> tuple[HttpAnswer, str]:
+        """One answer, and where it sends us."""
+        target = self._target
+        try:
+            connection = await dial(target.host, target.port)
+            # Closed without TLS's close_notify: HTTP has said already where its messages end.
+            with connection:
+                if target.scheme == "https":
+                    stream = await _secured(stream_of(connection), target.host)
+                    await stream.send_all(self._written())
+                    return await _answer(stream, target, b"")
+                await send(connection, self._written())
+                received = await receive(connection)
+                return _ordinary(received) or await _answer(stream_of(connection), target, received)
+        except Unreachable as error:
+            raise type(error)(f'Get "{target.url}": {error}') from error
+        except _BROKEN as error:
+            raise Unreachable(f'Get "{target.url}": {message_of(error)}') from error
+        except h11.ProtocolError as error:
+            why = _AS_PYTHON.sub(r"\1", str(error))
+            raise Unreachable(f'Get "{target.url}": net/http: HTTP/1.x transport connection broken: {why}') from error
+
+    def _written(self) -> bytes:
+        # To write it costs as much as to ask. Kept here it goes with its probe, however large its headers are.
+        if not self._request:
+            self._request = _request(self._target)
+        return self._request
 
 
-@lru_cache(maxsize=REQUESTS_KEPT_MAX)
 def _request(target: HttpTarget) -> bytes:
     http = h11.Connection(h11.CLIENT)
     return b"".join(http.send(event) or b"" for event in _events(target))

@@ -6,16 +6,19 @@ probed is to be as ready on such a node as any.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.handlers.dial import dial
 from trikubelet.handlers.grpc_health import grpc_health
-from trikubelet.handlers.http_get import http_get
+from trikubelet.handlers.http_get import HttpGet, http_get
 from trikubelet.model.handlers import Health, HttpAnswer
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from trikubelet.model.handlers import HttpTarget
 
 
@@ -23,6 +26,7 @@ class NetworkHandlers:
     """Asks containers from the node's own network (``ports.Handlers``). Owns nothing."""
 
     http_get = staticmethod(http_get)
+    prepare_http_get = staticmethod(HttpGet)
     grpc_health = staticmethod(grpc_health)
 
     async def tcp_connect(self, host: str, port: int) -> None:
@@ -38,6 +42,10 @@ class FakeHandlers:
         """200, with nothing in it."""
         await trio.lowlevel.checkpoint()
         return HttpAnswer(200)
+
+    def prepare_http_get(self, target: HttpTarget) -> Callable[[], Awaitable[HttpAnswer]]:
+        """There is nothing to prepare."""
+        return partial(self.http_get, target)
 
     async def tcp_connect(self, _host: str, _port: int) -> None:
         """As if it had been opened."""

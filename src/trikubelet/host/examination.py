@@ -113,6 +113,7 @@ def processes_named(name: str, root: Path = Path("/")) -> Sequence[int]:
     found = []
     for entry in (root / "proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
-            if (entry / "comm").read_text().strip() == name:
+            # Any process may give itself any name, and the kernel cuts it in the middle of a character.
+            if (entry / "comm").read_bytes().rstrip(b"\n") == os.fsencode(name):
                 found.append(int(entry.name))
     return sorted(found)

@@ -108,8 +108,9 @@ class LogindSession:
         return found
 
     async def _delay(self) -> float:
-        (_, microseconds), *_ = await self._ask(Properties(LOGIND).get("InhibitDelayMaxUSec"))
-        return float(microseconds) / 1e6
+        with _as_errors("InhibitDelayMaxUSec"):
+            ((_, microseconds),) = await self._ask(Properties(LOGIND).get("InhibitDelayMaxUSec"))
+            return float(microseconds) / 1e6
 
     async def allow_delay(self, seconds: float) -> None:
         self._before = await self._delay()
@@ -119,14 +120,16 @@ class LogindSession:
 
     async def inhibit(self) -> Callable[[], None]:
         arguments = ("shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay")
-        (lock,) = await self._ask(new_method_call(LOGIND, "Inhibit", "ssss", arguments))
-        descriptor = lock.to_raw_fd()
+        with _as_errors("Inhibit"):
+            (lock,) = await self._ask(new_method_call(LOGIND, "Inhibit", "ssss", arguments))
+            descriptor = lock.to_raw_fd()
         os.set_inheritable(descriptor, False)  # a child that lives on would keep the machine up
         return partial(os.close, descriptor)
 
     async def is_shutting_down(self) -> bool:
-        ((_, found),) = await self._ask(Properties(LOGIND).get("PreparingForShutdown"))
-        return bool(found)
+        with _as_errors("PreparingForShutdown"):
+            ((_, found),) = await self._ask(Properties(LOGIND).get("PreparingForShutdown"))
+            return bool(found)
 
     async def next(self) -> bool:
         with _as_errors("waiting for an announcement"):
@@ -206,6 +209,8 @@ def _as_errors(what: str) -> Generator[None, None, None]:
         raise OSError(f"{what}: {error.name}: {said}") from error
     except (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel, AuthenticationError) as error:
         raise ConnectionError(f"{what}: the bus does not talk to us any more: {error}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise OSError(f"{what}: the answer is of another kind: {error}") from error
 
 
 def _write_settings(path: Path, seconds: float) -> None:

@@ -108,7 +108,9 @@ def mount_huge_pages(path: str, page_bytes: int, mode: int, group: int | None) -
 
 def mount_nfs(source: str, path: str, options: Sequence[str]) -> None:
     """Mount a server's directory, ``server:directory``. Raises OSError with mount(8)'s error output."""
-    run(["mount", "-t", "nfs", *(["-o", ",".join(options)] if options else []), source, path])
+    words = ["-o", ",".join(options)] if options else []
+    # The source is a pod's to choose: as ``--fstab=FILE:/f`` it would mount whatever that file says.
+    run(["mount", "-t", "nfs", *words, "--", source, path])
 
 
 def bind(fd: int, path: str) -> None:

@@ -1,8 +1,9 @@
 """What this machine is: its name, addresses, memory, processors, kernel, and the resolv.conf its pods may inherit.
 
-Read once at start by the composition root, which turns it into ``NodeFacts``, and again for node reports. Everything
-comes from small files under /proc, /sys and /etc, so a test points ``root`` at a directory of its own. What cannot be
-read is empty or zero, never invented; only the memory size is required, because OOM scores depend on it.
+Read once at start by the composition root, which turns it into ``NodeFacts`` and puts it into node reports. Everything
+but the addresses, which ``host/addresses.py`` asks for again and again, comes from small files under /proc, /sys and
+/etc, so a test points ``root`` at a directory of its own. What cannot be read is empty or zero, never invented; only
+the memory size is required, because OOM scores depend on it.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ def own_process(proc: Path = _PROC) -> OwnProcess:
 
 @cache
 def _started_seconds(proc: Path) -> float:
-    ticks = int((proc / "self/stat").read_text().rpartition(")")[2].split()[_START_FIELD])
+    # Its name, which stands before the numbers, need not be whole UTF-8.
+    ticks = int((proc / "self/stat").read_bytes().rpartition(b")")[2].split()[_START_FIELD])
     booted = next(line for line in (proc / "stat").read_text().splitlines() if line.startswith("btime "))
     return int(booted.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")

@@ -167,9 +167,9 @@ class HttpConnection:
         if response is None:
             return
         self._slot.was_answered(response.status)
-        headers = _fields(response.headers)
         body = response.body
         if isinstance(body, bytes):
+            headers = _fields(response.headers)
             if response.status not in _NO_BODY:
                 headers.append((b"content-length", b"%d" % len(body)))
             data = h11.Data(data=b"" if request.method == "HEAD" else body)
@@ -177,7 +177,7 @@ class HttpConnection:
             return
         self._forget_request()  # a stream may take hours
         try:
-            await self._send(_head(response.status, headers))
+            await self._send(_head(response.status, _fields(response.headers)))
             if request.method == "HEAD" or await self._pour(body, request):
                 await self._send(h11.EndOfMessage())
         finally:

@@ -4,6 +4,9 @@ Several parts may notice the same outage; they share one of these and report eve
 first failure is said at once, then one a minute, and the first success after it with how long it took. What comes back
 and goes away again within the minute is said when the minute is over: one part may succeed where another fails. Who is
 waiting before it tries again can be woken when another has succeeded.
+
+What was restored from a backup is there, and looks well: it may have nothing to say for long to who knows more than it
+does. Whoever sees that it was set back reports this, too, and those who follow it are told.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from trikubelet.kit.answered_failure import AnsweredFailure
 from trikubelet.kit.local_failure import LocalFailure
 from trikubelet.kit.log_rate_limit import LogRateLimit
 
@@ -29,24 +33,26 @@ class Outage:
     def __init__(self, what: str) -> None:
         self._what = what
         self._since: float | None = None
-        self._outage_warning, self._local_warning = LogRateLimit(), LogRateLimit()
+        self._outage_warning, self._local_warning, self._set_back_warning = (LogRateLimit() for _ in range(3))
         self._said = False
         self._failures = 0
         self._listeners: dict[object, Callable[[], None]] = {}
+        self._set_back_listeners: dict[object, Callable[[], None]] = {}
 
     @contextmanager
-    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
+    def listening(self, listener: Callable[[], None], set_back: Callable[[], None] = lambda: None) -> Iterator[None]:
         """For the length of the block, call a listener, which must not block, whenever something worked after something
-        failed."""
-        self._listeners[mine := object()] = listener
+        failed, and another whenever somebody saw that it was set back to an older state."""
+        mine = object()
+        self._listeners[mine], self._set_back_listeners[mine] = listener, set_back
         try:
             yield
         finally:
-            del self._listeners[mine]
+            del self._listeners[mine], self._set_back_listeners[mine]
 
     def failed(self, doing: str, error: BaseException) -> None:
-        """It did not answer, or not well, when it was asked for something; or, with LocalFailure, could not be asked,
-        which is said as that and is no outage."""
+        """It did not answer when it was asked for something, or with an error of its own (AnsweredFailure), which is
+        said so; or, with LocalFailure, could not be asked, which is said as that and is no outage."""
         if isinstance(error, LocalFailure):
             if self._local_warning.may_log():
                 log.warning("Cannot reach %s because of a local failure: %s: %s", self._what, doing, error)
@@ -59,13 +65,15 @@ class Outage:
             return
         self._said = True
         why = "no answer in time" if isinstance(error, trio.TooSlowError) else error  # which says nothing of itself
+        how = "answers with errors" if isinstance(error, AnsweredFailure) else "is unreachable"
         if self._failures == 1:
-            log.warning("%s is unreachable: %s: %s", self._what, doing, why)
+            log.warning("%s %s: %s: %s", self._what, how, doing, why)
         else:
             away = now - self._since
             log.warning(
-                "%s is unreachable for %.0f s, %d failures; the last: %s: %s",
+                "%s %s for %.0f s, %d failures; the last: %s: %s",
                 self._what,
+                how,
                 away,
                 self._failures,
                 doing,
@@ -81,6 +89,13 @@ class Outage:
         if was_away:
             for listener in list(self._listeners.values()):
                 listener()
+
+    def set_back(self, evidence: str) -> None:
+        """It was set back to an older state, as from a backup; how that showed."""
+        if self._set_back_warning.may_log():
+            log.warning("%s was set back to an older state: %s; everything is read again", self._what, evidence)
+        for listener in list(self._set_back_listeners.values()):
+            listener()
 
     @property
     def since(self) -> float | None:

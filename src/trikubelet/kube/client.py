@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -202,8 +203,8 @@ class ApiClient:
         call = self._call(method, path, query, content, content_type)
 
         async def once() -> bytearray:
-            with self._bounded(), transport_errors(self._server):
-                body = await read_body(await self._begin(call), ANSWER_BYTES_MAX)
+            with self._bounded() as bound, transport_errors(self._server):
+                body = await read_body(await self._begin(call, bound), ANSWER_BYTES_MAX)
             self.figures.received[method, self._host].add(len(body))
             return body
 
@@ -214,8 +215,8 @@ class ApiClient:
         call = self._call("GET", path, query, coding=_PLAIN)
 
         async def once() -> httpx.Response:
-            with self._bounded(), transport_errors(self._server):
-                return await self._begin(call)
+            with self._bounded() as bound, transport_errors(self._server):
+                return await self._begin(call, bound)
 
         return await self._patiently(once, "GET")
 
@@ -241,10 +242,11 @@ class ApiClient:
             method, self._base, headers=headers + shown, content=content, extensions=extensions
         )
 
-    async def _begin(self, call: Callable[[Headers], httpx.Request]) -> httpx.Response:
-        """Ask once. Raises what a bad answer means."""
+    async def _begin(self, call: Callable[[Headers], httpx.Request], bound: trio.CancelScope) -> httpx.Response:
+        """Ask once; the bound begins when it has a connection. Raises what a bad answer means."""
         shown = await self._credentials.headers()
         request = call(shown)
+        request.extensions["begins"] = partial(_set_bound, bound)
         path = request.extensions["target"].decode()
         self.figures.asked(request.method, path)
         span = None if self._spans is None else self._spans.request(request.method, self._host, path.partition("?")[0])
@@ -285,14 +287,19 @@ class ApiClient:
         return await once()
 
     @contextmanager
-    def _bounded(self) -> Iterator[None]:
-        with trio.move_on_after(ANSWER_SECONDS_MAX) as scope:
-            yield
+    def _bounded(self) -> Iterator[trio.CancelScope]:
+        with trio.CancelScope() as scope:
+            _set_bound(scope)
+            yield scope
         if scope.cancelled_caught:
             raise ApiLost(f"{self._server} has not answered for {ANSWER_SECONDS_MAX:g} s")
 
     def __repr__(self) -> str:
         return f"<ApiClient {self._server}, {self._transport!r}>"
+
+
+def _set_bound(scope: trio.CancelScope) -> None:
+    scope.deadline = trio.current_time() + ANSWER_SECONDS_MAX
 
 
 def _selecting(selection: Selection) -> dict[str, str]:

@@ -120,6 +120,16 @@ class Credentials:
         self._materials.forget()
         self._looked_at = -math.inf
 
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate that new connections show; None where they show none."""
+        return self._tls.certificate
+
+    def hold(self) -> bool:
+        """Whether there is anything to show that has not expired, as far as this node can tell."""
+        held = self._tls.certificate
+        return self.access.proof is not None or (held is not None and not held.has_expired(self._clock.now_ns()))
+
     async def headers(self) -> Headers:
         """What a request shows. Raises NothingToShow."""
         self._last_headers = await self._headers_now()
@@ -198,7 +208,7 @@ class Credentials:
         """Look, in a thread, and change nothing."""
         texts, problem, token, token_problem = None, "", None, ""
         try:
-            texts = self._materials.read(now)
+            texts = self._materials.read(now, self._clock.now_ns())
         except MaterialUnusable as error:
             problem = str(error)
         if self._token_file is not None:
@@ -267,10 +277,11 @@ class Credentials:
         """What is shown, where it is, and what to do."""
         source, user = self.access.origin.source, self.access.origin.user
         proofs, lies_apart = [], True
-        if (held := self._tls.certificate) is not None and self._materials.certificate.is_given:
-            place, validity = self._materials.certificate.place, _validity(held, self._clock.now_ns())
+        is_own = self._tls.texts.is_own
+        if (held := self._tls.certificate) is not None and (place := self._materials.place(self._tls.texts)):
+            validity = _validity(held, self._clock.now_ns())
             proofs.append(f"the client certificate of {held.common_name} ({place}), {validity}")
-            lies_apart = self._materials.certificate.is_file
+            lies_apart = is_own or self._materials.certificate.is_file
         match self.access.proof:
             case Token():
                 proofs.append(f"the token of {user}.token in {source}")
@@ -286,7 +297,8 @@ class Credentials:
         again = "" if lies_apart or self._is_read_again else " and start the agent again"
         if not proofs:
             return f"It was shown nothing: name a user with credentials in {source} and start the agent again"
-        return f"It was shown {' and '.join(proofs)}. {self._remedy or f'Put another one there{again}'}"
+        remedy = f"Remove {self._materials.place(self._tls.texts)}: then what {source} names is shown" if is_own else ""
+        return f"It was shown {' and '.join(proofs)}. {remedy or self._remedy or f'Put another one there{again}'}"
 
     def _token_fault(self, why: str) -> str:
         assert isinstance(self.access.proof, TokenFile)

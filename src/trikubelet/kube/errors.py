@@ -17,6 +17,7 @@ import msgspec
 import trio
 
 from trikubelet.kube.dial import CannotConnect, NoMoreFiles, reason_of
+from trikubelet.kube.transport import NoPlace
 from trikubelet.model.api_errors import (
     ApiBusy,
     ApiError,
@@ -29,6 +30,7 @@ from trikubelet.model.api_errors import (
     Invalid,
     ObjectExists,
     ObjectMissing,
+    OutOfConnections,
     OutOfFiles,
     Refused,
     Unauthorized,
@@ -125,13 +127,16 @@ def error_of_status(status: Status, after: float | None = None) -> ApiError:
 
 @contextmanager
 def transport_errors(server: str) -> Iterator[None]:
-    """Maps what the transport raises within it. Raises ApiUnreachable, OutOfFiles, ApiLost and Refused."""
+    """Maps what the transport raises within it. Raises ApiUnreachable, OutOfFiles, OutOfConnections, ApiLost and
+    Refused."""
     try:
         yield
     except NoMoreFiles as error:
         raise OutOfFiles(
             f"no connection to {server}: {error}; more must be allowed (maxOpenFiles, LimitNOFILE=, ulimit -Hn)"
         ) from error
+    except NoPlace as error:
+        raise OutOfConnections(f"no request to {server}: {error}") from error
     except CannotConnect as error:
         raise ApiUnreachable(f"{server} cannot be reached: {error}") from error
     except h11.LocalProtocolError:

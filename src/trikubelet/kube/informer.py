@@ -5,7 +5,9 @@
     LIST ──whole──► WATCH from the version known ──changes, bookmarks───┤
      ▲ ▲               │                                                │
      │ └──too old──────┘  (410; also after two watches that said        │
-     │                     nothing at all, or what cannot be read)      │
+     │                     nothing at all, or what cannot be read,      │
+     │                     and when somebody saw that the server        │
+     │                     was set back)                                │
      └────────────────────── pause ◄──────────── any other problem ─────┘
 
 Where the server offers it, a watch that begins with all objects takes the place of the list. Else the list comes in
@@ -68,6 +70,8 @@ time and never be read, while a list has what became of it."""
 STEADY_SECONDS = 5.0
 """A watch that lived this long was a success: the next pause is the first again."""
 HURRIES_EVERY_SECONDS = 60.0
+RELISTS_EVERY_SECONDS = 60.0
+"""At most, of those that others ask for."""
 PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX, JITTER = 0.8, 30.0, 1.0
 """Between tries: jitter at most doubles a pause, and the longest is 30 s with it (upstream: 800 ms, 30 s without)."""
 
@@ -76,7 +80,7 @@ class Informer(Generic[T]):
     """Owns the set of objects of one selection (``kube.known``), whether it was ever whole, and how lists are to be had
     from this server. Its only writer is its own task. ``decode`` makes an object of its JSON; it raises ValueError or
     msgspec's errors for one that it cannot read. ``outage`` says when the server is away, and whoever shares it that it
-    is back."""
+    is back, or was set back."""
 
     def __init__(
         self,
@@ -99,7 +103,9 @@ class Informer(Generic[T]):
         self._listeners: list[Callable[[Collection[Key]], None]] = []
         self._synced = trio.Event()
         self._pausing: trio.Event | None = None
-        self._hurried_at = -math.inf
+        self._hurried_at = self._relisted_at = -math.inf
+        self._relist_at = math.inf
+        self._patience: trio.CancelScope | None = None
         self._streams = True
         self._quiet = 0
         self._is_open = False
@@ -114,14 +120,21 @@ class Informer(Generic[T]):
         return self._known.objects
 
     @property
+    def version(self) -> str:
+        """Up to which version everything is known; "" before the first list, and of a server that was set back before
+        the next."""
+        return self._known.version
+
+    @property
     def has_synced(self) -> bool:
         """Whether the set was whole once; from then on it only lags."""
         return self._synced.is_set()
 
     @property
     def is_set_back(self) -> bool:
-        """For a listener: whether what it is called for is a list older than what was known before it. What it says
-        counts nevertheless, however new the versions are that others have had from the server."""
+        """For a listener: whether what it is called for is the list of a server that was set back to an older state.
+        What it says counts, however new the versions are that others have had from the server before. It is called for
+        each such list, with no keys where nothing is other than before."""
         return self._known.is_set_back
 
     def faults(self) -> Mapping[Key, Unread]:
@@ -133,8 +146,9 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     def add_listener(self, listener: Callable[[Collection[Key]], None]) -> None:
-        """Call a listener, which must not block, each time with the keys of what has changed or gone; once without any
-        when the first list turns out to be empty. What it is for is in ``objects`` by then."""
+        """Call a listener, which must not block, each time with the keys of what has changed or gone; without any when
+        the first list turns out to be empty, or says nothing new though the server was set back. What it is for is in
+        ``objects`` by then."""
         self._listeners.append(listener)
 
     def hurry(self) -> None:
@@ -145,12 +159,20 @@ class Informer(Generic[T]):
             self._backoff.reset()
             self._pausing.set()
 
+    def relist(self) -> None:
+        """Somebody saw that the server was set back to an older state, of which a watch says nothing: list everything.
+        Once a minute at most; until then it waits."""
+        soonest = max(trio.current_time(), self._relisted_at + RELISTS_EVERY_SECONDS)
+        self._relist_at = min(self._relist_at, soonest)
+        if self._patience is not None:
+            self._patience.deadline = min(self._patience.deadline, self._relist_at)
+
     # ---- the task ----
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the server until cancelled. Started at once: it may be away for long."""
         task_status.started()
-        with self._outage.listening(self.hurry):
+        with self._outage.listening(self.hurry, set_back=self.relist):
             while True:
                 await self._follow_once()
 
@@ -180,6 +202,9 @@ class Informer(Generic[T]):
     async def _follow(self) -> None:
         """Go on from what is known; where that cannot be, list, and go on from there. Returns when a watch ended in
         order or was quiet. Raises ApiError."""
+        if trio.current_time() >= self._relist_at:
+            self._relisted_at, self._relist_at = trio.current_time(), math.inf
+            self._known.outdate()
         try:
             is_believed = self._quiet < QUIET_WATCHES_MAX and self._unreadable < UNREADABLE_WATCHES_MAX
             if self._known.version and is_believed:
@@ -236,10 +261,13 @@ class Informer(Generic[T]):
             if self._is_open:  # else it says nothing of what comes after that version
                 self._note_unreadable()
             raise
+        finally:
+            self._patience = None
 
     async def _watch_patiently(self, listing: Listing[T] | None, version: str) -> None:
         listed_by = math.inf if listing is None else trio.current_time() + LISTING_SECONDS_MAX
-        with trio.CancelScope(deadline=trio.current_time() + QUIET_SECONDS_MAX) as patience:
+        with trio.CancelScope() as patience:
+            self._wait_on(patience, listed_by)
             async with self._api.watch(
                 self._resource,
                 self._selection,
@@ -250,7 +278,6 @@ class Informer(Generic[T]):
                 if listing is None:
                     self._note_answer()
                 async for change in changes:
-                    patience.deadline = min(trio.current_time() + QUIET_SECONDS_MAX, listed_by)
                     self._quiet = 0
                     if listing is None:
                         self._publish(self._known.take(change))
@@ -262,13 +289,21 @@ class Informer(Generic[T]):
                         return
                     else:
                         listing.take(change)
-        if not patience.cancelled_caught:
+                    self._wait_on(patience, listed_by)
+        if not patience.cancelled_caught or (listing is None and trio.current_time() >= self._relist_at):
             return
         if not self._is_open:
             raise ApiLost(f"no answer to a watch within {QUIET_SECONDS_MAX:g} s")
         self._quiet += 1
         if listing is not None:  # the initial objects never came to their end: pages from now on
             self._streams = False
+
+    def _wait_on(self, patience: trio.CancelScope, listed_by: float) -> None:
+        """Of a watch that has just said something: how long it may say nothing now. A list under way is left to
+        come to its end."""
+        is_listing = listed_by < math.inf
+        self._patience = None if is_listing else patience
+        patience.deadline = min(trio.current_time() + QUIET_SECONDS_MAX, listed_by if is_listing else self._relist_at)
 
     # ---- changes of state, none of which waits ----
 
@@ -278,7 +313,7 @@ class Informer(Generic[T]):
         changed = self._known.adopt(listing, version)
         first = not self.has_synced
         self._synced.set()
-        self._publish(changed, always=first)
+        self._publish(changed, always=first or self.is_set_back)
 
     def _publish(self, keys: Collection[Key], *, always: bool = False) -> None:
         if keys or always:

@@ -30,6 +30,8 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Object(msgspec.Struct, frozen=True):
     metadata: _Metadata
+    kind: str = ""
+    message: str = ""
 
 
 class _BookmarkMetadata(msgspec.Struct, frozen=True):
@@ -47,6 +49,7 @@ class _ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 class _List(msgspec.Struct, frozen=True):
     metadata: _ListMetadata
+    kind: str = ""
     items: list[msgspec.Raw] | None = None
 
 
@@ -65,21 +68,28 @@ _STATUSES: Final = msgspec.json.Decoder(Status)
 def item_of(text: bytes | bytearray | msgspec.Raw) -> Item:
     """One object. Raises ApiFailure for anything else."""
     try:
-        metadata = _OBJECTS.decode(text).metadata
+        found = _OBJECTS.decode(text)
     except (ValueError, RecursionError) as error:
         raise ApiFailure(f"the server's answer is not an object: {error}") from error
+    if found.kind == "Status":  # which has metadata, too
+        raise ApiFailure(f"the server's answer is not an object: it is a Status: {found.message}")
+    metadata = found.metadata
     version = _possible(metadata.resource_version)
     return Item(metadata.namespace, metadata.name, metadata.uid, version, bytes(text))
 
 
 def page_of(text: bytes | bytearray) -> Page:
     """Part of a list, whose items are copied out one at a time: a node's pods are one page of many megabytes. Raises
-    ApiFailure for anything else."""
+    ApiFailure for anything else: by a list that says nothing every pod of the node is gone, so what may be no list, as
+    the Status of a proxy, must not pass for an empty one. A server's lists always have their kind and a version."""
     try:
         page = _LISTS.decode(text)
     except (ValueError, RecursionError) as error:
         raise ApiFailure(f"the server's answer is not a list: {error}") from error
     version = _possible(page.metadata.resource_version)
+    if not version or not page.kind.endswith("List"):
+        what = f"a {page.kind}" if page.kind else "of no kind"
+        raise ApiFailure(f"the server's answer is not a list: it is {what} and has {'a' if version else 'no'} version")
     return Page(map(item_of, page.items or ()), version, page.metadata.continue_token)
 
 

@@ -79,12 +79,14 @@ class Listing(Generic[T]):
 
 class Known(Generic[T]):
     """Owns which objects a server has, as far as it has sent them, and the version up to which that is everything (""
-    before the first list). Its only writer is its informer. ``is_set_back``: what came last is a list older than what
-    was known before it, as of a server whose etcd was restored from a backup."""
+    before the first list, and before the next one of a server that was set back). Its only writer is its informer.
+    ``is_set_back``: what came last is the list of a server that was set back, as one whose etcd was restored from a
+    backup: one older than what was known before it, or the first after somebody saw that."""
 
     def __init__(self, what: str, decode: Callable[[bytes], T]) -> None:
         self.version = ""
         self.is_set_back = False
+        self._is_outdated = False
         self._what = what
         self._decode = decode
         self._marks: dict[Key, _Mark] = {}
@@ -102,8 +104,14 @@ class Known(Generic[T]):
     def adopt(self, listing: Listing[T], version: str) -> tuple[Key, ...]:
         """Take over a list that is whole, as of a version; whose objects are other than before."""
         before, self._marks, self._objects = self._marks, listing.marks, listing.objects
-        self.is_set_back, self.version = is_older(version, self.version), version
+        # The versions of a server that was set back may have passed the old ones by now.
+        self.is_set_back = self._is_outdated or is_older(version, self.version)
+        self._is_outdated, self.version = False, version
         return tuple(key for key in before | self._marks if before.get(key) != self._marks.get(key))
+
+    def outdate(self) -> None:
+        """Somebody saw that the server was set back: only the next list says what it has, however old that is."""
+        self._is_outdated, self.version = True, ""
 
     def take(self, change: Change) -> tuple[Key, ...]:
         """Apply a change; whose object is other than before: one or none."""

@@ -1,7 +1,10 @@
 """The certificates a kubeconfig names, wherever they are, made into what TLS is spoken with.
 
     authority · certificate · key ─► read ─► fit together? ─► TLS context, for every connection from then on
+        the node's own certificate ───┘         │
                    what a plugin made ──────────┘
+
+A node that renews its certificate itself shows that one as soon as there is one, and the kubeconfig's until then.
 
 ``kube.credentials`` has them read in a thread, as files may lie on a disk that hangs; what TLS is made of them needs no
 disk, so that what a plugin made can be shown while they do. What cannot be used is named by its field in the
@@ -15,8 +18,9 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trikubelet.core.client_certificate import shows_own
 from trikubelet.core.document.record import member_path
-from trikubelet.core.x509 import certificate_texts
+from trikubelet.core.x509 import certificate_texts, read_certificate
 from trikubelet.kube.file_content import FileContent
 from trikubelet.kube.key_pair import joined, read_pair, show
 from trikubelet.model.certificates import CertificateUnusable, KeyUnusable
@@ -37,11 +41,13 @@ class MaterialUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What the kubeconfig names, in PEM; b"" for what it does not."""
+    """What the kubeconfig names, in PEM; b"" for what it does not. ``is_own``: certificate and key are those that the
+    node renews itself."""
 
     ca: bytes
     certificate: bytes
     key: bytes
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class Tls:
 
 
 class Materials:
-    """Owns what was last read of the files that a kubeconfig names for TLS."""
+    """Owns what was last read of the files that a kubeconfig names for TLS, and of the node's own certificate."""
 
     def __init__(self, access: ClusterAccess) -> None:
         self._server = access.server
@@ -66,11 +72,14 @@ class Materials:
         self.certificate = Source(pair.certificate if pair else None, source, user, "client-certificate")
         self._key = Source(pair.key if pair else None, source, user, "client-key")
         self._made = Source(None, source, user, "exec")
+        self._own = FileContent(access.own.path) if access.own else None
+        self._own_name = access.own.common_name if access.own else ""
+        self._own_read: tuple[bytes, Certificate] | None = None
 
     @property
     def are_files(self) -> bool:
         """Whether somebody else may renew any of it."""
-        return any(one.is_file for one in self._sources)
+        return self._own is not None or any(one.is_file for one in self._sources)
 
     @property
     def _sources(self) -> tuple[Source, ...]:
@@ -81,9 +90,41 @@ class Materials:
         """Where the certificate is from that is shown."""
         return self.certificate if self.certificate.is_given else self._made
 
-    def read(self, now: float) -> Texts:
-        """What holds at this time (Trio's clock, seconds). May hang as a file system does. Raises MaterialUnusable."""
-        return Texts(*(one.read(now) for one in self._sources))
+    def place(self, texts: Texts) -> str:
+        """Where the certificate of these texts is; "" where there is none."""
+        if texts.is_own and self._own is not None:
+            return self._own.path
+        return self.certificate.place if self.certificate.is_given else ""
+
+    def read(self, now: float, now_ns: int) -> Texts:
+        """What holds at this time (Trio's clock in seconds, and the wall clock). May hang as a file system does. Raises
+        MaterialUnusable."""
+        ca = self._ca.read(now)
+        own = self._read_own(now)
+        try:
+            given = self.certificate.read(now), self._key.read(now)
+        except MaterialUnusable:
+            if own is None or not shows_own(own[1], None, self._own_name, now_ns):
+                raise
+            given = b"", b""
+        if own is not None and shows_own(own[1], _certificate(given[0]), self._own_name, now_ns):
+            return Texts(ca, own[0], own[0], is_own=True)
+        return Texts(ca, *given)
+
+    def _read_own(self, now: float) -> tuple[bytes, Certificate] | None:
+        """The node's own certificate; None where there is none that can be shown: the kubeconfig's is, then."""
+        if self._own is None:
+            return None
+        try:
+            pem = self._own.look(now)
+            if self._own_read is None or self._own_read[0] != pem:
+                self._own_read = pem, read_pair(pem, pem)
+            return self._own_read
+        except FileNotFoundError:
+            return None
+        except (OSError, CertificateUnusable) as error:
+            log.debug("The node's own certificate in %s cannot be shown: %s", self._own.path, error)
+            return None
 
     def made(self, texts: Texts, before: Tls | None, made_pem: bytes = b"") -> Tls:
         """TLS of these texts: ``before``, where nothing has changed since. ``made_pem`` is a certificate with its key
@@ -107,6 +148,8 @@ class Materials:
         """Read every file again, whatever its metadata say."""
         for one in self._sources:
             one.forget()
+        if self._own is not None:
+            self._own.forget()
 
     def _checked(self, certificate: bytes, key: bytes) -> Certificate:
         key_source = self._key if self._key.is_given else self._made
@@ -152,6 +195,13 @@ class Materials:
         if damaged:
             numbers = ", ".join(f"{number} ({_reason(problem)})" for number, problem in damaged)
             log.warning("Of the %d certificates in %s these are damaged: %s", len(blocks), self._ca.place, numbers)
+
+
+def _certificate(pem: bytes) -> Certificate | None:
+    try:
+        return read_certificate(pem)
+    except ValueError:
+        return None
 
 
 def _reason(error: Exception) -> str:

@@ -17,7 +17,7 @@ import h11
 import httpx
 import trio
 
-from trikubelet.kube.dial import Dialer
+from trikubelet.kube.dial import CannotConnect, Dialer
 
 if TYPE_CHECKING:
     import ssl
@@ -29,9 +29,16 @@ if TYPE_CHECKING:
 IDLE_SECONDS_MAX: Final = 60.0
 """How long an unused connection is kept: less than the 90 s after which an API server closes it, so that no request is
 sent into a connection that is being closed."""
+PLACE_SECONDS_MAX: Final = 60.0
+"""How long a request waits for one of its client's places: less than an informer's patience with a server, which has no
+part in it."""
 HEAD_BYTES_MAX: Final = 100 * 1024
 READ_BYTES_MAX: Final = 64 * 1024
 """At once, and so the size of a chunk."""
+
+
+class NoPlace(CannotConnect):
+    """Every connection that a client may have is in use."""
 
 
 class Transport(httpx.AsyncBaseTransport):
@@ -43,11 +50,15 @@ class Transport(httpx.AsyncBaseTransport):
         self._idle: list[tuple[float, _Exchange]] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; its extension ``target`` stands for the path and query of the URL. The response's body is a
-        ``Body``, still to be read, or to be closed. Raises CannotConnect, h11's errors and trio's."""
-        await self._places.acquire()
+        """Send a request; its extension ``target`` stands for the path and query of the URL, and ``begins``, where
+        there is one, is called once it has a place: before that the server has no part in how long it takes. The
+        response's body is a ``Body``, still to be read, or to be closed. Raises CannotConnect, h11's errors and
+        trio's."""
+        await self._take_place()
         exchange = None
         try:
+            if (begins := request.extensions.get("begins")) is not None:
+                begins()
             exchange = self._take_idle() or _Exchange(await self._dialer.connect())
             head = await exchange.ask(request)
         except BaseException:
@@ -61,6 +72,12 @@ class Transport(httpx.AsyncBaseTransport):
         """Close every connection; requests under way fail. Never blocks."""
         self._dialer.close_all()
         self._idle.clear()
+
+    async def _take_place(self) -> None:
+        with trio.move_on_after(PLACE_SECONDS_MAX) as patience:
+            await self._places.acquire()
+        if patience.cancelled_caught:
+            raise NoPlace(f"all connections to it are in use, and none came free for {PLACE_SECONDS_MAX:g} s")
 
     def _take_idle(self) -> _Exchange | None:
         """The connection that was used last, if one is fit to be used again; the others are closed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from trikubelet.kit.answered_failure import AnsweredFailure
 from trikubelet.kit.local_failure import LocalFailure
 
 RETRY_AFTER_SECONDS_MAX: Final = 30.0
@@ -34,11 +35,16 @@ class OutOfFiles(ApiUnreachable, LocalFailure):
     """No connection could be made because this process, or this machine, may open no more files."""
 
 
+class OutOfConnections(ApiUnreachable, LocalFailure):
+    """No connection could be had because all that one client may have are in use, as by watches: nothing has been
+    asked."""
+
+
 class ApiLost(ApiError):
     """The connection was lost, or nothing came for too long (504): what was asked may be done or not; look first."""
 
 
-class ApiBusy(ApiError):
+class ApiBusy(ApiError, AnsweredFailure):
     """The server asks to come back later (429, or 503 with a time: the ``code``); nothing has been done. ``after`` is
     its wish in seconds, None when it named none."""
 
@@ -55,7 +61,7 @@ def retry_after_seconds(error: BaseException) -> float:
     return min(after or 0.0, RETRY_AFTER_SECONDS_MAX)
 
 
-class ApiFailure(ApiError):
+class ApiFailure(ApiError, AnsweredFailure):
     """The server failed by itself (any other 5xx), or answered what nobody understands."""
 
 

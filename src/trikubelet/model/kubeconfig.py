@@ -154,6 +154,15 @@ class KeyPair:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnPair:
+    """Where a node keeps the client certificate it renews itself, in one file with its key; ``common_name`` is the name
+    that one must have to be this node's."""
+
+    path: str
+    common_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """A bearer token."""
 
@@ -217,7 +226,8 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """What a kubeconfig's current context means."""
+    """What a kubeconfig's current context means. ``own``: the node's own certificate, which is shown instead of
+    ``key_pair`` once there is one; None where the node renews none, or the kubeconfig names that file itself."""
 
     server: Server
     key_pair: KeyPair | None = None
@@ -225,3 +235,4 @@ class ClusterAccess:
     impersonation: Impersonation | None = None
     namespace: str = ""
     origin: Origin = field(default=Origin(), compare=False)
+    own: OwnPair | None = field(default=None, compare=False)

@@ -185,5 +185,11 @@ def path_in_volume_problem(path: str) -> str:
     return "must not contain '..'" if ".." in path.split("/") else ""
 
 
+def nfs_server_problem(server: str) -> str:
+    """An nfs server's host name or address. mount(8) and its helper for NFS, which knows no ``--``, would take one with
+    a dash at its beginning for an option, by which a pod could mount any directory of its node."""
+    return "must not begin with '-'" if server.startswith("-") else ""
+
+
 def _too_long(chars_max: int) -> str:
     return f"must be no more than {chars_max} characters"

@@ -4,6 +4,7 @@
                                              ├ refused ─► drop the key, back off ─► again
                                              ├ server away, disk full ─► back off ─► again, with the same key
                                              └ the new one is due as it comes ─► back off ─► again
+    not known yet for which addresses ─► wait until the node's status has some
     client certificate over for five minutes ─► as at the first start, by the bootstrap kubeconfig ─► held …
 
 The moment is drawn again for each certificate, so that nodes bootstrapped together do not come back together. Wall time
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 60.0
+SUBJECT_SECONDS: Final = 1.0
+"""Between two looks whether it is known what to ask for."""
 SOON_SECONDS: Final = 5.0
 """A certificate that must be replaced so soon after it was received was due as it came."""
 EARLIEST: Final = 0.7
@@ -64,18 +67,21 @@ class CertificateRotation:
         *,
         api: Api,
         store: CertificateStore,
-        subject: Callable[[], Subject],
+        subject: Callable[[], Subject | None],
         signer: str,
         clock: Clock,
         changed: Callable[[], None],
         chance: random.Random,
         threads: ThreadPool,
         afresh: Callable[[], Awaitable[object]] | None = None,
+        is_known: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``subject`` is asked before each request: addresses change. ``changed`` is called after each new one.
+        """``subject`` is asked before each request: addresses change; while it is None there is nothing to ask for.
+        ``changed`` is called after each new one.
         ``threads`` are for keys and files, one at a time for each signer.
         ``afresh`` puts a client certificate in force as for a node that has none, or raises StartFailed; None where
-        there is no such way."""
+        there is no such way. ``is_known``: whether the server knows this node although the certificate of the store has
+        ended, by a token or the kubeconfig's certificate."""
         self._api = api
         self._store = store
         self._subject = subject
@@ -85,6 +91,7 @@ class CertificateRotation:
         self._chance = chance
         self._threads = threads
         self._afresh = afresh
+        self._is_known = is_known
         self._given_up = False
         self.figures: Final = RotationFigures(signer)
 
@@ -98,6 +105,7 @@ class CertificateRotation:
                 held = self._held()
                 await self._until_due(held)
                 was_due = trio.current_time() < received_at + SOON_SECONDS
+                await self._until_known()
                 if was_due:
                     await self._pause(held, self._pause_seconds(held, backoff.next_seconds()))
                 await self._replace(held)
@@ -116,6 +124,16 @@ class CertificateRotation:
                 self.figures.lived.add((self._clock.now_ns() - held.not_before_ns) / SECOND_NS)
             self._changed()
 
+    async def _until_known(self) -> None:
+        """A node is given its addresses by whoever knows them, maybe a cloud's controller."""
+        async for _ in Every(SUBJECT_SECONDS):
+            if self._subject() is not None:
+                return
+
+    def _missing(self, held: Certificate) -> frozenset[str]:
+        subject = self._subject()
+        return frozenset() if subject is None else subject.names - held.names
+
     async def _pause(self, held: Certificate | None, seconds: float) -> None:
         """Before a certificate is replaced that was due as it came."""
         why = "it cannot be read" if held is None else self._why_due(held)
@@ -133,7 +151,7 @@ class CertificateRotation:
         return min(seconds, max(left / 2, SOON_SECONDS)) if left > 0 else seconds
 
     def _why_due(self, held: Certificate) -> str:
-        if missing := sorted(self._subject().names - held.names):
+        if missing := sorted(self._missing(held)):
             return f"it is not valid for {', '.join(missing)}, which was asked for: see what the signer leaves out"
         begins, ends, now = map(rfc3339, (held.not_before_ns, held.not_after_ns, self._clock.now_ns()))
         return f"it is valid from {begins} until {ends}, and this node's clock says {now}: see which clock is wrong"
@@ -160,12 +178,16 @@ class CertificateRotation:
 
     def _is_over(self, held: Certificate) -> bool:
         """Whether it is of no use for asking for the next. A serving certificate never was."""
-        return self._signer == CLIENT_SIGNER and self._clock.now_ns() > held.not_after_ns + OVER_SECONDS * SECOND_NS
+        has_ended = self._clock.now_ns() > held.not_after_ns + OVER_SECONDS * SECOND_NS
+        return self._signer == CLIENT_SIGNER and has_ended and not self._is_known()
 
     async def renew(self) -> Certificate:
         """Ask for a new certificate now and put it in force. Raises ApiError, CertificateRefused, CertificateUnusable
         and OSError."""
-        asking = partial(self._store.request, self._subject(), self._signer)
+        subject = self._subject()
+        if subject is None:
+            raise CertificateRefused("this node's addresses are not known any more")
+        asking = partial(self._store.request, subject, self._signer)
         request = await on_disk(self._threads, asking, self._signer)
         keeping = partial(self._store.keep, await sign(self._api, request, self._signer))
         found = await on_disk(self._threads, keeping, self._signer)
@@ -190,7 +212,7 @@ class CertificateRotation:
         due_ns = held.not_before_ns + round((held.not_after_ns - held.not_before_ns) * share)
         async for _ in Every(LOOK_SECONDS):
             left_ns = due_ns - self._clock.now_ns()
-            if not self._subject().names <= held.names:
+            if self._missing(held):
                 return
             if left_ns < LOOK_SECONDS * SECOND_NS:
                 await trio.sleep(max(0, left_ns) / SECOND_NS)

@@ -8,7 +8,9 @@ manifest's. A pod of the API server that nobody can read has a UID all the same,
 is kept.
 
 A wanted pod without a worker is begun with as soon as the runtime was listed, whoever has not spoken: the source that
-is late may be the API server, and the pod what it runs in.
+is late may be the API server, and the pod what it runs in. For the same reason an earlier version of a wanted pod
+(``core.orphans``), for whose end that one waits, is stopped without a word of the API server, and beside any invalid
+manifest.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trikubelet.core.names import orphan_pod
+from trikubelet.core.names import API_SOURCE, orphan_pod
+from trikubelet.core.orphans import earlier_versions
 from trikubelet.kit.every import Every
 from trikubelet.kit.fault_barriers import FaultBarriers
 
@@ -67,6 +70,8 @@ class Housekeeping:
                 self._orphan_cleanup.clean_up()
             elif self._runtime_pods.has_listed:
                 self._begin_with(self._desired)
+                self._stop_earlier_versions()
+            self._workers.offer_turns()
 
     @property
     def _may_compare(self) -> bool:
@@ -78,9 +83,23 @@ class Housekeeping:
         undecodable = self._desired.undecodable
         self._workers.compare_with(desired, undecodable, all_known=not self._desired.invalid_manifests)
         self._begin_with(desired.values())
-        orphans = self._runtime_pods.running(beside={*self._workers.uids, *undecodable})
-        if self._may_be_wanted(orphans):
-            return
+        orphans = self._orphans()
+        earlier = earlier_versions(orphans, desired.values())
+        if self._may_be_wanted([orphan for orphan in orphans if orphan not in earlier]):
+            orphans = earlier
+        self._kill(orphans)
+
+    def _stop_earlier_versions(self) -> None:
+        """The API server may be late, for it may wait for this. Another source may not: it may give a pod the name that
+        a file gives, and what runs under that name may be its own. What it wants has to wait its turn then."""
+        if self._desired.sources_not_ready <= {API_SOURCE}:
+            self._kill(earlier_versions(self._orphans(), self._desired))
+
+    def _orphans(self) -> Sequence[PodRecord]:
+        wanted = {pod.metadata.uid for pod in self._desired} | self._desired.undecodable
+        return self._runtime_pods.running(beside=wanted.union(self._workers.uids))
+
+    def _kill(self, orphans: Iterable[PodRecord]) -> None:
         for record in orphans:
             with self._barriers.of(f"Pod {record.namespace}/{record.name}"):
                 self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))

@@ -1,6 +1,7 @@
 """The node's lease: the heartbeat the cluster judges this node by.
 
     renew ─► wait a quarter of the lease ─► renew …       failed ─► 0.2 s, 0.4 s, … 7 s ─► again
+    no lease, and no node to go with yet ─► 0.2 s, 0.4 s, … 7 s ─► look again
 
 The lease is renewed from what this task last read of it, without asking first; somebody else's write shows as a
 conflict, and the newest is read and renewed at once. It has an API of its own, so nothing else the node has to say
@@ -8,7 +9,11 @@ delays it.
 
 A renewal is nobody else's business: a time that is not one of this agent's own after a conflict was written by another
 agent that uses the node's name, which is said as such. It is no outage, and both go on, since only a person can
-decide which of the two should end.
+decide which of the two should end. A time before all that this agent remembers is no other agent's: an etcd that was
+restored from a backup has it.
+
+A lease without an owner would stay when its node goes, so none is made before the node's object is known, which an
+agent that may not register it waits for. One that is there is renewed, and gets its owner later.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import trio
 
+from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import parse_rfc3339, rfc3339_micro
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.log_rate_limit import LogRateLimit
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trikubelet.kit.outage import Outage
+    from trikubelet.model.api import Item
     from trikubelet.ports import Api, Clock
 
 log = logging.getLogger(__name__)
@@ -73,10 +80,12 @@ class NodeLease:
         self._duration_seconds = duration_seconds
         self._period_seconds = duration_seconds / RENEWALS_PER_LEASE
         self._clock = clock
+        self._outage = outage
         self._outcomes = RequestOutcomes(DOING, outage)
         self._reset = reset
         self._chance = chance
         self._held: k8s.Lease | None = None
+        self._version = ""
         self._sent: deque[str] = deque(maxlen=RENEWALS_REMEMBERED)
         self._accepted = ""
         self._conflicts = 0
@@ -91,7 +100,7 @@ class NodeLease:
             begun = trio.current_time()
             try:
                 with trio.fail_after(self._period_seconds):
-                    await self._renew()
+                    is_held = await self._renew()
             except (ApiError, trio.TooSlowError) as error:
                 self._held = None
                 self._conflicts = self._conflicts + 1 if isinstance(error, OVERTAKEN) else 0
@@ -105,13 +114,18 @@ class NodeLease:
                 await trio.sleep(max(backoff.next_seconds(), asked_seconds))
                 continue
             failures = self._conflicts = 0
-            backoff.reset()
             self._outcomes.worked()
+            if not is_held:
+                await trio.sleep(backoff.next_seconds())
+                continue
+            backoff.reset()
             await trio.sleep_until(begun + self._period_seconds * (1 + JITTER * self._chance.random()))
 
-    async def _renew(self) -> None:
-        """One renewal. Raises ApiError."""
+    async def _renew(self) -> bool:
+        """One renewal; whether there is a lease, or was a node to make it for. Raises ApiError."""
         held = self._held or await self._find()
+        if held is None and not self._node_uid():
+            return False
         if held is not None and self._conflicts:
             self._look_for_rival(held)
         renewed = self._renewed(held)
@@ -119,14 +133,14 @@ class NodeLease:
             item = await self._api.create(LEASES, renewed, NAMESPACE)
         else:
             item = await self._api.replace(LEASES, self._node_name, renewed, NAMESPACE)
-        self._held = read_item(item, k8s.Lease)
+        self._held = self._answered(item)
         self._accepted = self._sent[-1]
+        return True
 
     def _look_for_rival(self, found: k8s.Lease) -> None:
         """Say, now and then, that another agent renews this lease, when what was found after a conflict shows it."""
         spec = found.spec or k8s.LeaseSpec()
-        ours = spec.renew_time in ("", self._accepted, *self._sent)
-        if ours or not self._rival_log.may_log():
+        if not self._is_a_rivals(spec.renew_time) or not self._rival_log.may_log():
             return
         log.warning(
             "Another agent seems to use this node's name, %s: %s renewed its lease at %s, and this agent did not. Both "
@@ -137,12 +151,31 @@ class NodeLease:
             spec.renew_time,
         )
 
+    def _is_a_rivals(self, renew_time: str) -> bool:
+        """Whether this agent did not write that time, now or before what it remembers."""
+        if renew_time in ("", self._accepted, *self._sent):
+            return False
+        try:
+            return bool(self._sent) and parse_rfc3339(renew_time) > parse_rfc3339(self._sent[0])
+        except ValueError:
+            return True
+
     async def _find(self) -> k8s.Lease | None:
         try:
             item = await self._api.get(LEASES, self._node_name, NAMESPACE)
         except ObjectMissing:
             return None
-        return read_item(item, k8s.Lease)
+        return self._answered(item)
+
+    def _answered(self, item: Item) -> k8s.Lease:
+        """The lease of an answer. One older than the last shows, within a period, what others hardly notice: etcd was
+        restored from a backup, and a watch says nothing to who asks for what comes after a newer version."""
+        lease = read_item(item, k8s.Lease)
+        before, self._version = self._version, lease.metadata.resource_version
+        if is_older(self._version, before):
+            self._conflicts = 0  # no rival wrote what is there, but this agent, long ago
+            self._outage.set_back(f"lease {self._node_name} was at version {before} and is at {self._version}")
+        return lease
 
     def _renewed(self, held: k8s.Lease | None) -> k8s.Lease:
         """What to send now: a lease that has no owner yet gets the node, so that it goes when the node goes."""

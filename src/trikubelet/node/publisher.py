@@ -1,6 +1,7 @@
 """The node's object in the cluster: registered, reported, and registered again when somebody deleted it.
 
     every 10 s, or woken ─► report ─► not registered: create it, or take up the one that is there
+                                 │    (a node that has no address yet is not created)
                                  └──► registered: build the status; changed, or 5 minutes old ─► PATCH its status
 
 A wake-up (the runtime became ready, say) is not made to wait for a tick, but for the pause after a failure. What the
@@ -8,9 +9,9 @@ server last answered, or the informer last saw, is the base of the next patch, w
 transition times of an earlier agent, so a restart of the agent shows in none of them.
 
 An etcd that was restored from a backup counts its versions on from those of the backup. So an older one is believed
-where it shows that: in a list of the informer that is older than the one before, and in the answer to a write that is
-older than what was known when it was sent. Else the node's labels and taints, by which pods are admitted, would stay
-what they were until the versions have passed the old ones.
+where it shows that: in a list of the informer that is older than the one before, and in an answer, to a write or to who
+asked for the newest, that is older than what was known when the request was sent. Else the node's labels and taints, by
+which pods are admitted, would stay what they were until the versions have passed the old ones.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from trikubelet.core.node_status import build, differs, emptied, new_node, reboo
 from trikubelet.core.node_status.conditions import READY, event_reasons
 from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
+from trikubelet.kit.answered_failure import AnsweredFailure
 from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.slot import Slot
 from trikubelet.model import k8s
@@ -50,7 +52,7 @@ DOING: Final = "publishing the node's status"
 JITTER: Final = 0.04
 REQUEST_SECONDS_MAX: Final = 10.0
 FAILURES_BEFORE_RESET: Final = 5
-"""As upstream's tries of one node status; then the connections are recreated."""
+"""As upstream's tries of one node status; then the connections are recreated, unless they bring answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class NodePublisher:
         self._clock = clock
         self._events = events
         self._this_node = this_node
+        self._outage = outage
         self._outcomes = RequestOutcomes(DOING, outage)
         self._reset = reset
         self._chance = chance
@@ -121,7 +124,10 @@ class NodePublisher:
                 with trio.fail_after(REQUEST_SECONDS_MAX):
                     was_asked = await self._publish(report)
             except (ApiError, trio.TooSlowError) as error:
-                if self._outcomes.failed(error):
+                may_pass = self._outcomes.failed(error)
+                if isinstance(error, AnsweredFailure):
+                    failures = 0  # a connection that brings answers is sound, and the lease's would go with it
+                elif may_pass:
                     failures += 1
                     if failures % FAILURES_BEFORE_RESET == 0:
                         self._reset()
@@ -153,11 +159,11 @@ class NodePublisher:
         elif self._node.received is not None:
             self._know(node, is_set_back=is_set_back)
 
-    def found(self, node: k8s.Node) -> None:
-        """The node as somebody else got it from the server."""
+    def found(self, node: k8s.Node, before: k8s.Node | None) -> None:
+        """The newest node as somebody else got it from the server, who knew ``before`` when that was asked for."""
         if self._node.received is not None:
-            self._know(node)
-        elif self._node.watched is None or not _is_older(node, self._node.watched):
+            self._answered(node, before)
+        elif self._is_to_count(node, before, self._node.looked_up or self._node.watched):
             self._node.looked_up = node  # until it is taken up, which a server that refuses may put off for long
 
     @property
@@ -192,7 +198,7 @@ class NodePublisher:
             raise
         answered = _decode(item)
         self._note_published(after, answered)
-        self._know(answered, is_set_back=is_older(answered.metadata.resource_version, known.metadata.resource_version))
+        self._answered(answered, known)
         # Recorded with the status that shows it: an agent that ends before that records it after its next start.
         if (boot_id := rebooted(before, after)) is not None:
             message = f"Node {self._identity.name} has been rebooted, boot id: {boot_id}"
@@ -225,6 +231,20 @@ class NodePublisher:
             return differs(before, after)
         return differs(self._published.said, after) or differs(self._published.answered, before)
 
+    def _answered(self, node: k8s.Node, before: k8s.Node | None) -> None:
+        """What the server answered to who knew ``before`` when it was asked."""
+        if self._is_to_count(node, before, self._node.received):
+            self._node.received = node
+
+    def _is_to_count(self, answer: k8s.Node, before: k8s.Node | None, held: k8s.Node | None) -> bool:
+        """Whether an answer says more than what is held by now: it is newer, or of a server that was set back, while
+        that is from before."""
+        if before is None or not _is_older(answer, before):
+            return held is None or not _is_older(answer, held)
+        was, is_now = before.metadata.resource_version, answer.metadata.resource_version
+        self._outage.set_back(f"node {self._identity.name} was at version {was} and is at {is_now}")
+        return held is None or not _is_older(held, before) or not _is_older(answer, held)
+
     def _know(self, node: k8s.Node, *, is_set_back: bool = False) -> None:
         """The newer one counts: an answer may come after the informer's change of later, and the other way
         round."""
@@ -239,6 +259,8 @@ class NodePublisher:
         except ObjectMissing:
             if not self._pace.registers:
                 self._say_missing()
+                return None
+            if report.awaits_address:  # of which ``NodeAddresses`` complains
                 return None
             return await self._register(report)
         if self._pace.registers and (patch := reconciliation(self._identity, there)) is not None:

@@ -24,6 +24,7 @@ from trikubelet.model.decoding import read_item
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from trikubelet.pods.node_object import NodeObject
     from trikubelet.ports import Api
 
 log = logging.getLogger(__name__)
@@ -37,10 +38,13 @@ KEPT_SECONDS_MAX: Final = 60.0
 class SecondLook:
     """Owns which pods wait for a look at the node's object, and since when."""
 
-    def __init__(self, api: Api, node_name: str, found: Callable[[k8s.Node], None]) -> None:
-        """``found`` is called with the object of each look."""
+    def __init__(
+        self, api: Api, node_name: str, node: NodeObject, found: Callable[[k8s.Node, k8s.Node | None], None]
+    ) -> None:
+        """``found`` is called with the object of each look, and what was known of it when it was asked for."""
         self._api = api
         self._node_name = node_name
+        self._node = node
         self._found = found
         self._waiting: dict[str, float] = {}  # by UID, Trio's clock
         self._looked_at = float("-inf")
@@ -70,8 +74,9 @@ class SecondLook:
 
     async def _look(self) -> bool:
         """Whether the server said how the node is. Where it did not, whoever still waits asks again."""
+        before = self._node.newest
         try:
-            self._found(read_item(await self._api.get(NODES, self._node_name), k8s.Node))
+            self._found(read_item(await self._api.get(NODES, self._node_name), k8s.Node), before)
         except ObjectMissing:
             pass
         except ApiError as error:

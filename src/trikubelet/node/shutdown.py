@@ -20,8 +20,10 @@ from trikubelet.core import node_shutdown
 from trikubelet.core.lifecycle import Finished
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.failure_log import HOUR
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.listeners import Listeners
+from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.kit.outage import Outage
 from trikubelet.model.shutdown_times import ShutdownTimes
 
@@ -67,6 +69,7 @@ class NodeShutdown:
         self.groups = groups
         self._outage = Outage("systemd-logind, which tells of a shutdown of this machine,")
         self._retries = Backoff(RETRY_SECONDS, RETRY_SECONDS_MAX, jitter=0.5, chance=chance)
+        self._too_short = LogRateLimit(HOUR)
         self._barriers = FaultBarriers(log, "%s: a bug in ending it for the shutdown; the others end")
         self._finished = trio.lowlevel.ParkingLot()
         workers.finished.add(lambda _: self._finished.unpark_all())
@@ -105,18 +108,22 @@ class NodeShutdown:
             await self._announced(session, records, await session.next())
 
     async def _allow_delay(self, session: ShutdownSession) -> None:
-        """The machine waits no longer than its own settings say, however long somebody needs."""
-        wanted = node_shutdown.delay_seconds(self.groups)
-        if await session.delay_seconds() >= wanted:
+        """The machine waits no longer than its own settings say, however long somebody needs. Where these cannot be
+        raised, pods have the time there is."""
+        wanted, why = node_shutdown.delay_seconds(self.groups), ""
+        if (allowed := await session.delay_seconds()) >= wanted:
             return
-        await session.allow_delay(wanted)
-        allowed = await session.delay_seconds()
-        if allowed < wanted:
+        try:
+            await session.allow_delay(wanted)
+            allowed = await session.delay_seconds()
+        except OSError as error:
+            why = f" (raising that failed: {error})"
+        if allowed < wanted and self._too_short.may_log():
             message = (
                 "This machine waits %g s before it shuts down, pods are to have %d s: those that need longer are cut "
-                "off. Set InhibitDelayMaxSec=%d in the settings of systemd-logind (logind.conf)"
+                "off. Set InhibitDelayMaxSec=%d in the settings of systemd-logind (logind.conf)%s"
             )
-            log.warning(message, allowed, wanted, wanted)
+            log.warning(message, allowed, wanted, wanted, why)
 
     async def _announced(self, session: ShutdownSession, records: ShutdownRecords, is_shutting_down: bool) -> None:
         was = self.is_shutting_down

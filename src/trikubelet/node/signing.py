@@ -38,6 +38,9 @@ USAGES: Final = {
 }
 """What a key of an elliptic curve is asked to be good for, by signer."""
 
+WATCH_SECONDS_MAX: Final = 90.0
+"""A watch whose connection is dead looks like one with nothing to say. So what is there is read again after this."""
+
 _ADVICE: Final = {
     "Denied": "whoever decides over requests does not want this node as it is: see kubectl describe csr {0}, mend "
     "what was said there, and approve the next request; this agent makes one ever more rarely",
@@ -82,7 +85,6 @@ async def _ask(api: Api, request: SigningRequest, signer: str) -> str:
 
 
 async def _await_decision(api: Api, name: str) -> bytes:
-    selection = Selection(fields=f"metadata.name={name}")
     backoff = Backoff(1.0, 30.0)
     while True:
         try:
@@ -92,16 +94,26 @@ async def _await_decision(api: Api, name: str) -> bytes:
         if (certificate := _decision(item)) is not None:
             return certificate
         try:
-            async with api.watch(SIGNING_REQUESTS, selection, resource_version=item.resource_version) as changes:
-                async for change in changes:
-                    if change.kind is ChangeKind.DELETED:
-                        raise _gone(name)
-                    if change.kind is not ChangeKind.BOOKMARK and (found := _decision(change.item)) is not None:
-                        return found
+            with trio.move_on_after(WATCH_SECONDS_MAX):
+                if (found := await _decided(api, name, item.resource_version)) is not None:
+                    return found
         except Expired:
             pass  # what is there now is read again
         # Something between here and the server may end every watch at once.
         await trio.sleep(backoff.next_seconds())
+
+
+async def _decided(api: Api, name: str, version: str) -> bytes | None:
+    """The certificate, once a watch brings it; None where the watch ends before. Raises CertificateRefused, and
+    ApiError."""
+    selection = Selection(fields=f"metadata.name={name}")
+    async with api.watch(SIGNING_REQUESTS, selection, resource_version=version) as changes:
+        async for change in changes:
+            if change.kind is ChangeKind.DELETED:
+                raise _gone(name)
+            if change.kind is not ChangeKind.BOOKMARK and (found := _decision(change.item)) is not None:
+                return found
+    return None
 
 
 def _decision(item: Item) -> bytes | None:

@@ -95,6 +95,7 @@ class CarryOut:
         then: it is all that shows why the rest is gone. Why it may not, where so."""
         if others := [reset for reset in resets if not reset.is_cause]:
             await self._killer.reset(pod, others)
+            self._starter.taken_away(pod, {reset.status.name for reset in others})
             return []  # what is gone is to be seen, and shown, before anything is waited for
         names = dict.fromkeys(reset.status.name for reset in resets)
         if waits := self._starter.back_offs(pod, observed, names):

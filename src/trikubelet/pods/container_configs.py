@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trikubelet.model.runtime_config import ContainerConfig
     from trikubelet.pods.references import References
     from trikubelet.pods.start_context import StartContext
-    from trikubelet.ports import ContainerFiles, RuntimeHealth, Volumes
+    from trikubelet.ports import ContainerFiles, HostIps, RuntimeHealth, Volumes
 
 T = TypeVar("T")
 
@@ -45,6 +45,7 @@ class ContainerConfigs:
         references: References,
         health: RuntimeHealth,
         facts: NodeFacts,
+        host_ips: HostIps,
         node_hosts: str,
         bounds: Bounds,
     ) -> None:
@@ -54,6 +55,7 @@ class ContainerConfigs:
         self._references = references
         self._health = health
         self._facts = facts
+        self._host_ips = host_ips
         self._node_hosts = node_hosts
         self._bounds = bounds
 
@@ -82,7 +84,8 @@ class ContainerConfigs:
         )
         able = self._health.supports_recursive_read_only(sandbox.runtime_handler)
         pod = in_groups(pod, self._volumes.groups(uid))
-        made = container_config(pod, container, parts, replace(self._facts, recursive_read_only=able))
+        facts = replace(self._facts, recursive_read_only=able, host_ips=self._host_ips())
+        made = container_config(pod, container, parts, facts)
         directory = log_directory(pod, self._facts)
         await self._on_disk(partial(self._files.make_log_directory, directory, container.name))
         return made

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trikubelet.model.handlers import HttpTarget
     from trikubelet.model.k8s import Container, ExecAction, HTTPGetAction, LifecycleHandler, Pod
     from trikubelet.pods.figures import PodFigures
-    from trikubelet.ports import Events, Handlers, Runtime
+    from trikubelet.ports import Events, Handlers, HostIps, Runtime
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Hooks:
         self,
         runtime: Runtime,
         handlers: Handlers,
-        host_ips: tuple[str, ...],
+        host_ips: HostIps,
         events: Events,
         figures: PodFigures,
     ) -> None:
@@ -142,7 +142,7 @@ class Hooks:
 
     async def _get(self, of: Hooked, action: HTTPGetAction) -> str:
         """Any answer will do, whatever its status (as upstream): a hook is a notification, not a question."""
-        ips = self._host_ips if of.pod.spec.host_network else of.ips
+        ips = self._host_ips() if of.pod.spec.host_network else of.ips
         if not (action.host or ips):
             return "failed to find networking container: the pod has no address"
         try:

@@ -3,9 +3,10 @@ pod's runtime before its sandbox is.
 
     core: references ─► ConfigMaps, Secrets, services (ports.PodObjects), files (ports.Volumes) ─► EnvSources ─► core
 
-All are asked side by side, but of a volume one file at a time. What is not there is reported as such: whether that
-matters is decided where the variables are made. Whoever asked for an object is woken when it comes, so a pod that waits
-for one need not ask again by the clock.
+All are asked side by side, but of a volume one file at a time. Of a file only the values that are named are kept, and
+all files together may be only so large, for the same bytes may be there under thousands of names. What is not there is
+reported as such: whether that matters is decided where the variables are made. Whoever asked for an object is woken
+when it comes, so a pod that waits for one need not ask again by the clock.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trikubelet.core.containers.env_file import BYTES_MAX
+from trikubelet.core.containers.allowance import TooLarge, of_env_files
+from trikubelet.core.containers.env_file import EnvFile
 from trikubelet.core.containers.environment import EnvSources, references
 from trikubelet.core.containers.errors import ConfigError, SandboxConfigError
 from trikubelet.core.containers.service_links import service_variables
 from trikubelet.model.errors import ObjectUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from trikubelet.model.k8s import ConfigMap, Container, Pod, Secret
     from trikubelet.ports import PodObjects, Volumes
@@ -45,8 +47,9 @@ class References:
         needed = references(container)
         config_maps: dict[str, ConfigMap | None] = {}
         secrets: dict[str, Secret | None] = {}
-        files: dict[tuple[str, str], bytes | OSError | None] = {}
+        files: dict[tuple[str, str], EnvFile | OSError | None] = {}
         services: dict[str, str] = {}
+        allowance = of_env_files()
 
         async def addresses() -> None:
             services.update(service_variables(pod, await self._objects.services(pod)))
@@ -59,8 +62,10 @@ class References:
 
         async def files_of(volume: str) -> None:
             # One after another, for a volume is read by one thread at a time, so that one that hangs takes no more.
-            for path in (path for name, path in needed.files if name == volume):
-                files[volume, path] = await self._file(volume_paths[volume], path)
+            for path, keys in ((path, keys) for (name, path), keys in needed.files.items() if name == volume):
+                found = files[volume, path] = await self._file(volume_paths[volume], path, keys)
+                if isinstance(found, EnvFile):
+                    allowance.count(found.size, f"file {path} of volume {volume}")
 
         problem = await _side_by_side(
             addresses,
@@ -86,10 +91,10 @@ class References:
             raise SandboxConfigError(f'runtimeclass.node.k8s.io "{name}" not found')
         return found.handler
 
-    async def _file(self, volume_path: str, path: str) -> bytes | OSError | None:
+    async def _file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile | OSError | None:
         try:
             with trio.fail_after(READ_SECONDS_MAX):
-                return await self._volumes.read_file(volume_path, path, BYTES_MAX)
+                return await self._volumes.read_env_file(volume_path, path, keys)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -99,13 +104,13 @@ class References:
 
 
 async def _side_by_side(*asks: Callable[[], Awaitable[None]]) -> str:
-    """Ask all; what the first of those said, in their order, who could not answer."""
+    """Ask all; what the first of those said, in their order, who could not answer, or answered too much."""
     problems = ["" for _ in asks]
 
     async def one(place: int, ask: Callable[[], Awaitable[None]]) -> None:
         try:
             await ask()
-        except ObjectUnavailable as error:
+        except (ObjectUnavailable, TooLarge) as error:
             problems[place] = str(error)
 
     async with trio.open_nursery() as nursery:

@@ -93,6 +93,11 @@ class ContainerStarter:
                     waits.append(wait)
         return waits
 
+    def taken_away(self, pod: Pod, names: Collection[str]) -> None:
+        """What these containers waited for is over: they wait for their pod to start over."""
+        for name in names:
+            self._reasons.note_gone(pod.metadata.uid, name)
+
     def starts_over(self, pod: Pod, observed: PodObservation, cause: str) -> None:
         """That container was taken away: when it has ended the next time, it waits longer."""
         self._count(pod, next(one for one in all_containers(pod) if one.name == cause), observed)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trikubelet.pods.resize_notes import ResizeNotes
     from trikubelet.pods.termination_messages import TerminationMessages
     from trikubelet.pods.waiting_reasons import WaitingReasons
-    from trikubelet.ports import Clock, Events, Probes, RuntimeHealth, Statuses
+    from trikubelet.ports import Clock, Events, HostIps, Probes, RuntimeHealth, Statuses
 
 
 class StatusPublisher:
@@ -45,7 +45,7 @@ class StatusPublisher:
         reasons: WaitingReasons,
         messages: TerminationMessages,
         health: RuntimeHealth,
-        host_ips: tuple[str, ...],
+        host_ips: HostIps,
         events: Events,
         clock: Clock,
     ) -> None:
@@ -95,7 +95,7 @@ class StatusPublisher:
         handler = observed.sandboxes[0].runtime_handler if observed.sandboxes else ""
         return StatusFacts(
             now=rfc3339(self._clock.now_ns()),
-            host_ips=self._host_ips,
+            host_ips=self._host_ips(),
             previous=previous,
             is_ending=is_ending,
             resize=self._resize_notes.facts(pod),

@@ -3,9 +3,10 @@
 Two rules need sight of more than one pod. A UID lives once: a pod that comes back while its earlier instance still ends
 gets a new worker when that life is over and nothing is left of it. And static pods that share a full name run one after
 another: a manifest that was edited has a new UID but the same name, and must not start before the older pod has ended
-(upstream: allowStaticPodStart; there the waiting pod polls, here it waits its turn). The rule holds within one life of
-the agent: what a manifest brought that was edited while no agent lived is an orphan, which housekeeping stops beside
-the new pod, as upstream does.
+(upstream: allowStaticPodStart; there the waiting pod polls, here it waits its turn). The rule holds from one life of
+the agent to the next, which upstream's does not: what a manifest brought that was edited while no agent lived is an
+orphan, and it is first in line before anybody knows it. Nobody of that name has a turn before the runtime was listed,
+nor while something of that name runs that has no worker; housekeeping stops that (``kill_orphan``) or begins with it.
 
 Everything that asks is synchronous and never blocks; the tasks live in the pods nursery passed to ``run``.
 """
@@ -22,6 +23,7 @@ import trio
 from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
 from trikubelet.core.names import full_name, is_static, object_ref
+from trikubelet.core.orphans import earlier_versions
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.instant import instant
@@ -41,10 +43,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ENDED_KEPT_MAX: Final = 10_000
+"""Pods that ended beside an invalid manifest and are remembered until it is mended; of more the first are forgotten.
+What they left is gone after a few minutes, but for what cannot be removed."""
+
 
 class PodWorkers:
-    """Owns which UIDs have a worker, whose turn it is among static pods of one name, and which pods are to begin
-    although an earlier instance of theirs left what cannot be removed (``ports.PodDeletionSafetyProvider``).
+    """Owns which UIDs have a worker, whose turn it is among static pods of one name, which pods are to begin although
+    an earlier instance of theirs left what cannot be removed, and which ended beside an invalid manifest, so that
+    nothing of them is kept for it (``ports.PodDeletionSafetyProvider``).
 
     ``began``: a pod got a worker, and nothing of it ran before; ``finished``: a pod's worker did."""
 
@@ -68,6 +75,7 @@ class PodWorkers:
         self._synced = False
         self._wanted: Collection[str] = ()
         self._despite_leftovers: set[str] = set()
+        self._ended: dict[str, None] = {}
         self._barriers = FaultBarriers(log, "%s: a bug in comparing it with what is wanted; it is left as it is")
         self._figures = figures
         self.began: Final[Listeners[Pod]] = Listeners("a pod that begins")
@@ -155,6 +163,8 @@ class PodWorkers:
         ``all_known``: no manifest is left that may want more; while there is one, nothing of a pod without a worker may
         be removed."""
         self._synced = all_known
+        if all_known:
+            self._ended.clear()
         self._wanted = {*desired, *undecodable}
         self._despite_leftovers &= self._wanted
         for uid, worker in list(self._workers.items()):
@@ -171,8 +181,16 @@ class PodWorkers:
                 if not self._runtime_pods.may_have(uid):
                     del self._workers[uid]
                     self._attempts.forget(uid)
+                    self._note_ended(uid)
             case _:
                 self.stop(uid, StopReason.REMOVED)
+
+    def _note_ended(self, uid: str) -> None:
+        """Its worker is forgotten. While not all is known, that says that no invalid manifest can want what it left."""
+        if not self._synced:
+            self._ended[uid] = None
+        if len(self._ended) > ENDED_KEPT_MAX:
+            del self._ended[next(iter(self._ended))]
 
     # ---- the tasks ----
 
@@ -182,12 +200,16 @@ class PodWorkers:
         since = instant() if isinstance(state, Syncing) else -math.inf
         worker = PodWorker(pod, state, self._attempts, self._bounds, self._chance, self._figures, since=since)
         self._workers[pod.metadata.uid] = worker
+        self._ended.pop(pod.metadata.uid, None)
         if pod.metadata.uid in self._despite_leftovers:
             self._despite_leftovers.discard(pod.metadata.uid)
             self._attempts.begin_despite_leftovers(pod.metadata.uid)
         self._note_beginning(pod, state)
         turn = trio.Event()
-        if is_static(pod) and isinstance(state, Starting | Syncing):
+        if isinstance(state, Terminating):  # an orphan: whoever waits under its name waits for its end
+            self._turns.setdefault(full_name(pod), deque()).appendleft((worker, turn))
+            turn.set()
+        elif is_static(pod) and isinstance(state, Starting | Syncing):
             self._turns.setdefault(full_name(pod), deque()).append((worker, turn))
             self._offer_turns(full_name(pod))
         else:
@@ -246,11 +268,34 @@ class PodWorkers:
         self._attempts.forget(uid)
         del self._workers[uid]
 
+    def offer_turns(self) -> None:
+        """Who waits for what an earlier agent began may go on when that has ended, by whomever it was stopped."""
+        for name in self._turns:
+            self._offer_turns(name)
+
     def _offer_turns(self, name: str) -> None:
         """Let the first in line go, and everyone in line who will start nothing any more."""
-        for place, (worker, turn) in enumerate(self._turns.get(name, ())):
-            if place == 0 or not isinstance(worker.state, Starting | Syncing):
+        line = self._turns.get(name)
+        if line is None:
+            return
+        # What an earlier agent began comes before what never ran, in whatever order they were brought.
+        line = deque(sorted(line, key=lambda one: not (one[1].is_set() or self._is_running(one[0]))))
+        self._turns[name] = line
+        for place, (worker, turn) in enumerate(line):
+            is_next = place == 0 and (turn.is_set() or not self._has_predecessor(worker.pod))
+            if is_next or not isinstance(worker.state, Starting | Syncing):
                 turn.set()
+
+    def _is_running(self, worker: PodWorker) -> bool:
+        return self._runtime_pods.is_running(worker.pod.metadata.uid)
+
+    def _has_predecessor(self, pod: Pod) -> bool:
+        """Whether something of the pod's name runs, or may, that an earlier agent began and nobody looks after yet.
+        What is wanted gets a worker of its own."""
+        if not self._runtime_pods.has_listed:
+            return True
+        unknown = self._runtime_pods.running(beside={*self._workers, *self._wanted})
+        return bool(earlier_versions(unknown, [pod]))
 
     def _end_turn(self, worker: PodWorker) -> None:
         name = full_name(worker.pod)
@@ -294,8 +339,8 @@ class PodWorkers:
         return None if worker is None else worker.state
 
     def _is_known(self, uid: str) -> bool:
-        """Whether a UID without a worker is certainly an orphan's."""
-        return self._synced and uid not in self._wanted
+        """Whether a UID without a worker is certainly an orphan's, or that of a pod which ended here."""
+        return (self._synced or uid in self._ended) and uid not in self._wanted
 
     def could_have_running_containers(self, uid: str) -> bool:
         """Whether a container of this pod may run now."""

@@ -120,6 +120,11 @@ class ApiPods(Protocol):
         ...
 
     @property
+    def version(self) -> str:
+        """Up to which version everything is known; "" where that is unknown."""
+        ...
+
+    @property
     def has_synced(self) -> bool:
         """Whether the server was listed at least once; before that nothing follows from what is missing."""
         ...

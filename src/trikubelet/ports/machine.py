@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from trikubelet.core.containers.env_file import EnvFile
     from trikubelet.model import k8s
     from trikubelet.model.credential_plugin import CredentialPlugin
     from trikubelet.model.csi import DriverInfo, VolumeStats
@@ -28,6 +30,26 @@ class Clock(Protocol):
 
     def now_ns(self) -> int:
         """Nanoseconds since the Unix epoch."""
+        ...
+
+
+HostIps = Callable[[], tuple[str, ...]]
+"""The node's addresses at this moment, the primary first; none while it has none."""
+
+
+class HostNetwork(Protocol):
+    """Which addresses the machine has. Only DNS is waited for."""
+
+    def routed(self) -> Sequence[str]:
+        """The addresses that the default routes send from."""
+        ...
+
+    def has(self, address: str) -> bool:
+        """Whether an address is the machine's."""
+        ...
+
+    async def named(self, name: str) -> Sequence[str] | None:
+        """The addresses that DNS has for a name; None where it does not answer now."""
         ...
 
 
@@ -124,10 +146,11 @@ class Volumes(Protocol):
         ``model.errors.VolumeFailed`` with a message for each that is not ready."""
         ...
 
-    async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
-        """A file in a volume that is set up: the volume's host path, and the file's below it. What a container put
-        there is not trusted: nothing leads out of the volume, and nothing but a plain file is read. Of a volume one is
-        read at a time. Raises OSError (EFBIG for one that is larger, EBUSY while another is read)."""
+    async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
+        """The wanted values of a file of variables in a volume that is set up: the volume's host path, and the file's
+        below it. What a container put there is not trusted: nothing leads out of the volume, nothing but a plain file
+        is read, and parsing it holds nobody up. Of a volume one is read at a time. Raises OSError (EFBIG for one that
+        is larger than such files may be, EBUSY while another is read)."""
         ...
 
     async def resolve(self, pod: k8s.Pod, container: k8s.Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:

@@ -1,6 +1,7 @@
 """What to make of an API server that did not do what it was asked: one rule for everybody who asks.
 
-it was away, or failed ────────► the outage that all share (``kit.outage``), which keeps local failures apart
+it was away, or failed ────────► the outage that all share (``kit.outage``), which keeps local failures apart, and
+                                 answers of a server that fails
 it answered with a no ─────────► no outage: somebody has to correct a right or a rule. Said once a minute
 somebody else was faster ──────► no outage, and not said the first time in a row: the next try reads what is there now
 it does not know who asks ─────► no outage, and not said here: whoever holds the credentials does, once for all who

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from trikubelet.model.handlers import Health, HttpAnswer, HttpTarget
@@ -190,6 +190,11 @@ class Handlers(Protocol):
     async def http_get(self, target: HttpTarget) -> HttpAnswer:
         """GET, following redirects to the same host. TLS is spoken with anybody, whatever certificate it has. Raises
         NotTls where it is not spoken."""
+        ...
+
+    def prepare_http_get(self, target: HttpTarget) -> Callable[[], Awaitable[HttpAnswer]]:
+        """The same question, for whoever asks it again and again: what is sent is written once, and is kept as long as
+        what is returned."""
         ...
 
     async def tcp_connect(self, host: str, port: int) -> None:

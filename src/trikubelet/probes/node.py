@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trikubelet.model import k8s
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.runtime import PodObservation
-    from trikubelet.ports import Clock, Events, Handlers, PodNotes, Runtime
+    from trikubelet.ports import Clock, Events, Handlers, HostIps, PodNotes, Runtime
     from trikubelet.probes.figures import ProbeFigures
 
 NOTHING_CONCLUDED = Verdicts()
@@ -40,7 +40,7 @@ class NodeProbes:
         handlers: Handlers,
         events: Events,
         clock: Clock,
-        host_ips: tuple[str, ...],
+        host_ips: HostIps,
         bounds: Bounds,
         chance: random.Random,
         notes: PodNotes,
@@ -88,7 +88,7 @@ class NodeProbes:
             return NOTHING_CONCLUDED
         probes, _ = found
         statuses = () if shown is None else (*shown.init_container_statuses, *shown.container_statuses)
-        ips = self._host_ips if pod.spec.host_network else observed.ips
+        ips = self._host_ips() if pod.spec.host_network else observed.ips
         probes.address = ips[0] if ips else ""
         probes.look(pod, observed, {status.name: status for status in statuses}, self._clock.now_ns())
         return probes.verdicts

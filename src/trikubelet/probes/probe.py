@@ -78,9 +78,10 @@ class ProbeTask:
             self._next = -math.inf
         due = math.inf if subject is None else max(subject.first_due, self._next)
         woken = self._pod.wakeup(self._key)
-        if subject is not None:
-            self._timer.wake_at(due, woken)
-        await woken.wait()
+        if subject is None:
+            await woken.wait()
+        else:
+            await self._timer.wait_until(due, woken)
         # What changed may be that there is another container to probe, or none.
         if subject is not None and trio.current_time() >= due and self._pod.subject_to_probe(self._key) is subject:
             await self._run_once(subject, due)

@@ -21,13 +21,14 @@ import trio
 from trikubelet.core.handlers import PROBE_AGENT, host_of, http_target, port_number, probe_command
 from trikubelet.core.manifest.container_defaults import PROBE_TIMEOUT_SECONDS
 from trikubelet.kit.turnstile import Turnstile
-from trikubelet.model.handlers import HandlerInvalid, Health, HttpTarget, Unreachable, authority
+from trikubelet.model.handlers import HandlerInvalid, Health, Unreachable, authority
 from trikubelet.model.runtime_errors import RuntimeCallError, RuntimeTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from trikubelet.model.bounds import Bounds
+    from trikubelet.model.handlers import HttpAnswer
     from trikubelet.model.k8s import Container, GRPCAction, Probe
     from trikubelet.ports import Handlers, Runtime
 
@@ -84,7 +85,7 @@ class Prober:
             timeout_output = (
                 f'Get "{target.url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)'
             )
-            return ProbeCall(partial(self._get, target), seconds, timeout_output)
+            return ProbeCall(partial(self._get, self._handlers.prepare_http_get(target)), seconds, timeout_output)
         if probe.tcp_socket is not None:
             host, port = host_of(probe.tcp_socket.host, address), port_number(probe.tcp_socket.port, container)
             return ProbeCall(
@@ -132,8 +133,8 @@ class Prober:
         output = (result.stdout + result.stderr)[:OUTPUT_BYTES_MAX].decode(errors="replace")
         return ProbeOutcome(ProbeResult.SUCCESS if result.exit_code == 0 else ProbeResult.FAILURE, output)
 
-    async def _get(self, target: HttpTarget) -> ProbeOutcome:
-        answer = await self._handlers.http_get(target)
+    async def _get(self, ask: Callable[[], Awaitable[HttpAnswer]]) -> ProbeOutcome:
+        answer = await ask()
         if not HTTPStatus.OK <= answer.status < HTTPStatus.BAD_REQUEST:
             return ProbeOutcome(ProbeResult.FAILURE, f"HTTP probe failed with statuscode: {answer.status}")
         if answer.status < HTTPStatus.MULTIPLE_CHOICES:

@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from trikubelet.server.node_view import NodeView
 
 
+class NotTogether(ValueError):
+    """Each of two options could be met, but not both (upstream: 422)."""
+
+
 def log_query(query: Mapping[str, str], now_ns: int) -> LogQuery:
-    """What of the log is wanted. Raises ValueError."""
+    """What of the log is wanted. Raises ValueError, and NotTogether among them."""
     stream = query.get("stream", "all").lower()
     if stream not in ("all", "stdout", "stderr"):
         raise ValueError(f"stream={stream}: write stdout, stderr or all")
@@ -39,9 +43,13 @@ def log_query(query: Mapping[str, str], now_ns: int) -> LogQuery:
             since_ns = parse_rfc3339(moment)
         except ValueError as error:
             raise ValueError(f"sinceTime={moment}: write a time such as 2026-11-21T07:01:02Z") from error
+    tail_lines = whole(query, "tailLines")
+    if tail_lines is not None and stream != "all":
+        # A log's end is found by its lines, and those are of both streams.
+        raise NotTogether("`tailLines` and specific `stream` are mutually exclusive for now")
     return LogQuery(
         follow=flag(query, "follow"),
-        tail_lines=whole(query, "tailLines"),
+        tail_lines=tail_lines,
         since_ns=max(0, since_ns),
         limit_bytes=whole(query, "limitBytes", 1),
         timestamps=flag(query, "timestamps"),
@@ -56,6 +64,8 @@ async def container_log(
     try:
         wanted = log_query(query, now_ns)
         previous = flag(query, "previous")
+    except NotTogether as error:
+        return bare(str(error), HTTPStatus.UNPROCESSABLE_ENTITY)
     except ValueError as error:
         return bare(str(error), HTTPStatus.BAD_REQUEST)
     lives = [pod for pod in view.pods() if (pod.metadata.namespace, pod.metadata.name) == (namespace, name)]

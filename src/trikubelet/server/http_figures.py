@@ -2,27 +2,30 @@
 
     handler = figures.counted("readwrite", gate.answer)
 
-A request counts whether or not it was let in, and lasts until its answer begins; what is streamed after that is not
-waited for. Paths are cut to what distinguishes routes, and those that no route has are one, so that no client can make
-up labels. (upstream-behaviour.md §1.22: http_requests_total, http_requests_duration_seconds, http_inflight_requests)
+A request counts whether or not it was let in, and lasts as long as its answer does: a followed log until its body has
+ended, a command or a forwarded port until the connection that was taken over has, whoever ends it. Paths are cut to
+what distinguishes routes, and those that no route has are one, so that no client can make up labels.
+(upstream-behaviour.md §1.22: http_requests_total, http_requests_duration_seconds, http_inflight_requests)
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import trio
 
+from trikubelet.httpd.messages import Response, Upgrade
 from trikubelet.kit.distribution import Distributions
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
     from trikubelet.httpd.connection_limit import ConnectionLimit
-    from trikubelet.httpd.messages import Request
+    from trikubelet.httpd.messages import Accept, Handler, Request
 
-T = TypeVar("T")
+T = TypeVar("T", bound="Response | Upgrade | None")
 
 OTHER: Final = "other"
 METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
@@ -51,18 +54,19 @@ class HttpFigures:
         self.connection_limits: dict[str, ConnectionLimit] = {}
         """Who is connected to each server, where the composition root says so."""
 
-    def counted(self, server: str, answer: Callable[[Request], Awaitable[T]]) -> Callable[[Request], Awaitable[T]]:
+    def counted(self, server: str, answer: Handler) -> Handler:
         """The same handler, counted."""
 
-        async def handle(request: Request) -> T:
+        async def handle(request: Request) -> Response | Upgrade:
             asked = self._asked(request, server)
             begun = trio.current_time()
             self.under_way[asked] += 1
-            try:
-                return await answer(request)
-            finally:
+
+            def ended() -> None:
                 self.under_way[asked] -= 1
                 self.durations[asked].add(trio.current_time() - begun)
+
+            return await _answered(answer(request), ended)
 
         return handle
 
@@ -77,6 +81,50 @@ class HttpFigures:
 
     def __repr__(self) -> str:
         return f"<HttpFigures: {len(self.durations)} kinds of requests, {self.under_way.total()} under way>"
+
+
+async def _answered(answering: Awaitable[T], ended: Callable[[], None]) -> T:
+    """The same answer, by which ``ended`` is called once: when its last part has ended, or before it where there is
+    none."""
+    try:
+        answer = await answering
+    except BaseException:
+        ended()
+        raise
+    if isinstance(answer, Upgrade):
+        return Upgrade(_conversation(answer, ended))  # type: ignore[return-value]  # mypy does not narrow T
+    if answer is None or isinstance(answer.body, bytes):
+        ended()
+        return answer
+    return replace(answer, body=_Body(answer.body, ended))
+
+
+def _conversation(upgrade: Upgrade, ended: Callable[[], None]) -> Callable[[Accept], Awaitable[Response | None]]:
+    async def converse(accept: Accept) -> Response | None:
+        return await _answered(upgrade.converse(accept), ended)
+
+    return converse
+
+
+class _Body:
+    """A response's stream, which says when it is closed; that is its end in any case (``httpd.messages.Response``)."""
+
+    def __init__(self, parts: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
+        self._parts = parts
+        self._ended = ended
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._parts)
+
+    async def aclose(self) -> None:
+        try:
+            if (aclose := getattr(self._parts, "aclose", None)) is not None:
+                await aclose()
+        finally:
+            self._ended()
 
 
 def _cut(path: str) -> str:

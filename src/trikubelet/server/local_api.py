@@ -43,7 +43,7 @@ from trikubelet.httpd.server import HttpLimits, Response, json, serve_http, text
 from trikubelet.kit.every import Every
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.runtime_errors import RuntimeCallError
-from trikubelet.server.container_log import log_query
+from trikubelet.server.container_log import NotTogether, log_query
 from trikubelet.server.kubectl.spelling import line
 from trikubelet.server.log_reader import read_log
 from trikubelet.server.node_view import NoSuchPod, NotShown
@@ -165,6 +165,8 @@ class LocalApi:
             return await self._answer(request)
         except NoSuchPod as error:
             return text(str(error), HTTPStatus.NOT_FOUND)
+        except NotTogether as error:
+            return text(str(error), HTTPStatus.UNPROCESSABLE_ENTITY)
         except (NotShown, ValueError) as error:
             return text(str(error), HTTPStatus.BAD_REQUEST)
         except RuntimeCallError as error:

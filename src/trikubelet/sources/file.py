@@ -71,6 +71,14 @@ class ManifestFiles(Protocol):
         ...
 
 
+class BegunPods(Protocol):
+    """Which pods an earlier agent began (``ports.PodDirectories``)."""
+
+    def pods_on_disk(self) -> frozenset[str]:
+        """UIDs that have a pod directory. Raises OSError."""
+        ...
+
+
 class Threads(Protocol):
     """Where long computations go (``kit.threads.ThreadPool``)."""
 
@@ -88,6 +96,7 @@ class FileSource:
         path: str,
         node_name: str,
         files: ManifestFiles,
+        begun_pods: BegunPods,
         watcher: FileWatcher,
         threads: Threads,
         clock: Clock,
@@ -96,6 +105,7 @@ class FileSource:
     ) -> None:
         self._path = path
         self._disk = files
+        self._begun_pods = begun_pods
         self._watcher = watcher
         self._reader = ManifestReader(node_name, threads, clock)
         self._clock = clock
@@ -279,7 +289,7 @@ class FileSource:
 
     def _publish(self) -> None:
         if self._has_changed:
-            self._claims, self._has_changed = claim(self._states, self._claims.owners), False
+            self._claims, self._has_changed = self._settle_claims(), False
         self._fault_log.tell(self.faults())
         if self._published is None and self._is_held():
             return
@@ -287,6 +297,22 @@ class FileSource:
         if self._published is None or not _same(now, self._published):
             self._published = now
             self._slot.put(now)
+
+    def _settle_claims(self) -> Claims:
+        """Who has which name. Nobody had one before the first word: until then it is settled anew each time, for a file
+        that is read late, as it was half written, may be the one whose pod runs.
+
+        Which pods run, the runtime would say, but not while it is away, and then all pods would wait. Their
+        directories are there at once, and they are what a pod has from before it first starts until after its end: a
+        copy that was refused never has one."""
+        if self._published is not None:
+            return claim(self._states, self._claims.owners)
+        try:
+            begun = self._begun_pods.pods_on_disk()
+        except OSError as error:
+            log.warning("Cannot see which pods were begun before this start: %s", error.strerror or error)
+            begun = frozenset()
+        return claim(self._states, {}, begun)
 
     def _is_held(self) -> bool:
         """Whether the first word waits: one that leaves out a file would have its pods taken for orphans. It waits only

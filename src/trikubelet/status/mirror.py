@@ -103,6 +103,11 @@ class MirrorPods:
         self._gone_at = {name: version for name, version in self._gone_at.items() if name in self._pods.objects}
         self._compare(names, static)
 
+    def forget_answers(self) -> None:
+        """The server was set back: what is gone may be there again, as it was seen before. Never blocks."""
+        self._gone_at.clear()
+        self.enqueue_all()
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the mirrors until cancelled. Cancelling it removes none."""
         async with trio.open_nursery() as nursery:

@@ -7,7 +7,8 @@
 
 Level-triggered: a status that changes while it waits, or while it is being written, is written once, as it is when its
 turn comes. Objects are written side by side, one object never twice at the same time, and nothing is read before it is
-written: the base of a patch is what the informer last saw or what we wrote after that, whichever is newer. Woken by
+written: the base of a patch is what the informer last saw or what we wrote after that, whichever is newer. An answer
+older than what the informer saw before is of a server that was set back, and newer than that nevertheless. Woken by
 published statuses, by the informer's changes and by workers that finish; and every ten seconds everything is compared,
 which costs no request where nothing differs.
 """
@@ -53,6 +54,9 @@ REFUSALS_BEFORE_REMOVAL: Final = 5
 minute. Then it goes without: an admission policy is not to keep what no longer exists. What was said of it before it
 was to go does not count: only from then on is no better status to come."""
 
+LAGGING_REFUSALS_MAX: Final = 6
+"""Of a pod that the server does not have, or does not show: until then the informer may merely lag."""
+
 Name = tuple[str, str]
 """Namespace and name."""
 
@@ -61,6 +65,8 @@ Name = tuple[str, str]
 class _Object:
     """What is known of one object beyond what the informer says of it. Our last write, a patch of ``written_digest``,
     made it version ``written_version`` with the status ``written``, which is forgotten once the informer has seen it.
+    ``written_over``: the version that the informer saw when that write was answered with an older one, which a server
+    does that was set back.
     ``in_doubt``: nobody knows whether the last write arrived. ``missing_at``: the newest version known, by the informer
     or by our writes, when the server said there was none such any more. ``refused``: the version of our status that the
     server called invalid last. ``is_to_go``: only its last status keeps it, which the server called invalid
@@ -71,11 +77,27 @@ class _Object:
     written: k8s.PodStatus | None = None
     written_digest: int = 0
     written_version: str = ""
+    written_over: str = ""
     in_doubt: bool = False
     missing_at: str | None = None
     refused: int = 0
     refusals: int = 0
     remove_after: float = float("-inf")
+
+    def is_written_after(self, seen: k8s.Pod, informed_to: str) -> bool:
+        """Whether our last write is newer than what the informer sees, which knows everything up to a version. Once the
+        informer has seen it its word counts: others may have written what is ours, as the node controller does when it
+        thinks that the node is lost. So it does once it should have seen it: a server lost that write that was set back
+        by so little that nothing else shows it."""
+        version = seen.metadata.resource_version
+        if version == self.written_over:
+            return True
+        is_to_come = not informed_to or is_older(informed_to, self.written_version)
+        return is_to_come and is_older(version, self.written_version)
+
+    def forget_answers(self) -> None:
+        """The server was set back: what it answered before is no more."""
+        self.written, self.written_version, self.written_over, self.missing_at = None, "", "", None
 
     def is_missing(self, seen: k8s.Pod) -> bool:
         """Whether the server has said so of what the informer sees. It may still see older ones come by."""
@@ -107,6 +129,7 @@ class StatusWriter:
         self._pods = pods
         self._pod_deletion_safety = pod_deletion_safety
         self._clock = clock
+        self._outage = outage
         self._bounds = bounds
         self._queue: WorkQueue[Name] = WorkQueue(
             "writing the status of a pod", bounds.status_writes_max, outage, bounds, chance
@@ -125,6 +148,13 @@ class StatusWriter:
                 with self._barrier(name):
                     urgent = self._is_urgent(name, seen)
                 self._queue.add(name, urgent=urgent)
+
+    def forget_answers(self) -> None:
+        """The server was set back, and the informer has what it has now: a status that was written may be no more,
+        though the informer's object is as it was. Never blocks."""
+        for known in self._objects.values():
+            known.forget_answers()
+        self.enqueue(list(self._pods.objects))
 
     def _barrier(self, name: Name) -> Barrier:
         return self._barriers.of(f"Pod {name[0]}/{name[1]}")
@@ -183,11 +213,7 @@ class StatusWriter:
         known = self._objects.get(namespaced_name(seen))
         if known is None or known.uid != seen.metadata.uid or known.written is None:
             return seen.status or k8s.PodStatus()
-        # Once the informer has seen our write its word counts: others may have written what is ours, as the node
-        # controller does when it thinks that the node is lost.
-        if is_older(seen.metadata.resource_version, known.written_version):
-            return known.written
-        return seen.status or k8s.PodStatus()
+        return known.written if known.is_written_after(seen, self._pods.version) else seen.status or k8s.PodStatus()
 
     def _known(self, seen: k8s.Pod) -> _Object:
         known = self._objects.get(namespaced_name(seen))
@@ -195,7 +221,7 @@ class StatusWriter:
             known = self._objects[namespaced_name(seen)] = _Object(
                 seen.metadata.uid, is_to_go=is_to_go(seen, self._progress(status_uid(seen)))
             )
-        if not is_older(seen.metadata.resource_version, known.written_version):
+        if not known.is_written_after(seen, self._pods.version):
             known.written = None
         return known
 
@@ -289,6 +315,7 @@ class StatusWriter:
                     _digest(body),
                     item.resource_version,
                 )
+                self._look_whether_set_back(seen, known)
                 self._patches += 1
             case Remove():
                 await self._api.delete(PODS, name, namespace, grace_seconds=0, uid=seen.metadata.uid)
@@ -299,23 +326,28 @@ class StatusWriter:
                 self._removals += 1
                 log.info("Pod %s/%s has ended; its object is removed", namespace, name)
 
+    def _look_whether_set_back(self, seen: k8s.Pod, known: _Object) -> None:
+        version, known.written_over = seen.metadata.resource_version, ""
+        if is_older(known.written_version, version):
+            known.written_over = version
+            what = "/".join(namespaced_name(seen))
+            self._outage.set_back(f"pod {what} was at version {version} and is at {known.written_version}")
+
     async def _find_out(
         self, seen: k8s.Pod, known: _Object, why: api_errors.ObjectMissing | api_errors.Conflict
     ) -> None:
         """The server has none such or another object of that name, or says so: one look shows which. A 404 may also be
-        an admission webhook's, which does not find something of its own."""
+        an admission webhook's, which does not find something of its own, or of a server that has yet to be restored.
+        What is gone for good the informer takes away; until then it is tried again, ever more rarely."""
         namespace, name = namespaced_name(seen)
         try:
             with answer_within(self._bounds.api_call_seconds_max):
                 uid = (await self._api.get(PODS, name, namespace)).uid
-        except api_errors.ObjectMissing:
-            uid = ""
-        except api_errors.Forbidden as error:
-            if isinstance(why, api_errors.Conflict):
-                # It may be another node's by now, and then the informer will say so; or the server is not itself yet.
-                self._refuse((namespace, name), error)
-                return
-            uid = ""  # what a node is told of a pod that is gone
+        except (api_errors.ObjectMissing, api_errors.Forbidden) as error:
+            # It is gone, of which a node is told that it may not know, or another node's by now, and then the informer
+            # will say so, mostly within the second; or the server is not itself yet.
+            self._refuse((namespace, name), error, logged_at=LAGGING_REFUSALS_MAX)
+            return
         except api_errors.ApiError as error:
             self._fail(seen, known, error)
             return
@@ -331,10 +363,10 @@ class StatusWriter:
         self._queue.refused((namespace, name))
         self.enqueue([namespaced_name(seen)])
 
-    def _refuse(self, name: Name, error: api_errors.ApiError) -> None:
+    def _refuse(self, name: Name, error: api_errors.ApiError, *, logged_at: int = 1) -> None:
         """The server refused, which is logged once. It is tried again, ever more rarely, when everything is
         compared."""
-        if self._queue.refused(name) == 1:
+        if self._queue.refused(name) == logged_at:
             log.warning("Pod %s/%s: the API server does not take its status: %s", *name, error)
 
     def _fail(self, seen: k8s.Pod, known: _Object, error: api_errors.ApiError) -> None:

@@ -6,6 +6,7 @@ answers are described in ``testing.health``. At an address without a running san
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -15,6 +16,8 @@ from trikubelet.model.runtime import ContainerState, SandboxState
 from trikubelet.testing.health import answers_after, is_well, split_kind, to_nobody
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from trikubelet.model.handlers import HttpTarget
     from trikubelet.model.runtime import ContainerStatus
     from trikubelet.testing.health import Listener
@@ -32,6 +35,10 @@ class MemoryHandlers:
         """200 or 500."""
         name, *behaviour = target.path.strip("/").split("/")
         return HttpAnswer(200 if await self._asked(target.host, name, behaviour) else 500)
+
+    def prepare_http_get(self, target: HttpTarget) -> Callable[[], Awaitable[HttpAnswer]]:
+        """The same, to be asked again and again."""
+        return partial(self.http_get, target)
 
     async def tcp_connect(self, host: str, port: int) -> None:
         """Succeeds while any container of the pod runs."""

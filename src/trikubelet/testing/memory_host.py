@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.containers import NodeFacts
+from trikubelet.core.containers.env_file import BYTES_MAX, read_env_file
 from trikubelet.core.log_rotation import PACKED, is_part
 from trikubelet.core.names import ATTEMPT_DIGITS_MAX, path_uid
 from trikubelet.core.timestamps import SECOND_NS
@@ -24,12 +25,37 @@ from trikubelet.volumes.fake import FakeVolumes
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from trikubelet.core.containers.env_file import EnvFile
     from trikubelet.core.containers.volume_files import Files
     from trikubelet.model.csi import VolumeStats
     from trikubelet.model.k8s import Container, Pod, Volume
     from trikubelet.model.pod_notes import Note
     from trikubelet.model.runtime_config import Mount
     from trikubelet.testing.chance import Problems
+
+
+class MemoryHostNetwork:
+    """A machine's addresses (``ports.HostNetwork``), as a test puts them. ``held``: those it has besides those its
+    routes send from; ``names``: what DNS says; ``dns_seconds``: after so long."""
+
+    def __init__(self, *routes: str) -> None:
+        self.routes: Sequence[str] = routes
+        self.held: Collection[str] = ()
+        self.names: Sequence[str] | None = ()
+        self.dns_seconds = 0.0
+
+    def routed(self) -> Sequence[str]:
+        """Those of ``routes``."""
+        return self.routes
+
+    def has(self, address: str) -> bool:
+        """Whether it is one of either."""
+        return address in self.routes or address in self.held
+
+    async def named(self, name: str) -> Sequence[str] | None:
+        """What DNS says of any name."""
+        await trio.sleep(self.dns_seconds)
+        return self.names
 
 
 class VirtualClock:
@@ -266,9 +292,9 @@ class MemoryVolumes(FakeVolumes):
     def _fill(self, path: str, files: Files) -> None:
         self.files[path] = files
 
-    async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
-        """A file that a container wrote. Raises FileNotFoundError, and OSError for one that is larger or while another
-        of the volume is read."""
+    async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
+        """Of a file that a container wrote. Raises FileNotFoundError, and OSError for one that is too large or while
+        another of the volume is read."""
         if volume_path in self._read:
             await trio.lowlevel.checkpoint()
             raise OSError(errno.EBUSY, "an earlier read of the volume has not ended yet")
@@ -279,10 +305,10 @@ class MemoryVolumes(FakeVolumes):
             self._read.discard(volume_path)
         content = self.left.get(f"{volume_path}/{path}")
         if content is None:
-            return await super().read_file(volume_path, path, bytes_max)
-        if len(content) > bytes_max:
-            raise OSError(errno.EFBIG, f"larger than {bytes_max} bytes")
-        return content
+            return await super().read_env_file(volume_path, path, keys)
+        if len(content) > BYTES_MAX:
+            raise OSError(errno.EFBIG, f"larger than {BYTES_MAX} bytes")
+        return read_env_file(content, keys)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """There is nothing to do, after a checkpoint."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class MemoryShutdownManager:
     """Owns whether the machine goes down, and the delays asked for. ``delay_seconds``: so long it waits at most, which
-    settings raise up to ``settings_max``; ``away``: nobody can be asked."""
+    settings raise up to ``settings_max``, 0: they cannot be written; ``away``: nobody can be asked."""
 
     def __init__(self, delay_seconds: float = 5.0, settings_max: float = 1800.0) -> None:
         self.delay_seconds = delay_seconds
@@ -79,6 +79,8 @@ class MemoryShutdownSession:
 
     async def allow_delay(self, seconds: float) -> None:
         await self._ask()
+        if self._manager.settings_max == 0:
+            raise OSError("its settings cannot be written")
         self._manager.delay_seconds = min(seconds, self._manager.settings_max)
 
     async def inhibit(self) -> Callable[[], None]:

@@ -6,6 +6,7 @@
                                                   no container without its volumes, no volume is removed before it
                                                   no variable that is in no manifest · no container is restarted over
                                                   and over without its backoff, whatever it exits of
+                                                  no static pod beside a running one of its name
     every status that is published               one version per change · restart counts and phases never go back ·
                                                   ready only by the last decisive probe results
     after every step of any task                 finished means no containers · queues and memory within bounds
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.core.lifecycle import Finished, StopReason, Terminated, Terminating
+from trikubelet.core.names import is_static, namespaced_name
 from trikubelet.testing.probe_truth import Answers, is_ready
 from trikubelet.testing.start_rules import StartRules
 from trikubelet.testing.stop_rules import StopRules
@@ -88,6 +90,8 @@ class Observer:
         if call in STARTS and (worker is None or self._node.workers.is_termination_requested(uid)):
             state = type(worker.state).__name__ if worker else "unknown"
             self._witness.blame(f"{call} for pod {uid}, which is {state}")
+        if call in STARTS and worker is not None and (other := self._running_beside(worker.pod)):
+            self._witness.blame(f"{call} for pod {uid}, and a container of {other}, which has its name, runs")
         if call in STARTS and uid in self._witness.over:
             self._witness.blame(f"{call} for pod {uid}, which was published as ended")
         pre_stop_runs = self._stops.pre_stop_runs(subject, worker.pod) if worker is not None else []
@@ -107,6 +111,13 @@ class Observer:
             self._starts.on_create(uid, worker.pod)
         if call == "StartContainer" and worker is not None:
             self._starts.on_start(subject, worker.pod)
+
+    def _running_beside(self, pod: Pod) -> str:
+        """The UID of another pod of its name of which a container runs."""
+        if not is_static(pod):
+            return ""
+        others = {s.uid for s in self._world.sandboxes.values() if (s.namespace, s.name) == namespaced_name(pod)}
+        return next((uid for uid in sorted(others - {pod.metadata.uid}) if self._world.running_of(uid)), "")
 
     # ---- statuses ----
 

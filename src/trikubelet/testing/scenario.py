@@ -36,6 +36,8 @@ PROBES = {
 LOST_CODE = 137
 STARTS_OVER = 2
 """Which of six pods has a container whose exit restarts all: counted, not drawn, or every seed would be another."""
+NEVER_ALIVE = 4
+"""Which of six has a container that its liveness probe kills as soon as it can, each time."""
 
 
 class Wanted:
@@ -246,6 +248,8 @@ class Scenario:
             pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, host_users=False))
         if self._made % 6 == STARTS_OVER:
             pod = starting_over(pod)
+        if self._made % 6 == NEVER_ALIVE:
+            pod = _never_alive(pod)
         return pod if source == API_SOURCE else self._settings.lend(pod)
 
     def _probes(self, container: str) -> dict[str, k8s.Probe]:
@@ -297,6 +301,16 @@ class Scenario:
 
 def _hook(command: tuple[str, ...]) -> k8s.LifecycleHandler:
     return k8s.LifecycleHandler(exec=k8s.ExecAction(command=command))
+
+
+def _never_alive(pod: k8s.Pod) -> k8s.Pod:
+    """With a last container that is killed for its liveness probe soon after each start, and started again."""
+    *others, last = pod.spec.containers
+    asks = k8s.ExecAction(command=("check", "liveness", "fail"))
+    probe = k8s.Probe(period_seconds=1, failure_threshold=1, success_threshold=1, exec=asks)
+    killed = msgspec.structs.replace(last, command=("run",), liveness_probe=probe, restart_policy="Always")
+    spec = msgspec.structs.replace(pod.spec, containers=(*others, killed))
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 def _with_scratch(spec: k8s.PodSpec) -> k8s.PodSpec:

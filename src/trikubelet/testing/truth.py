@@ -6,10 +6,14 @@ that a wrong decision is not repeated in the check. Each function returns the fi
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
+
+import trio
 
 from trikubelet.core.container_hash import container_hash
 from trikubelet.model.runtime import ContainerState, ContainerStatus, SandboxState
+from trikubelet.testing.start_rules import BACKOFF_SECONDS
 from trikubelet.testing.starting_over import EXIT_CODE, cause_of
 
 if TYPE_CHECKING:
@@ -20,6 +24,11 @@ RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
 LOST_CODE = 137
 STEADY = ("ok", "late", "slow", "odd")
 """Probes that succeed permanently, sooner or later (``testing.health``)."""
+ROUND_SECONDS_MAX = max(BACKOFF_SECONDS) + 12.0
+"""From the end of a container that restarts all of its pod to its next start: the longest back-off, the relists that
+notice what ended, the init containers, a sidecar's startup probe, a hung call. It is less than a resync takes."""
+ROUNDS_MIN = 2
+"""How often it starts, once nothing disturbs it, before it is believed to go on."""
 
 
 def may_run_again(pod: Pod, container: Container, code: int) -> bool:
@@ -73,9 +82,9 @@ def unwanted_left(world: World, wanted: frozenset[str]) -> str | None:
     return f"sandboxes of orphaned pods are left: {', '.join(left)}" if left else None
 
 
-def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
+def unlike(world: World, pod: Pod, calm_at: float, *, ambiguous: bool = False) -> str | None:
     """How a desired pod differs from what it should be by now. Of an ``ambiguous`` one it is unknown whether it is
-    over; that nothing runs is correct as well."""
+    over; that nothing runs is correct as well. Nothing has gone wrong since ``calm_at``."""
     uid, name = pod.metadata.uid, pod.metadata.name
     ready = [s for s in world.sandboxes.values() if s.uid == uid and s.state is SandboxState.READY]
     running = world.running_of(uid)
@@ -88,7 +97,7 @@ def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
     if len(ready) != 1:
         return f"pod {name} has {len(ready)} ready sandboxes"
     if cause_of(pod) is not None:
-        return None  # it goes round: what of it is there at this moment says nothing
+        return _stands_still(world, pod, calm_at, ambiguous=ambiguous)  # what is there at this moment says nothing
     init = pod.spec.init_containers
     stuck = next((place for place, container in enumerate(init) if _is_tried(world, pod, container)), None)
     regular = pod.spec.containers if stuck is None else ()  # nothing after an init container that fails may run
@@ -109,6 +118,35 @@ def unlike(world: World, pod: Pod, *, ambiguous: bool = False) -> str | None:
         if (there is None or there.state is ContainerState.CREATED) and not ambiguous:
             return f"ephemeral container {name}/{ephemeral.name} was never started"
     return None
+
+
+def _stands_still(world: World, pod: Pod, calm_at: float, *, ambiguous: bool) -> str | None:
+    """How a pod whose containers are all restarted again and again does not come to its next round in time."""
+    cause = cause_of(pod)
+    assert cause is not None
+    status = newest(world, pod.metadata.uid, cause.name)
+    code = _exit_code(status)
+    if code is not None and not may_run_again(pod, cause, code):
+        return None  # it was killed, of which nobody restarts it
+    if status is None and ambiguous and not may_run_again(pod, cause, 0):
+        return None  # so may what was removed have been
+    if any(_never_succeeds(container) for container in pod.spec.init_containers):
+        return None  # it is not reached
+    runs = [run for run in world.runs.get((pod.metadata.uid, cause.name), ()) if run.began_at >= calm_at]
+    if len(runs) < ROUNDS_MIN:
+        return f"pod {pod.metadata.name} does not start over: {cause.name} was started {len(runs)} times since calm"
+    # Of one that was removed as it ran nobody has noted an end.
+    ends = [run.began_at if math.isinf(run.ended_at) else run.ended_at for run in runs[-ROUNDS_MIN:]]
+    next_starts = [*(run.began_at for run in runs[1 - ROUNDS_MIN :]), trio.current_time()]
+    seconds = max(start - end for end, start in zip(ends, next_starts, strict=True))
+    if seconds <= ROUND_SECONDS_MAX:
+        return None
+    return f"pod {pod.metadata.name} does not start over: {cause.name} waits {seconds:.0f} s for its next start"
+
+
+def _never_succeeds(container: Container) -> bool:
+    """Whether what comes after an init container is never started."""
+    return container.restart_policy != "Always" and container.command[0] == "exit" and container.command[1] != "0"
 
 
 def _is_tried(world: World, pod: Pod, container: Container) -> bool:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trikubelet.core.containers.volume_files import path_problem
+from trikubelet.core.containers.volume_files import clean_path
 from trikubelet.host.plain_file import open_plain
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ def write(volume: Path, files: Mapping[str, VolumeFile], group: int | None) -> b
     """Make the volume hold these files and no others, readable for ``group`` where one is given. True if that changed
     anything: files that are already in the desired state are not written. Raises OSError, and ValueError for invalid
     paths; then the volume is as it was."""
+    files = {clean_path(path): file for path, file in files.items()}
     for path in files:
-        if problem := path_problem(path):
-            raise ValueError(f"invalid path: {problem}: {path}")
         if above := next((str(one) for one in PurePosixPath(path).parents if str(one) in files), ""):
             raise ValueError(f"{above} cannot be a file and the directory of {path}")
     wanted = {path: _Desired.of(file, group) for path, file in files.items()}

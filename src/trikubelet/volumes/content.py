@@ -15,9 +15,11 @@ from trikubelet.core.containers.allowance import (
     VOLUME_BYTES_MAX,
     VOLUME_FILES,
     Allowance,
+    TooLarge,
 )
 from trikubelet.core.containers.downward import PodFields
 from trikubelet.core.containers.volume_files import (
+    Contents,
     Files,
     VolumeFile,
     certificate_files,
@@ -30,24 +32,25 @@ from trikubelet.core.trust_bundles import trust_anchors
 from trikubelet.model.errors import ObjectUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from trikubelet.core.containers import NodeFacts
     from trikubelet.core.containers.volume_files import Sources
-    from trikubelet.model.k8s import Pod, ServiceAccountTokenProjection, VolumeProjection
+    from trikubelet.model.k8s import DownwardAPIVolumeFile, Pod, ServiceAccountTokenProjection, VolumeProjection
     from trikubelet.ports import PodObjects
 
-Maker = Callable[[], Files]
+Maker = Callable[[Contents], Files]
 
 TOKEN_SECONDS = 3600
 PROBLEMS_REPORTED_MAX = 10
 """Of one volume, which may have thousands of sources."""
 
 
-async def files_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeFacts) -> Files:
-    """The volume's files; of two sources with one path the later counts. Raises ValueError with what is
-    missing, not supported or too large."""
-    makers: list[Maker] = [dict for _ in sources.projections]
+async def maker_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeFacts) -> Callable[[], Files]:
+    """What makes the volume's files, of its objects as they are now. It may take a while and make as much as a volume
+    may hold, so it is called in a thread, right before they are written. Of two sources with one path the later counts.
+    It raises ValueError with what is missing, not supported or too large."""
+    makers: list[Maker] = [_nothing for _ in sources.projections]
     problems: list[str] = ["" for _ in sources.projections]
 
     async def ask(place: int, projection: VolumeProjection) -> None:
@@ -62,28 +65,27 @@ async def files_of(pod: Pod, sources: Sources, objects: PodObjects, facts: NodeF
             if (downward := projection.downward_api) is None:
                 nursery.start_soon(ask, place, projection)
             else:
-                makers[place] = partial(downward_files, fields, downward.items, sources.mode, allowance)
-    return _made(makers, problems)
+                makers[place] = _downward_maker(fields, downward.items, sources.mode, allowance)
+    return partial(_made, makers, problems)
 
 
-def _made(makers: Iterable[Maker], problems: list[str]) -> Files:
+def _made(makers: Iterable[Maker], problems: Sequence[str]) -> Files:
     """The files of all sources. Made in order, for together they may be only so large, and one after another, so that
     what is too large is never held."""
     files: Files = {}
-    allowance = Allowance(VOLUME_BYTES_MAX, VOLUME_FILES)
+    contents, allowance = Contents(), Allowance(VOLUME_BYTES_MAX, VOLUME_FILES)
+    problems = list(problems)
     for place, maker in enumerate(makers):
         try:
-            made = maker()
-        except ValueError as error:
-            problems[place] = str(error)
-            continue
-        try:
+            made = maker(contents)
             for path, file in made.items():
-                allowance.count(len(file.content), path)
-        except ValueError as error:
+                allowance.count(max(len(file.content), len(path)), path)  # an empty file is not made for nothing
+            files |= made
+        except TooLarge as error:
             problems[place] = str(error)
             break  # a thousand more sources would be read to no purpose
-        files |= made
+        except ValueError as error:
+            problems[place] = str(error)
     if failed := [problem for problem in problems if problem]:
         reported = failed[:PROBLEMS_REPORTED_MAX] + ["…"] * (len(failed) > PROBLEMS_REPORTED_MAX)
         raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(reported)}]")
@@ -97,13 +99,25 @@ async def _maker(pod: Pod, source: VolumeProjection, mode: int, objects: PodObje
     if (secret := source.secret) is not None:
         return partial(secret_files, pod, secret, await objects.secret(pod, secret.name), mode)
     if (token := source.service_account_token) is not None:
-        return partial(dict, await _token(pod, token, mode, objects))
+        files = await _token(pod, token, mode, objects)
+        return lambda _: files
     if (bundle := source.cluster_trust_bundle) is not None:
         known = await objects.trust_bundles(pod)
-        return lambda: {bundle.path: VolumeFile(trust_anchors(bundle, known), mode)}
+        return lambda contents: {bundle.path: VolumeFile(trust_anchors(bundle, known, contents), mode)}
     if (wanted := source.pod_certificate) is not None:
-        return partial(certificate_files, pod, wanted, await objects.pod_certificate(pod, wanted), mode)
-    return dict  # of a source that names nothing the API server has already complained
+        certificate = await objects.pod_certificate(pod, wanted)
+        return lambda _: certificate_files(pod, wanted, certificate, mode)
+    return _nothing  # of a source that names nothing the API server has already complained
+
+
+def _downward_maker(
+    fields: PodFields, items: Iterable[DownwardAPIVolumeFile], mode: int, allowance: Allowance
+) -> Maker:
+    return lambda _: downward_files(fields, items, mode, allowance)
+
+
+def _nothing(_: Contents) -> Files:
+    return {}
 
 
 async def _token(pod: Pod, source: ServiceAccountTokenProjection, mode: int, objects: PodObjects) -> Files:

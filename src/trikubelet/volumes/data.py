@@ -2,6 +2,7 @@
 
     sources (``core.containers.volume_files``) ─► their objects as they are now ─► files ─► put in place whole
 
+Files are made in the thread that writes them, so no more are held at once than are being written.
 They are compared with their sources at every attempt: on a change it is enough to wake the pod.
 """
 
@@ -9,13 +10,15 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import trio
 
 from trikubelet.core.containers.volume_files import fs_group, sources_of
 from trikubelet.core.names import object_ref
 from trikubelet.kit.threads import StillRunning
 from trikubelet.volumes import atomic_writer
-from trikubelet.volumes.content import files_of
+from trikubelet.volumes.content import maker_of
 from trikubelet.volumes.plugin import VolumePlugin
 
 if TYPE_CHECKING:
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MADE_AT_ONCE_MAX: Final = 4
+"""Volumes of all pods whose files are made and written at the same time, for each holds all that is in it. A pod has as
+many as it likes, and they are brought up to date together."""
+
 
 class DataVolumes(VolumePlugin):
     """Owns where the objects come from. Fills volumes with them: the observed state is on the disk, the desired state
@@ -39,6 +46,7 @@ class DataVolumes(VolumePlugin):
         self._places = places
         self._facts = facts
         self._objects: PodObjects | None = None
+        self._turns = trio.Semaphore(MADE_AT_ONCE_MAX)
 
     def use_objects(self, objects: PodObjects) -> None:
         """From now on their objects come from there."""
@@ -70,13 +78,14 @@ class DataVolumes(VolumePlugin):
 
     async def _fill(self, pod: Pod, name: str, sources: Sources, path: Path) -> None:
         assert self._objects is not None, "nobody said where the objects are"
-        files = await files_of(pod, sources, self._objects, self._facts)
+        files = await maker_of(pod, sources, self._objects, self._facts)
         group = fs_group(pod)
         make = partial(_directory, path)
         if sources.in_memory:
             size = self._places.memory_bytes(pod)
             make = partial(self._places.mount_memory, path, size, atomic_writer.DIRECTORY_MODE, group)
-        await self._places.threads.run(partial(_fill, path, make, files, group), f"{pod.metadata.uid}/{name}")
+        async with self._turns:
+            await self._places.threads.run(partial(_fill, path, make, files, group), f"{pod.metadata.uid}/{name}")
 
 
 def _sources(volume: Volume) -> Sources:
@@ -90,7 +99,8 @@ def _directory(path: Path) -> None:
     path.chmod(atomic_writer.DIRECTORY_MODE)
 
 
-def _fill(path: Path, make: Callable[[], None], files: Files, group: int | None) -> None:
+def _fill(path: Path, make: Callable[[], None], files: Callable[[], Files], group: int | None) -> None:
+    wanted = files()  # before anything is made on the disk, for it may be refused
     if not atomic_writer.is_filled(path):  # else it was made, and mounted, before
         make()
-    atomic_writer.write(path, files, group)
+    atomic_writer.write(path, wanted, group)

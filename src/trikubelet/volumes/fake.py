@@ -21,7 +21,7 @@ from trikubelet.core.containers.volume_files import sources_of
 from trikubelet.core.names import pod_directory
 from trikubelet.model.volume_figures import VolumeFigures
 from trikubelet.volumes.claims import ClaimedVolumes
-from trikubelet.volumes.content import files_of
+from trikubelet.volumes.content import maker_of
 from trikubelet.volumes.side_by_side import set_up_all
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.containers.env_file import EnvFile
     from trikubelet.core.containers.volume_files import Files
     from trikubelet.model.csi import DriverInfo, VolumeStats
     from trikubelet.model.k8s import Container, Node, Pod, Volume
@@ -87,7 +88,8 @@ class FakeVolumes:
         if (sources := sources_of(volume)) is not None:
             assert self._objects is not None, "nobody said where the objects are"
             try:
-                self._fill(self._path(pod, volume), await files_of(pod, sources, self._objects, self._facts))
+                files = await maker_of(pod, sources, self._objects, self._facts)
+                self._fill(self._path(pod, volume), files())
             except ValueError:
                 if volume.name not in self.said.get(pod.metadata.uid, ()):
                     raise
@@ -131,7 +133,7 @@ class FakeVolumes:
     def _fill(self, path: str, files: Files) -> None:
         """Nothing is written: the files have no reader."""
 
-    async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
+    async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
         """There are no files. Raises FileNotFoundError."""
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{volume_path}/{path}")
 

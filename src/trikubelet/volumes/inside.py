@@ -9,8 +9,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING
 
+from trikubelet.core.containers.env_file import BYTES_MAX, read_env_file
 from trikubelet.host.beneath import open_beneath
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from trikubelet.core.containers.env_file import EnvFile
 
 
 def read_file(root: str, path: str, bytes_max: int) -> bytes:
@@ -27,3 +34,9 @@ def read_file(root: str, path: str, bytes_max: int) -> bytes:
     if len(content) > bytes_max:
         raise OSError(errno.EFBIG, f"larger than {bytes_max} bytes")
     return content
+
+
+def read_variables(root: str, path: str, keys: Collection[str]) -> EnvFile:
+    """The wanted values of a file of variables. It is parsed here, where it is read: in a thread, for who wrote it may
+    have made it as long to parse as its size allows. Raises OSError as ``read_file`` does."""
+    return read_env_file(read_file(root, path, BYTES_MAX), keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from trikubelet.model.names import nfs_server_problem
 from trikubelet.volumes.plugin import PersistentPlugin, VolumePlugin
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class NfsVolumes(VolumePlugin, PersistentPlugin):
         return await self._mount(pod, bound.name, bound.volume.metadata.name, spec.nfs, options)
 
     async def _mount(self, pod: Pod, name: str, directory: str, source: NFSVolumeSource, options: Sequence[str]) -> str:
+        if problem := nfs_server_problem(source.server):
+            raise ValueError(f"its server {problem}: {source.server}")
         places, place = self._places, self._places.of(pod, PLUGIN, directory)
         server = f"[{source.server}]" if ":" in source.server else source.server
         mount = partial(places.mounter.mount_nfs, f"{server}:{source.path}", str(place), options)

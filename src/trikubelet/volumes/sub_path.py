@@ -21,6 +21,7 @@ from trikubelet.core.containers import ConfigError
 from trikubelet.core.containers.volume_files import sources_of
 from trikubelet.core.names import object_ref
 from trikubelet.host.beneath import open_beneath
+from trikubelet.kit.failure_log import FailureLog
 from trikubelet.kit.threads import StillRunning
 from trikubelet.volumes.mounter import is_mounted, unmount_below
 from trikubelet.volumes.plugin import is_there
@@ -46,6 +47,7 @@ class SubPaths:
         """``one_user``: see ``DiskVolumes``: nothing can be mounted, and plain paths are used."""
         self._places = places
         self._one_user = one_user
+        self._failure_log = FailureLog()
 
     async def resolve(self, pod: Pod, container: Container, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
         """Host paths in place of sub-paths. Raises ConfigError."""
@@ -64,11 +66,13 @@ class SubPaths:
             work = partial(path_of, mount.host_path, mount.sub_path, make=make)
         else:
             work = partial(hold, mount.host_path, mount.sub_path, place, self._places.mounter, make=make)
+        key = f"{pod.metadata.uid}/{volume}/{container.name}/{index}"
         try:
-            key = f"{pod.metadata.uid}/{volume}/{container.name}/{index}"
             return await self._places.threads.run(work, key, may_hang=True)
         except (OSError, StillRunning) as error:
-            log.warning("Pod %s: sub-path %s of volume %s: %s", object_ref(pod), mount.sub_path, volume, error)
+            # Tried again until it can be had, which for some is never: said when the reason changes, and once an hour.
+            if self._failure_log.may_log(f"sub-path {key}: {error}"):
+                log.warning("Pod %s: sub-path %s of volume %s: %s", object_ref(pod), mount.sub_path, volume, error)
             # Only the kernel's message: a container must not learn from it what else is on this node.
             why = error.strerror if isinstance(error, OSError) and error.strerror else "it could not be mounted"
             message = f'failed to prepare subPath for volumeMount "{volume}" of container "{container.name}": {why}'

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from trikubelet.core.containers import NodeFacts
+    from trikubelet.core.containers.env_file import EnvFile
     from trikubelet.kit.threads import ThreadPool
     from trikubelet.model.csi import DriverInfo, VolumeStats
     from trikubelet.model.k8s import Container, Node, Pod, Volume
@@ -234,10 +235,10 @@ class DiskVolumes:
         """Host paths in place of sub-paths. Raises ConfigError."""
         return await self._sub_paths.resolve(pod, container, mounts)
 
-    async def read_file(self, volume_path: str, path: str, bytes_max: int) -> bytes:
+    async def read_env_file(self, volume_path: str, path: str, keys: Collection[str]) -> EnvFile:
         """See ``volumes.inside``. Raises OSError, also while an earlier read of the volume hangs."""
         try:
-            read = partial(inside.read_file, volume_path, path, bytes_max)
+            read = partial(inside.read_variables, volume_path, path, keys)
             return await self._threads.run(read, volume_path, may_hang=True)
         except StillRunning as error:
             # The key is a path of the node, and users read this of their containers.

@@ -18,6 +18,7 @@ from trikubelet.benchmark.machine import (
 
 def process(proc, pid, user, system, waited):
     here = proc / str(pid)
+    here.mkdir(exist_ok=True)
     for number, nanoseconds in enumerate(waited):
         (here / "task" / str(pid + number)).mkdir(parents=True)
         (here / "task" / str(pid + number) / "schedstat").write_text(f"5 {nanoseconds} 7\n")
@@ -30,6 +31,15 @@ def test_the_kernel_says_who_kept_the_processors(tmp_path):
 
     assert Usage(total=1000, busy=360, own=50) == usage([7, 8], tmp_path)  # 8 has ended
     assert 1200 == waited_ns(7, tmp_path)
+
+
+def test_a_process_whose_name_is_cut_within_a_character_is_counted(tmp_path):
+    (tmp_path / "stat").write_text("cpu  100 10 50 600 40 1 2 197 5 5\n")
+    process(tmp_path, 7, 30, 20, [])
+    said = (tmp_path / "7/stat").read_bytes()
+    (tmp_path / "7/stat").write_bytes(said.replace(b"a name", b"\xd0"))
+
+    assert 50 == usage([7], tmp_path).own
 
 
 def test_what_others_kept_is_what_was_neither_idle_nor_ours():

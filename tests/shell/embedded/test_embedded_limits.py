@@ -1,5 +1,6 @@
 """The cgroup of the embedded runtime, where the machine's mounts are called as nobody would."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,19 @@ def test_the_processes_of_containers_are_limited_whatever_else_is_mounted(name: 
     (own / "mountinfo").write_bytes(
         b"1 0 0:1 / /%s rw - tmpfs none rw\n2 0 0:2 / %s rw - cgroup2 cgroup rw\n" % (name, tree)
     )
+
+    assert ProcessLimits(7, processes_max=1, proc=tmp_path).available
+    assert (tmp_path / "tree/trikubelet-embedded-7").is_dir()
+
+
+@pytest.mark.parametrize("name", [b"\xd0", b"a\x0bb", b"a\xe2\x80\xa8b"])
+def test_the_agents_own_cgroup_may_be_called_as_it_likes(name: bytes, tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    tree = bytes(tmp_path / "tree")
+    os.makedirs(tree + b"/" + name)
+    (tmp_path / "tree/cgroup.subtree_control").write_text("cpu pids\n")
+    (tmp_path / "self/cgroup").write_bytes(b"0::/%s\n" % name)
+    (tmp_path / "self/mountinfo").write_bytes(b"2 0 0:2 / %s rw - cgroup2 cgroup rw\n" % tree)
 
     assert ProcessLimits(7, processes_max=1, proc=tmp_path).available
     assert (tmp_path / "tree/trikubelet-embedded-7").is_dir()

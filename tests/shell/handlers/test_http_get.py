@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 import ssl
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,13 +15,14 @@ import trio
 from shell.handlers.serverkit import answer, serving
 from shell.portkit import port_of_nobody
 from trikubelet.core.handlers import PROBE_AGENT, http_target
+from trikubelet.handlers import http_get
 from trikubelet.handlers.dial import message_of
 from trikubelet.handlers.network import NetworkHandlers
 from trikubelet.model import k8s
 from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
 handlers = NetworkHandlers()
 
@@ -69,6 +72,56 @@ async def test_a_header_outside_of_ascii_goes_out_in_utf_8() -> None:
         await handlers.http_get(target(script.port, **{"X-Greeting": "grüß dich"}))
 
     assert "grüß dich" == fields(script.requests[0])["X-Greeting"]
+
+
+async def test_what_was_asked_is_kept_by_nobody_but_who_asks_again() -> None:
+    value = "x" * 100_000
+    held = sys.getrefcount(value)
+    async with serving(answer(), answer(), answer()) as script:
+        await handlers.http_get(target(script.port, **{"X-Large": value}))
+        gc.collect()
+        assert held == sys.getrefcount(value)
+
+        again = handlers.prepare_http_get(target(script.port, **{"X-Large": value}))
+        assert [200, 200] == [(await again()).status, (await again()).status]
+        del again
+        gc.collect()
+        assert held == sys.getrefcount(value)
+
+    assert 1 == len({*script.requests})
+
+
+async def test_who_asks_again_and_again_has_what_is_sent_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[HttpTarget] = []
+    request = http_get._request
+    monkeypatch.setattr(http_get, "_request", lambda one: written.append(one) or request(one))  # type: ignore[func-returns-value]
+    async with serving(answer(), answer()) as script:
+        ask = handlers.prepare_http_get(target(script.port))
+        assert [200, 200] == [(await ask()).status, (await ask()).status]
+
+    assert [target(script.port)] == written
+
+
+async def test_a_host_is_not_remembered() -> None:
+    host = "a" * 70_000
+    held = sys.getrefcount(host)
+    with pytest.raises(Unreachable):
+        await handlers.tcp_connect(host, 1)
+    gc.collect()
+
+    assert held == sys.getrefcount(host)
+
+
+@pytest.mark.parametrize("host", ["fe80::1%nosuch", "fe80::1%", "fe80::1%a\0", "fe80::1%\udcff", "a\0b", "1.2.3.4\n"])
+@pytest.mark.parametrize("asked", ["http", "tcp", "grpc"])
+async def test_a_host_that_is_none_is_a_failure(asked: str, host: str) -> None:
+    questions: dict[str, Callable[[], Awaitable[object]]] = {
+        "http": lambda: handlers.http_get(target(1, host=host)),
+        "tcp": lambda: handlers.tcp_connect(host, 1),
+        "grpc": lambda: handlers.grpc_health(host, 1, "", "a"),
+    }
+    with pytest.raises(Unreachable, match="dial tcp "):
+        await questions[asked]()
 
 
 async def test_a_body_is_kept_to_its_first_ten_kibibytes() -> None:

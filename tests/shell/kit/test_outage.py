@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from trikubelet.kit.answered_failure import AnsweredFailure
 from trikubelet.kit.local_failure import LocalFailure
 from trikubelet.kit.outage import Outage
 
@@ -48,6 +49,24 @@ async def test_a_long_outage_is_said_once_a_minute(autojump_clock: MockClock, ca
 
     assert 10 == len(caplog.messages)
     assert "server is unreachable for 540 s, 541 failures; the last: asking: no" == caplog.messages[-1]
+
+
+async def test_errors_that_it_answers_with_are_said_as_such(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = Outage("server")
+
+    outage.failed("asking", AnsweredFailure("no"))
+    await trio.sleep(60)
+    outage.failed("asking", AnsweredFailure("no"))
+    await trio.sleep(60)
+    outage.failed("asking", OSError("no"))
+
+    assert [
+        "server answers with errors: asking: no",
+        "server answers with errors for 60 s, 2 failures; the last: asking: no",
+        "server is unreachable for 120 s, 3 failures; the last: asking: no",
+    ] == caplog.messages
 
 
 async def test_coming_and_going_is_said_twice_a_minute_at_most(

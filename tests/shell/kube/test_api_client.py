@@ -28,7 +28,9 @@ from shell.kube.apikit import (
 from shell.portkit import port_of_nobody
 from trikubelet.httpd.messages import Request, Response
 from trikubelet.httpd.messages import json as told
+from trikubelet.kit.local_failure import LocalFailure
 from trikubelet.kube import client as client_module
+from trikubelet.kube.transport import IDLE_SECONDS_MAX, PLACE_SECONDS_MAX
 from trikubelet.model.api import CONFIG_MAPS, LEASES, NODES, PODS, Item, PatchKind, Selection
 from trikubelet.model.api_errors import (
     ApiBusy,
@@ -42,6 +44,7 @@ from trikubelet.model.api_errors import (
     Invalid,
     ObjectExists,
     ObjectMissing,
+    OutOfConnections,
     Refused,
     Unauthorized,
 )
@@ -115,7 +118,7 @@ async def test_an_object_comes_undecoded(open_pair: Callable[..., Any]) -> None:
 
 
 async def test_a_list_says_what_it_selects_and_where_it_goes_on(open_pair: Callable[..., Any]) -> None:
-    page = b'{"metadata":{"resourceVersion":"9","continue":"more"},"items":[%b, %b]}' % (
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"more"},"items":[%b, %b]}' % (
         pod_text("a", "1"),
         pod_text("b", "2"),
     )
@@ -135,7 +138,10 @@ async def test_a_list_says_what_it_selects_and_where_it_goes_on(open_pair: Calla
 
 
 async def test_a_list_without_items_is_empty(open_pair: Callable[..., Any]) -> None:
-    async with open_pair(told({"metadata": {}, "items": None})) as (_, client):
+    async with open_pair(told({"kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": None})) as (
+        _,
+        client,
+    ):
         assert [] == list((await client.list(NODES, Selection())).items)
 
 
@@ -464,7 +470,49 @@ async def test_a_connection_that_breaks_off_is_lost(said: bytes, open_pair: Call
             await client.get(PODS, "a", "n")
 
 
+async def test_a_connection_that_does_not_come_free_is_our_own_want(
+    open_pair: Callable[..., Any], autojump_clock: MockClock
+) -> None:
+    autojump_clock.autojump_threshold = 0.05
+    held = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    async with open_pair(Response(), connections_max=1) as (server, client):
+        server.attend = _say_and_hold(held)
+        async with client.watch(PODS, Selection(), resource_version="1"):
+            with pytest.raises(OutOfConnections, match="all connections to it are in use") as caught:
+                await client.get(PODS, "a", "n")
+            assert isinstance(caught.value, LocalFailure)
+            assert PLACE_SECONDS_MAX == pytest.approx(trio.current_time(), abs=1)
+
+
+async def test_the_wait_for_a_connection_is_none_for_the_server(
+    open_pair: Callable[..., Any], autojump_clock: MockClock
+) -> None:
+    autojump_clock.autojump_threshold = 0.05
+
+    async def slowly(_: Request) -> Response:
+        await trio.sleep(50)
+        return Response(200, {}, TEXT)
+
+    async with open_pair(slowly, connections_max=1) as (_, client), trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(client.get, PODS, "a", "n")
+    assert pytest.approx(100, abs=2) == trio.current_time()
+
+
 # ---- connections ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("connections", "idle_seconds"), [(1, IDLE_SECONDS_MAX - 2), (2, IDLE_SECONDS_MAX + 2)])
+async def test_a_connection_is_used_again_unless_the_server_may_be_closing_it(
+    open_pair: Callable[..., Any], autojump_clock: MockClock, connections: int, idle_seconds: float
+) -> None:
+    autojump_clock.autojump_threshold = 0.05
+    async with open_pair(Response(200, {}, TEXT)) as (server, client):
+        await client.get(PODS, "a", "n")
+        await trio.sleep(idle_seconds)
+        await client.get(PODS, "a", "n")
+
+        assert connections == len(server.callers)
 
 
 async def test_one_connection_serves_many_requests_and_many_at_once_take_more(open_pair: Callable[..., Any]) -> None:

@@ -52,6 +52,7 @@ from trikubelet.model.kubeconfig import (
     Impersonation,
     KeyPair,
     Origin,
+    OwnPair,
     Password,
     Server,
     Token,
@@ -168,6 +169,74 @@ async def test_all_clients_give_up_their_connections_when_one_sees_a_new_certifi
         other.reset()
 
     assert ["first", "first", "second", "second"] == server.callers
+
+
+@pytest.mark.parametrize("as_data", [True, False], ids=["data", "files"])
+async def test_the_certificate_a_node_renews_itself_is_shown_instead_of_the_kubeconfigs(
+    as_data: bool, authority: CA, certificates: ssl.SSLContext, tmp_path: Path
+) -> None:
+    own, given, pem = tmp_path / "own.pem", tmp_path / "given.pem", client_pem(authority, "given")
+    given.write_bytes(pem)
+    pair = KeyPair(pem, pem) if as_data else KeyPair(File(str(given)), File(str(given)))
+    async with serving(certificates, anything) as server:
+        renews = {"key_pair": pair, "own": OwnPair(str(own), "mine")}
+        credentials = Credentials(access_to(server.url, authority.cert_pem.bytes(), **renews), FixedClock(), {})
+        client = ApiClient(credentials, "t")
+        await client.get(NODES, "w")  # it asks for the first of its own with the one that is given
+        for text in (b"torn", client_pem(authority, "another's"), client_pem(authority, "mine")):
+            own.write_bytes(text)
+            credentials.refresh()
+            await client.get(NODES, "w")
+        client.reset()
+        again = ApiClient(Credentials(credentials.access, FixedClock(), {}), "t")  # as at the next start
+        await again.get(NODES, "w")
+        again.reset()
+
+    assert ["given", "mine", "mine"] == list(dict.fromkeys(server.callers[:-1])) + server.callers[-1:]
+
+
+async def test_files_of_a_kubeconfig_that_are_gone_are_missed_only_without_a_certificate_of_the_nodes_own(
+    authority: CA, tmp_path: Path
+) -> None:
+    gone, own = File(str(tmp_path / "gone")), tmp_path / "own.pem"
+    access = access_to("https://x", key_pair=KeyPair(gone, gone), own=OwnPair(str(own), "mine"))
+    with pytest.raises(StartFailed, match="No such file"):
+        Credentials(access, FixedClock(), {})
+
+    own.write_bytes(client_pem(authority, "mine"))
+    credentials = Credentials(access, FixedClock(), {})
+    assert "mine" == (credentials.certificate.common_name if credentials.certificate else "")
+
+
+@pytest.mark.parametrize(
+    ("expected", "shown"), [(True, "lasting"), (False, "ended"), (True, "a token"), (False, "nothing")]
+)
+def test_whether_what_is_shown_still_holds(expected: bool, shown: str, authority: CA) -> None:
+    match shown:
+        case "a token":
+            access = access_to("https://x", proof=Token("t"))
+        case "nothing":
+            access = access_to("https://x")
+        case _:
+            dates = {"not_after": datetime(2026, 1, 1, tzinfo=UTC)} if shown == "ended" else {}
+            pem = issued_pem(authority, **dates)
+            access = access_to("https://x", key_pair=KeyPair(pem, pem))
+
+    assert expected is Credentials(access, FixedClock(), {}).hold()
+
+
+async def test_a_certificate_of_the_nodes_own_that_is_not_known_can_be_removed(
+    authority: CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own, pem = tmp_path / "own.pem", issued_pem(authority)
+    own.write_bytes(pem)
+    access = access_to("https://x", key_pair=KeyPair(pem, pem), origin=ORIGIN, own=OwnPair(str(own), "system:node:w"))
+    credentials = Credentials(access, FixedClock(), {})
+    credentials.refused(await credentials.headers(), Unauthorized("Unauthorized"))
+
+    (told,) = caplog.messages
+    assert f"of system:node:w ({own}), valid until" in told
+    assert told.endswith(f"Remove {own}: then what /etc/k.conf names is shown")
 
 
 @pytest.mark.parametrize("problem", ["half of it", "nothing", "rubbish", "gone"])

@@ -25,7 +25,28 @@ def test_a_damaged_object_is_a_failure(text: bytes) -> None:
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_list_is_a_failure(text: bytes) -> None:
     with pytest.raises(ApiFailure):
-        list(page_of(b'{"metadata":{"resourceVersion":"1"},"items":[' + text + b"]}").items)
+        list(page_of(b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[' + text + b"]}").items)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b'{"kind":"Status","metadata":{},"status":"Success"}', id="a Status"),
+        pytest.param(b'{"kind":"Status","metadata":{"resourceVersion":"5"},"status":"Success"}', id="of a version"),
+        pytest.param(b'{"kind":"Pod","metadata":{"name":"a","resourceVersion":"5"}}', id="another kind"),
+        pytest.param(b'{"metadata":{"resourceVersion":"5"},"items":[]}', id="no kind"),
+        pytest.param(b'{"kind":"PodList","metadata":{},"items":[]}', id="no version"),
+        pytest.param(b'{"metadata":{}}', id="nothing"),
+    ],
+)
+def test_what_is_no_list_is_a_failure_and_no_empty_list(text: bytes) -> None:
+    with pytest.raises(ApiFailure, match="is not a list"):
+        page_of(text)
+
+
+def test_a_status_is_a_failure_and_no_object() -> None:
+    with pytest.raises(ApiFailure, match="is not an object: it is a Status: all is well"):
+        item_of(b'{"kind":"Status","metadata":{},"status":"Success","message":"all is well"}')
 
 
 @pytest.mark.parametrize("kind", [b"ADDED", b"BOOKMARK"])
@@ -47,7 +68,7 @@ def test_a_version_of_more_than_64_bits_is_a_failure(version: bytes) -> None:
     with pytest.raises(ApiFailure, match=r"impossible version: [0-9]{20,50}$"):
         change_of(b'{"type":"BOOKMARK","object":' + item + b"}")
     with pytest.raises(ApiFailure, match="impossible version"):
-        page_of(b'{"metadata":{"resourceVersion":"' + version + b'"},"items":[]}')
+        page_of(b'{"kind":"PodList","metadata":{"resourceVersion":"' + version + b'"},"items":[]}')
 
 
 @pytest.mark.parametrize("version", ["18446744073709551615", "7", "opaque"])

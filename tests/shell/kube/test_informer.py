@@ -132,7 +132,7 @@ async def test_a_list_is_never_in_memory_twice(autojump_clock: MockClock, monkey
 
 def test_a_page_is_never_in_memory_twice() -> None:
     items = b",".join(b'{"metadata":{"name":"m-%d","uid":"u"},"data":"%b"}' % (n, b"x" * 50_000) for n in range(400))
-    body = b'{"metadata":{"resourceVersion":"9"},"items":[%b]}' % items
+    body = b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[%b]}' % items
     del items
     listing = Listing(Known("things", len))
     tracemalloc.start()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from shell.kube.informerkit import AFTER_A_PAUSE, SOON, Cluster
+from shell.kube.informerkit import AFTER_A_PAUSE, SOON, Cluster, key
 from trikubelet.kube import informer as informer_module
 from trikubelet.kube import known as known_module
 from trikubelet.kube.informer import LISTING_SECONDS_MAX, PAUSE_SECONDS_MAX, QUIET_SECONDS_MAX
@@ -284,6 +284,88 @@ async def test_a_server_that_was_set_back_is_found_out(autojump_clock: MockClock
         cluster.create("new")
         await trio.sleep(SOON)
         assert cluster.truth() == cluster.known()
+
+
+async def test_a_server_that_somebody_saw_set_back_is_listed_at_once_though_its_versions_have_passed_the_old_ones(
+    autojump_clock: MockClock,
+) -> None:
+    cluster = Cluster()
+    lost = [cluster.create(f"lost-{n}") for n in range(5)]
+    states: list[bool] = []
+    cluster.informer.add_listener(lambda _: states.append(cluster.informer.is_set_back))
+
+    async with cluster.running():
+        await cluster.informer.synced()
+        cluster.server = cluster.api.server = ApiServer(wall_ns, seed=1)
+        cluster.create("kept")
+        cluster.link.cut()
+        await trio.sleep(10)
+        for n in range(5):
+            cluster.create(f"new-{n}")
+        await trio.sleep(SOON)
+        assert key(lost[0].name) in cluster.known()
+        cluster.outage.set_back("an answer is older than the last")
+        await trio.sleep(AFTER_A_PAUSE)
+
+        assert cluster.truth() == cluster.known()
+        assert states[-1]
+        cluster.create("later")
+        await trio.sleep(SOON)
+        assert cluster.truth() == cluster.known()
+        assert not states[-1]
+
+
+@pytest.mark.parametrize("streams", [StreamedLists.OFFERED, StreamedLists.REFUSED])
+async def test_who_sees_a_server_set_back_again_and_again_has_it_listed_once_a_minute(
+    streams: StreamedLists, autojump_clock: MockClock
+) -> None:
+    cluster = Cluster()
+    cluster.server.streamed_lists = streams
+    cluster.create("one")
+
+    async with cluster.running():
+        await cluster.informer.synced()
+        await trio.sleep(10)
+        cluster.asked()
+        for _ in range(590):
+            cluster.outage.set_back("an answer is older than the last")
+            await trio.sleep(1)
+
+        assert 10 == cluster.asked().count("watch" if streams is StreamedLists.OFFERED else "list")
+        assert 11 == len(cluster.told)  # nobody else would say that answers of before are no more
+
+
+async def test_a_list_under_way_comes_to_its_end_before_another_begins(autojump_clock: MockClock) -> None:
+    cluster = Cluster()
+    cluster.api.plan("watch", Hang())
+
+    async with cluster.running():
+        await trio.sleep(1)
+        cluster.outage.set_back("an answer is older than the last")
+        await trio.sleep(50)
+        assert ["watch"] == cluster.asked()
+        await cluster.informer.synced()
+
+
+async def test_a_list_that_waits_for_its_minute_comes_though_the_watch_has_more_to_say(
+    autojump_clock: MockClock,
+) -> None:
+    cluster = Cluster()
+    cluster.create("one")
+
+    async with cluster.running():
+        await cluster.informer.synced()
+        for _ in range(2):
+            await trio.sleep(10)
+            cluster.outage.set_back("an answer is older than the last")
+        await trio.sleep(10)
+        cluster.change("one")
+        cluster.asked()
+        await trio.sleep(35)
+        assert [] == cluster.asked()
+        await trio.sleep(10)
+
+        assert ["watch"] == cluster.asked()
 
 
 async def test_a_watch_that_is_never_opened_is_an_outage(

@@ -137,3 +137,16 @@ def test_a_list_older_than_what_was_known_shows_that_the_server_was_set_back() -
 
     assert not found.is_set_back
     assert {("", "a"): "6"} == found.objects
+
+
+def test_the_first_list_after_a_server_was_seen_set_back_counts_as_such_however_new_it_is() -> None:
+    found = known(item("a", 5), version=9)
+    found.outdate()
+    assert ("", {("", "a"): "5"}) == (found.version, found.objects)
+    listing = Listing(found)
+    listing.add([item("a", 3)])
+    assert (("", "a"),) == found.adopt(listing, "12")
+    assert found.is_set_back
+    found.adopt(Listing(found), "13")
+
+    assert not found.is_set_back

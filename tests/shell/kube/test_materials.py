@@ -54,7 +54,7 @@ def fault(certificate: Material, key: Material, ca: Material) -> str:
     access = ClusterAccess(Server("https://x", ca), KeyPair(certificate, key), origin=ORIGIN)
     materials = Materials(access)
     with pytest.raises(MaterialUnusable) as caught:
-        materials.made(materials.read(0), None)
+        materials.made(materials.read(0, 0), None)
     return str(caught.value)
 
 
@@ -107,7 +107,7 @@ def test_a_key_may_begin_with_a_byte_order_mark(authority: CA, tmp_path: Path) -
     marked.write_bytes(b"\xef\xbb\xbf" + client_pem(authority, "both"))
     for pair in (KeyPair(given["certificate"], given["marked"]), KeyPair(File(str(marked)), File(str(marked)))):
         materials = Materials(ClusterAccess(Server("https://x"), pair))
-        assert materials.made(materials.read(0), None).certificate is not None
+        assert materials.made(materials.read(0, 0), None).certificate is not None
 
 
 def test_what_has_not_changed_is_what_it_was_before(authority: CA, tmp_path: Path) -> None:
@@ -116,10 +116,10 @@ def test_what_has_not_changed_is_what_it_was_before(authority: CA, tmp_path: Pat
     pair = KeyPair(File(str(file)), File(str(file)))
     materials = Materials(ClusterAccess(Server("https://x", authority.cert_pem.bytes()), pair))
 
-    before = materials.made(materials.read(0), None)
-    assert before is materials.made(materials.read(100), before)
+    before = materials.made(materials.read(0, 0), None)
+    assert before is materials.made(materials.read(100, 0), before)
     file.write_bytes(client_pem(authority, "second"))
-    after = materials.made(materials.read(200), before)
+    after = materials.made(materials.read(200, 0), before)
     assert ["first", "second"] == [tls.certificate.common_name for tls in (before, after) if tls.certificate]
     assert before.context is not after.context
 
@@ -138,7 +138,7 @@ def test_a_damaged_certificate_of_an_authoritys_file_costs_the_others_nothing(
     file.write_bytes(pem + damaged + CA().cert_pem.bytes())
     materials = Materials(ClusterAccess(Server("https://x", File(str(file))), origin=ORIGIN))
 
-    assert 2 == len(materials.made(materials.read(0), None).context.get_ca_certs())
+    assert 2 == len(materials.made(materials.read(0, 0), None).context.get_ca_certs())
     (said,) = caplog.messages
     assert said.startswith(f"Of the 3 certificates in {file}, of {AUTHORITY}] in /etc/k.conf these are damaged: 2 (")
 
@@ -147,5 +147,5 @@ def test_a_damaged_certificate_of_an_authoritys_file_costs_the_others_nothing(
 def test_an_authoritys_file_may_have_comments_in_any_script(before: bytes, authority: CA) -> None:
     pem = authority.cert_pem.bytes()
     materials = Materials(ClusterAccess(Server("https://x", before + pem), origin=ORIGIN))
-    context = materials.made(materials.read(0), None).context
+    context = materials.made(materials.read(0, 0), None).context
     assert [ssl.PEM_cert_to_DER_cert(pem.decode())] == context.get_ca_certs(binary_form=True)

@@ -18,6 +18,7 @@ from shell.signingkit import LIFE_SECONDS, NO_THREADS, FullDisk, SigningCluster
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.kit.every import Every
 from trikubelet.kit.threads import ThreadPool
+from trikubelet.kube.certificate_files import CertificateFiles
 from trikubelet.model.api import SIGNING_REQUESTS
 from trikubelet.model.api_errors import ApiFailure, Expired
 from trikubelet.model.certificates import CLIENT_SIGNER, SERVING_SIGNER, CertificateRefused, Subject, node_subject
@@ -42,7 +43,7 @@ class World(SigningCluster):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.subject = node_subject("w1")
+        self.subject: Subject | None = node_subject("w1")
         self.node_clock = self.clock
         self.changes: list[float] = []
 
@@ -104,6 +105,28 @@ async def test_a_lost_answer_leaves_one_request(autojump_clock: MockClock, world
 
     assert 1 == len(world.requests())
     assert world.store.current() is not None
+
+
+async def test_nothing_is_asked_for_before_it_is_known_for_which_addresses(
+    autojump_clock: MockClock, world: World
+) -> None:
+    named, world.subject = node_subject("w1", ["w1"], ["10.0.0.1"]), None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.keep_signing)
+        await nursery.start(world.rotation(SERVING_SIGNER).run)
+        await trio.sleep(600)
+        assert [] == world.requests()
+        world.subject = named
+        await trio.sleep(30)
+        assert 1 == len(world.requests())
+        world.subject = None  # the node is gone from the cluster: no reason for another certificate
+        await trio.sleep(600)
+        nursery.cancel_scope.cancel()
+
+    assert 1 == len(world.requests())
+    held = world.store.current()
+    assert held is not None
+    assert {"w1", "10.0.0.1"} == held.names
 
 
 @pytest.mark.parametrize("type_", ["Denied", "Failed"])
@@ -172,6 +195,23 @@ async def test_a_denied_request_is_recreated_with_another_key(autojump_clock: Mo
         await trio.sleep(10)
         nursery.cancel_scope.cancel()
 
+    assert 2 == len({request.metadata.name for request in world.requests()})
+
+
+async def test_a_certificate_of_another_key_is_asked_for_again_with_another_request(
+    autojump_clock: MockClock, world: World, tmp_path: Path
+) -> None:
+    other = CertificateFiles(tmp_path / "other", "kubelet-client", world.clock)
+    foreign = world.authority.sign(other.request(node_subject("w1"), CLIENT_SIGNER).pem)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(world.rotation().run)
+        await trio.sleep(5)
+        (first,) = world.requests()
+        world.give(first.metadata.name, foreign)
+        await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+
+    assert world.store.current() is None
     assert 2 == len({request.metadata.name for request in world.requests()})
 
 
@@ -389,3 +429,20 @@ async def test_addresses_written_in_another_way_are_no_others(autojump_clock: Mo
 def test_a_subject_names_everything_it_is_valid_for() -> None:
     assert {"a", "10.0.0.1"} == Subject("x", (), ["a"], ["10.0.0.1"]).names
     assert {"fd00::1"} == Subject("x", (), (), ["FD00:0:0::1"]).names
+
+
+async def test_a_decision_is_heard_of_though_the_watch_for_it_says_nothing(
+    autojump_clock: MockClock, world: World
+) -> None:
+    async def decide_on_a_dead_connection() -> None:
+        await trio.sleep(5)
+        world.api.link.silence()
+        world.api.link.up()
+        world.sign_all()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(decide_on_a_dead_connection)
+        with trio.fail_after(120):
+            found = await world.rotation().renew()
+
+    assert found == world.store.current()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 from typing import TYPE_CHECKING, Any
@@ -33,15 +34,16 @@ class World:
         self.clock = VirtualClock()
         self.server = ApiServer(self.clock.now_ns)
         self.api = MemoryApi(self.server)
-        self.uid = ""
+        self.uid = "u-1"
         self.resets = 0
+        self.outage = Outage("API server")
         self.lease = NodeLease(
             self.api,
             "w1",
             lambda: self.uid,
             40,
             self.clock,
-            Outage("API server"),
+            self.outage,
             self._reset,
             random.Random(1),
         )
@@ -84,12 +86,52 @@ async def test_a_lease_is_made_and_renewed_every_quarter_of_its_duration(
     assert 1 == sum(request.startswith("get") for request in world.api.requests)
 
 
-async def test_the_lease_goes_with_the_node_once_its_uid_is_known(autojump_clock: MockClock, world: World) -> None:
+async def test_a_lease_is_made_when_the_node_is_there_that_it_is_to_go_with(autojump_clock: MockClock) -> None:
+    world = World()
+    world.uid = ""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(world.lease.run)
+        await trio.sleep(500)
+        assert {"get"} == {request.split()[0] for request in world.api.requests}
+        assert 500 / 7.3 <= len(world.api.requests) <= 100
+
+        world.uid = "u-1"
+        await trio.sleep(7.3)
+        assert [("Node", "w1", "u-1")] == owners(world)
+        assert world.age_seconds() <= 7.3
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_lease_that_is_there_is_renewed_before_the_node_is_and_gets_its_owner_with_it(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    world.uid = ""
+    world.server.create(LEASES, {"metadata": {"name": "w1"}}, NAMESPACE)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(world.lease.run)
+        await trio.sleep(100)
+        assert [] == owners(world)
+        assert world.age_seconds() <= 10 * 1.04
+
+        world.uid = "u-1"
+        await trio.sleep(11)
+        assert [("Node", "w1", "u-1")] == owners(world)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_lease_keeps_the_owner_it_has(autojump_clock: MockClock, world: World) -> None:
     await trio.sleep(1)
-    assert () == world.held().metadata.owner_references
-    world.uid = "u-1"
+    world.uid = "u-2"
     await trio.sleep(11)
-    assert [("Node", "w1", "u-1")] == [(one.kind, one.name, one.uid) for one in world.held().metadata.owner_references]
+
+    assert [("Node", "w1", "u-1")] == owners(world)
+    assert world.age_seconds() <= 10 * 1.04
+
+
+def owners(world: World) -> list[tuple[str, str, str]]:
+    """With what the lease goes."""
+    return [(one.kind, one.name, one.uid) for one in world.held().metadata.owner_references]
 
 
 async def test_another_writer_is_a_conflict_and_the_newest_is_renewed_at_once(
@@ -112,7 +154,7 @@ async def test_a_second_agent_of_the_same_name_is_told_of_as_such_and_rarely(
     autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, api = VirtualClock(), MemoryApi(world.server)
-    rival = NodeLease(api, "w1", str, 40, clock, Outage("API server"), world._reset, random.Random(2))
+    rival = NodeLease(api, "w1", lambda: "u-1", 40, clock, Outage("API server"), world._reset, random.Random(2))
     async with trio.open_nursery() as nursery:
         await trio.sleep(3)
         nursery.start_soon(rival.run)
@@ -139,6 +181,21 @@ async def test_who_only_writes_on_the_lease_or_answers_too_late_is_no_other_agen
         await trio.sleep(11)
 
     assert [] == [record.getMessage() for record in caplog.records if "Another agent" in record.getMessage()]
+    assert world.age_seconds() <= 10 * 1.04
+
+
+async def test_a_restored_backup_is_no_other_agent(
+    autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = world.server.store
+    await trio.sleep(5)
+    backup = store.version, copy.deepcopy(store._objects)
+    await trio.sleep(600)
+    store.version, store._objects = backup
+    store.forget()
+    await trio.sleep(11)
+
+    assert [] == caplog.messages
     assert world.age_seconds() <= 10 * 1.04
 
 
@@ -299,3 +356,25 @@ async def test_a_clock_that_was_set_back_brings_later_renewals_all_the_same(
     assert sorted(set(renewed)) == renewed
     await trio.sleep(7200)
     assert abs(world.age_seconds()) <= 10 * 1.04
+
+
+async def test_a_lease_older_than_the_last_shows_that_the_server_was_set_back_and_no_rival(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, evidence = World(), list[float]()
+    store = world.server.store
+    with world.outage.listening(lambda: None, set_back=lambda: evidence.append(trio.current_time())):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(world.lease.run)
+            await trio.sleep(1)
+            backup = store.version, copy.deepcopy(store._objects)
+            await trio.sleep(600)
+            assert [] == evidence
+            store.version, store._objects = backup
+            store.forget()
+            await trio.sleep(600)
+            nursery.cancel_scope.cancel()
+
+    assert 1 == len(evidence)
+    assert evidence[0] < 612
+    assert ["API server was set back to an older state"] == [message.split(":")[0] for message in caplog.messages]

@@ -177,6 +177,25 @@ async def test_the_longest_delay_is_raised_and_too_short_a_one_is_reported(
     assert "Set InhibitDelayMaxSec=30" in caplog.text
 
 
+async def test_where_the_longest_delay_cannot_be_raised_pods_have_the_time_there_is(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = MemoryShutdownManager(settings_max=0)
+    async with node_of(manager, Bench(), api_pod("web")) as node:
+        assert 1 == len(manager.delays)
+        for _ in range(5):
+            manager.go_away()
+            manager.away = False
+            await trio.sleep(60)
+        manager.announce(True)
+        await until(lambda: phase(node, "uid-web") == "Failed", 5)
+
+    said = [one.getMessage() for one in caplog.records if "InhibitDelayMaxSec" in one.getMessage()]
+    assert 1 == len(said)
+    assert "waits 5 s before it shuts down" in said[0]
+    assert said[0].endswith("(raising that failed: its settings cannot be written)")
+
+
 async def test_nobody_to_ask_is_reported_once_a_minute(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -383,6 +383,17 @@ async def test_an_outage_is_waited_for_with_growing_pauses(
     assert "False" == world.condition().status
 
 
+async def test_a_server_that_answers_with_errors_costs_no_connection(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    world.api.plan("patch", *[Fail(ApiFailure("a webhook is away"))] * 1000)
+    world.report = replace(world.report, problems=("x",))
+    await trio.sleep(600)
+
+    assert 0 == world.resets
+
+
 async def test_a_status_without_news_says_nothing_of_a_server_that_is_away(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
@@ -468,6 +479,38 @@ async def test_a_server_that_contradicts_itself_is_not_flooded(
     assert "False" == world.condition().status
 
 
+async def test_an_older_node_counts_only_where_the_informer_was_set_back(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    older = world.node()
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"zone": "b"}}}, kind=PatchKind.MERGE)
+    newer = world.node()
+    publisher.seen(newer)
+    publisher.seen(older)
+    assert newer == publisher.node
+    publisher.seen(older, is_set_back=True)
+    assert older == publisher.node
+
+
+async def test_before_the_node_is_taken_up_the_newest_that_was_looked_up_or_watched_counts(world: World) -> None:
+    world.server.create(NODES, {"metadata": {"name": "w1"}})
+    older = world.node()
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"zone": "b"}}}, kind=PatchKind.MERGE)
+    newer, node = world.node(), NodeObject()
+    publisher = world.publisher(node=node)
+
+    publisher.seen(newer)
+    publisher.found(older)
+    assert (newer, None) == (node.watched, node.looked_up)
+    publisher.seen(older, is_set_back=True)
+    publisher.found(newer)
+    publisher.seen(older)
+    assert newer == node.looked_up
+    publisher.seen(older, is_set_back=True)
+    assert (older, None) == (node.watched, node.looked_up)
+
+
 async def test_an_answer_that_comes_after_newer_news_does_not_hide_them(
     autojump_clock: MockClock, world: World, publisher: NodePublisher
 ) -> None:
@@ -514,6 +557,45 @@ async def test_an_answer_older_than_what_was_known_shows_that_the_server_was_set
 
     assert publisher.node is not None
     assert "no" == publisher.node.metadata.labels["later"]
+
+
+@pytest.mark.parametrize("is_received", [True, False])
+async def test_what_others_asked_for_counts_though_it_is_older_than_what_was_known_when_they_asked(
+    autojump_clock: MockClock, world: World, is_received: bool
+) -> None:
+    set_back: list[float] = []
+    kept, publisher = NodeObject(), world.publisher()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(publisher.run)
+        await publisher.registered.wait()
+        nursery.cancel_scope.cancel()
+    older = world.node()
+    world.server.patch(NODES, "w1", {"metadata": {"labels": {"later": "yes"}}}, kind=PatchKind.STRATEGIC)
+    newer = world.node()
+    publisher = world.publisher(node=kept)
+    kept.received = newer if is_received else None
+    kept.watched = newer
+    with world.outage.listening(lambda: None, set_back=lambda: set_back.append(trio.current_time())):
+        publisher.found(older, None)
+        assert (newer, 0) == (kept.newest, len(set_back))
+        publisher.found(older, newer)
+
+    assert (older, 1) == (kept.newest, len(set_back))
+
+
+async def test_what_others_asked_for_does_not_hide_what_a_server_that_was_set_back_answered_later(
+    autojump_clock: MockClock, world: World, publisher: NodePublisher
+) -> None:
+    await publisher.registered.wait()
+    nodes = []
+    for n in range(3):
+        world.server.patch(NODES, "w1", {"metadata": {"labels": {"n": f"{n}"}}}, kind=PatchKind.STRATEGIC)
+        nodes.append(world.node())
+    found, answered, before = nodes
+    publisher.seen(answered, is_set_back=True)
+    publisher.found(found, before)
+
+    assert answered == publisher.node
 
 
 async def test_news_that_come_while_a_patch_is_under_way_count(autojump_clock: MockClock, world: World) -> None:

@@ -40,11 +40,12 @@ from trikubelet.testing.memory_runtime import MemoryRuntime
 from trikubelet.testing.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from trikubelet.core.lifecycle import Terminated, Terminating
     from trikubelet.core.node_shutdown import ShutdownGroup
+    from trikubelet.core.relist import PodRecord
     from trikubelet.kit.spans import Spans
     from trikubelet.model.k8s import Pod
     from trikubelet.model.objects import ObjectRef
@@ -277,10 +278,11 @@ class Script:
 
 
 class NothingThere:
-    """A runtime that was listed and has nothing, or what a test says."""
+    """A runtime that was listed and has nothing, or what a test says; ``records`` of pods that run."""
 
     def __init__(self, *uids: str) -> None:
         self.having = set(uids)
+        self.records: list[PodRecord] = []
         self.has_listed = True
         self.failing_since = None
 
@@ -299,13 +301,13 @@ class NothingThere:
         """Nothing to see."""
         return []
 
-    def is_running(self, _: str) -> bool:
-        """Nothing to see."""
-        return False
+    def is_running(self, uid: str) -> bool:
+        """Whether a test said so."""
+        return any(one.uid == uid for one in self.records)
 
-    def running(self, beside: object) -> list[object]:
-        """Nothing to see."""
-        return []
+    def running(self, beside: Collection[str]) -> list[PodRecord]:
+        """What a test said."""
+        return [one for one in self.records if one.uid not in beside]
 
     def may_have(self, uid: str) -> bool:
         """Whether a test said so."""

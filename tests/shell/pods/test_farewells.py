@@ -88,7 +88,7 @@ def stop(runtime: Slow, grace_seconds: int) -> None:
     running = [ContainerStatus(name, name, 0, ContainerState.RUNNING, 0) for name in (*REGULAR, *SIDECARS)]
     seen = PodObservation("uid-web", ips=BOX.ips, sandboxes=(BOX,), containers=tuple(running))
     said = Said()
-    hooks = Hooks(runtime, runtime, (), said, PodFigures())  # type: ignore[arg-type] # no hook here asks the network
+    hooks = Hooks(runtime, runtime, tuple, said, PodFigures())  # type: ignore[arg-type] # no hook here asks the network
     killer = PodKiller(runtime, hooks, said, Down(), Bounds())  # type: ignore[arg-type] # it lists nothing
     trio.run(killer.stop_pod, web, seen, grace_seconds, clock=trio.testing.MockClock(autojump_threshold=0))
 

@@ -243,6 +243,17 @@ async def test_a_sibling_that_cannot_be_made_again_is_waited_for(
         assert 3 == len(refused)
 
 
+async def test_what_backed_off_itself_is_shown_as_restarting_too(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    boss = container("boss", ["exit", "88", "8"], restart_policy_rules=(ALL,))
+    async with bench.agent(pod("again", boss, container("crashing", ["exit", "1", "1"]))) as node:
+        await until(lambda: waits_for(node, "crashing") == "CrashLoopBackOff")
+        await until(lambda: waits_for(node, "boss") == "CrashLoopBackOff", 60)
+        await trio.sleep(1)
+
+        assert "RestartingAllContainers" == waits_for(node, "crashing")
+
+
 async def test_old_logs_on_a_slow_disk_hold_up_no_container(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

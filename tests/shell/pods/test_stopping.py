@@ -83,7 +83,7 @@ def killer(
     runtime: Stubborn | Restarting, said: Said | None = None, bounds: Bounds | None = None, down: Down | None = None
 ) -> PodKiller:
     said = said or Said()
-    hooks = Hooks(runtime, runtime, (), said, PodFigures())  # type: ignore[arg-type]
+    hooks = Hooks(runtime, runtime, tuple, said, PodFigures())  # type: ignore[arg-type]
     return PodKiller(runtime, hooks, said, down or Down(), bounds or Bounds())  # type: ignore[arg-type]
 
 

@@ -12,6 +12,8 @@ import trio
 
 from shell.pods.shellkit import NothingThere, Script
 from trikubelet.core.lifecycle import Finished, Outcome, StopReason, Syncing
+from trikubelet.core.names import orphan_pod
+from trikubelet.core.relist import PodRecord
 from trikubelet.kit.gather import Gather
 from trikubelet.model.bounds import Bounds
 from trikubelet.pods.figures import PodFigures
@@ -266,6 +268,81 @@ async def test_an_orphan_is_stopped_with_a_second_of_grace_and_forgotten(autojum
         workers.compare_with(set())
 
         assert "uid-a" not in workers
+
+
+def runs(uid: str) -> PodRecord:
+    return PodRecord(uid, "web", "default", (), ())
+
+
+async def test_a_static_pod_waits_for_the_end_of_what_an_earlier_agent_began_under_its_name(
+    autojump_clock: MockClock,
+) -> None:
+    script, runtime = Script(takes_seconds=1), NothingThere()
+    runtime.records = [runs("uid-before")]
+    async with workers_of(script, runtime) as workers:
+        workers.begin(A)
+        await trio.sleep(10)
+        assert [] == script.calls
+        workers.kill_orphan(orphan_pod("uid-before", "web", "default"))
+        await trio.sleep(10)
+
+    assert ["uid-before", "uid-before", "uid-a"] == [uid for _, _, uid in script.calls][:3]
+    assert ["terminate 1", "clean up", "sync"] == script.told[:3]
+
+
+async def test_a_static_pod_that_comes_while_an_orphan_of_its_name_ends_waits_too(autojump_clock: MockClock) -> None:
+    script = Script(takes_seconds=1)
+    async with workers_of(script) as workers:
+        workers.kill_orphan(orphan_pod("uid-before", "web", "default"))
+        workers.begin(A)
+        await trio.sleep(10)
+
+    assert ["terminate 1", "clean up", "sync"] == script.told[:3]
+
+
+async def test_a_static_pod_begins_when_what_ran_under_its_name_has_ended_by_itself(autojump_clock: MockClock) -> None:
+    script, runtime = Script(), NothingThere()
+    runtime.records = [runs("uid-before")]
+    async with workers_of(script, runtime) as workers:
+        workers.begin(A)
+        runtime.records = []
+        await trio.sleep(1)
+        assert [] == script.calls
+        workers.offer_turns()
+        await trio.sleep(1)
+        assert {"uid-a"} == {uid for _, _, uid in script.calls}
+
+
+async def test_before_the_runtime_was_listed_no_static_pod_has_a_turn_and_then_first_who_runs(
+    autojump_clock: MockClock,
+) -> None:
+    script, runtime = Script(), NothingThere("uid-a", "uid-b")
+    runtime.has_listed = False
+    async with workers_of(script, runtime) as workers:
+        workers.begin(A)
+        workers.begin(B)
+        await trio.sleep(1)
+        workers.offer_turns()
+        await trio.sleep(1)
+        assert [] == script.calls
+        runtime.has_listed, runtime.records = True, [runs("uid-b")]
+        workers.offer_turns()
+        await trio.sleep(1)
+        assert {"uid-b"} == {uid for _, _, uid in script.calls}
+
+
+async def test_of_the_pods_that_ended_beside_an_invalid_manifest_the_last_are_remembered(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trikubelet.pods.workers.ENDED_KEPT_MAX", 2)
+    async with workers_of(Script()) as workers:
+        for static in (A, B, C):
+            workers.begin(static)
+            workers.stop(static.metadata.uid, StopReason.REMOVED)
+            await trio.sleep(100)
+            workers.compare_with((), all_known=False)
+        gone = [uid for uid in ("uid-a", "uid-b", "uid-c", "uid-d") if workers.should_content_be_removed(uid)]
+        assert (["uid-b", "uid-c"], 0) == (gone, len(workers))
 
 
 async def test_many_pods_each_get_their_last_request(autojump_clock: MockClock) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
+import trio.testing
 
 from trikubelet.core.actions import Verdict
 from trikubelet.core.probes import ProbeKind
@@ -179,3 +180,20 @@ async def test_a_probe_runs_each_period_without_drift(autojump_clock: MockClock)
     gaps = {round(later - earlier, 3) for earlier, later in zip(asked.times, asked.times[1:], strict=False)}
     assert {1.0} == gaps
     assert 40 == len(asked.times)
+
+
+async def test_a_probe_that_is_woken_again_and_again_before_its_time_waits_once(autojump_clock: MockClock) -> None:
+    subject, timer = Subject(), SharedTimer(0.025)
+    subject.look(seen("one"))
+    task = ProbeTask(ALIVE, subject.probes, Asked(ProbeOutcome(ProbeResult.SUCCESS)), Asked(), timer)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(timer.run)
+        nursery.start_soon(task.run)
+        for number in range(50):
+            await trio.testing.wait_all_tasks_blocked()
+            subject.probes.record_result(READY, "one", (SUCCESS, FAILURE)[number % 2])
+        await trio.testing.wait_all_tasks_blocked()
+        assert 1 == len(timer)
+        nursery.cancel_scope.cancel()
+
+    assert 0 == len(timer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,7 @@ from trikubelet.model.runtime_errors import NotFound, RuntimeTimeout, RuntimeUna
 from trikubelet.probes.prober import ProbeOutcome, Prober, ProbeResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from trio.testing import MockClock
 
@@ -51,6 +52,9 @@ class Answers:
 
     async def http_get(self, target: HttpTarget) -> Any:
         return await self._next(target.url, dict(target.headers)["User-Agent"])
+
+    def prepare_http_get(self, target: HttpTarget) -> Callable[[], Awaitable[Any]]:
+        return partial(self.http_get, target)
 
     async def tcp_connect(self, host: str, port: int) -> None:
         await self._next(host, port)

@@ -136,17 +136,20 @@ class _Notices:
 
 
 class Snapshots:
-    """The consumer's end: what was published, in names and images; ``objects``: what ``settings`` said."""
+    """The consumer's end: what was published, in names and images; ``objects``: what ``settings`` said; ``uids`` of the
+    pods."""
 
     def __init__(self) -> None:
         self.slot: Slot[Snapshot] = Slot()
         self.invalid_manifests: tuple[str, ...] = ()
         self.objects: list[str] = []
+        self.uids: frozenset[str] = frozenset()
 
     async def next(self) -> dict[str, str]:
         """The next snapshot: each pod's name, without its node's, and its image."""
         snapshot = await self.slot.take()
         self.invalid_manifests = snapshot.invalid_manifests
+        self.uids = frozenset(pod.metadata.uid for pod in snapshot.pods)
         self.objects = [one.data["a"] for one in snapshot.objects]
         return {pod.metadata.name.removesuffix("-node"): pod.spec.containers[0].image for pod in snapshot.pods}
 

@@ -26,6 +26,7 @@ from trikubelet.kube.manifest_url import ManifestUrl
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.manifest_places import EntryKind, ManifestAnswer
 from trikubelet.sources.file import FileSource
+from trikubelet.testing.memory_host import MemoryPodFiles
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
@@ -41,7 +42,8 @@ def source(path: Path, snapshots: Snapshots) -> FileSource:
     files = DiskManifests(str(path), BYTES_MAX, threads)
     # A regular look would come after the test has failed.
     bounds = Bounds(file_check_seconds=1000)
-    return FileSource(str(path), "node", files, InotifyWatcher(threads), threads, SystemClock(), snapshots.slot, bounds)
+    watcher, slot = InotifyWatcher(threads), snapshots.slot
+    return FileSource(str(path), "node", files, MemoryPodFiles(), watcher, threads, SystemClock(), slot, bounds)
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -23,16 +23,31 @@ from trikubelet.testing.memory_host import VirtualClock
 BAD = "kind: Pod\nspec: ["
 
 
+class BegunPods:
+    """Which pods have a directory, as a test says; with nobody else on the disk."""
+
+    def __init__(self) -> None:
+        self.uids: frozenset[str] = frozenset()
+        self.error: OSError | None = None
+
+    def pods_on_disk(self) -> frozenset[str]:
+        if self.error is not None:
+            raise self.error
+        return self.uids
+
+
 class Bench:
     """A directory, a source that follows it, and what it published."""
 
     def __init__(self, path: str = "/manifests", file_check_seconds: float = 20.0) -> None:
         self.directory = MemoryDirectory(path)
+        self.begun = BegunPods()
         self.snapshots = Snapshots()
         self.source = FileSource(
             path=path,
             node_name="node",
             files=self.directory,
+            begun_pods=self.begun,
             watcher=self.directory,
             threads=Inline(),
             clock=VirtualClock(),
@@ -302,7 +317,7 @@ async def test_of_two_files_with_one_pod_the_first_keeps_it_whatever_they_are_ca
         await bench.snapshots.next()
         bench.directory.write("a.yaml", "# a copy\n" + manifest("one", "second"))
         assert await bench.snapshots.none_within(50)
-        taken = 'Duplicate value: "one": /manifests/b.yaml has a pod of that name, which runs'
+        taken = 'Duplicate value: "one": /manifests/b.yaml has a pod of that name, which counts'
         remedy = "(rename one of the two or remove one of the files)"
         assert [f"/manifests/a.yaml:5: metadata.name: {taken} {remedy}"] == [
             str(fault) for fault in bench.source.faults()
@@ -311,6 +326,50 @@ async def test_of_two_files_with_one_pod_the_first_keeps_it_whatever_they_are_ca
         bench.directory.remove("b.yaml")
         assert {"one": "second"} == await bench.snapshots.next()
         assert [] == bench.faults()
+
+
+async def test_after_a_start_a_copy_that_was_refused_does_not_take_the_name_of_the_pod_that_runs(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    bench.directory.write("five.yaml", manifest("five", "first"))
+    async with bench.running():
+        await bench.snapshots.next()
+    again = Bench()
+    again.begun.uids = bench.snapshots.uids
+    again.directory.write("five.yaml", manifest("five", "first"))
+    again.directory.write("a-five.yaml", manifest("five", "second"))
+    async with again.running():
+        assert {"five": "first"} == await again.snapshots.next()
+        assert ["a-five.yaml"] == again.faults()
+
+
+async def test_nor_when_the_file_of_the_pod_that_runs_is_half_written_at_the_start(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("five.yaml", manifest("five", "first"))
+    async with bench.running():
+        await bench.snapshots.next()
+    again = Bench()
+    again.begun.uids = bench.snapshots.uids
+    again.directory.write("a-five.yaml", manifest("five", "second"))
+    again.directory.write("five.yaml", BAD, age_seconds=0)
+    async with again.running():
+        again.directory.write("five.yaml", manifest("five", "first"))
+        assert {"five": "first"} == await again.snapshots.next()
+
+
+async def test_where_the_disk_does_not_tell_which_pods_were_begun_the_first_file_has_the_name(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    bench.begun.error = OSError(errno.EIO, "Input/output error")
+    bench.directory.write("five.yaml", manifest("five", "first"))
+    bench.directory.write("a-five.yaml", manifest("five", "second"))
+    async with bench.running():
+        assert {"five": "second"} == await bench.snapshots.next()
+    assert ["Cannot see which pods were begun before this start: Input/output error"] == [
+        record.message for record in caplog.records if record.message.startswith("Cannot see")
+    ]
 
 
 async def test_what_is_no_manifest_is_ignored_and_said_once(
@@ -521,9 +580,9 @@ async def test_who_has_which_name_is_settled_when_a_file_changed_and_not_at_ever
 ) -> None:
     bench, settled = Bench(), []
 
-    def counted(states: Mapping[str, FileState], owners: Mapping[Claim, str]) -> Claims:
+    def counted(states: Mapping[str, FileState], owners: Mapping[Claim, str], begun: Collection[str] = ()) -> Claims:
         settled.append(len(states))
-        return claim(states, owners)
+        return claim(states, owners, begun)
 
     monkeypatch.setattr("trikubelet.sources.file.claim", counted)
     bench.directory.write("a.yaml", manifest("one"))

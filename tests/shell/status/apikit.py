@@ -97,6 +97,11 @@ class Seen:
         self.has_synced = True
         server.store.watchers.append(self._follow)
 
+    @property
+    def version(self) -> str:
+        """What it lags behind is unknown."""
+        return "" if self.lags else str(self._server.store.version)
+
     def catch_up(self) -> None:
         """See everything as it is now, and go on following."""
         self.lags = False
@@ -146,13 +151,14 @@ class Cluster:
         self.seen = Seen(self.server)
         self.pod_states = PodStates()
         self.statuses = PodStatuses()
+        self.outage = Outage("The API server")
         self.writer = StatusWriter(
             self.api,
             self.statuses,
             self.seen,
             self.pod_states,
             TrioClock(),
-            Outage("The API server"),
+            self.outage,
             bounds or Bounds(),
             random.Random(seed),
         )

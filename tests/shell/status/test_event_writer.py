@@ -13,7 +13,7 @@ from shell.status.apikit import TrioClock, Watchful
 from trikubelet.kit.outage import Outage
 from trikubelet.model import k8s
 from trikubelet.model.api import EVENTS, Selection
-from trikubelet.model.api_errors import ApiFailure, ApiUnreachable, Forbidden
+from trikubelet.model.api_errors import ApiError, ApiFailure, ApiUnreachable, Conflict, Forbidden
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.objects import ObjectRef
 from trikubelet.status import event_writer
@@ -141,9 +141,12 @@ async def test_a_creation_whose_answer_was_lost_is_one_event(autojump_clock: Moc
     assert [1] == [event.count for event in bench.events()]
 
 
-async def test_an_event_the_server_refuses_is_given_up(autojump_clock: MockClock, nursery: Any) -> None:
+@pytest.mark.parametrize("error", [Forbidden("the namespace is being terminated"), Conflict("of another UID")])
+async def test_an_event_the_server_refuses_is_given_up(
+    autojump_clock: MockClock, nursery: Any, error: ApiError
+) -> None:
     bench = Bench()
-    bench.api.plan("create", Fail(Forbidden("the namespace is being terminated")))
+    bench.api.plan("create", Fail(error))
     await nursery.start(bench.writer.run)
     bench.record()
     bench.record(about=ObjectRef("Pod", "web", "nowhere", "v"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,41 @@ async def test_whoever_deletes_a_mirror_gets_another(autojump_clock: MockClock, 
     await trio.sleep(1)
 
     assert bench.uid() not in ("", first)
+
+
+async def test_a_static_pod_is_not_kept_waiting_for_what_was_said_of_an_earlier_one_of_its_name(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    bench = Bench(static())
+    bench.cluster.api.plan("create", *[Fail(Forbidden("not yours"))] * 1000)
+    await nursery.start(bench.mirrors.run)
+    await trio.sleep(3600)
+    (web,), bench.static = bench.static, []
+    await trio.sleep(Bounds().housekeeping_period_seconds)
+    bench.cluster.api.calm()
+    bench.static = [web]
+    bench.mirrors.enqueue_all()
+    await trio.sleep(0.01)
+
+    assert bench.uid()
+
+
+async def test_a_mirror_that_is_gone_hides_none_of_a_restored_backup(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench(static())
+    await nursery.start(bench.mirrors.run)
+    await trio.sleep(1)
+    store = bench.cluster.server.store
+    mirror_of_then = copy.deepcopy(store.get(PODS, ("default", "web")))
+    assert mirror_of_then is not None
+    bench.static = []
+    bench.cluster.pod_states.stopped.add("h1")
+    await trio.sleep(3 * Bounds().housekeeping_period_seconds)
+    assert not bench.uid()
+    store.version = 100  # that of the backup
+    store.put(PODS, ("default", "web"), mirror_of_then)
+    await trio.sleep(3 * Bounds().housekeeping_period_seconds)
+
+    assert not bench.uid()
 
 
 async def test_two_agents_of_one_name_do_not_fight_over_a_mirror_for_long(
@@ -204,6 +240,27 @@ async def test_a_mirror_is_removed_once_while_the_informer_stands_still_and_nobo
     await trio.sleep(0.01)
 
     assert bench.uid()
+
+
+async def test_a_mirror_that_is_there_again_after_the_server_was_set_back_is_removed_again(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    bench = Bench(static())
+    await nursery.start(bench.mirrors.run)
+    await trio.sleep(1)
+    store = bench.cluster.server.store
+    backup = store.version, copy.deepcopy(store._objects)
+    bench.cluster.seen.lags = True
+    bench.static = []
+    bench.cluster.pod_states.stopped.add("h1")
+    await trio.sleep(60)
+    assert not bench.uid()
+    store.version, store._objects = backup
+    assert bench.uid()
+    bench.mirrors.forget_answers()
+    await trio.sleep(1)
+
+    assert not bench.uid()
 
 
 async def test_a_comparison_goes_through_the_static_pods_once_however_many_there_are(

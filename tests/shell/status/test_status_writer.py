@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,16 @@ from shell.status.apikit import Cluster, computed, shows
 from trikubelet.core.names import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE
 from trikubelet.model import k8s
 from trikubelet.model.api import PODS, PatchKind
-from trikubelet.model.api_errors import ApiBusy, ApiFailure, ApiUnreachable, Conflict, Forbidden, Invalid, ObjectMissing
+from trikubelet.model.api_errors import (
+    ApiBusy,
+    ApiFailure,
+    ApiUnreachable,
+    Conflict,
+    Forbidden,
+    Invalid,
+    ObjectMissing,
+    Refused,
+)
 from trikubelet.model.bounds import Bounds
 from trikubelet.status import writer
 from trikubelet.testing.chance import Odds
@@ -182,8 +192,8 @@ async def test_a_pod_goes_even_if_the_server_does_not_keep_all_that_is_told_of_i
 
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["as it is", "only that it may not know"])
-async def test_an_object_that_is_gone_is_not_tried_again(
-    autojump_clock: MockClock, nursery: Any, is_told: bool
+async def test_an_object_that_is_gone_is_tried_again_ever_more_rarely_until_the_informer_says_so(
+    autojump_clock: MockClock, nursery: Any, is_told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = Cluster()
     web = cluster.add("web")
@@ -191,11 +201,84 @@ async def test_an_object_that_is_gone_is_not_tried_again(
     cluster.server.delete(PODS, "web", "default", grace_seconds=0)
     await nursery.start(cluster.writer.run)
     if not is_told:
-        cluster.api.plan("get", Fail(Forbidden("no relationship found between node 'n' and this object")))
+        cluster.api.plan("get", *[Fail(Forbidden("no relationship found between node 'n' and this object"))] * 100)
     cluster.publish(web, computed())
+    await trio.sleep(10)
+    assert [] == caplog.messages  # it merely lags, for all anybody knows
+    await trio.sleep(3590)
+    assert 50 <= cluster.api.asked["patch"] == cluster.api.asked["get"] <= 60
+    assert 1 == len(caplog.messages)
+    cluster.api.asked.clear()
+    cluster.seen.catch_up()
     await trio.sleep(3600)
 
-    assert {"patch": 1, "get": 1} == cluster.api.asked
+    assert {} == cluster.api.asked
+
+
+@pytest.mark.parametrize("error", [ObjectMissing("not found", "NotFound"), Forbidden("not yours")])
+async def test_two_noes_in_a_row_silence_no_pod(autojump_clock: MockClock, nursery: Any, error: Exception) -> None:
+    cluster = Cluster()
+    web = cluster.add("web")
+    cluster.api.plan("patch", Fail(ObjectMissing('admission webhook "p": no such quota', "NotFound")))
+    cluster.api.plan("get", Fail(error))
+    await nursery.start(cluster.writer.run)
+    cluster.publish(web, computed(ready=True))
+    await trio.sleep(60)
+
+    assert ("Running", "", True) == shows(cluster.get("web"))
+
+
+def set_back(cluster: Cluster) -> None:
+    """Restore the server from a backup of its state as it is now; in between the informer saw much."""
+    store = cluster.server.store
+    backup = store.version, copy.deepcopy(store._objects)
+    store.version += 100
+    cluster.server.patch(PODS, "web", {"metadata": {"annotations": {"a": "b"}}}, "default", kind=STRATEGIC)
+    cluster.seen.lags = True
+    store.version, store._objects = backup
+    store.forget()
+
+
+async def test_an_answer_older_than_what_the_informer_saw_counts_and_tells_that_the_server_was_set_back(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    cluster, told = Cluster(), list[float]()
+    web = cluster.add("web")
+    set_back(cluster)
+    await nursery.start(cluster.writer.run)
+    with cluster.outage.listening(lambda: None, set_back=lambda: told.append(trio.current_time())):
+        cluster.publish(web, computed(ready=True))
+        await trio.sleep(600)
+        assert ({"patch": 1}, 1) == (cluster.api.asked, len(told))
+        cluster.publish(web, computed(message="later"))
+        await trio.sleep(600)
+    assert {"patch": 2} == cluster.api.asked
+    cluster.seen.catch_up()
+    await trio.sleep(600)
+
+    assert {"patch": 2} == cluster.api.asked
+    assert ("Running", "later", False) == shows(cluster.get("web"))
+
+
+async def test_what_was_answered_before_the_server_was_set_back_is_written_again(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    cluster = Cluster()
+    web = cluster.add("web")
+    await nursery.start(cluster.writer.run)
+    await trio.sleep(1)
+    store = cluster.server.store
+    backup = store.version, copy.deepcopy(store._objects)
+    cluster.seen.lags = True
+    cluster.publish(web, computed(ready=True))
+    await settle()
+    assert ("Running", "", True) == shows(cluster.get("web"))
+    store.version, store._objects = backup
+    store.forget()
+    cluster.writer.forget_answers()
+    await settle()
+
+    assert ("Running", "", True) == shows(cluster.get("web"))
 
 
 async def test_a_404_about_something_else_silences_no_pod(
@@ -319,7 +402,9 @@ async def test_a_no_to_the_look_after_a_conflict_is_no_end(autojump_clock: MockC
 
 
 @pytest.mark.parametrize(
-    "error", [Forbidden("not yours"), Invalid("not yours")], ids=lambda error: type(error).__name__
+    "error",
+    [Forbidden("not yours"), Refused("not yours"), Invalid("not yours")],
+    ids=lambda error: type(error).__name__,
 )
 async def test_a_no_is_asked_again_ever_more_rarely(
     autojump_clock: MockClock, nursery: Any, caplog: pytest.LogCaptureFixture, error: Exception
@@ -333,7 +418,26 @@ async def test_a_no_is_asked_again_ever_more_rarely(
 
     assert ("Running", "", False) == shows(cluster.get("web"))
     assert {"patch": 11} == cluster.api.asked
+    assert 0 == cluster.writer.figures().failures
     assert 1 == sum("not yours" in record.getMessage() for record in caplog.records)
+
+
+async def test_a_pod_is_not_kept_waiting_for_what_was_said_of_an_earlier_one_of_its_name(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    cluster = Cluster()
+    web = cluster.add("web")
+    cluster.api.plan("patch", *[Fail(Forbidden("not yours"))] * 1000)
+    await nursery.start(cluster.writer.run)
+    cluster.publish(web, computed())
+    await trio.sleep(3600)
+    cluster.server.delete(PODS, "web", "default", grace_seconds=0)
+    await trio.sleep(Bounds().status_reconcile_seconds)
+    cluster.api.calm()
+    cluster.publish(cluster.add("web"), computed())
+    await settle()
+
+    assert ("Running", "", False) == shows(cluster.get("web"))
 
 
 async def test_the_server_names_its_pause(autojump_clock: MockClock, nursery: Any) -> None:

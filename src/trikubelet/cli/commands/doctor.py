@@ -1,12 +1,14 @@
 """``trikubelet doctor``: what is wrong with this node, and how to mend it.
 
-Asked of the running agent, which knows with what it was started. Where none runs, or with an agent's flags behind
-``--``, this process looks for itself, at what an agent would find that was started so.
+Asked of the running agent, which knows with what it was started. With an agent's flags behind ``--`` this process
+looks for itself, at what an agent would find that was started so. Where no agent answers, that is the first thing that
+is wrong, and what is looked at instead is what one would find without a cluster, on the runtime that the last one had.
 """
 
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,7 +18,7 @@ from trikubelet.cli import asking
 from trikubelet.cli.arguments import Parser
 from trikubelet.cli.client import AgentClient, NoAgent
 from trikubelet.cli.terminal import Colour, in_a_cell, painted
-from trikubelet.core.doctor.finding import Severity, worst
+from trikubelet.core.doctor.finding import Severity, error, worst
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,13 +66,38 @@ def _print(finding: Finding) -> None:
 
 
 async def _found(args: argparse.Namespace, flags: Sequence[str] | None) -> Sequence[Finding]:
-    if flags is None:
-        try:
-            return await asking.findings(AgentClient(asking.socket_path(args)))
-        except NoAgent:
-            if args.socket:
-                raise  # whoever names it asks about no other
-            flags = ["--standalone"]
+    if flags is not None:
+        return await _looked_at(args, flags)
+    socket = asking.socket_path(args)
+    try:
+        return await asking.findings(AgentClient(socket))
+    except NoAgent:
+        if args.socket:
+            raise  # whoever names it asks about no other
+    instead = _flags_instead(args)
+    return [_nobody_answers(socket, instead), *await _looked_at(args, instead)]
+
+
+def _nobody_answers(socket: str, instead: Sequence[str]) -> Finding:
+    """All that follows it is about an agent that there is not."""
+    return error(
+        "agent",
+        f"no agent answers at {socket}; below is what one with {' '.join(instead)} would find",
+        "start it, or see why it ended; `trikubelet doctor -- FLAGS` looks at what one with other flags would find",
+    )
+
+
+def _flags_instead(args: argparse.Namespace) -> Sequence[str]:
+    """The flags of an agent like the one that ran there, as far as it left them: the runtime its pods are on."""
+    from trikubelet.app.root_dir import recorded_runtime  # noqa: PLC0415 - who asks an agent does not wait for it
+
+    endpoint = ""
+    with suppress(OSError):  # the checks say so of a disk that cannot be read
+        endpoint = recorded_runtime(asking.places_of(args).root_dir)
+    return ["--standalone", *([f"--container-runtime-endpoint={endpoint}"] if endpoint else [])]
+
+
+async def _looked_at(args: argparse.Namespace, flags: Sequence[str]) -> Sequence[Finding]:
     from trikubelet.app.doctor import examine  # noqa: PLC0415 - who asks an agent does not wait for it
 
     return await examine(asking.settings_of(flags, args.root_dir), running=False)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.cli import asking
 from trikubelet.cli.arguments import Parser, count, valid
-from trikubelet.cli.client import AgentClient
+from trikubelet.cli.client import AgentClient, AgentObjects
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.core.names import all_containers
 from trikubelet.core.query import COUNT_MAX
@@ -114,7 +115,12 @@ async def _logs(args: argparse.Namespace, query: dict[str, str]) -> int:
         if args.all_containers:
             return await _of_all(agent, args, query, pod)
         container = asking.default_container(pod)
-    await _print(agent, args, query, f"{args.namespace}/{name}/{container}")
+    try:
+        await _print(agent, args, query, f"{args.namespace}/{name}/{container}")
+    except AgentObjects as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            await asking.pod_named(agent, args.namespace, name)  # whose error says what there is instead
+        raise
     return 0
 
 

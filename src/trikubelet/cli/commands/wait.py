@@ -21,12 +21,13 @@ from trikubelet.cli import asking
 from trikubelet.cli.arguments import Parser, valid, valid_selector
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.failed import CommandFailed
-from trikubelet.core.jsonpath import parse_template, render
+from trikubelet.core.jsonpath import OutOfBounds, parse_template, render
 from trikubelet.model.duration import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from trikubelet.core.jsonpath import Part
     from trikubelet.model.k8s import Pod
 
     Goal = Callable[[Pod], bool]
@@ -74,8 +75,16 @@ def read_goal(said: str) -> Goal | None:
     if kind == "jsonpath" and "}=" in rest:
         template, _, value = rest.rpartition("}=")
         parts = parse_template(f"{template}}}")
-        return lambda pod: render(parts, msgspec.to_builtins(pod)) == value
+        return lambda pod: _said(parts, pod) == value
     raise ValueError(f"{said!r} is none of condition=TYPE[=VALUE], phase=PHASE, jsonpath={{…}}=VALUE, delete")
+
+
+def _said(template: Sequence[Part], pod: Pod) -> str | None:
+    """What it says of a pod; None while a list is too short for it, as that of a pod's statuses is at first."""
+    try:
+        return render(template, msgspec.to_builtins(pod))
+    except OutOfBounds:
+        return None
 
 
 def _condition(pod: Pod, type_: str) -> str:

@@ -43,15 +43,24 @@ class PodFields:
     def __init__(self, pod: Pod, ips: tuple[str, ...], facts: NodeFacts) -> None:
         self.pod = pod
         self.facts = facts
-        self._ips = ips or (facts.host_ips if pod.spec.host_network else ())
+        self._ips = ips
 
     def value(self, path: str) -> str:
-        """The value of a downward-API field path. Raises KeyError for one that does not exist."""
+        """The value of a downward-API field path. Raises KeyError for one that does not exist, and ValueError for an
+        address that the node does not have yet: the container is to start once there is one, not without."""
         if keyed := _KEYED.fullmatch(path):
             meta = self.pod.metadata
             held = meta.labels if keyed[1] == "labels" else meta.annotations
             return held.get(keyed[2], "")
         return self._VALUES[path](self)
+
+    def _node_ips(self) -> tuple[str, ...]:
+        if not self.facts.host_ips:
+            raise ValueError("the node has no address yet")
+        return self.facts.host_ips
+
+    def _pod_ips(self) -> tuple[str, ...]:
+        return self._ips or (self._node_ips() if self.pod.spec.host_network else ())
 
     @cached_property
     def _labels(self) -> str:
@@ -69,10 +78,10 @@ class PodFields:
         "metadata.annotations": lambda self: self._annotations,
         "spec.nodeName": lambda self: self.pod.spec.node_name or self.facts.node_name,
         "spec.serviceAccountName": lambda self: self.pod.spec.service_account_name,
-        "status.hostIP": lambda self: next(iter(self.facts.host_ips), ""),
-        "status.hostIPs": lambda self: ",".join(self.facts.host_ips),
-        "status.podIP": lambda self: next(iter(self._ips), ""),
-        "status.podIPs": lambda self: ",".join(self._ips),
+        "status.hostIP": lambda self: self._node_ips()[0],
+        "status.hostIPs": lambda self: ",".join(self._node_ips()),
+        "status.podIP": lambda self: next(iter(self._pod_ips()), ""),
+        "status.podIPs": lambda self: ",".join(self._pod_ips()),
     }
 
 

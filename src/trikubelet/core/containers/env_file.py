@@ -12,7 +12,11 @@ stands behind it is not looked at.
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
 
 BYTES_MAX: Final = 64 * 1024
 """Of a whole file (KEP-3721)."""
@@ -22,9 +26,38 @@ _NAME = re.compile(r"([^=\n]*)=")
 _REST = re.compile(r"[ \t\r]*(?:(?<=[ \t])#[^\n]*)?(?:\n|\Z)")
 
 
-def value_of(text: str, key: str) -> str | None:
-    """The value of that name, None where the file has none. Raises ValueError for the first line, up to the one that
-    has it, that is not in the format."""
+@dataclass(frozen=True, slots=True)
+class EnvFile:
+    """What of a file is wanted, and no more: it may be large, and its other values are nobody's to keep."""
+
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    wrong: str = ""
+    """Why nothing behind those values was read, "" where all was, or as much as was wanted."""
+    size: int = 0
+    """What was read for it."""
+
+
+def read_env_file(content: bytes, keys: Collection[str]) -> EnvFile:
+    """The values of those names, found in one pass over the file. It ends at the last of them, or at the first line
+    that is not in the format."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return EnvFile(wrong="it is not UTF-8", size=len(content))
+    wanted, values, wrong = set(keys), dict[str, str](), ""
+    try:
+        for name, value in _assignments(text):
+            if name in wanted:
+                values.setdefault(name, value)
+            if len(values) == len(wanted):
+                break
+    except ValueError as error:
+        wrong = str(error)
+    return EnvFile(values, wrong, len(content))
+
+
+def _assignments(text: str) -> Iterator[tuple[str, str]]:
+    """Names and values as they stand there. Raises ValueError for the first line that is not in the format."""
     at = _past(_SKIPPED, text, 0)
     while at < len(text):
         named = _NAME.match(text, at)
@@ -40,10 +73,8 @@ def value_of(text: str, key: str) -> str | None:
             raise ValueError(_wrong(text, at, "the closing quote is missing"))
         if _REST.match(text, closed + 1) is None:
             raise ValueError(_wrong(text, closed, "unexpected content after closing quote"))
-        if named[1] == key:
-            return text[opened + 1 : closed]
+        yield named[1], text[opened + 1 : closed]
         at = _past(_SKIPPED, text, _past(_REST, text, closed + 1))
-    return None
 
 
 def _past(pattern: re.Pattern[str], text: str, at: int) -> int:

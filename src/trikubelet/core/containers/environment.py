@@ -17,15 +17,15 @@ from collections import ChainMap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trikubelet.core.containers import env_file
 from trikubelet.core.containers.allowance import Allowance, of_container
 from trikubelet.core.containers.downward import PodFields, resource_value
 from trikubelet.core.containers.errors import ConfigError, missing
 from trikubelet.core.containers.expansion import expand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from trikubelet.core.containers.env_file import EnvFile
     from trikubelet.core.containers.facts import NodeFacts
     from trikubelet.model.k8s import (
         ConfigMap,
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class EnvReferences:
     """What a container's variables come from, each once, in the order of the spec. ``files`` are volumes and paths in
-    them."""
+    them, with the keys that are wanted of each."""
 
     config_maps: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
+    files: Mapping[tuple[str, str], Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class EnvSources:
 
     config_maps: Mapping[str, ConfigMap | None] = field(default_factory=dict)
     secrets: Mapping[str, Secret | None] = field(default_factory=dict, repr=False)
-    files: Mapping[tuple[str, str], bytes | OSError | None] = field(default_factory=dict, repr=False)
+    files: Mapping[tuple[str, str], EnvFile | OSError | None] = field(default_factory=dict, repr=False)
     services: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -67,11 +67,13 @@ def references(container: Container) -> EnvReferences:
     sources = [variable.value_from for variable in container.env if variable.value_from is not None]
     maps = [one.config_map_ref for one in container.env_from] + [one.config_map_key_ref for one in sources]
     secrets = [one.secret_ref for one in container.env_from] + [one.secret_key_ref for one in sources]
-    files = [one.file_key_ref for one in sources]
+    files: dict[tuple[str, str], dict[str, None]] = {}
+    for ref in (one.file_key_ref for one in sources if one.file_key_ref is not None):
+        files.setdefault((ref.volume_name, ref.path), {})[ref.key] = None
     return EnvReferences(
         tuple(dict.fromkeys(ref.name for ref in maps if ref is not None)),
         tuple(dict.fromkeys(ref.name for ref in secrets if ref is not None)),
-        tuple(dict.fromkeys((ref.volume_name, ref.path) for ref in files if ref is not None)),
+        files,
     )
 
 
@@ -144,6 +146,8 @@ class _Found:
                 return self.fields.value(path)
             except KeyError:
                 raise ValueError(f"{where}: unsupported fieldPath: {path}") from None
+            except ValueError as error:
+                raise ValueError(f"{where}: {path}: {error}") from error
         if source.resource_field_ref is not None:
             return str(resource_value(self.pod, self.container, source.resource_field_ref, self.facts))
         if source.file_key_ref is not None:
@@ -180,11 +184,10 @@ class _Found:
     def _of_file(self, ref: FileKeySelector) -> str | None:
         if ref.volume_name not in self.volume_paths:
             raise ValueError(f'cannot find the volume "{ref.volume_name}" referenced by FileKeyRef')
-        content = self.sources.files.get((ref.volume_name, ref.path))
-        if content is None and ref.optional:
+        found = self.sources.files.get((ref.volume_name, ref.path))
+        if found is None and ref.optional:
             return None
-        value = _of_env_file(content, ref.key)
-        if value:
+        if value := _of_env_file(found, ref):
             return value
         if ref.optional:  # an empty value is none, as upstream has it
             return None
@@ -192,19 +195,17 @@ class _Found:
         raise ValueError(f'environment variable key "{ref.key}" not found in file "{path}"')
 
 
-def _of_env_file(content: bytes | OSError | None, key: str) -> str | None:
-    """Behind upstream's words stands which line is wrong, never what is in it."""
-    wrong = "there is no such file" if content is None else ""
-    if isinstance(content, OSError):
-        wrong = content.strerror or str(content)
-    elif content is not None:
-        try:
-            return env_file.value_of(content.decode(), key)
-        except UnicodeDecodeError:
-            wrong = "it is not UTF-8"
-        except ValueError as error:
-            wrong = str(error)
-    raise ValueError(f"couldn't parse env file: {wrong}")
+def _of_env_file(found: EnvFile | OSError | None, ref: FileKeySelector) -> str | None:
+    """Behind upstream's words stands which file and which line is wrong, never what is in it."""
+    if isinstance(found, OSError):
+        wrong = found.strerror or str(found)
+    elif found is None:
+        wrong = "there is no such file"
+    elif ref.key in found.values or not found.wrong:
+        return found.values.get(ref.key)
+    else:
+        wrong = found.wrong
+    raise ValueError(f'couldn\'t parse env file "{ref.path}" of volume "{ref.volume_name}": {wrong}')
 
 
 def _text(secret: str, key: str, data: str) -> str:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node. ``host_ips`` has the primary address first; ``memory_bytes`` is the capacity; ``capacity`` and
-    ``allocatable`` map resource names to whole numbers (bytes; millicores under ``cpu``). ``cgroups_managed``: pod
-    cgroups are ours to name, else the runtime's defaults hold; ``cgroup_version`` is 1, 2 or 0 for unknown.
-    ``pods_limit``: what all pods together may use, in the same names and units; ``pod_pids_max``: processes in one pod,
-    0 for no limit; ``memory``: how memory is treated beside limits.
+    """One node. ``host_ips``, which may change, has the primary address first and is empty while the node has none;
+    ``memory_bytes`` is the capacity; ``capacity`` and ``allocatable`` map resource names to whole numbers (bytes;
+    millicores under ``cpu``). ``cgroups_managed``: pod cgroups are ours to name, else the runtime's defaults hold;
+    ``cgroup_version`` is 1, 2 or 0 for unknown. ``pods_limit``: what all pods together may use, in the same names and
+    units; ``pod_pids_max``: processes in one pod, 0 for no limit; ``memory``: how memory is treated beside limits.
     ``apparmor``: the kernel enforces it. ``strict_groups``: the runtime can give a process no groups but the pod's.
     ``throttle_paths``: the directories that show how hot each processor runs, from which one could guess at what others
     do.

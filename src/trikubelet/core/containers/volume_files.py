@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import base64
 import binascii
+import posixpath
+from collections import ChainMap
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.core.containers.allowance import VALUES, VOLUME_BYTES_MAX, Allowance
 from trikubelet.core.containers.downward import resource_value
 from trikubelet.core.containers.errors import missing
 from trikubelet.core.names import all_containers
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from trikubelet.core.containers.allowance import Allowance
     from trikubelet.core.containers.downward import PodFields
     from trikubelet.model.objects import PodCertificate
 
@@ -50,6 +53,30 @@ class VolumeFile:
 
 Files = dict[str, VolumeFile]
 """By path below the volume's root."""
+
+
+class Contents:
+    """Owns the bytes that were made of objects' values for one volume, each once: a volume may have thousands of
+    sources that name one object, and each of them only one small key of it."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, str], bytes] = {}
+        self._kept: list[object] = []
+        self._allowance = Allowance(VOLUME_BYTES_MAX, VALUES)
+
+    def once(self, owner: object, key: str, make: Callable[[], bytes]) -> bytes:
+        """What ``make`` makes, the first time this is asked for this very owner and key. Raises what it raises, and
+        TooLarge for what is too large with all that was made before, whoever wanted it."""
+        place = (id(owner), key)
+        if place not in self._made:
+            made = make()
+            self._allowance.count(len(made), key)
+            self._kept.append(owner)  # for an id is another one's once its owner is gone
+            self._made[place] = made
+        return self._made[place]
+
+    def __repr__(self) -> str:
+        return f"<Contents: {len(self._made)} values>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +113,35 @@ def _mode(mode: int | None) -> int:
     return FILE_MODE if mode is None else mode
 
 
-def config_map_files(pod: k8s.Pod, source: k8s.ConfigMapProjection, held: k8s.ConfigMap | None, mode: int) -> Files:
-    """The files of a ConfigMap; ``held`` None: there is none. Raises ValueError for what is missing and not optional,
-    and for data that is not what the API stores."""
+def config_map_files(
+    pod: k8s.Pod, source: k8s.ConfigMapProjection, held: k8s.ConfigMap | None, mode: int, contents: Contents
+) -> Files:
+    """The files of a ConfigMap; ``held`` None: there is none; ``contents``: those of the volume. Raises ValueError for
+    what is missing and not optional, and for data that is not what the API stores."""
     if held is None:
         return _without(missing(pod, "configmap", source.name), optional=source.optional)
-    data = {key: text.encode() for key, text in held.data.items()} | decoded(held.binary_data)
-    return _picked(data, source.items, mode, "configmap references non-existent config key", source.optional)
+
+    complaint = "configmap references non-existent config key"
+    picked = _picked(ChainMap(held.binary_data, held.data), source.items, mode, complaint, source.optional)
+    return {path: VolumeFile(contents.once(held, key, partial(_value, held, key)), mode) for path, key, mode in picked}
 
 
-def secret_files(pod: k8s.Pod, source: k8s.SecretProjection, held: k8s.Secret | None, mode: int) -> Files:
+def _value(held: k8s.ConfigMap, key: str) -> bytes:
+    binary = held.binary_data.get(key)
+    return held.data[key].encode() if binary is None else _decoded(binary)
+
+
+def secret_files(
+    pod: k8s.Pod, source: k8s.SecretProjection, held: k8s.Secret | None, mode: int, contents: Contents
+) -> Files:
     """The files of a Secret; else as ``config_map_files``."""
     if held is None:
         return _without(missing(pod, "secret", source.name), optional=source.optional)
-    return _picked(decoded(held.data), source.items, mode, "references non-existent secret key", source.optional)
+    picked = _picked(held.data, source.items, mode, "references non-existent secret key", source.optional)
+    data = held.data
+    return {
+        path: VolumeFile(contents.once(held, key, partial(_decoded, data[key])), mode) for path, key, mode in picked
+    }
 
 
 def _without(complaint: str, *, optional: bool | None) -> Files:
@@ -110,25 +152,27 @@ def _without(complaint: str, *, optional: bool | None) -> Files:
 
 def decoded(data: Mapping[str, str]) -> dict[str, bytes]:
     """What is in a Secret. Raises ValueError for what is no base64."""
+    return {key: _decoded(text) for key, text in data.items()}
+
+
+def _decoded(text: str) -> bytes:
     try:
-        return {key: base64.b64decode(text, validate=True) for key, text in data.items()}
+        return base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise ValueError(f"its data is not base64: {error}") from None
 
 
 def _picked(
-    data: Mapping[str, bytes], items: tuple[k8s.KeyToPath, ...], mode: int, complaint: str, optional: bool | None
-) -> Files:
-    """Every key as a file, or, where there are items, those keys at their paths."""
+    data: Collection[str], items: tuple[k8s.KeyToPath, ...], mode: int, complaint: str, optional: bool | None
+) -> Iterator[tuple[str, str, int]]:
+    """Of each file its path, its key and its mode: every key, or, where there are items, those keys at their paths."""
     if not items:
-        return {key: VolumeFile(content, mode) for key, content in data.items()}
-    files = {}
+        yield from ((key, key, mode) for key in data)
     for item in items:
         if item.key in data:
-            files[item.path] = VolumeFile(data[item.key], mode if item.mode is None else item.mode)
+            yield item.path, item.key, mode if item.mode is None else item.mode
         elif not optional:
             raise ValueError(f"{complaint}: {item.key}")
-    return files
 
 
 def downward_files(
@@ -192,15 +236,18 @@ def _only_user(pod: k8s.Pod) -> int | None:
     return users.pop() if len(users) == 1 else None
 
 
-def path_problem(path: str) -> str:
-    """What is wrong with a file's path below a volume's root, or ""."""
-    parts = path.split("/")
+def clean_path(path: str) -> str:
+    """A file's path below a volume's root as it is on the disk: without empty parts and ``.``, as upstream has it
+    (filepath.Clean). Raises ValueError for one that leads nowhere, or elsewhere."""
+    clean = posixpath.normpath(path)
     if not path or path.startswith("/"):
-        return "must be a relative path"
-    if ".." in parts:
-        return "must not contain '..'"
-    if path.startswith(".."):
-        return "must not start with '..'"  # such names are the writer's own
-    if any(part in ("", ".") for part in parts):
-        return "must not contain empty parts or '.'"
-    return ""
+        problem = "must be a relative path"
+    elif ".." in path.split("/"):
+        problem = "must not contain '..'"
+    elif clean.startswith(".."):
+        problem = "must not start with '..'"  # such names are the writer's own, "./..data" as well
+    elif clean == ".":
+        problem = "must name a file"
+    else:
+        return clean
+    raise ValueError(f"invalid path: {problem}: {path}")

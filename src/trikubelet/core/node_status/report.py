@@ -37,7 +37,8 @@ class NodeReport:
     """One moment of a node.
 
     ``hostname`` is the Hostname address; ``addresses`` are IPs, the primary first: all that the node has, or with
-    ``external_cloud`` what its controller may begin with. ``capacity`` and ``allocatable`` are
+    ``external_cloud`` what its controller may begin with; ``awaits_address``: it has none yet, is not to be registered,
+    and what was published of it stays. ``capacity`` and ``allocatable`` are
     amounts as ``amounts`` has them. ``problems`` say why the node is not ready, one sentence each; without any it is.
     ``port`` is where the node's own API listens, 0 where it does not. ``images_max`` bounds the images reported, -1 for
     all.
@@ -57,3 +58,4 @@ class NodeReport:
     pressures: Pressures = field(default_factory=Pressures)
     problems: Sequence[str] = ()
     external_cloud: bool = False
+    awaits_address: bool = False

@@ -54,8 +54,9 @@ def build(report: NodeReport, before: k8s.NodeStatus, now: str) -> k8s.NodeStatu
 
 def _addresses(report: NodeReport, before: k8s.NodeStatus) -> tuple[k8s.NodeAddress, ...]:
     """With an external cloud provider its controller's, once it gave some. Until then, as upstream has it, no IP is
-    guessed that it may contradict later: only those of ``--node-ip`` are reported."""
-    if report.external_cloud and before.addresses:
+    guessed that it may contradict later: only those of ``--node-ip`` are reported. Of a node that has none now, as
+    without a route, what there was."""
+    if before.addresses and (report.external_cloud or report.awaits_address):
         return before.addresses
     ips = [k8s.NodeAddress(type="InternalIP", address=address) for address in report.addresses]
     return (*ips, k8s.NodeAddress(type="Hostname", address=report.hostname))

@@ -17,6 +17,7 @@ from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.model import k8s
 from trikubelet.model.api import Resource
 from trikubelet.model.api_errors import Invalid, Refused
+from trikubelet.testing.apiserver.pod_statuses import check_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,10 +165,14 @@ def filled_in(resource: Resource, new: Tree) -> Tree:
 
 
 def written(subresource: str, old: Tree, new: Tree) -> Tree:
-    """The object once a subresource was written: the new one's other fields are ignored. Raises Invalid where an
-    ephemeral container is changed or removed, Refused for one that is not of its type."""
+    """The object once a subresource was written: the new one's other fields are ignored, and a QoS class that is left
+    out stays. Raises Invalid where an ephemeral container is changed or removed, Refused for one that is not of its
+    type."""
     if subresource != EPHEMERAL:
-        return old | {name: new[name] for name in ("metadata", "status") if name in new}
+        parts = {name: new[name] for name in ("metadata", "status") if name in new}
+        if "status" in parts and "qosClass" in old.get("status", {}):
+            parts["status"] = {"qosClass": old["status"]["qosClass"]} | parts["status"]
+        return old | parts
     before, asked = ({one["name"]: one for one in tree["spec"].get(_EPHEMERAL_LIST, ())} for tree in (old, new))
     if lost := next((name for name, one in before.items() if asked.get(name) != one), None):
         what = "changed" if lost in asked else "removed"
@@ -182,14 +187,15 @@ def written(subresource: str, old: Tree, new: Tree) -> Tree:
 
 
 def check_update(resource: Resource, old: Tree, new: Tree) -> None:
-    """Raises Invalid where the update changes an immutable field."""
+    """Raises Invalid where the update changes an immutable field, or a pod's status as it may not change."""
     if resource.plural != "pods":
         return
-    _typed_pod(new)
+    pod = _typed_pod(new)
     spec = new.get("spec", {})
     if _fixed(old["spec"]) != _fixed(spec) or (old["spec"].get("nodeName") not in (None, spec.get("nodeName"))):
         name = old["metadata"]["name"]
         raise Invalid(f'Pod "{name}" is invalid: spec: Forbidden: pod updates may not change it', fields=("spec",))
+    check_status(pod, old.get("status", {}), new.get("status", {}))
 
 
 def _fixed(spec: Tree) -> Tree:

@@ -70,8 +70,8 @@ def _source(path: str, volume: Volume, spec: PodSpec) -> Problems:
             yield required(f"{path}.image.reference")
         yield from one_of(f"{path}.image.pullPolicy", volume.image.pull_policy, PULL_POLICIES)
     if volume.nfs is not None:
-        if not volume.nfs.server:
-            yield required(f"{path}.nfs.server")
+        server = volume.nfs.server
+        yield from named(f"{path}.nfs.server", server, names.nfs_server_problem(server))
         if not volume.nfs.path.startswith("/"):
             yield invalid(f"{path}.nfs.path", volume.nfs.path, "must be an absolute path")
     if volume.projected is not None:

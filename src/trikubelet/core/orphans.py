@@ -1,0 +1,25 @@
+"""Which orphans are an earlier version of a pod that is wanted.
+
+What runs and no source wants may still be wanted: by a manifest that nobody can read, or by a source that has not
+spoken. Not so what runs under the namespace and name of a wanted pod. It is that pod, as it was before it was edited
+while no agent lived; two pods of one name are never wanted side by side. ``node.housekeeping`` stops it, whatever else
+is not known yet, and ``pods.workers`` lets the new one wait for its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trikubelet.core.names import namespaced_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trikubelet.core.relist import PodRecord
+    from trikubelet.model.k8s import Pod
+
+
+def earlier_versions(orphans: Iterable[PodRecord], wanted: Iterable[Pod]) -> list[PodRecord]:
+    """The orphans whose namespace and name a wanted pod has."""
+    names = {namespaced_name(pod) for pod in wanted}
+    return [orphan for orphan in orphans if (orphan.namespace, orphan.name) in names]

@@ -1,0 +1,116 @@
+"""A node's addresses, which come late and change."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from trikubelet.core.node_addresses import AddressRules
+from trikubelet.node.addresses import LOOK_SECONDS, NAME_SECONDS_MAX, NodeAddresses
+from trikubelet.testing.memory_host import MemoryHostNetwork
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import pytest
+    from trio.testing import MockClock
+
+RULES = AddressRules("n")
+
+
+@asynccontextmanager
+async def followed(network: MemoryHostNetwork, rules: AddressRules = RULES) -> AsyncIterator[NodeAddresses]:
+    addresses = NodeAddresses(network, rules)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(addresses.run)
+        yield addresses
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_network_that_comes_up_late_is_noticed_within_a_second(autojump_clock: MockClock) -> None:
+    network = MemoryHostNetwork()
+    async with followed(network) as addresses:
+        await trio.sleep(100.5)
+        assert () == addresses.get()
+        network.routes = ["10.0.0.1"]
+        await trio.sleep(1)
+        assert ("10.0.0.1",) == addresses.get()
+
+
+async def test_an_address_that_changes_is_noticed_and_one_that_goes_stays(autojump_clock: MockClock) -> None:
+    network, heard = MemoryHostNetwork("10.0.0.1"), list[tuple[str, ...]]()
+    async with followed(network) as addresses:
+        addresses.changed.add(heard.append)
+        await trio.sleep(100)
+        network.routes = []
+        await trio.sleep(100)
+        assert ("10.0.0.1",) == addresses.get()
+        network.routes = ["10.0.0.2"]
+        await trio.sleep(LOOK_SECONDS)
+        assert ("10.0.0.2",) == addresses.get()
+
+    assert [("10.0.0.2",)] == heard
+
+
+async def test_an_address_of_a_flag_counts_once_the_machine_has_it(autojump_clock: MockClock) -> None:
+    network = MemoryHostNetwork("10.0.0.1")
+    async with followed(network, AddressRules("n", ("10.9.9.9",))) as addresses:
+        await trio.sleep(60.5)
+        assert () == addresses.get()
+        network.held = ["10.9.9.9"]
+        await trio.sleep(1)
+        assert ("10.9.9.9",) == addresses.get()
+
+
+async def test_a_node_without_an_address_says_so_once_a_minute(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = MemoryHostNetwork()
+    async with followed(network):
+        await trio.sleep(179)
+        told = "This node has no address, it is not registered before it has one: there is no default route"
+        assert [True] * 3 == [message.startswith(told) for message in caplog.messages]
+        network.routes = ["10.0.0.1"]
+        await trio.sleep(2)
+        caplog.clear()
+        network.routes = []
+        await trio.sleep(2 * LOOK_SECONDS)
+
+    assert ["This node has no address, 10.0.0.1 stays"] == [one.partition(":")[0] for one in caplog.messages]
+
+
+async def test_dns_holds_up_nothing_and_what_it_said_counts_while_it_does_not_answer(autojump_clock: MockClock) -> None:
+    network = MemoryHostNetwork("10.0.0.1")
+    network.names, network.held, network.dns_seconds = ["10.0.0.5"], ["10.0.0.5"], 3600
+    async with followed(network) as addresses:
+        assert ("10.0.0.1",) == addresses.get()
+        assert not addresses.looked.is_set()
+        await trio.sleep(NAME_SECONDS_MAX)
+        await addresses.looked.wait()
+        assert ("10.0.0.1",) == addresses.get()
+
+        network.dns_seconds = 0.1
+        await trio.sleep(2 * LOOK_SECONDS)
+        assert ("10.0.0.5",) == addresses.get()
+        network.dns_seconds, network.names = 3600, []
+        await trio.sleep(100)
+        assert ("10.0.0.5",) == addresses.get()
+        network.dns_seconds, network.names = 0, None
+        await trio.sleep(100)
+        assert ("10.0.0.5",) == addresses.get()
+        network.held = []  # it is not this machine's any more
+        await trio.sleep(LOOK_SECONDS)
+        assert ("10.0.0.1",) == addresses.get()
+
+
+async def test_an_agent_that_is_alone_has_the_loopback_address_until_there_is_another(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryHostNetwork()
+    async with followed(network, AddressRules("n", in_cluster=False)) as addresses:
+        assert ("127.0.0.1",) == addresses.get()
+        network.routes = ["10.0.0.1", "fd00::1"]
+        await trio.sleep(2 * LOOK_SECONDS)
+        assert ("10.0.0.1", "fd00::1") == addresses.get()
