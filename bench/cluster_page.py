@@ -9,6 +9,7 @@ results/lease.md, as `bench/lease.py` made it.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -213,7 +214,9 @@ def write_page() -> None:
 
 def main() -> int:
     """Write, or compare; the exit code."""
-    if "--check" not in sys.argv[1:]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 on a difference")
+    if not parser.parse_args().check:
         write_page()
         return 0
     if PAGE.exists() and PAGE.read_text() == page(json.loads(RESULTS.read_text())):

@@ -8,6 +8,7 @@ when the page is not what they say. Results by earlier rules make a page that sa
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -21,8 +22,11 @@ PAGE = HERE / "docs" / "benchmarks.md"
 
 def main() -> int:
     """Write, or compare; the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 on a difference")
+    asked = parser.parse_args()
     wanted = page(read_run(RESULTS, oldest=min(EARLIER_RULES)))
-    if "--check" not in sys.argv[1:]:
+    if not asked.check:
         PAGE.write_text(wanted)
         return 0
     if PAGE.exists() and PAGE.read_text() == wanted:

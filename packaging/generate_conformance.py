@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -87,9 +88,12 @@ def _group(name: str) -> str:
 
 def main() -> int:
     """Write, or compare; the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 on a difference")
+    asked = parser.parse_args()
     recorded = json.loads(RECORD.read_text())
     wanted = page(recorded["specs"], recorded["upstream"], recorded["containerd"])
-    if "--check" not in sys.argv[1:]:
+    if not asked.check:
         PAGE.write_text(wanted)
         return 0
     if PAGE.exists() and PAGE.read_text() == wanted:

@@ -2,15 +2,18 @@
 
     python packaging/generate_ownership.py [--check]
 
-A class that keeps state between two calls opens its docstring with "Owns …". This collects those lines, so that the
-page is as true as the docstrings; "Owns nothing" and "Owns no state" are no rows. ``--check`` compares and ends with 1
-when the page is not what it should be. With and without it, a class of the shell that makes a collection in its
-``__init__``, and neither says what it owns nor stands in ``EXEMPT``, ends this with 1: somebody is to say which.
+A class that keeps state between two calls says "Owns …" in the first paragraph of its docstring. This collects what
+follows, so that the page is as true as the docstrings; "Owns nothing" and "Owns no state" are no rows. ``--check``
+compares and ends with 1 when the page is not what it should be. With and without it, a class of the shell that makes a
+collection in its ``__init__``, and neither says what it owns nor stands in ``EXEMPT``, ends this with 1: somebody is to
+say which.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +26,8 @@ SOURCE = HERE / "src" / "trikubelet"
 PAGE = HERE / "docs" / "ownership.md"
 LEFT_OUT = {"v1", "testing", "benchmark", "cli"}
 """Not of the agent: what is made of protobuf, the test kit, what measures, what lives for one command."""
+SENTENCE = re.compile(r"(?:^|[.)] )Owns (.*)")
+"""What a class owns: from the sentence that says so to the end of its paragraph."""
 NOTHING = ("nothing", "no state")
 HELD = {"pods", "pleg", "node", "status", "volumes", "probes", "images", "stats", "sources", "kube", "server"}
 """The packages in which every class that keeps a collection must say what it owns."""
@@ -30,7 +35,6 @@ COLLECTIONS = {"set", "dict", "list", "Counter", "deque", "defaultdict", "Ordere
 EXEMPT = {
     ("PodCredentials", "images/credentials.py"): "never changes: the plugins, each of which owns what it keeps",
     ("_Hops", "kube/manifest_url.py"): "lives for one request",
-    ("DebugPages", "server/debug_pages.py"): "never changes: what answers at each path",
     ("_Text", "server/exposition.py"): "lives for one answer",
     ("KubectlApi", "server/kubectl/api.py"): "never changes: the resources, whose histories own what they keep",
     ("LocalApi", "server/local_api.py"): "never changes: what answers at each path",
@@ -39,7 +43,7 @@ EXEMPT = {
 HEAD = """# Who owns what
 
 The classes that keep state from one call to the next, each with what it alone changes; others are handed immutable
-values or ask it. This page is made of the first lines of the classes' docstrings by
+values or ask it. This page is made of the first paragraphs of the classes' docstrings by
 `packaging/generate_ownership.py`. `make lint` compares, and holds that each class of the shell that keeps a collection
 is here. State of another form is here as far as its class says so. The command line and the benchmarks are left out.
 
@@ -57,8 +61,9 @@ def owners() -> Iterator[tuple[str, str, str]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 told = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
-                if told.startswith("Owns ") and not told.removeprefix("Owns ").startswith(NOTHING):
-                    yield node.name, str(module), told.removeprefix("Owns ").replace("``", "`")
+                said = SENTENCE.search(told)
+                if said and not said[1].startswith(NOTHING):
+                    yield node.name, str(module), said[1].replace("``", "`")
 
 
 def keeps_collections(made: ast.ClassDef) -> list[str]:
@@ -108,11 +113,14 @@ def unowned() -> Iterator[str]:
 
 def main() -> int:
     """Write, or compare; the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 on a difference")
+    asked = parser.parse_args()
     if faults := list(unowned()):
         sys.stderr.write("".join(f"{fault}\n" for fault in faults))
         return 1
     page = HEAD + "".join(f"| `{name}` | {module} | {fact} |\n" for name, module, fact in owners())
-    if "--check" not in sys.argv[1:]:
+    if not asked.check:
         PAGE.write_text(page)
         return 0
     if PAGE.exists() and PAGE.read_text() == page:

@@ -11,6 +11,7 @@ the page with what it should be.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tomllib
 from pathlib import Path
@@ -56,13 +57,16 @@ is said.
 
 def main() -> int:
     """Write, or compare; the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 on a difference")
+    asked = parser.parse_args()
     pods, settings = tuple(pod_paths()), tuple(configuration_paths(KubeletConfiguration))
     faults = [*wrong(PODS, pods), *wrong(CONFIGURATION, settings)]
     page = HEAD
     for title, table, paths in sections(pods, settings):
         page += f"\n## {title}\n| Field | State | Since | Shown by, and what is to be said |\n|---|---|---|---|\n"
         page += "".join(row(name, support) for name, support in shown(table, paths).items())
-    if not faults and "--check" not in sys.argv[1:]:
+    if not faults and not asked.check:
         PAGE.write_text(page)
     elif not PAGE.exists() or PAGE.read_text() != page:
         faults.append("docs/support.md is not what the registry says: run packaging/generate_support.py")

@@ -4,6 +4,7 @@ import base64
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.podkit import container, pod
 from trikubelet.core.containers import NodeFacts
@@ -141,6 +142,12 @@ def user(uid: int | None) -> k8s.SecurityContext:
     return k8s.SecurityContext(run_as_user=uid)
 
 
+def debugged(it: k8s.Pod, context: k8s.SecurityContext | None) -> k8s.Pod:
+    """With an ephemeral container beside the others."""
+    beside = k8s.EphemeralContainer(name="look", image="debug:1", security_context=context)
+    return replace(it, spec=replace(it.spec, ephemeral_containers=(beside,)))
+
+
 @pytest.mark.parametrize(
     ("it", "mode", "owner"),
     [
@@ -151,6 +158,9 @@ def user(uid: int | None) -> k8s.SecurityContext:
         (pod(container("a", security_context=user(5)), "b"), 0o644, None),
         (pod("a", init=(container("i", security_context=user(0)),)), 0o644, None),
         (pod(container("a", security_context=user(0))), 0o600, 0),
+        (debugged(pod(container("a", security_context=user(5))), user(5)), 0o600, 5),
+        (debugged(pod(container("a", security_context=user(5))), user(6)), 0o644, None),
+        (debugged(pod(container("a", security_context=user(5))), None), 0o644, None),
     ],
 )
 def test_a_token_is_for_the_one_user_or_the_group_where_there_is_one(it: k8s.Pod, mode: int, owner: int | None) -> None:

@@ -75,6 +75,7 @@ def test_a_debugging_container_joins_a_running_pod_and_sees_its_targets_processe
             f"--image={images.BUSYBOX}",
             "--container=alone",
             "--attach=false",
+            "--arguments-only",
             "--",
             "cat",
             "/proc/1/comm",

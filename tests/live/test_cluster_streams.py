@@ -19,6 +19,7 @@ import termios
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -143,6 +144,36 @@ def attaches(agent: ClusterAgent) -> None:
         assert b"heard one\n" == process.stdout.readline()
         process.kill()  # a client that goes without a word
     await_that(lambda: "heard one" in agent.plane.kubectl("logs", "talks", "-c", "ears"), 60, agent.story)
+
+
+def test_an_input_that_is_for_one_client_ends_with_him_and_another_stays_open(talking: ClusterAgent) -> None:
+    both = (
+        shell("once", "cat; exit 5", stdin=True, stdinOnce=True),
+        shell("open", "cat; exit 6", stdin=True),
+    )
+    kubectl = talking.plane.kubectl
+    with talking.watch(PODS) as pods:
+        kubectl("create", "-f-", manifests=pod("hears", *both, restartPolicy="Never"))
+        pods.wait(lambda now: is_ready(now.get("hears", {})), "both run", story=talking.story)
+        for name in ("open", "once"):
+            command = kubectl.command("attach", "-i", "hears", "-c", name)
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+                assert process.stdin is not None
+                process.stdin.write(b"all of it\n")
+                process.stdin.close()
+                await_that(partial(has_heard, talking, name), 60, talking.story)
+                if name == "once":
+                    process.wait(60)
+                process.kill()  # of an input that stays open nobody hears the end
+        now = pods.wait(
+            lambda now: "terminated" in state(now["hears"], "once").get("state", {}), "it ends", story=talking.story
+        )
+    assert 5 == state(now["hears"], "once")["state"]["terminated"]["exitCode"]
+    assert "running" in state(now["hears"], "open")["state"]
+
+
+def has_heard(agent: ClusterAgent, name: str) -> bool:
+    return "all of it" in agent.plane.kubectl("logs", "hears", "-c", name)
 
 
 @contextmanager

@@ -40,6 +40,7 @@ def test_pods_the_scheduler_was_not_asked_about_are_refused_with_their_reasons(m
         "apart": ("NodeAffinity", pod("apart", container("c", "exit", "0"), affinity=wants)),
         "elsewhere": ("NodeAffinity", pod("elsewhere", container("c", "exit", "0"), nodeSelector={"no-such": "label"})),
         "greedy": ("OutOfcpu", pod("greedy", greedy)),
+        "huge": ("OutOfcpu", pod("huge", container("c", "exit", "0"), resources={"requests": {"cpu": "1000"}})),
         "late": ("NodePorts", pod("late", listening(port))),
         "unsafe": ("SysctlForbidden", pod("unsafe", container("c", "exit", "0"), securityContext=unsafe)),
     }

@@ -115,7 +115,7 @@ def test_node_and_pod_are_told_apart_from_containers_by_empty_labels() -> None:
     assert {tuple(sorted(who.items())): n for who, n in wanted} == found
 
 
-def test_the_machine_is_reported_and_a_failure_is() -> None:
+def test_the_machine_is_reported_and_so_is_a_failure() -> None:
     _, samples = read(snapshot(problem="why"))
 
     wanted = {"machine_cpu_cores": 2, "machine_memory_bytes": 1 << 30, "machine_swap_bytes": 50}

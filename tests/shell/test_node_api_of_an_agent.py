@@ -114,6 +114,24 @@ async def test_while_a_certificate_is_made_the_loop_goes_on(place: Path, monkeyp
         may_end.set()
 
 
+async def test_a_measurement_is_believed_for_the_time_of_the_configuration(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is done with it, tests of the disks show on virtual time."""
+    believed = []
+
+    class Kept(compose.Disks):
+        def __init__(self, *parts: Any) -> None:
+            super().__init__(*parts)
+            believed.append(parts[-1])
+
+    monkeypatch.setattr(compose, "Disks", Kept)
+    async with agent(settings(place, "--standalone", volumeStatsAggPeriod="7s")):
+        pass
+
+    assert [7.0] == believed
+
+
 @pytest.mark.slow
 async def test_a_node_without_a_cluster_serves_whom_its_operator_named(place: Path) -> None:
     authority = trustme.CA()

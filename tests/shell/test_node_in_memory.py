@@ -149,6 +149,29 @@ async def test_init_containers_run_in_order_before_the_regular_ones(autojump_clo
         await until(lambda: bench.running() == ["main"])
 
 
+@pytest.mark.parametrize(
+    ("expected", "policy", "code"),
+    [
+        ("Running", "Always", "0"),
+        ("Running", "OnFailure", "1"),
+        ("Succeeded", "OnFailure", "0"),
+        ("Failed", "Never", "1"),
+        ("Succeeded", "Never", "0"),
+    ],
+)
+async def test_whether_an_ended_container_is_restarted_is_its_pods_restart_policy(
+    expected: str, policy: str, code: str, autojump_clock: MockClock
+) -> None:
+    bench = Bench()
+    web = pod("web", container("main", ["exit", code, "1"]))
+    async with bench.agent(replace(web, spec=replace(web.spec, restart_policy=policy))) as node:
+        await trio.sleep(60)
+        status = node.statuses.get("uid-web")
+
+    assert expected == status.phase
+    assert (expected == "Running") == (status.container_statuses[0].restart_count > 0)
+
+
 async def test_a_sidecar_starts_before_and_outlives_the_regular_containers(autojump_clock: MockClock) -> None:
     bench = Bench()
     sidecar = container("proxy", restart_policy="Always")

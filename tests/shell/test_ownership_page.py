@@ -59,6 +59,35 @@ def test_what_is_owned_is_a_row_and_what_is_exempt_or_of_another_package_is_none
     assert ["| `Keeper` | pods/keeper.py | what was kept. |"] == rows
 
 
+@pytest.mark.parametrize(
+    ("expected", "docstring"),
+    [
+        ("what was kept.", "Keeps it. Owns what was kept."),
+        ("it; more. And so on.", "Keeps it (a ``Keep``.) Owns it; more. And so on."),
+        (None, "Keeps it. Owns nothing: the disk knows."),
+        (None, "Keeps what its caller Owns still."),
+        (None, "Keeps it.\n\n    Owns what is said later."),
+    ],
+)
+def test_a_class_may_say_what_it_owns_in_a_later_sentence_of_its_first_paragraph(
+    expected: str | None, docstring: str, generator: ModuleType, tmp_path: Path
+) -> None:
+    write(tmp_path, docstring, "0")
+
+    assert ([] if expected is None else [("Keeper", "pods/keeper.py", expected)]) == list(generator.owners())
+
+
+@pytest.mark.parametrize("argument", ["--help", "--chek"])
+def test_an_argument_that_is_no_order_to_write_writes_nothing(
+    argument: str, generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["generate_ownership.py", argument])
+    with pytest.raises(SystemExit):
+        generator.main()
+
+    assert not (tmp_path / "ownership.md").exists()
+
+
 def test_an_exemption_that_nothing_needs_is_named(
     generator: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,8 +17,11 @@ from trikubelet.model.pod_notes import Note
 from trikubelet.model.runtime import ContainerState
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
+from trikubelet.testing.memory_handlers import MemoryHandlers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trio.testing import MockClock
 
     from trikubelet.app.node import Node
@@ -214,14 +217,57 @@ async def test_a_container_that_does_not_start_in_time_is_killed(autojump_clock:
     assert "Container main failed startup probe, will be restarted" in messages(node, "Killing")
 
 
-async def test_the_initial_delay_counts_from_the_containers_start(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(
+    ("kind", "words", "has_spoken"),
+    [
+        ("readiness_probe", "ok", is_ready),
+        ("startup_probe", "ok", is_ready),
+        ("liveness_probe", "fail", lambda node: bool(messages(node, "Killing"))),
+    ],
+)
+async def test_the_initial_delay_counts_from_the_containers_start(
+    kind: str, words: str, has_spoken: Callable[[Node], bool], autojump_clock: MockClock
+) -> None:
+    probe = http(words, initial_delay_seconds=30, period_seconds=60, failure_threshold=1)
     bench = Bench()
-    async with bench.agent(probed(readiness_probe=http("ok", initial_delay_seconds=30, period_seconds=60))) as node:
+    async with bench.agent(probed(**{kind: probe})) as node:
         await until(lambda: runs(node), 5)
         began = trio.current_time()
-        await until(lambda: is_ready(node), 40)
+        await until(lambda: has_spoken(node), 40)
 
     assert 28 < trio.current_time() - began < 31
+
+
+class Deaf(MemoryHandlers):
+    """Takes no connection, and refuses none."""
+
+    async def tcp_connect(self, host: str, port: int) -> None:
+        await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("kind", ["liveness_probe", "readiness_probe", "startup_probe"])
+@pytest.mark.parametrize(
+    ("handler", "message"),
+    [
+        ({"http_get": http("hang").http_get}, "context deadline exceeded"),
+        ({"tcp_socket": TCP.tcp_socket}, "i/o timeout"),
+        ({"grpc": grpc("hang").grpc}, "within 7s: context deadline exceeded"),
+    ],
+    ids=["http", "tcp", "grpc"],
+)
+async def test_an_answer_is_waited_for_as_long_as_the_probe_says(
+    handler: dict[str, Any], message: str, kind: str, autojump_clock: MockClock
+) -> None:
+    probe = k8s.Probe(**handler, timeout_seconds=7, initial_delay_seconds=5, period_seconds=60, failure_threshold=1)
+    bench = Bench()
+    bench.handlers = Deaf(bench.world)
+    async with bench.agent(probed(**{kind: probe})) as node:
+        await until(lambda: runs(node), 5)
+        began = trio.current_time()
+        await until(lambda: bool(messages(node, "Unhealthy")), 30)
+
+    assert message in messages(node, "Unhealthy")[0]
+    assert 11 < trio.current_time() - began < 13
 
 
 async def test_a_probe_that_hangs_fails_by_its_timeout_and_holds_up_nobody(autojump_clock: MockClock) -> None:

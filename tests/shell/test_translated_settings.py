@@ -9,9 +9,11 @@ import pytest
 from core.podkit import container, pod
 from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Settings, Surroundings, load_settings
-from trikubelet.app.translate import bounds_of, facts_of, rules_of
+from trikubelet.app.translate import bounds_of, facts_of, identity_of, rules_of
 from trikubelet.core.containers.memory import unified
+from trikubelet.core.containers.resources import container_resources
 from trikubelet.core.log_rotation import RotationRules
+from trikubelet.core.node_status import new_node
 from trikubelet.core.pull_rights import VerificationPolicy
 from trikubelet.model import k8s
 from trikubelet.model.node_reading import NodeReading
@@ -116,3 +118,41 @@ def test_settings_of_logs_reach_their_rotation(
 ) -> None:
     settings = settings_of(tmp_path, **asked)
     assert expected == rules_of(settings, bounds_of(settings.configuration)).logs
+
+
+@pytest.mark.parametrize(("expected", "asked"), [(50_000, {}), (0, {"cpuCFSQuota": False})])
+def test_a_limit_of_processors_is_a_quota_unless_the_configuration_wants_none(
+    tmp_path: Path, expected: int, asked: dict[str, object]
+) -> None:
+    facts = facts_of(settings_of(tmp_path, **asked), NodeReading("n", 1024 * MIB, 1), None)
+    it = container("a", resources=k8s.ResourceRequirements(limits={"cpu": "500m"}))
+
+    assert expected == container_resources(pod(it), it, facts).cpu_quota_us
+
+
+@pytest.mark.parametrize(
+    ("expected", "has_threshold", "asked"),
+    [(960 * MIB, True, {}), (1024 * MIB, False, {"enforceNodeAllocatable": []})],
+    ids=["enforced", "not enforced"],
+)
+def test_pods_are_held_to_what_is_allocatable_only_where_that_is_enforced(
+    tmp_path: Path, expected: int, has_threshold: bool, asked: dict[str, object]
+) -> None:
+    settings = settings_of(
+        tmp_path, systemReserved={"memory": "64Mi"}, evictionHard={"memory.available": "1Mi"}, **asked
+    )
+    thresholds = rules_of(settings, bounds_of(settings.configuration)).eviction.thresholds
+
+    assert expected == facts_of(settings, NodeReading("n", 1024 * MIB, 1), None).pods_limit["memory"]
+    assert has_threshold is any(one.signal == "allocatableMemory.available" for one in thresholds)
+
+
+@pytest.mark.parametrize(("expected", "asked"), [(["true"], {}), ([], {"enableControllerAttachDetach": False})])
+def test_a_node_says_that_controllers_attach_its_volumes_unless_they_are_not_to(
+    tmp_path: Path, expected: list[str], asked: dict[str, object]
+) -> None:
+    identity = identity_of(settings_of(tmp_path, **asked), NodeReading("n", 1024 * MIB, 1))
+    annotations = new_node(identity, k8s.NodeStatus()).metadata.annotations
+
+    told = {key: value for key, value in annotations.items() if key.endswith("controller-managed-attach-detach")}
+    assert expected == list(told.values())

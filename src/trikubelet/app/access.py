@@ -143,7 +143,7 @@ def _shows_own(access: ClusterAccess, store: CertificateFiles) -> bool:
 
 def remedy_for(settings: Settings, access: ClusterAccess, store: CertificateFiles) -> str:
     """What an operator can do where the cluster does not know this node by its own certificate, as after the cluster
-    was made anew; "" where the certificate is none that this node would ask for again."""
+    was created again; "" where the certificate is none that this node would ask for again."""
     is_own = bool(settings.bootstrap_kubeconfig) and _shows_own(access, store)
     return _remedy(settings, store.current_path) if is_own else ""
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from trikubelet.pods.restart_requests import RestartRequests
     from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.user_ids import UserIds
-    from trikubelet.pods.waiting_reasons import WaitingReasons
     from trikubelet.pods.worker import Attempts
     from trikubelet.ports import Events, HostIps, ImagePuller, PodObjects, RuntimeHealth
     from trikubelet.probes.node import NodeProbes

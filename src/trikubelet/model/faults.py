@@ -31,9 +31,14 @@ class Fault:
     remedy: str = ""
 
     def __str__(self) -> str:
-        where = self.source if self.line is None else f"{self.source}:{self.line}"
-        what = f"{self.path}: {self.problem}" if self.path else self.problem
-        return f"{where}: {what} ({self.remedy})" if self.remedy else f"{where}: {what}"
+        return one_line(self.source, self.line, self.path, self.problem, self.remedy)
+
+
+def one_line(source: str, line: int | None, path: str, problem: str, remedy: str) -> str:
+    """A fault as an operator reads it; what is empty is left out."""
+    where = source if line is None else f"{source}:{line}"
+    what = f"{path}: {problem}" if path else problem
+    return f"{where}: {what} ({remedy})" if remedy else f"{where}: {what}"
 
 
 def printable(text: str) -> str:

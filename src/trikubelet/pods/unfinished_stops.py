@@ -27,7 +27,7 @@ HOOK_TRIES_MAX = 6
 SILENCES_MIN = 3
 """So many calls come to no answer before short ones count."""
 REFUSALS_PAUSE_SECONDS_MAX = 600.0
-"""A refusal so long after the last one begins anew: the container was not to be stopped any more meanwhile."""
+"""A refusal so long after the last one is the first again: the container was not to be stopped any more meanwhile."""
 PAUSE_SECONDS_MAX = 15.0
 """How much of the time between two attempts counts as the container's; in a longer one the runtime was away."""
 
@@ -80,11 +80,11 @@ class Used:
 @dataclass(frozen=True, slots=True)
 class _Silence:
     """For how long nothing that was asked of a container came to an answer, in seconds. ``proven_seconds``: the runtime
-    answered others afterwards; ``doubtful_seconds``: the last call, after which it has not been heard of yet;
+    answered others afterwards; ``unproven_seconds``: the last call, after which it has not been heard of yet;
     ``ended_at``: when that was given up, on Trio's clock; ``calls``: how many they were."""
 
     proven_seconds: float
-    doubtful_seconds: float
+    unproven_seconds: float
     ended_at: float
     calls: int
 
@@ -142,7 +142,7 @@ class UnfinishedStops:
         now, proven, calls = trio.current_time(), 0.0, 0
         if (held := self._silences.get(container_id)) is not None:
             pause = min(attempt_began_at - held.ended_at, PAUSE_SECONDS_MAX)
-            proven, calls = held.proven_seconds + held.doubtful_seconds + pause, held.calls
+            proven, calls = held.proven_seconds + held.unproven_seconds + pause, held.calls
         _remember(self._silences, container_id, _Silence(proven, now - call_began_at, now, calls + 1))
         # One long silence may have been everybody's, and the failure after it the runtime's restart.
         is_long = now - call_began_at >= PAUSE_SECONDS_MAX

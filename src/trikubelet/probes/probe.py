@@ -115,7 +115,7 @@ class ProbeTask:
             log.error("Pod %s: a bug in its probe; the next result will count", object_ref(self._pod.pod), exc_info=bug)
 
     def _call_of(self, subject: Subject) -> ProbeCall:
-        """The call, prepared anew only for another container or address. Raises HandlerInvalid."""
+        """The call, prepared again only for another container or address. Raises HandlerInvalid."""
         target = (subject.container_id, self._pod.address)
         if self._call is None or target != self._call_target:
             self._call_target = target

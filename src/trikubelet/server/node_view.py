@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from trikubelet.model.faults import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -39,9 +41,7 @@ class ManifestFault(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     running: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        where = self.source if self.line is None else f"{self.source}:{self.line}"
-        what = f"{self.path}: {self.problem}" if self.path else self.problem
-        return f"{where}: {what} ({self.remedy})" if self.remedy else f"{where}: {what}"
+        return one_line(self.source, self.line, self.path, self.problem, self.remedy)
 
 
 class PodWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

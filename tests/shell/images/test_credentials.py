@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Said
+from trikubelet.images import plugins
 from trikubelet.images.credentials import PodCredentials
 from trikubelet.model import k8s
 from trikubelet.model.credential_plugin import CredentialPlugin, TokenAttributes
@@ -38,9 +39,9 @@ def of_secret(name: str) -> Credential:
     return Credential(Login(name, "p"), SecretOwner("", "default", name))
 
 
-def says(username: str) -> bytes:
+def says(username: str, key: str = "Registry") -> bytes:
     auth = {"r.example": {"username": username, "password": "p"}}
-    answer = {"kind": "CredentialProviderResponse", "apiVersion": V1, "cacheKeyType": "Registry", "auth": auth}
+    answer = {"kind": "CredentialProviderResponse", "apiVersion": V1, "cacheKeyType": key, "auth": auth}
     return json.dumps(answer).encode()
 
 
@@ -192,6 +193,21 @@ async def test_a_pod_for_which_a_plugin_is_not_to_be_asked_does_without(
 
     assert expected == await bench.find(account=account)
     assert ["" for _ in expected] == bench.tokens
+
+
+async def test_of_too_many_answers_the_oldest_is_forgotten(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "ANSWERS_KEPT_MAX", 2)
+    node = MemoryLogins(answers={"p": lambda _: says("joe", key="Image")})
+    bench = Bench(node=node, plugin=PLUGIN)
+    asked = []
+    for name in "abcbca":
+        before = len(node.asked)
+        await bench.find(image=f"r.example/{name}:1")
+        asked.append((name, len(node.asked) - before))
+
+    assert [("a", 1), ("b", 1), ("c", 1), ("b", 0), ("c", 0), ("a", 1)] == asked
 
 
 async def test_many_pods_at_once_run_a_plugin_a_few_times_only(autojump_clock: MockClock) -> None:

@@ -10,7 +10,7 @@ from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.kit.listeners import Listeners
 
 
-def test_all_are_reported_in_the_order_in_which_they_came() -> None:
+def test_all_are_notified_in_the_order_in_which_they_came() -> None:
     told: list[tuple[str, str, int]] = []
     news: Listeners[str, int] = Listeners("numbers")
     news.add(lambda name, number: told.append(("first", name, number)))

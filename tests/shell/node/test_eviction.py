@@ -10,7 +10,9 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Bench, phase, until
+from shell.test_translated_settings import settings_of
 from trikubelet.app.node import run_pressure
+from trikubelet.app.translate import rules_of
 from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.eviction.thresholds import MEMORY, NODEFS, PIDS, Amount, Threshold
 from trikubelet.core.image_garbage import ImageRules
@@ -21,7 +23,8 @@ from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_usage import GIB, MemoryUsage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
     from trio.testing import MockClock
 
@@ -58,6 +61,19 @@ class Hungry(MemoryUsage):
 
     async def node(self) -> NodeUsed:
         self.available[MEMORY] = 6 * GIB - sum(self._sizes[name] for name in self._bench.running())
+        return await super().node()
+
+
+class RunningDown(MemoryUsage):
+    """A node with so much memory left, by how many containers run."""
+
+    def __init__(self, bench: Bench, left: Mapping[int, int]) -> None:
+        super().__init__()
+        self._bench = bench
+        self._left = left
+
+    async def node(self) -> NodeUsed:
+        self.available[MEMORY] = self._left[len(self._bench.running())]
         return await super().node()
 
 
@@ -114,6 +130,30 @@ async def test_the_pod_furthest_beyond_its_request_ends_first_and_one_at_a_time(
         assert ["memory.available"] == list(node.eviction.stats_ages)
         assert ("MemoryPressure",) == node.eviction.conditions()  # for five minutes
         await until(lambda: node.eviction.conditions() == (), 300)
+
+
+async def test_a_shortage_is_over_beyond_the_reclaim_and_its_condition_after_the_period_of_the_configuration(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    settings = settings_of(
+        tmp_path,
+        enforceNodeAllocatable=[],  # the memory of all pods is no threshold here
+        evictionHard={"memory.available": "1Gi"},
+        evictionMinimumReclaim={"memory.available": "1Gi"},
+        evictionPressureTransitionPeriod="40s",
+    )
+    bench = Bench()
+    bench.eviction = rules_of(settings, bench.bounds).eviction
+    usage = RunningDown(bench, {0: 3 * GIB, 1: 3 * GIB // 2, 2: GIB // 2})
+    pods = [api_pod(name, container(name)) for name in "ab"]
+    async with node_of(bench, usage, *pods) as node:
+        await until(lambda: bench.running() == ["a", "b"])
+        await until(lambda: bench.running() == [], 60)
+        assert {"memory.available": 2} == evictions(node)
+        began = trio.current_time()
+        await until(lambda: node.eviction.conditions() == (), 60)
+
+        assert 25 < trio.current_time() - began < 55
 
 
 async def test_while_it_is_still_short_the_next_one_ends_when_the_first_is_over(autojump_clock: MockClock) -> None:

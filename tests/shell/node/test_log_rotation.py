@@ -10,7 +10,9 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Bench, until
+from shell.test_translated_settings import settings_of
 from trikubelet.app.node import run_node
+from trikubelet.app.translate import rules_of
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
@@ -23,6 +25,7 @@ from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from trio.testing import MockClock
 
@@ -399,9 +402,12 @@ async def test_a_part_that_takes_long_to_compress_keeps_no_log_from_its_rotation
 
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_no_more_logs_are_rotated_at_once_than_there_are_workers_and_none_twice(
-    workers: int, autojump_clock: MockClock, nursery: trio.Nursery
+    workers: int, autojump_clock: MockClock, nursery: trio.Nursery, tmp_path: Path
 ) -> None:
-    world = World(RotationRules(size_bytes=100, workers_max=workers))
+    settings = settings_of(tmp_path, containerLogMaxSize="100", containerLogMaxWorkers=workers)
+    rules = rules_of(settings, Bounds()).logs
+    assert rules is not None
+    world = World(rules)
     for id_ in "abc":
         world.write(world.container(id_), 20)
     world.runtime.held = trio.Event()

@@ -281,7 +281,7 @@ class NothingThere:
     """A runtime that was listed and has nothing, or what a test says; ``records`` of pods that run."""
 
     def __init__(self, *uids: str) -> None:
-        self.uids = set(uids)
+        self.having = set(uids)
         self.records: list[PodRecord] = []
         self.has_listed = True
         self.failing_since = None
@@ -311,4 +311,4 @@ class NothingThere:
 
     def may_have(self, uid: str) -> bool:
         """Whether a test said so."""
-        return uid in self.uids
+        return uid in self.having

@@ -11,10 +11,12 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Script
+from trikubelet.app.translate import bounds_of
 from trikubelet.core.lifecycle import Finished, Outcome, Starting, Stop, StopReason, Sync, Syncing, Terminating
 from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
+from trikubelet.model.kubelet_configuration import KubeletConfiguration
 from trikubelet.model.runtime_errors import RuntimeFailure
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.worker import PodWorker
@@ -71,6 +73,16 @@ async def test_how_an_attempt_ended_decides_when_the_next_begins(
     await lives(worker_of(script), 200)
 
     assert least <= script.times[1] - script.times[0] <= most
+
+
+async def test_a_pod_that_is_well_is_synced_as_often_as_the_configuration_says(autojump_clock: MockClock) -> None:
+    bounds = bounds_of(KubeletConfiguration(sync_frequency=7.0))
+    script = Script(10 * [Outcome.IDLE])
+    await lives(PodWorker(pod("web"), Starting(), script, bounds, random.Random(1), PodFigures()), 60)
+
+    gaps = [after - before for before, after in zip(script.times, script.times[1:], strict=False)]
+    assert gaps
+    assert all(7 <= gap <= 1.5 * 7 for gap in gaps), gaps
 
 
 async def test_a_volume_that_failed_is_tried_again_soon_and_then_less_and_less_often(

@@ -116,7 +116,7 @@ async def test_a_pod_that_comes_back_while_it_stops_lives_again_once_nothing_is_
     async with workers_of(script, runtime) as workers:
         workers.begin(A)
         await trio.sleep(0.5)
-        runtime.uids.add("uid-a")
+        runtime.having.add("uid-a")
         workers.stop("uid-a", StopReason.REMOVED)
         workers.sync(A, create=True)
         await trio.sleep(5)
@@ -124,7 +124,7 @@ async def test_a_pod_that_comes_back_while_it_stops_lives_again_once_nothing_is_
         await trio.sleep(5)
         assert ["sync", "terminate 30", "clean up"] == script.told
         assert "uid-a" in workers
-        runtime.uids.clear()
+        runtime.having.clear()
         workers.compare_with({"uid-a"})
         assert "uid-a" not in workers
         workers.begin(A)
@@ -142,7 +142,7 @@ async def test_beside_remains_that_never_go_a_pod_begins_as_any_other_when_it_is
     async with workers_of(script, runtime) as workers:
         workers.begin(A)
         await trio.sleep(0.5)
-        runtime.uids.add("uid-a")
+        runtime.having.add("uid-a")
         workers.stop("uid-a", StopReason.REMOVED)
         workers.sync(A, create=True)
         await trio.sleep(bounds.removal_hung_seconds)
@@ -167,7 +167,7 @@ async def test_remains_of_a_pod_that_nobody_wants_any_more_are_an_orphan_s(autoj
     async with workers_of(script, runtime) as workers:
         workers.begin(A)
         await trio.sleep(0.5)
-        runtime.uids.add("uid-a")
+        runtime.having.add("uid-a")
         workers.stop("uid-a", StopReason.REMOVED)
         workers.sync(A, create=True)
         await trio.sleep(bounds.removal_hung_seconds + 5)

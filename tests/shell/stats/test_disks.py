@@ -128,7 +128,7 @@ async def test_how_full_a_device_is_is_not_told_unless_its_driver_does(tmp_path:
             assert expected == [one.usage.capacity_bytes for one in disks.of("u1").volumes]
 
 
-async def test_a_measurement_is_believed_for_as_long_as_the_configuration_says(mock_clock: MockClock) -> None:
+async def test_a_measurement_is_believed_for_as_long_as_it_may_be(mock_clock: MockClock) -> None:
     of = gauges()
     async with measuring(of) as disks:
         for _ in range(3):

@@ -1,7 +1,7 @@
 """Which thresholds are met, for how long, and which conditions the node has for it.
 
     observations ─► met now, or acted on before and short of their minimum reclaim ─► since when
-                        ├► acting: met for their grace ─► due: those that were measured anew
+                        ├► acting: met for their grace ─► due: those measured again since
                         └► conditions, each until the transition period has passed without it
 
 ``Pressure`` is what is carried from one observation to the next; ``advance`` folds one into it. Times are in seconds of

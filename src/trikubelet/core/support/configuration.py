@@ -16,6 +16,7 @@ _NODE_API = "tests/live/test_cluster_node_api.py::test_"
 _IN_MEMORY = "tests/shell/test_node_api_of_an_agent.py::test_"
 _SERVING = "tests/shell/test_serving_tls.py::test_"
 _ASKED = "tests/shell/test_node_api.py::test_"
+_TRANSLATED = "tests/shell/test_translated_settings.py::test_"
 _EVICTED = "tests/live/test_evictions.py::test_"
 _WORDS = "tests/live/test_cluster_words.py::test_"
 
@@ -32,9 +33,21 @@ _WORKS: Final = (
     Works(
         f"{_BATCH}a_node_is_as_its_configuration_says",
         (
-            *("enableControllerAttachDetach", "enforceNodeAllocatable", "kubeReserved", "nodeStatusMaxImages"),
+            *("kubeReserved", "nodeStatusMaxImages"),
             *("podsPerCore", "providerID", "systemReserved"),
         ),
+    ),
+    Works(
+        f"{_TRANSLATED}a_node_says_that_controllers_attach_its_volumes_unless_they_are_not_to",
+        ("enableControllerAttachDetach",),
+    ),
+    Works(
+        f"{_TRANSLATED}pods_are_held_to_what_is_allocatable_only_where_that_is_enforced",
+        ("enforceNodeAllocatable",),
+    ),
+    Works(
+        f"{_TRANSLATED}a_limit_of_processors_is_a_quota_unless_the_configuration_wants_none",
+        ("cpuCFSQuota",),
     ),
     Works(
         "tests/live/test_pod_cgroups.py::test_the_kernel_takes_every_value_and_a_second_time_nothing_changes",
@@ -48,13 +61,18 @@ _WORKS: Final = (
     Works(
         f"{_BATCH}pods_are_as_the_configuration_says",
         (
-            *("allowedUnsafeSysctls", "cpuCFSQuota", "cpuCFSQuotaPeriod", "crashLoopBackOff.maxContainerRestartPeriod"),
+            *("allowedUnsafeSysctls", "cpuCFSQuotaPeriod", "crashLoopBackOff.maxContainerRestartPeriod"),
             *("podLogsDir", "podPidsLimit", "resolvConf", "seccompDefault"),
         ),
     ),
     Works(
         "tests/live/test_log_rotation.py::test_a_log_stays_small_and_no_line_of_it_is_lost_or_doubled",
-        ("containerLogMaxSize", "containerLogMaxFiles", "containerLogMaxWorkers", "containerLogMonitorInterval"),
+        ("containerLogMaxSize", "containerLogMaxFiles", "containerLogMonitorInterval"),
+    ),
+    Works(
+        "tests/shell/node/test_log_rotation.py"
+        "::test_no_more_logs_are_rotated_at_once_than_there_are_workers_and_none_twice",
+        ("containerLogMaxWorkers",),
     ),
     Works(f"{_NODE_API}who_is_not_known_is_told_nothing_in_either_mode", ("authorization.mode",)),
     Works(
@@ -106,7 +124,7 @@ _WORKS: Final = (
         by=("queries",),
     ),
     Works(
-        "tests/shell/test_translated_settings.py::test_settings_of_memory_reach_what_version_2_is_told_of_a_container",
+        f"{_TRANSLATED}settings_of_memory_reach_what_version_2_is_told_of_a_container",
         ("memoryReservationPolicy", "memorySwap", "memoryThrottlingFactor", "singleProcessOOMKill"),
         "on version 2 of cgroups; in version 1 nobody swaps",
     ),
@@ -220,12 +238,10 @@ _WORKS: Final = (
     Works(
         "tests/shell/images/test_puller.py::test_a_runtime_that_hangs_is_given_up_after_the_time_of_a_call",
         ("runtimeRequestTimeout",),
-        by=("120s",),
     ),
     Works(
-        "tests/shell/pods/test_worker.py::test_how_an_attempt_ended_decides_when_the_next_begins",
+        "tests/shell/pods/test_worker.py::test_a_pod_that_is_well_is_synced_as_often_as_the_configuration_says",
         ("syncFrequency",),
-        by=("resync_seconds",),
     ),
     Works(
         f"{_BATCH}pods_are_as_the_configuration_says",
@@ -233,16 +249,17 @@ _WORKS: Final = (
         f"only {', '.join(sorted(HONOURED_GATES))}; others that differ from their default are warned of",
     ),
     Works(
-        "tests/shell/stats/test_disks.py::test_a_measurement_is_believed_for_as_long_as_the_configuration_says",
+        f"{_IN_MEMORY}a_measurement_is_believed_for_the_time_of_the_configuration",
         ("volumeStatsAggPeriod",),
-        by=("BELIEVED_SECONDS",),
     ),
     Works(
         f"{_EVICTED}a_node_short_of_memory_evicts_what_is_not_critical_and_takes_no_best_effort_pod",
-        (
-            *("evictionSoft", "evictionSoftGracePeriod", "evictionPressureTransitionPeriod"),
-            *("evictionMaxPodGracePeriod", "evictionMinimumReclaim"),
-        ),
+        (*("evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod"),),
+    ),
+    Works(
+        "tests/shell/node/test_eviction.py"
+        "::test_a_shortage_is_over_beyond_the_reclaim_and_its_condition_after_the_period_of_the_configuration",
+        ("evictionMinimumReclaim", "evictionPressureTransitionPeriod"),
     ),
     Works(
         "tests/shell/node/test_eviction.py::test_the_pod_furthest_beyond_its_request_ends_first_and_one_at_a_time",

@@ -21,6 +21,8 @@ _CLUSTER = f"{_LIVE}cluster_containers.py::test_"
 _HOOKS = f"{_LIVE}lifecycle_hooks.py::test_"
 _IDENTITY = f"{_LIVE}pod_identity.py::test_"
 _MOUNTS = f"{_LIVE}volume_mounts.py::test_"
+_ON_THE_WIRE = "tests/shell/cri/test_pods_on_the_wire.py::test_"
+_PROBED = "tests/shell/test_probed_pods.py::test_"
 _PROBES = f"{_LIVE}probes.py::test_"
 _SECURITY = f"{_LIVE}security.py::test_"
 _VARIABLES = f"{_LIVE}variables.py::test_"
@@ -72,11 +74,20 @@ _WORKS: Final = (
     ),
     Works(
         f"{_RESIZES}a_pods_own_resources_are_resized_for_its_cgroup_and_for_containers_without",
-        ("resources.limits", "resources.requests"),
+        ("resources.limits",),
+    ),
+    Works(
+        f"{_WORDS}pods_the_scheduler_was_not_asked_about_are_refused_with_their_reasons",
+        ("resources.requests",),
+    ),
+    Works(
+        "tests/shell/test_node_in_memory.py::test_whether_an_ended_container_is_restarted_is_its_pods_restart_policy",
+        ("restartPolicy",),
+        by=("restart_policy", "OnFailure"),
     ),
     Works(
         f"{_AGENT}init_containers_run_one_after_another_and_a_sidecar_before_the_rest",
-        ("restartPolicy", "initContainers[].restartPolicy"),
+        ("initContainers[].restartPolicy",),
     ),
     Works(
         f"{_LIVE}cluster_volumes.py::test_a_pods_token_is_good_for_as_long_as_the_pod",
@@ -123,12 +134,12 @@ _WORKS: Final = (
         beside=True,
     ),
     Works(
-        "tests/shell/cri/test_wire_conversions.py::test_each_field_lands_in_its_own_place_and_nowhere_else",
-        ("securityContext.seLinuxOptions",),
+        f"{_ON_THE_WIRE}containers_have_the_selinux_label_of_their_pod_or_their_own_and_the_pods_volumes_are_relabelled",
+        ("securityContext.seLinuxOptions", "containers[].securityContext.seLinuxOptions"),
         "passed on: the runtime and the kernel must have it",
     ),
     Works(
-        "tests/shell/cri/test_wire_conversions.py::test_each_field_lands_in_its_own_place_and_nowhere_else",
+        f"{_ON_THE_WIRE}containers_have_the_selinux_label_of_their_pod_or_their_own_and_the_pods_volumes_are_relabelled",
         ("securityContext.seLinuxChangePolicy",),
         "the runtime is asked to relabel a pod's own volumes, as with Recursive; none is mounted with a label",
         by=("selinux_relabel",),
@@ -184,8 +195,16 @@ _WORKS: Final = (
         tuple(
             f"containers[].{kind}Probe.{how}"
             for kind in ("liveness", "readiness", "startup")
-            for how in ("httpGet", "initialDelaySeconds", "successThreshold", "tcpSocket", "timeoutSeconds")
+            for how in ("httpGet", "successThreshold", "tcpSocket")
         ),
+    ),
+    Works(
+        f"{_PROBED}the_initial_delay_counts_from_the_containers_start",
+        tuple(f"containers[].{kind}Probe.initialDelaySeconds" for kind in ("liveness", "readiness", "startup")),
+    ),
+    Works(
+        f"{_PROBED}an_answer_is_waited_for_as_long_as_the_probe_says",
+        tuple(f"containers[].{kind}Probe.timeoutSeconds" for kind in ("liveness", "readiness", "startup")),
     ),
     Works(
         f"{_PROBES}grpc_asks_a_real_server_for_its_services_and_tells_one_that_is_none",
@@ -223,18 +242,17 @@ _WORKS: Final = (
         ),
     ),
     Works(
-        "tests/shell/cri/test_wire_conversions.py::test_each_field_lands_in_its_own_place_and_nowhere_else",
-        ("containers[].securityContext.seLinuxOptions",),
-        "passed on: the runtime and the kernel must have it",
-    ),
-    Works(
         f"{_SECURITY}what_tells_of_the_machine_is_hidden_but_from_who_may_see_it",
         ("containers[].securityContext.procMount",),
         "Unmasked needs hostUsers: false, and what that needs",
     ),
     Works(
         f"{_IDENTITY}a_container_has_a_terminal_and_an_open_input_only_where_it_asks_for_them",
-        _below("containers[]", "stdin", "stdinOnce", "tty"),
+        _below("containers[]", "stdin", "tty"),
+    ),
+    Works(
+        f"{_LIVE}cluster_streams.py::test_an_input_that_is_for_one_client_ends_with_him_and_another_stays_open",
+        ("containers[].stdinOnce",),
     ),
     Works(
         f"{_CLUSTER}a_failed_containers_last_words_are_its_message_where_it_wishes_so",
@@ -261,8 +279,13 @@ _WORKS: Final = (
         f"{_CLUSTER}a_debugging_container_joins_a_running_pod_and_sees_its_targets_processes",
         (
             "ephemeralContainers[].targetContainerName",
-            *_below("ephemeralContainers[]", "args", "command", "image", "name"),
+            *_below("ephemeralContainers[]", "command", "image", "name"),
         ),
+    ),
+    Works(
+        f"{_CLUSTER}a_debugging_container_joins_a_running_pod_and_sees_its_targets_processes",
+        ("ephemeralContainers[].args",),
+        by=("--arguments-only",),
     ),
     # ---- volumes ----
     Works(f"{_AGENT}containers_share_an_empty_dir", ("volumes[].name", "volumes[].emptyDir")),
