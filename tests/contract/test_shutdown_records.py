@@ -42,7 +42,18 @@ async def test_the_file_is_read_by_another_agent_and_is_upstreams(tmp_path: Path
     assert TIMES == await on_disk(tmp_path).read()
 
 
-@pytest.mark.parametrize("content", [b"", b"\0\xff", b'{"startTime": 1}', b"[]", b"x" * 100_000])
+async def test_a_shutdown_that_did_not_end_is_read_as_upstream_writes_it(tmp_path: Path) -> None:
+    began = ShutdownTimes(TIMES.start_time)
+    await on_disk(tmp_path).write(began)
+
+    assert b'{"startTime":"2026-01-01T00:00:00Z","endTime":"0001-01-01T00:00:00Z"}' == (tmp_path / NAME).read_bytes()
+    assert began == await on_disk(tmp_path).read()
+
+
+NO_TIME = b'{"startTime":"2026-01-01T00:00:00Z","endTime":"soon"}'
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\xff", b'{"startTime": 1}', b"[]", NO_TIME, b"x" * 100_000])
 async def test_a_file_that_says_something_else_is_reported_and_counts_as_none(
     content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+from jeepney import DBusAddress, HeaderFields, new_signal
+from jeepney.io.blocking import open_dbus_connection
 
 from contract.shutdown_suite import Machine, ShutdownContract
 from live.kit import places
@@ -16,7 +18,7 @@ from live.kit.daemon import await_that
 from live.kit.logind import Logind as LogindProcess
 from live.kit.manifests import container, pod, shell
 from live.kit.watched import is_ready
-from trikubelet.host.logind import Logind
+from trikubelet.host.logind import Logind, LogindSession
 from trikubelet.kit.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -79,7 +81,20 @@ def machine(logind: LogindProcess) -> Machine:
 
 
 class TestRealShutdown(ShutdownContract):
-    """The whole contract."""
+    """The whole contract, and that of a bus on which others are, too."""
+
+    async def test_nobody_else_shuts_the_machine_down(self, machine: Machine, logind: LogindProcess) -> None:
+        async with machine.manager.connect() as session:
+            assert isinstance(session, LogindSession)
+            with open_dbus_connection(logind.address) as other:
+                to = DBusAddress("/org/freedesktop/login1", interface="org.freedesktop.login1.Manager")
+                forged = new_signal(to, "PrepareForShutdown", "b", (True,))
+                forged.header.fields[HeaderFields.destination] = session.name
+                other.send(forged)
+            with trio.move_on_after(2) as heard:
+                await session.next()
+            assert heard.cancelled_caught
+            assert not await session.is_shutting_down()
 
 
 def found(object_: dict[str, Any], type_: str) -> dict[str, Any]:

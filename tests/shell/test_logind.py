@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from jeepney import DBusAddress, new_method_return, new_signal
+from jeepney.io.trio import DBusConnection
+from jeepney.low_level import HeaderFields
 
-from trikubelet.host.logind import CALL_SECONDS_MAX, Logind
+from trikubelet.host.logind import CALL_SECONDS_MAX, Logind, LogindSession
 from trikubelet.kit.threads import ThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from trio.testing import MockClock
@@ -83,6 +88,88 @@ async def test_a_bus_that_is_none_is_an_error_in_time(
             async with logind.connect():
                 pytest.fail("it is no bus")
         nursery.cancel_scope.cancel()
+
+
+class Bus:
+    """Owns one conversation with a client, as a bus on which logind is ``:1.7`` and anybody may send anything."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._connection = DBusConnection(stream.socket, enable_fds=True)
+        self._serials = itertools.count(1)
+
+    async def answer(self) -> str:
+        """The next question, answered; which it was."""
+        asked = await self._connection.receive()
+        member = str(asked.header.fields[HeaderFields.member])
+        match member:
+            case "Hello":
+                reply = new_method_return(asked, "s", (":1.9",))
+            case "GetNameOwner":
+                reply = new_method_return(asked, "s", (":1.7",))
+            case "Get":
+                reply = new_method_return(asked, "v", (("b", False),))
+            case _:
+                reply = new_method_return(asked)
+        await self._connection.send(reply)
+        return member
+
+    async def signal(self, sender: str, interface: str, member: str, signature: str, body: tuple[object, ...]) -> None:
+        """A signal as the bus hands it over: with the name of who has sent it."""
+        message = new_signal(DBusAddress("/", interface=interface), member, signature, body)
+        message.header.fields[HeaderFields.sender] = sender
+        await self._connection.send(message)
+
+    async def announce(self, sender: str, is_shutting_down: bool) -> None:
+        """That the machine goes down, or not, as that one says."""
+        await self.signal(sender, "org.freedesktop.login1.Manager", "PrepareForShutdown", "b", (is_shutting_down,))
+
+
+@asynccontextmanager
+async def session_on(tmp_path: Path) -> AsyncIterator[tuple[LogindSession, Bus]]:
+    """A session that has begun."""
+    address = tmp_path / "bus"
+    listener = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
+    await listener.bind(str(address))
+    listener.listen()
+    made: list[Bus] = []
+
+    async def serve(stream: trio.SocketStream) -> None:
+        for words in AGREES:
+            await stream.receive_some()
+            await stream.send_all(words)
+        assert b"BEGIN\r\n" == await stream.receive_some(7)
+        made.append(bus := Bus(stream))
+        while await bus.answer():
+            pass
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, serve, [trio.SocketListener(listener)])
+        async with Logind(
+            ThreadPool("settings", 1), f"unix:path={address}", tmp_path / "settings"
+        ).connect() as session:
+            yield session, made[0]
+            nursery.cancel_scope.cancel()
+
+
+async def test_only_logind_announces_a_shutdown(tmp_path: Path) -> None:
+    async with session_on(tmp_path) as (session, bus):
+        await bus.announce(":1.66", True)
+        await bus.announce("org.freedesktop.login1", True)
+        await bus.signal(":1.66", "org.freedesktop.DBus", "NameOwnerChanged", "sss", ("org.freedesktop.login1", "", ""))
+        await bus.announce(":1.7", False)
+
+        with trio.fail_after(60):
+            assert False is await session.next()
+
+
+async def test_another_logind_is_the_end_of_the_session(tmp_path: Path) -> None:
+    async with session_on(tmp_path) as (session, bus):
+        other, logind = ("org.freedesktop.systemd1", ":1.1", ":1.2"), ("org.freedesktop.login1", ":1.7", ":1.8")
+        for changed in (other, logind):
+            await bus.signal("org.freedesktop.DBus", "org.freedesktop.DBus", "NameOwnerChanged", "sss", changed)
+
+        with trio.fail_after(60), pytest.raises(ConnectionError, match="systemd-logind was restarted"):
+            await session.next()
 
 
 @pytest.mark.parametrize("address", ["unix:path=/nowhere/at/all", "tcp:host=localhost", "nonsense", ""])

@@ -1,6 +1,7 @@
 """Reading the machine: from a made-up root directory, and one look at the real one."""
 
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -104,12 +105,31 @@ async def test_the_hosts_file_and_dns_say_which_addresses_a_name_has(monkeypatch
     assert "127.0.0.1" in (await HostAddresses().named("localhost") or ())
     for number, said in ((socket.EAI_NONAME, ()), (socket.EAI_AGAIN, None)):
 
-        async def fail(*_: object, number: int = number, **__: object) -> None:
-            await trio.lowlevel.checkpoint()
+        def fail(*_: object, number: int = number, **__: object) -> None:
             raise socket.gaierror(number, "")
 
-        monkeypatch.setattr(trio.socket, "getaddrinfo", fail)
+        monkeypatch.setattr(socket, "getaddrinfo", fail)
         assert said == await HostAddresses().named("n")
+
+
+async def test_a_name_that_dns_does_not_answer_for_takes_one_thread_and_no_other_lookups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, over, addresses = [], threading.Event(), HostAddresses()
+
+    def hang(*_: object, **__: object) -> list[object]:
+        asked.append(1)
+        over.wait(60)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    try:
+        for _ in range(3):
+            with trio.move_on_after(0.1):
+                assert await addresses.named("n") is None
+        assert [1] == asked
+    finally:
+        over.set()
 
 
 def test_a_resolv_conf_is_read_and_a_missing_one_is_named(tmp_path: Path) -> None:

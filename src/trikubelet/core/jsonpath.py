@@ -153,6 +153,8 @@ def _bracket(text: str) -> Step:
         return partial(_filtered, _operand(found[1]), found[2], _operand(found[3]) if found[3] else None)
     if found := _SLICE.fullmatch(text):
         bounds = [int(part) if part else None for part in found.groups()]
+        if bounds[2] is not None and bounds[2] <= 0:
+            raise ValueError(f"[{text}]: the step must be more than 0")
         return partial(_sliced, slice(*bounds))
     if re.fullmatch(r"-?\d+(\s*,\s*-?\d+)*", text):
         return partial(_indexed, [int(part) for part in text.split(",")])
@@ -204,7 +206,18 @@ def _element(value: Sequence[Any], index: int) -> Any:
 
 
 def _sliced(bounds: slice, values: list[Any]) -> list[Any]:
-    return [one for value in values if isinstance(value, _LISTS) for one in value[bounds]]
+    return [one for value in values if isinstance(value, _LISTS) for one in _part(value, bounds)]
+
+
+def _part(value: Sequence[Any], bounds: slice) -> Sequence[Any]:
+    """As kubectl has it: an end beyond the list is an error, and so are bounds the wrong way round."""
+    start, end = (place if place is None or place >= 0 else len(value) + place for place in (bounds.start, bounds.stop))
+    start, end = start or 0, len(value) if end is None else end
+    if start < len(value) < end:
+        raise OutOfBounds(f"array index out of bounds: index {end - 1}, length {len(value)}")
+    if start > end:
+        raise OutOfBounds(f"starting index {start} is greater than ending index {end}")
+    return value[max(start, 0) : end : bounds.step]
 
 
 def _filtered(left: Path, compare: str | None, right: Path | None, values: list[Any]) -> list[Any]:

@@ -21,8 +21,9 @@ from trikubelet.kit.causes import first_cause
 from trikubelet.model.handlers import Unreachable, authority
 
 RECEIVE_BYTES = 16 * 1024
-_NO_HOST: Final = (OSError, UnicodeError, TypeError)
-"""What is raised of a host that is none: an IPv6 address in a scope that is not there, characters no host can have."""
+_NO_HOST: Final = (OSError, UnicodeError, TypeError, OverflowError)
+"""What is raised of a host that is none: an IPv6 address in a scope that is not there, characters no host can have; and
+of a port that is none."""
 
 
 async def dial(host: str, port: int) -> socket.socket:

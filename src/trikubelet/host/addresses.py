@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.host.node import default_addresses
+from trikubelet.kit.threads import StillRunning, ThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 class HostAddresses:
-    """Asks the kernel, which answers at once, and DNS, which may not. Owns no state."""
+    """Asks the kernel, which answers at once, and DNS, which may not: in a thread of its own, for the others are the
+    API clients'."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPool("the node's name", 1)
 
     def routed(self) -> Sequence[str]:
         """The addresses that the default routes send from, IPv4 first."""
@@ -32,12 +38,13 @@ class HostAddresses:
             return False
 
     async def named(self, name: str) -> Sequence[str] | None:
-        """The addresses that DNS, or the hosts file, has for the name; None where DNS does not answer now."""
+        """The addresses that DNS, or the hosts file, has for the name; None where DNS does not answer now, or not yet:
+        a server that is away may take minutes, and it is asked again every few seconds."""
         try:
-            found = await trio.socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)
+            found = await self._threads.run(partial(socket.getaddrinfo, name, None, type=socket.SOCK_DGRAM), name)
         except socket.gaierror as error:
             return None if error.errno == socket.EAI_AGAIN else ()
-        except OSError:
+        except (OSError, StillRunning):
             return None
         return tuple(dict.fromkeys(str(address[4][0]) for address in found))
 

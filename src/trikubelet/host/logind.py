@@ -3,8 +3,10 @@
     Inhibit("shutdown", "delay") ─► a descriptor: the delay lasts until it is closed, or this process is gone
     PrepareForShutdown(true)     ─► the machine goes down when no delay is left, or InhibitDelayMaxSec is over
 
-Everything is asked by one task, one question at a time; announcements that come between are kept, a few. jeepney knows
-the bytes, and is loaded by who needs it only. (upstream: nodeshutdown/systemd/inhibit_linux.go)
+Everything is asked by one task, one question at a time; announcements that come between are kept, a few. The bus lets
+anybody send anybody a signal, whatever that one asked to hear; only who a message is from cannot be made up. So an
+announcement counts where it is from the connection that has logind's name, and when another has it, the session is
+over. jeepney knows the bytes, and is loaded by who needs it only. (upstream: nodeshutdown/systemd/inhibit_linux.go)
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ KEPT_MAX: Final = 16
 """Announcements that nobody has taken yet; one machine goes down once."""
 RELOAD_SECONDS: Final = (0.1, 0.4, 1.5)
 """Pauses until who was sent a signal must have read its settings again."""
+BUS: Final = str(message_bus.bus_name)
 _ANNOUNCED: Final = MatchRule(
     type="signal",
     sender=LOGIND.bus_name,
@@ -53,6 +56,8 @@ _ANNOUNCED: Final = MatchRule(
     member="PrepareForShutdown",
     path=LOGIND.object_path,
 )
+_OWNER_CHANGED: Final = MatchRule(type="signal", sender=BUS, interface=BUS, member="NameOwnerChanged")
+_OWNER_CHANGED.add_arg_condition(0, str(LOGIND.bus_name))
 
 
 class Logind:
@@ -81,7 +86,7 @@ class Logind:
 
 
 class LogindSession:
-    """Owns the announcements that came while something else was asked."""
+    """Owns the announcements that came while something else was asked, and whose they may be."""
 
     def __init__(self, connection: DBusConnection, threads: ThreadPool, settings: Path) -> None:
         self._connection = connection
@@ -89,11 +94,19 @@ class LogindSession:
         self._settings = settings
         self._announced: deque[bool] = deque(maxlen=KEPT_MAX)
         self._before: float | None = None
+        self._owner = ""
+        self.name = ""
+        """Of this connection, on the bus."""
 
     async def begin(self) -> None:
-        """Say who is there, and that announcements are wanted."""
-        await self._ask(message_bus.Hello())
+        """Say who is there, and that announcements are wanted. Raises OSError where there is no logind."""
+        with _as_errors("Hello"):
+            (self.name,) = await self._ask(message_bus.Hello())
+        await self._ask(message_bus.AddMatch(_OWNER_CHANGED))
         await self._ask(message_bus.AddMatch(_ANNOUNCED))
+        await self._ask(message_bus.StartServiceByName(LOGIND.bus_name))
+        with _as_errors("GetNameOwner"):
+            (self._owner,) = await self._ask(message_bus.GetNameOwner(LOGIND.bus_name))
 
     async def delay_seconds(self) -> float:
         """See ``ports.ShutdownSession``; so for all below. After ``allow_delay`` it gives the manager time to have read
@@ -157,21 +170,22 @@ class LogindSession:
             raise trio.BrokenResourceError(f"what it said is no message: {error!r}") from error
 
     def _note(self, message: Message) -> None:
-        if message.header.message_type is MessageType.signal and _is_announcement(message):
+        if message.header.message_type is not MessageType.signal:
+            return
+        sender = message.header.fields.get(HeaderFields.sender)
+        if sender == BUS and _is_named(message, BUS, "NameOwnerChanged") and message.body[0] == LOGIND.bus_name:
+            raise trio.BrokenResourceError("systemd-logind was restarted")
+        if sender == self._owner and _is_named(message, LOGIND.interface, "PrepareForShutdown"):
             self._announced.append(bool(message.body[0]))
 
     def __repr__(self) -> str:
         return f"<LogindSession, {len(self._announced)} announced>"
 
 
-def _is_announcement(message: Message) -> bool:
-    # The bus has matched the sender, whose name in the message is a unique one.
+def _is_named(message: Message, interface: str, member: str) -> bool:
     fields = message.header.fields
-    return (
-        fields.get(HeaderFields.interface) == LOGIND.interface
-        and fields.get(HeaderFields.member) == "PrepareForShutdown"
-        and len(message.body) == 1
-    )
+    named = (fields.get(HeaderFields.interface), fields.get(HeaderFields.member))
+    return named == (interface, member) and len(message.body) > 0
 
 
 def _address(bus: str) -> str:

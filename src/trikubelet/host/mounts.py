@@ -75,7 +75,8 @@ def mounted_below(directory: str, mountinfo: Path = Path("/proc/self/mountinfo")
 
 def is_allowed(status: Path = Path("/proc/self/status")) -> bool:
     """Whether this process may mount at all: whether it has the capability for it."""
-    found = next(line for line in status.read_text().splitlines() if line.startswith("CapEff:"))
+    # Bytes: its first line is the process's name, which need not be UTF-8.
+    found = next(line for line in status.read_bytes().splitlines() if line.startswith(b"CapEff:"))
     return bool(int(found.split()[1], 16) & 1 << _CAP_SYS_ADMIN)
 
 

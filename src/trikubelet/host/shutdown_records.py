@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from trikubelet.core.timestamps import parse_rfc3339
 from trikubelet.host.plain_file import open_plain
 from trikubelet.kit.private_file import write_privately
 from trikubelet.model.shutdown_times import ShutdownTimes
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NAME: Final = "graceful_node_shutdown_state"
+GO_NEVER: Final = "0001-01-01T00:00:00Z"
+"""What upstream writes for never, and reads: a kubelet may take the node over."""
 BYTES_MAX: Final = 4096
 
 
@@ -37,13 +40,14 @@ class DiskShutdownRecords:
             return await self._threads.run(partial(_read, str(self._path)))
         except FileNotFoundError:
             return ShutdownTimes()
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors, too
             log.warning("%s cannot be read, when the last shutdown was is not known: %s", self._path, error)
             return ShutdownTimes()
 
     async def write(self, times: ShutdownTimes) -> None:
         try:
-            await self._threads.run(partial(write_privately, self._path, msgspec.json.encode(times)))
+            written = ShutdownTimes(times.start_time or GO_NEVER, times.end_time or GO_NEVER)
+            await self._threads.run(partial(write_privately, self._path, msgspec.json.encode(written)))
         except OSError as error:
             log.warning("%s cannot be written: %s", self._path, error)
 
@@ -53,4 +57,10 @@ class DiskShutdownRecords:
 
 def _read(path: str) -> ShutdownTimes:
     with open_plain(path) as file:
-        return msgspec.json.decode(file.read(BYTES_MAX), type=ShutdownTimes)
+        found = msgspec.json.decode(file.read(BYTES_MAX), type=ShutdownTimes)
+    return ShutdownTimes(_time(found.start_time), _time(found.end_time))
+
+
+def _time(text: str) -> str:
+    """The same, "" for never. Raises ValueError."""
+    return text if text and parse_rfc3339(text) > 0 else ""

@@ -23,6 +23,7 @@ from trikubelet.core.containers.volume_files import (
     Files,
     VolumeFile,
     certificate_files,
+    clean_path,
     config_map_files,
     downward_files,
     secret_file,
@@ -74,18 +75,21 @@ def _made(makers: Iterable[Maker], problems: Sequence[str]) -> Files:
     what is too large is never held."""
     files: Files = {}
     contents, allowance = Contents(), Allowance(VOLUME_BYTES_MAX, VOLUME_FILES)
-    problems = list(problems)
+    problems, failures = list(problems), 0
     for place, maker in enumerate(makers):
         try:
             made = maker(contents)
             for path, file in made.items():
                 allowance.count(max(len(file.content), len(path)), path)  # an empty file is not made for nothing
-            files |= made
+                files[clean_path(path)] = file
         except TooLarge as error:
             problems[place] = str(error)
             break  # a thousand more sources would be read to no purpose
         except ValueError as error:
             problems[place] = str(error)
+            failures += 1
+            if failures > PROBLEMS_REPORTED_MAX:
+                break  # no more of them is told, and what fails is tried anew by each source
     if failed := [problem for problem in problems if problem]:
         reported = failed[:PROBLEMS_REPORTED_MAX] + ["…"] * (len(failed) > PROBLEMS_REPORTED_MAX)
         raise ValueError(failed[0] if len(failed) == 1 else f"[{', '.join(reported)}]")

@@ -71,7 +71,8 @@ class SubPaths:
             return await self._places.threads.run(work, key, may_hang=True)
         except (OSError, StillRunning) as error:
             # Tried again until it can be had, which for some is never: said when the reason changes, and once an hour.
-            if self._failure_log.may_log(f"sub-path {key}: {error}"):
+            reason = error.strerror if isinstance(error, OSError) else "it hangs"
+            if self._failure_log.may_log(f"sub-path {key}: {reason}"):
                 log.warning("Pod %s: sub-path %s of volume %s: %s", object_ref(pod), mount.sub_path, volume, error)
             # Only the kernel's message: a container must not learn from it what else is on this node.
             why = error.strerror if isinstance(error, OSError) and error.strerror else "it could not be mounted"

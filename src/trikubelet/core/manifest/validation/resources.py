@@ -99,7 +99,8 @@ def _container_resource(path: str, name: str) -> Problems:
 
 def _page_bytes(name: str) -> Fraction | None:
     """The size of the pages that a resource counts, if it counts any."""
-    return amount(name.removeprefix(_HUGE_PAGES)) if name.startswith(_HUGE_PAGES) else None
+    found = amount(name.removeprefix(_HUGE_PAGES)) if name.startswith(_HUGE_PAGES) else None
+    return found if found is not None and found > 0 else None
 
 
 def _requirements(path: str, own: ResourceRequirements) -> Problems:
