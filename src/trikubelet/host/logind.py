@@ -104,7 +104,7 @@ class LogindSession:
             (self.name,) = await self._ask(message_bus.Hello())
         await self._ask(message_bus.AddMatch(_OWNER_CHANGED))
         await self._ask(message_bus.AddMatch(_ANNOUNCED))
-        await self._ask(message_bus.StartServiceByName(LOGIND.bus_name))
+        await self.is_shutting_down()  # who is asked is started by the bus, where nobody has asked before
         with _as_errors("GetNameOwner"):
             (self._owner,) = await self._ask(message_bus.GetNameOwner(LOGIND.bus_name))
 

@@ -120,7 +120,8 @@ class Admission:
     def _decide(self, pod: k8s.Pod) -> None:
         match self._evaluation.evaluate(self._allocations.as_allocated(pod)):
             case Admitted() if self._shutdown.is_shutting_down:
-                self._reject(pod, node_shutdown.REJECTION)
+                if self._has_runtime_spoken():  # else it may run, and be ended with the others
+                    self._reject(pod, node_shutdown.REJECTION)
             case Admitted() as admitted:
                 self._evaluation.make_room(pod, admitted)
                 self._admit(pod, after=[victim.metadata.uid for victim in admitted.preempts])

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from trikubelet.core.lifecycle import spec_grace
 from trikubelet.core.names import object_ref
 from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.pods.start_context import StartContext
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from trikubelet.core.actions import PodActions, Reset
+    from trikubelet.core.actions import PodActions
     from trikubelet.kit.turnstile import Turnstile
     from trikubelet.model.k8s import Pod
     from trikubelet.model.runtime import PodObservation
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from trikubelet.pods.start import ContainerStarter
     from trikubelet.pods.stop import PodKiller
     from trikubelet.ports import Events
+
+RETRY_SECONDS = 10.0
+"""Until a debugger that could not be started is tried again, in a pod that backs off."""
 
 
 class CarryOut:
@@ -52,9 +57,9 @@ class CarryOut:
     ) -> None:
         """Do what the plan says. Raises the most urgent PodSyncError, or a RuntimeCallError, once all that could be
         done was done."""
-        errors: list[PodSyncError] = []
         if actions.to_reset:
-            errors += await self._start_over(pod, observed, actions.to_reset)
+            await self._start_over(pod, observed, actions, volumes)
+            return
         if actions.kill_pod:
             if actions.create_sandbox and observed.sandboxes:
                 message = "Pod sandbox changed, it will be killed and re-created."
@@ -65,9 +70,9 @@ class CarryOut:
         else:
             await self._killer.stop_some(pod, actions.to_kill, observed.ips)
         if actions.create_sandbox or any(actions.starts(pod)):
-            errors += await self._start(pod, observed, actions, volumes)
-        if errors:
-            raise most_urgent(errors)
+            errors = await self._start(pod, observed, actions, volumes)
+            if errors:
+                raise most_urgent(errors)
 
     async def _start(
         self, pod: Pod, observed: PodObservation, actions: PodActions, volumes: Mapping[str, str]
@@ -90,20 +95,31 @@ class CarryOut:
                         break
         return errors
 
-    async def _start_over(self, pod: Pod, observed: PodObservation, resets: Sequence[Reset]) -> list[PodSyncError]:
+    async def _start_over(
+        self, pod: Pod, observed: PodObservation, actions: PodActions, volumes: Mapping[str, str]
+    ) -> None:
         """Take everything away at once but what caused it, and that in the next attempt, if it may be started again by
-        then: it is all that shows why the rest is gone. Why it may not, where so."""
-        if others := [reset for reset in resets if not reset.is_cause]:
+        then: it is all that shows why the rest is gone. Whoever looks for what ails the pod may look meanwhile. Raises
+        the most urgent of what backs off."""
+        others = [reset for reset in actions.to_reset if not reset.is_cause]
+        names = dict.fromkeys(reset.status.name for reset in actions.to_reset if reset.is_cause)
+        waits: list[RetryAt] = []
+        if others:
             await self._killer.reset(pod, others)
             self._starter.taken_away(pod, {reset.status.name for reset in others})
-            return []  # what is gone is to be seen, and shown, before anything is waited for
-        names = dict.fromkeys(reset.status.name for reset in resets)
-        if waits := self._starter.back_offs(pod, observed, names):
-            return [max(waits, key=lambda wait: wait.at)]  # all of it starts over together
-        for name in names:
-            await self._killer.reset(pod, [reset for reset in resets if reset.status.name == name])
-            self._starter.starts_over(pod, observed, name)
-        return []
+            # What is gone is to be seen, and shown, before anything is waited for.
+        elif not (waits := self._starter.back_offs(pod, observed, names)):
+            for name in names:
+                self._starter.let_go(pod, observed, name)
+                await self._killer.reset(pod, [reset for reset in actions.to_reset if reset.status.name == name])
+        # A debugger that cannot start holds up nothing: what was taken away has the next attempt at once.
+        errors = await self._start(pod, observed, actions, volumes) if any(actions.starts(pod)) else []
+        if waits:
+            wait = max(waits, key=lambda wait: wait.at)  # all of the pod starts over when all of them may
+            soonest = (
+                error.at if isinstance(error, RetryAt) else trio.current_time() + RETRY_SECONDS for error in errors
+            )
+            raise RetryAt(wait.reason, wait.message, min(wait.at, *soonest, wait.at), wait.container)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: what kept its containers from being started counts no more."""

@@ -11,10 +11,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trikubelet.core.restarts import backoff_key, backoff_next, backoff_remaining
+from trikubelet.core.restarts import BackoffEntry, backoff_key, backoff_next, backoff_remaining
 
 if TYPE_CHECKING:
-    from trikubelet.core.restarts import BackoffEntry, BackoffLimits
+    from trikubelet.core.restarts import BackoffLimits
     from trikubelet.model.k8s import Container, Pod
     from trikubelet.ports import Clock
 
@@ -38,10 +38,13 @@ class CrashBackoffs:
         self._clock = clock
         self._kept_max = kept_max
         self._entries: OrderedDict[tuple[str, str], BackoffEntry] = OrderedDict()
+        self._let_go: dict[tuple[str, str], int] = {}
 
     def left(self, pod: Pod, container: Container, finished_at: int) -> Wait | None:
         """How long the container that ended then (nanoseconds since the epoch) still waits; None: it may be started."""
         entry = self._entries.get(_key(pod, container))
+        if self._let_go.get(_key(pod, container)) == finished_at:
+            return None
         left = backoff_remaining(entry, finished_at, self._clock.now_ns(), self._limits)
         return Wait(entry.seconds, left) if entry is not None and left > 0 else None
 
@@ -52,12 +55,29 @@ class CrashBackoffs:
         self._entries[key] = backoff_next(entry, finished_at, self._clock.now_ns(), self._limits)
         self._entries.move_to_end(key)
         if len(self._entries) > self._kept_max:
-            self._entries.popitem(last=False)
+            gone, _ = self._entries.popitem(last=False)
+            self._let_go.pop(gone, None)
+
+    def let_go(self, pod: Pod, container: Container, finished_at: int) -> None:
+        """The container that ended then is taken away so that its pod starts over: counted before it is, for whoever is
+        cut after it would not know that it is to be, and once, for a removal may fail. From now on that end has waited.
+        """
+        key = _key(pod, container)
+        if self._let_go.get(key) != finished_at:
+            self.count(pod, container, finished_at)
+            self._let_go[key] = finished_at
+
+    def started_over(self, pod: Pod, container: Container) -> None:
+        """What was let go is started now, which may be long after: how long it runs well, counts from here."""
+        key = _key(pod, container)
+        if self._let_go.pop(key, None) is not None:
+            self._entries[key] = BackoffEntry(self._entries[key].seconds, self._clock.now_ns())
 
     def forget(self, uid: str) -> None:
         """The pod is gone."""
         for key in [key for key in self._entries if key[0] == uid]:
             del self._entries[key]
+            self._let_go.pop(key, None)
 
     def __repr__(self) -> str:
         return f"<CrashBackoffs {len(self._entries)} of at most {self._kept_max}>"

@@ -98,9 +98,11 @@ class ContainerStarter:
         for name in names:
             self._reasons.note_gone(pod.metadata.uid, name)
 
-    def starts_over(self, pod: Pod, observed: PodObservation, cause: str) -> None:
-        """That container was taken away: when it has ended the next time, it waits longer."""
-        self._count(pod, next(one for one in all_containers(pod) if one.name == cause), observed)
+    def let_go(self, pod: Pod, observed: PodObservation, cause: str) -> None:
+        """That container is taken away now: when it has ended the next time, it waits longer."""
+        container = next(one for one in all_containers(pod) if one.name == cause)
+        if (ended := _last_ended(observed, cause)) is not None:
+            self._backoffs.let_go(pod, container, ended.finished_at)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: no container of it waits, or backs off."""
@@ -166,6 +168,8 @@ class ContainerStarter:
         """It is started again now: the next time it waits longer."""
         if (ended := _last_ended(observed, container.name)) is not None:
             self._backoffs.count(pod, container, ended.finished_at)
+        else:
+            self._backoffs.started_over(pod, container)
 
     def _confirm_no_back_off(self, pod: Pod, container: Container, observed: PodObservation) -> None:
         """A container that just ended waits. Raises RetryAt."""

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from shell.pods.shellkit import Bench, phase, until
+from trikubelet.app.node import run_node
 from trikubelet.core.node_shutdown import ShutdownGroup
 from trikubelet.model import k8s
 from trikubelet.model.shutdown_times import ShutdownTimes
@@ -118,6 +119,26 @@ async def test_no_pod_is_admitted_while_the_machine_goes_down(autojump_clock: Mo
             late.message,
         )
         assert {"NodeShutdown": 1} == dict(node.admission.rejected)
+
+
+async def test_an_agent_that_starts_meanwhile_rejects_nothing_that_may_run(autojump_clock: MockClock) -> None:
+    bench, manager = Bench(latency_seconds=1), MemoryShutdownManager()
+    async with node_of(manager, bench, api_pod("old", "stubborn")):
+        pass
+    assert ["old"] == bench.running()
+    manager.announce(True)
+    bench.shutdown = GROUPS
+    node = bench.build_node(("api", "file"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_node, node)
+        await nursery.start(node.shutdown.run, manager, MemoryShutdownRecords())
+        await until(lambda: node.shutdown.is_shutting_down)
+        node.slots["api"].put(Snapshot((api_pod("old", "stubborn"),)))
+        node.slots["file"].put(Snapshot())
+        await until(lambda: phase(node, "uid-old") != "", 30)
+
+        assert {} == dict(node.admission.rejected)
+        nursery.cancel_scope.cancel()
 
 
 async def test_after_a_cancelled_shutdown_the_next_one_is_delayed_again_and_new_pods_run(

@@ -174,6 +174,42 @@ async def test_who_looks_for_what_ails_the_pod_does_not_wait_for_its_back_off(au
         assert "debug" in bench.running()
 
 
+async def test_a_debugger_that_cannot_start_holds_up_nothing(autojump_clock: MockClock) -> None:
+    bench, rounds = Bench(), []
+    debugger = k8s.EphemeralContainer(name="debug", image="missing:1", command=("run",))
+    spec = msgspec.structs.replace(again().spec, ephemeral_containers=(debugger,))
+    async with bench.agent(msgspec.structs.replace(again(), spec=spec)) as node:
+        for times in range(6):
+            await until(lambda times=times: has_run(node, "boss", times), 400)  # type: ignore[misc]
+            rounds.append(trio.current_time())
+
+    assert [3, 13, 23, 43, 83] == [pytest.approx(after - before - 1, abs=1.5) for before, after in pairwise(rounds)]
+
+
+@pytest.mark.parametrize("after_seconds", [0.0005, 0.0015, 0.0025, 0.004])
+async def test_an_attempt_that_is_cut_as_the_cause_goes_has_counted_it(
+    after_seconds: float, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, reset, cut = Bench(), PodKiller.reset, []
+
+    async def cut_once(self: PodKiller, pod: Pod, resets: Sequence[Reset]) -> None:
+        if resets[0].is_cause and not cut:
+            cut.append(resets)
+            with trio.move_on_after(after_seconds):
+                await reset(self, pod, resets)
+            raise RuntimeFailure("the answer is lost")
+        await reset(self, pod, resets)
+
+    monkeypatch.setattr(PodKiller, "reset", cut_once)
+    async with bench.agent(again()) as node:
+        await until(lambda: has_run(node, "boss", 1), 60)
+        await until(lambda: waits_for(node, "boss") == "CrashLoopBackOff", 10)
+        ended = trio.current_time()
+        await until(lambda: has_run(node, "boss", 2), 20)
+
+        assert 10 == pytest.approx(trio.current_time() - ended, abs=2)
+
+
 async def test_what_had_ended_before_is_shown_as_restarting_too(autojump_clock: MockClock) -> None:
     bench = Bench()
     boss = container("boss", ["exit", "88", "2"], restart_policy_rules=(ALL,))
