@@ -56,6 +56,7 @@ NEVER, ON_FAILURE = pod("a", policy="Never"), pod("a", policy="OnFailure")
 BACKS_OFF = ("CrashLoopBackOff", "back-off 10s")
 NOTED = {"a": NOTE}
 
+UNKNOWN_END = "ended 137 ContainerStatusUnknown"
 CASES = [
     Case("nothing was made yet", "waiting ContainerCreating", ()),
     Case("nothing was made yet, init containers come first", "waiting PodInitializing", (), pod=pod("a", init=("i",))),
@@ -73,6 +74,7 @@ CASES = [
     Case("a note does not bring back what is over", "ended 0 Completed", (exited("a"),), "-", NOTED, ON_FAILURE),
     Case("it failed twice", "ended 4 Error", (exited("a", 3), exited("a", 4, 1)), "ended 3 Error"),
     Case("unknown", "ended 137 ContainerStatusUnknown", (unknown("a"),)),
+    Case("unknown, made again though it may not", "waiting ContainerCreating", (unknown("a"),), UNKNOWN_END, pod=NEVER),
     Case(
         "between two ends something was made and never started", "ended 4 Error",
         (exited("a", 3), created("a", 1), exited("a", 4, 2)), "ended 3 Error",
@@ -224,7 +226,6 @@ class Lost(NamedTuple):
 
 DELETED = pod("a", meta={"deletion_timestamp": "2026-01-01T00:00:00Z"})
 ALL = rule("RestartAllContainers", "In", 42)
-UNKNOWN_END = "ended 137 ContainerStatusUnknown"
 
 LOST = [
     Lost("it ran: ended unseen, and will be started again", "waiting ContainerCreating", UNKNOWN_END, 3,

@@ -50,7 +50,12 @@ class HostAddresses:
 
 
 class SimulatedAddresses(HostAddresses):
-    """Of a node that only seems to be a machine: its name is known to no DNS, which is not asked."""
+    """Of a node that only seems to be a machine: its name is known to no DNS, which is not asked, and nobody comes to
+    it, so that any address will do."""
+
+    def routed(self) -> Sequence[str]:
+        """Those of the machine, where it has any."""
+        return super().routed() or ("127.0.0.1",)
 
     async def named(self, name: str) -> Sequence[str] | None:
         """None known."""

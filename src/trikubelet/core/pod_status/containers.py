@@ -153,7 +153,7 @@ def _seen(
     done_init = init and not is_sidecar(container) and newest.state is ContainerState.EXITED and newest.exit_code == 0
     if newest.state is ContainerState.CREATED:
         state = _waiting(facts, container.name, default)
-    elif _waits(pod, container, newest, facts) and not done_init:
+    elif (_waits(pod, container, newest, facts) and not done_init) or _is_lost_for_good(pod, container, newest):
         last, state = state, _waiting(facts, container.name, default)
     started, ready = _serves(container, newest, facts, init=init)
     return _assemble(container, newest, state, last, facts, started=started, ready=ready)
@@ -163,6 +163,14 @@ def _waits(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus, fact
     """Whether the container ended and is to run again, and it is known what that waits for."""
     ended = newest.state is ContainerState.EXITED
     return ended and container.name in facts.waiting and should_restart(pod, container, newest)
+
+
+def _is_lost_for_good(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus) -> bool:
+    """Whether the runtime has lost track of the container and its policy forbids another run. It is stopped and made
+    again all the same, as upstream has it, so it is not shown as ended: an API server takes no status of a pod again
+    in which such a container comes back."""
+    is_lost = newest.state is ContainerState.UNKNOWN and not pod.metadata.deletion_timestamp
+    return is_lost and not allows_restart(pod, container, NOT_FOUND_EXIT_CODE)
 
 
 def _end_before(newest: ContainerStatus, facts: ContainerFacts) -> k8s.ContainerState | None:
