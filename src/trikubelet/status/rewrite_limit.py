@@ -41,7 +41,9 @@ class _Row:
 class RewriteLimit(Generic[K]):
     """Owns how often each name was written lately. What was calm for a while is forgotten with the next write."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, *, at_once_max: int = AT_ONCE_MAX) -> None:
+        """``at_once_max``: how many writes of a name go without a rest."""
+        self._at_once_max = at_once_max
         self._chance = chance
         self._rows: dict[K, _Row] = {}
 
@@ -54,7 +56,7 @@ class RewriteLimit(Generic[K]):
         )
         row.writes += 1
         row.last = now
-        return row.backoff.next_seconds() if row.writes > AT_ONCE_MAX else 0.0
+        return row.backoff.next_seconds() if row.writes > self._at_once_max else 0.0
 
     def __repr__(self) -> str:
         return f"<RewriteLimit of {len(self._rows)}>"

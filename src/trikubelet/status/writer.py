@@ -8,9 +8,10 @@
 Level-triggered: a status that changes while it waits, or while it is being written, is written once, as it is when its
 turn comes. Objects are written side by side, one object never twice at the same time, and nothing is read before it is
 written: the base of a patch is what the informer last saw or what we wrote after that, whichever is newer. An answer
-older than what the informer saw before is of a server that was set back, and newer than that nevertheless. Woken by
-published statuses, by the informer's changes and by workers that finish; and every ten seconds everything is compared,
-which costs no request where nothing differs.
+older than what the informer saw before is of a server that was set back, and newer than that nevertheless. What is
+written again though nothing has changed is written ever more rarely, whatever the versions say. Woken by published
+statuses, by the informer's changes and by workers that finish; and every ten seconds everything is compared, which
+costs no request where nothing differs.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.model import api_errors, k8s
 from trikubelet.model.api import PODS, PatchKind
 from trikubelet.status.figures import WriterFigures
+from trikubelet.status.rewrite_limit import RewriteLimit
 from trikubelet.status.work_queue import WorkItem, WorkQueue, answer_within
 
 if TYPE_CHECKING:
@@ -65,12 +67,14 @@ Name = tuple[str, str]
 class _Object:
     """What is known of one object beyond what the informer says of it. Our last write, a patch of ``written_digest``,
     made it version ``written_version`` with the status ``written``, which is forgotten once the informer has seen it.
-    ``written_over``: the version that the informer saw when that write was answered with an older one, which a server
-    does that was set back.
-    ``in_doubt``: nobody knows whether the last write arrived. ``missing_at``: the newest version known, by the informer
-    or by our writes, when the server said there was none such any more. ``refused``: the version of our status that the
-    server called invalid last. ``is_to_go``: only its last status keeps it, which the server called invalid
-    ``refusals`` times in a row. ``remove_after``: when its removal may be asked for again (Trio's clock, seconds)."""
+    ``written_over``: the version that the informer saw when that write was answered with one that will not come by: an
+    older one, or one that the informer is past. ``written_from``: what it was made of: the version of our status, how
+    far the pod was, and the version of the object that the informer saw. ``in_doubt``: nobody knows whether the last
+    write arrived. ``missing_at``: the newest version known, by the informer or by our writes, when the server said
+    there was none such any more. ``refused``: the version of our status that the server called invalid last;
+    ``rewritten``: the one that rests as it was written again. ``is_to_go``: only its last status keeps it, which the
+    server called invalid ``refusals`` times in a row. ``remove_after``: when its removal may be asked for again (Trio's
+    clock, seconds)."""
 
     uid: str
     is_to_go: bool = False
@@ -78,9 +82,11 @@ class _Object:
     written_digest: int = 0
     written_version: str = ""
     written_over: str = ""
+    written_from: tuple[int, PodProgress, str] | None = None
     in_doubt: bool = False
     missing_at: str | None = None
     refused: int = 0
+    rewritten: int = 0
     refusals: int = 0
     remove_after: float = float("-inf")
 
@@ -94,6 +100,13 @@ class _Object:
             return True
         is_to_come = not informed_to or is_older(informed_to, self.written_version)
         return is_to_come and is_older(version, self.written_version)
+
+    def is_written_again(self, digest: int, written_from: tuple[int, PodProgress, str]) -> bool:
+        """Take note of a patch that was just written. Whether it is the one before, or made of the same: others undo
+        it, or the informer never shows what was written, and then the answer must not make it due at once."""
+        is_again = digest == self.written_digest or written_from == self.written_from
+        self.written_digest, self.written_from = digest, written_from
+        return is_again
 
     def forget_answers(self) -> None:
         """The server was set back: what it answered before is no more."""
@@ -134,6 +147,7 @@ class StatusWriter:
         self._queue: WorkQueue[Name] = WorkQueue(
             "writing the status of a pod", bounds.status_writes_max, outage, bounds, chance
         )
+        self._rewrite_limit: RewriteLimit[Name] = RewriteLimit(chance, at_once_max=0)
         self._objects: dict[Name, _Object] = {}
         self._barriers = FaultBarriers(log, "%s: a bug in writing its status; it is tried again, ever more rarely")
         self._patches = self._removals = self._failures = 0
@@ -172,9 +186,9 @@ class StatusWriter:
         if is_last and not known.is_to_go:
             known.is_to_go = True
             self._queue.forget(name)  # what was said of earlier statuses is not to delay or count against the last
-        elif known.refused not in (0, version):
-            known.refused = 0
-            self._queue.skip_backoff(name)  # it was the one before that the server would not have
+        elif {known.refused, known.rewritten} - {0, version}:
+            known.refused = known.rewritten = 0
+            self._queue.skip_backoff(name)  # it was the one before that the server would not have, or has again
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write until cancelled."""
@@ -278,7 +292,9 @@ class StatusWriter:
 
     async def _done(self, step: Patch | Remove, seen: k8s.Pod, known: _Object) -> bool:
         """Do it. Whether it is done; if not, what is to happen next is settled."""
-        name, version = namespaced_name(seen), self._statuses.version(status_uid(seen))
+        name, uid = namespaced_name(seen), status_uid(seen)
+        version = self._statuses.version(uid)
+        written_from = (version, self._progress(uid), seen.metadata.resource_version)
         is_last = known.is_to_go  # it may become so before the answer
         try:
             with answer_within(self._bounds.api_call_seconds_max):
@@ -300,7 +316,9 @@ class StatusWriter:
             return False
         known.in_doubt = False
         known.refused = known.refusals = 0
-        self._queue.answered(name)
+        is_again = isinstance(step, Patch) and known.is_written_again(_digest(step.body), written_from)
+        known.rewritten = version if is_again else 0
+        self._queue.answered(name, self._rewrite_limit.written(name) if is_again else 0.0)
         return True
 
     async def _carry_out(self, step: Patch | Remove, seen: k8s.Pod, known: _Object) -> None:
@@ -310,11 +328,7 @@ class StatusWriter:
                 item = await self._api.patch(
                     PODS, name, body, namespace, kind=PatchKind.STRATEGIC, subresource="status"
                 )
-                known.written, known.written_digest, known.written_version = (
-                    status,
-                    _digest(body),
-                    item.resource_version,
-                )
+                known.written, known.written_version = status, item.resource_version
                 self._look_whether_set_back(seen, known)
                 self._patches += 1
             case Remove():
@@ -328,6 +342,9 @@ class StatusWriter:
 
     def _look_whether_set_back(self, seen: k8s.Pod, known: _Object) -> None:
         version, known.written_over = seen.metadata.resource_version, ""
+        if self._pods.version and not is_older(self._pods.version, known.written_version):
+            # It should have been seen: the informer cannot read it, or the server was set back.
+            known.written_over = version
         if is_older(known.written_version, version):
             known.written_over = version
             what = "/".join(namespaced_name(seen))

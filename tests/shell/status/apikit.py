@@ -1,8 +1,8 @@
 """A cluster in memory with this node's pods, what an informer saw of them, and a status writer between the two.
 
-``Seen`` is the informer's picture: it follows the server at once, or stands still while ``lags`` is set. ``PodStates``
-says how far each pod is on the node. ``Watchful`` is a client that counts what it is asked, and how much of it at one
-time.
+``Seen`` is the informer's picture: it follows the server at once, or stands still while ``lags`` is set; pods that are
+``unread`` it cannot read any more. ``PodStates`` says how far each pod is on the node. ``Watchful`` is a client that
+counts what it is asked, and how much of it at one time.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class Seen:
 
     def __init__(self, server: ApiServer) -> None:
         self.lags = False
+        self.unread: set[str] = set()
         self.watchers: list[Callable[[list[tuple[str, str]]], None]] = []
         self._server = server
         self.objects: dict[tuple[str, str], k8s.Pod] = {}
@@ -114,7 +115,7 @@ class Seen:
         self._tell(*self.objects)
 
     def _follow(self, write: Write) -> None:
-        if self.lags or write.resource != PODS:
+        if self.lags or write.resource != PODS or write.key[1] in self.unread:
             return
         if write.after is None:
             self.objects.pop(write.key, None)

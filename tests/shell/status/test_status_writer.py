@@ -281,6 +281,44 @@ async def test_what_was_answered_before_the_server_was_set_back_is_written_again
     assert ("Running", "", True) == shows(cluster.get("web"))
 
 
+async def test_a_status_whose_object_the_informer_cannot_read_is_written_once(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    cluster = Cluster()
+    web = cluster.add("web")
+    await nursery.start(cluster.writer.run)
+    cluster.api.latency_seconds = 0.02
+    cluster.seen.unread.add("web")
+    cluster.server.patch(PODS, "web", {"metadata": {"labels": {"a": "b"}}}, "default", kind=STRATEGIC)
+    for ready in (True, False):
+        cluster.publish(web, computed(ready=ready))
+        with trio.move_on_after(600):
+            while cluster.api.asked["patch"] < 100:  # noqa: ASYNC110 - else it would go on for ever
+                await trio.sleep(1)
+
+    assert ({"patch": 2}, False) == (cluster.api.asked, shows(cluster.get("web"))[2])
+
+
+async def test_what_is_due_again_though_it_was_written_is_written_ever_more_rarely(
+    autojump_clock: MockClock, nursery: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster()
+    web = cluster.add("web")
+    monkeypatch.setattr(writer._Object, "is_written_after", lambda *_: False)  # whatever the versions say
+    await nursery.start(cluster.writer.run)
+    cluster.api.latency_seconds = 0.02
+    cluster.seen.unread.add("web")
+    cluster.publish(web, computed(ready=True))
+    with trio.move_on_after(3600):
+        while cluster.api.asked["patch"] < 100:  # noqa: ASYNC110 - else it would go on for ever
+            await trio.sleep(1)
+    assert 80 > cluster.api.asked["patch"]
+    cluster.publish(web, computed(message="another"))
+    await trio.sleep(0.1)
+
+    assert ("Running", "another", False) == shows(cluster.get("web"))
+
+
 async def test_a_404_about_something_else_silences_no_pod(
     autojump_clock: MockClock, nursery: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
