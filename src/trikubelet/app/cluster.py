@@ -174,6 +174,7 @@ def join_cluster(node: Node, clients: ApiClients, membership: Membership, clock:
 
     node.volumes.use_claims(ApiClaims(clients.volumes), lambda: publisher.node, volumes_changed, node.events)
     node.node_object.look_again = second_look.awaits
+    writer.refused_mirror.add(mirrors.remake)
     pods.add_listener(pods_changed)
     own.add_listener(own_changed)
     node.statuses.changed.add(lambda _uid, pod, _status, _version: pod_changed(pod))

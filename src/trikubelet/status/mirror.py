@@ -58,7 +58,8 @@ _REFUSALS = (
 
 
 class MirrorPods:
-    """Owns whose mirror is being made or removed, and which is gone though the informer still sees it.
+    """Owns whose mirror is being made or removed, which is to be made anew, and which is gone though the informer still
+    sees it.
 
     ``static``: the static pods that are wanted now; ``node``: this node's object as last heard of, None as long as
     there is none, without which no mirror can be made."""
@@ -88,6 +89,7 @@ class MirrorPods:
         self._rewrite_limit: RewriteLimit[Name] = RewriteLimit(chance)
         self._barriers = FaultBarriers(log, "%s: a bug in keeping its mirror; it is tried again, ever more rarely")
         self._gone_at: dict[Name, str] = {}
+        self._to_remake: set[Name] = set()
         self._undone_log = LogRateLimit(UNDONE_SILENCE_SECONDS)
 
     def enqueue(self, names: Iterable[Name]) -> None:
@@ -101,7 +103,14 @@ class MirrorPods:
         names = list(dict.fromkeys([*static, *mirrors]))
         self._queue.keep(names)
         self._gone_at = {name: version for name, version in self._gone_at.items() if name in self._pods.objects}
+        self._to_remake.intersection_update(names)
         self._compare(names, static)
+
+    def remake(self, name: Name) -> None:
+        """The server does not take the static pod's status, because of the one its mirror has: the mirror goes, and
+        another one is made, which has none. Never blocks."""
+        self._to_remake.add(name)
+        self.enqueue([name])
 
     def forget_answers(self) -> None:
         """The server was set back: what is gone may be there again, as it was seen before. Never blocks."""
@@ -144,7 +153,9 @@ class MirrorPods:
         if seen is not None and self._is_gone(name, seen):
             return None
         could_run = self._pod_deletion_safety.could_have_running_containers
-        return mirror_due(static.get(name), seen, node, could_run, self._phase)
+        due = mirror_due(static.get(name), seen, node, could_run, self._phase)
+        is_to_remake = due is None and name in self._to_remake and name in static
+        return Delete(seen) if is_to_remake and seen is not None and is_mirror(seen) else due
 
     def _is_gone(self, name: Name, seen: k8s.Pod) -> bool:
         """Whether the server has no more what the informer still sees."""
@@ -204,6 +215,7 @@ class MirrorPods:
                 except (api_errors.ObjectMissing, api_errors.Conflict):
                     was_there = False  # it is gone, or another, and the informer will say so too
                 self._gone_at[namespaced_name(pod)] = meta.resource_version
+                self._to_remake.discard(namespaced_name(pod))
                 if was_there:
                     log.info("The mirror of static pod %s/%s is removed", *namespaced_name(pod))
                 return was_there

@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import trio
 
-from trikubelet.core.names import namespaced_name, status_uid
+from trikubelet.core.names import is_mirror, namespaced_name, status_uid
 from trikubelet.core.pod_status import Patch, PodProgress, Remove, due, is_to_go, is_urgent
 from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.distribution import Distribution
 from trikubelet.kit.every import Every
 from trikubelet.kit.fault_barriers import FaultBarriers
+from trikubelet.kit.listeners import Listeners
 from trikubelet.model import api_errors, k8s
 from trikubelet.model.api import PODS, PatchKind
 from trikubelet.status.figures import WriterFigures
@@ -124,7 +125,8 @@ class _Object:
 
 
 class StatusWriter:
-    """Owns what of each pod's status was last written to the API server."""
+    """Owns what of each pod's status was last written to the API server. ``refused_mirror``: the status of the static
+    pod of that name can never follow the one that its mirror has, as that of a pod that came back under its UID."""
 
     def __init__(
         self,
@@ -152,6 +154,7 @@ class StatusWriter:
         self._barriers = FaultBarriers(log, "%s: a bug in writing its status; it is tried again, ever more rarely")
         self._patches = self._removals = self._failures = 0
         self._durations = Distribution(DURATIONS)
+        self.refused_mirror: Final[Listeners[Name]] = Listeners("a mirror whose status is refused")
 
     def enqueue(self, names: Iterable[Name]) -> None:
         """Something about the pods of these names may be due: their status, object or state changed. Never blocks."""
@@ -305,6 +308,8 @@ class StatusWriter:
         except api_errors.Invalid as error:
             # Of no use to say again unless what refuses it changes, as admission policies do.
             known.refused = version
+            if is_mirror(seen):
+                self.refused_mirror.notify(name)
             known.refusals += is_last
             self._refuse(name, error)
             return False

@@ -100,6 +100,22 @@ async def test_whoever_deletes_a_mirror_gets_another(autojump_clock: MockClock, 
     assert bench.uid() not in ("", first)
 
 
+async def test_a_mirror_whose_status_is_refused_is_made_anew_once(autojump_clock: MockClock, nursery: Any) -> None:
+    bench = Bench(static())
+    await nursery.start(bench.mirrors.run)
+    await trio.sleep(1)
+    first = bench.uid()
+    bench.mirrors.remake(("default", "web"))
+    bench.mirrors.remake(("default", "never-heard-of"))
+    await trio.sleep(1)
+    second = bench.uid()
+    await trio.sleep(3600)
+
+    assert second not in ("", first)
+    assert second == bench.uid()
+    assert {"create": 2, "delete": 1} == bench.cluster.api.asked
+
+
 async def test_a_static_pod_is_not_kept_waiting_for_what_was_said_of_an_earlier_one_of_its_name(
     autojump_clock: MockClock, nursery: Any
 ) -> None:
