@@ -449,6 +449,31 @@ async def test_a_pod_that_was_edited_while_no_agent_lived_begins_after_the_end_o
         }
 
 
+async def test_an_edit_made_while_no_agent_lived_is_undone_without_the_api_server(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    before, after = pod("web", container("a"), uid="uid-1"), pod("web", container("b"), uid="uid-2")
+    async with bench.agent(before, late=("api",)):
+        await until(lambda: bench.running() == ["a"])
+    async with bench.agent(after, late=("api",)) as node:
+        await until(lambda: bench.running() == ["b"])
+        node.slots["file"].put(Snapshot((before,)))
+        await until(lambda: bench.running() == ["a"])
+
+
+@pytest.mark.parametrize("seconds", [0.5, 20])
+async def test_a_static_pod_that_left_and_came_back_lives_again_without_the_api_server(
+    seconds: float, autojump_clock: MockClock
+) -> None:
+    bench, web = Bench(), pod("web", container("a"))
+    async with bench.agent(web, late=("api",)) as node:
+        await until(lambda: bench.running() == ["a"])
+        node.slots["file"].put(Snapshot())
+        await trio.sleep(seconds)
+        node.slots["file"].put(Snapshot((web,)))
+        await trio.sleep(0.5)
+        await until(lambda: bench.running() == ["a"] and not node.workers.is_termination_requested("uid-web"))
+
+
 async def test_a_pod_waits_while_a_source_that_is_late_may_want_what_runs_under_its_name(
     autojump_clock: MockClock,
 ) -> None:

@@ -8,9 +8,9 @@ manifest's. A pod of the API server that nobody can read has a UID all the same,
 is kept.
 
 A wanted pod without a worker is begun with as soon as the runtime was listed, whoever has not spoken: the source that
-is late may be the API server, and the pod what it runs in. For the same reason an earlier version of a wanted pod
-(``core.orphans``), for whose end that one waits, is stopped without a word of the API server, and beside any invalid
-manifest.
+is late may be the API server, and the pod what it runs in. So is one that ended and came back. For the same reason an
+earlier version of a wanted pod (``core.orphans``), for whose end that one waits, is stopped without a word of the API
+server, and beside any invalid manifest.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Housekeeping:
                 self.compare()
                 self._orphan_cleanup.clean_up()
             elif self._runtime_pods.has_listed:
+                self._workers.begin_again({pod.metadata.uid for pod in self._desired})
                 self._begin_with(self._desired)
                 self._stop_earlier_versions()
             self._workers.offer_turns()

@@ -170,11 +170,18 @@ class PodWorkers:
         for uid, worker in list(self._workers.items()):
             with self._barriers.of(f"Pod {object_ref(worker.pod)}"):
                 self._compare(uid, worker, is_desired=uid in desired, is_undecodable=uid in undecodable)
+        self.begin_again(desired)
+
+    def begin_again(self, desired: Collection[str]) -> None:
+        """The runtime was listed: pods of ``desired`` that came back after their end are forgotten as soon as they can
+        begin as new ones. That needs no source's word but that of the one which brought them."""
+        for uid, worker in list(self._workers.items()):
+            if uid in desired and isinstance(worker.state, Finished) and worker.state.restart:
+                with self._barriers.of(f"Pod {object_ref(worker.pod)}"):
+                    self._begin_again_when_it_can(worker)
 
     def _compare(self, uid: str, worker: PodWorker, *, is_desired: bool, is_undecodable: bool) -> None:
         match worker.state:
-            case Finished(restart=True) if is_desired:
-                self._begin_again_when_it_can(worker)
             case _ if is_desired or is_undecodable:
                 return
             case Finished(deleted=True):
