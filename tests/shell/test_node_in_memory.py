@@ -449,6 +449,31 @@ async def test_a_pod_that_was_edited_while_no_agent_lived_begins_after_the_end_o
         }
 
 
+async def test_an_edit_made_while_no_agent_lived_is_undone_without_the_api_server(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    before, after = pod("web", container("a"), uid="uid-1"), pod("web", container("b"), uid="uid-2")
+    async with bench.agent(before, late=("api",)):
+        await until(lambda: bench.running() == ["a"])
+    async with bench.agent(after, late=("api",)) as node:
+        await until(lambda: bench.running() == ["b"])
+        node.slots["file"].put(Snapshot((before,)))
+        await until(lambda: bench.running() == ["a"])
+
+
+@pytest.mark.parametrize("seconds", [0.5, 20])
+async def test_a_static_pod_that_left_and_came_back_lives_again_without_the_api_server(
+    seconds: float, autojump_clock: MockClock
+) -> None:
+    bench, web = Bench(), pod("web", container("a"))
+    async with bench.agent(web, late=("api",)) as node:
+        await until(lambda: bench.running() == ["a"])
+        node.slots["file"].put(Snapshot())
+        await trio.sleep(seconds)
+        node.slots["file"].put(Snapshot((web,)))
+        await trio.sleep(0.5)
+        await until(lambda: bench.running() == ["a"] and not node.workers.is_termination_requested("uid-web"))
+
+
 async def test_a_pod_waits_while_a_source_that_is_late_may_want_what_runs_under_its_name(
     autojump_clock: MockClock,
 ) -> None:
@@ -457,11 +482,55 @@ async def test_a_pod_waits_while_a_source_that_is_late_may_want_what_runs_under_
     async with bench.agent(before):
         await until(lambda: bench.running() == ["main"])
     async with bench.agent(pod("web"), late=("http",)) as node:
-        await trio.sleep(60)
+        await trio.sleep(50)
         node.slots["http"].put(Snapshot((before,)))
         await trio.sleep(60)
         assert ["start main"] == starts_and_ends(bench)
         node.slots["http"].put(Snapshot())
+        await until(lambda: phase(node, "web") == "Running")
+    assert ["start main", "end main", "start main"] == starts_and_ends(bench)
+
+
+@pytest.mark.parametrize("command", [["run"], ["exit", "1", "30"]])
+async def test_a_pod_does_not_wait_for_a_manifest_url_that_never_answers(
+    command: list[str], autojump_clock: MockClock
+) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web", container("before", command), uid="uid-before")):
+        await until(lambda: bench.running() == ["before"])
+    async with bench.agent(pod("web"), late=("http",)):
+        await until(lambda: bench.running() == ["main"])
+
+
+async def test_a_pod_of_the_api_server_under_a_static_pods_name_lives_on_while_that_is_late(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    static = pod("web", container("static", ["exit", "1", "20"]))
+    other = pod("web", container("other"), uid="0f9c3c7e-5b1a-4c55-9a55-2f1f0f9a7a11", source="api")
+    async with bench.agent(static, late=("api",)) as node:
+        node.slots["api"].put(Snapshot((other,)))
+        await until(lambda: bench.running() == ["other", "static"])
+    async with bench.agent(static, late=("api", "http")) as node:
+        # The static pod is looked after meanwhile: it may be what the API server runs in.
+        await until(lambda: starts_and_ends(bench).count("start static") == 3)
+        await trio.sleep(120)
+        node.slots["api"].put(Snapshot((other,)))
+        node.slots["http"].put(Snapshot())
+        await trio.sleep(60)
+        assert "end other" not in starts_and_ends(bench)
+
+
+async def test_a_static_pod_waits_for_the_api_server_whose_pod_may_run_under_its_name(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    async with bench.agent(pod("web", uid="0f9c3c7e-5b1a-4c55-9a55-2f1f0f9a7a11")):
+        await until(lambda: bench.running() == ["main"])
+    async with bench.agent(pod("web"), late=("api",)) as node:
+        await trio.sleep(120)
+        assert ["start main"] == starts_and_ends(bench)
+        node.slots["api"].put(Snapshot())
         await until(lambda: phase(node, "web") == "Running")
     assert ["start main", "end main", "start main"] == starts_and_ends(bench)
 

@@ -4,10 +4,15 @@ What runs and no source wants may still be wanted: by a manifest that nobody can
 spoken. Not so what runs under the namespace and name of a wanted pod. It is that pod, as it was before it was edited
 while no agent lived; two pods of one name are never wanted side by side. ``node.housekeeping`` stops it, whatever else
 is not known yet, and ``pods.workers`` lets the new one wait for its end.
+
+But for what the API server may have brought: a pod of it may have a static pod's name, and runs beside it. The runtime
+does not say whose a pod is; its UID does. API servers make UUIDs and nothing else; a static pod has a hash, without a
+hyphen, or what its manifest says, and that may be a UUID. So a UUID is not certain, and waits for the API server.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from trikubelet.core.names import namespaced_name
@@ -17,6 +22,13 @@ if TYPE_CHECKING:
 
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.k8s import Pod
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def may_be_of_api_server(orphan: PodRecord) -> bool:
+    """Whether the API server may have brought it; if not, it was certainly a static pod."""
+    return _UUID.fullmatch(orphan.uid) is not None
 
 
 def earlier_versions(orphans: Iterable[PodRecord], wanted: Iterable[Pod]) -> list[PodRecord]:

@@ -72,6 +72,9 @@ class Bounds:
     """A pod that waits for the runtime's network looks again after this."""
     housekeeping_period_seconds: float = 2.0
     """How often the node is compared with what it should hold (upstream: 2 s)."""
+    late_source_seconds_max: float = 60.0
+    """From the start of the agent on a static pod waits so long for another source that may want what runs under its
+    name: the manifest URL is asked twice, and each time has ``FETCH_SECONDS_MAX``."""
     garbage_period_seconds: float = 60.0
     """How often dead containers, sandboxes and logs are collected (upstream: 1 min)."""
     removals_max: int = 4

@@ -8,20 +8,21 @@ manifest's. A pod of the API server that nobody can read has a UID all the same,
 is kept.
 
 A wanted pod without a worker is begun with as soon as the runtime was listed, whoever has not spoken: the source that
-is late may be the API server, and the pod what it runs in. For the same reason an earlier version of a wanted pod
-(``core.orphans``), for whose end that one waits, is stopped without a word of the API server, and beside any invalid
-manifest.
+is late may be the API server, and the pod what it runs in. So is one that ended and came back. For the same reason an
+earlier version of a static pod (``core.orphans``), for whose end that one waits, is stopped without a word of the API
+server, and beside any invalid manifest.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING
 
 import trio
 
 from trikubelet.core.names import API_SOURCE, orphan_pod
-from trikubelet.core.orphans import earlier_versions
+from trikubelet.core.orphans import earlier_versions, may_be_of_api_server
 from trikubelet.kit.every import Every
 from trikubelet.kit.fault_barriers import FaultBarriers
 
@@ -41,7 +42,8 @@ log = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Owns the invalid manifests for which orphans are left alone, so that each is logged once."""
+    """Owns the invalid manifests for which orphans are left alone, so that each is logged once, and until when a
+    source that is late keeps an earlier version of a static pod alive."""
 
     def __init__(
         self,
@@ -58,17 +60,20 @@ class Housekeeping:
         self._runtime_pods = runtime_pods
         self._orphan_cleanup = orphan_cleanup
         self._left_alone: tuple[str, ...] = ()
+        self._patient_until = math.inf
         self._bounds = bounds
         self._barriers = FaultBarriers(log, "%s: a bug in killing this orphan; it keeps running")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Compare and mend until cancelled."""
+        self._patient_until = trio.current_time() + self._bounds.late_source_seconds_max
         task_status.started()
         async for _ in Every(self._bounds.housekeeping_period_seconds):
             if self._may_compare:
                 self.compare()
                 self._orphan_cleanup.clean_up()
             elif self._runtime_pods.has_listed:
+                self._workers.begin_again({pod.metadata.uid for pod in self._desired})
                 self._begin_with(self._desired)
                 self._stop_earlier_versions()
             self._workers.offer_turns()
@@ -90,10 +95,13 @@ class Housekeeping:
         self._kill(orphans)
 
     def _stop_earlier_versions(self) -> None:
-        """The API server may be late, for it may wait for this. Another source may not: it may give a pod the name that
-        a file gives, and what runs under that name may be its own. What it wants has to wait its turn then."""
-        if self._desired.sources_not_ready <= {API_SOURCE}:
-            self._kill(earlier_versions(self._orphans(), self._desired))
+        """The API server may be late, for it may wait for this; only what it may have brought itself waits for it.
+        Another source may give a pod the name that a file gives, and what runs under that name may be its own. What
+        it wants has to wait its turn then, so it gets some time to say so; but a URL may never answer."""
+        late = self._desired.sources_not_ready
+        if late <= {API_SOURCE} or trio.current_time() >= self._patient_until:
+            earlier = earlier_versions(self._orphans(), self._desired)
+            self._kill(one for one in earlier if API_SOURCE not in late or not may_be_of_api_server(one))
 
     def _orphans(self) -> Sequence[PodRecord]:
         wanted = {pod.metadata.uid for pod in self._desired} | self._desired.undecodable

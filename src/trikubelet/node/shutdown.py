@@ -5,7 +5,8 @@
 
 A delay is asked for as soon as there is a session with who shuts the machine down, and kept while that is away: it is
 another's only when the new session has given one. What was announced while there was no session is asked for. A
-shutdown that is called off brings no pod back: they have failed, and their controllers have made others.
+shutdown that is called off brings no pod back: they have failed, and their controllers make others. Static pods have
+no controller: they run again after the next start of the agent, or when their manifest changes.
 (upstream: nodeshutdown_manager_linux.go)
 """
 

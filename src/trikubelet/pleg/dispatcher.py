@@ -5,6 +5,9 @@
 
 A full list that is due goes first. Who was asked for before it began is answered by it and waits, but for a period at
 most: a list in many parts may take a minute, and one that hangs longer.
+
+A full list begins when it can be sent. While there is no connection it would wait, older than all that is asked for
+meanwhile and slow by its own account, and its answer would satisfy nobody.
 """
 
 from __future__ import annotations
@@ -30,9 +33,11 @@ class Lister:
     """Who makes the lists that the dispatcher begins, and is asked before.
 
     ``everything`` lists the whole node in a list that begins at the instant it is given; ``one`` lists one pod.
+    ``is_connected`` waits until a full list, due since the instant it is given, can be sent; false when it has failed.
     ``may_skip_list``: whether, at that time, a full list that is due may be left out.
     """
 
+    is_connected: Callable[[float], Awaitable[bool]]
     everything: Callable[[float], Awaitable[None]]
     one: Callable[[str, float], Awaitable[None]]
     may_skip_list: Callable[[float], bool]
@@ -50,7 +55,7 @@ class Dispatcher:
         self._of_one = 0  # on-demand relists under way
         self._woken = trio.Event()
         self.listing_since: float | None = None
-        """The instant at which the full list under way began."""
+        """The instant at which the full list under way began, or from which on it waits for a connection."""
 
     def wake(self) -> None:
         """Something happened that may let a list begin. Never blocks."""
@@ -96,20 +101,30 @@ class Dispatcher:
 
     def _next_pass(self, now: float) -> float:
         """When there may be something to begin though nobody wakes it."""
-        if self.listing_since is None:
+        release = self._release
+        if release is None:
             return max(self._due, self._skips_until)
-        release = self.listing_since + self._bounds.relist_period_seconds
         return release if release > now else math.inf
 
     def _held_until(self, now: float) -> float:
         """Who was asked for before this instant waits for the full list under way."""
-        if self.listing_since is None or now - self.listing_since >= self._bounds.relist_period_seconds:
+        release = self._release
+        if self.listing_since is None or release is None or now >= release:
             return -math.inf
         return self.listing_since
 
-    async def _list_all(self, began: float) -> None:
-        await self._lister.everything(began)
-        self._due = pace.due_at(began, trio.current_time(), self._bounds)
+    @property
+    def _release(self) -> float | None:
+        """Until when they wait at most; None without a full list."""
+        return None if self.listing_since is None else self.listing_since + self._bounds.relist_period_seconds
+
+    async def _list_all(self, due_since: float) -> None:
+        if await self._lister.is_connected(due_since):
+            self.listing_since = began = instant()
+            await self._lister.everything(began)
+            self._due = pace.due_at(began, trio.current_time(), self._bounds)
+        else:  # nothing was asked of the runtime, so nothing calls for a pause
+            self._due = due_since + self._bounds.relist_period_seconds
         self.listing_since = None
         self.wake()
 

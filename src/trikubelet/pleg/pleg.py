@@ -84,7 +84,8 @@ class Pleg:
         self._digester = StatusDigester(token_bytes(KEY_BYTES))
         everything = self._list_all if spans is None else partial(self._list_all_within, spans)
         self._pods = PlegPods(bounds.pod_relists_waiting_max)
-        self._dispatcher = Dispatcher(Lister(everything, self._list_one, self._may_skip_list), self._pods, bounds)
+        lister = Lister(self._is_connected, everything, self._list_one, self._may_skip_list)
+        self._dispatcher = Dispatcher(lister, self._pods, bounds)
         self._problem_reports = ProblemReports(events, bounds.inspection_hung_seconds)
         self._inspections = Inspections(
             self._pods, self._inspect, self._settle, self._as_listed, self._problem_reports.look, bounds
@@ -241,6 +242,16 @@ class Pleg:
         return pace.may_skip_list(now, situation, self._bounds)
 
     # ---- full lists ----
+
+    async def _is_connected(self, due_since: float) -> bool:
+        """Wait for a connection, as long as a call may take. Without one the list fails."""
+        try:
+            with trio.fail_after(self._bounds.runtime_call_seconds_max):
+                await self._runtime.wait_connected()
+        except (RuntimeCallError, trio.TooSlowError) as error:
+            self._note_failure(error, due_since)
+            return False
+        return True
 
     async def _list_all_within(self, spans: Spans, began: float) -> None:
         with spans.span("PLEG/Relist"):

@@ -249,8 +249,9 @@ class PodWorker:
         return self._until_deadline(self._jittered(self._bounds.resync_seconds))
 
     def _until_deadline(self, seconds: float, *, at_least: float = 0.0) -> float:
-        """No longer than until the pod's activeDeadlineSeconds are over, but ``at_least`` so long."""
-        left = self._attempts.seconds_left(self.pod)
+        """No longer than until the pod's activeDeadlineSeconds are over, but ``at_least`` so long. Of a pod that ends
+        anyway they ask nothing more."""
+        left = self._attempts.seconds_left(self.pod) if isinstance(self.state, Starting | Syncing) else None
         return seconds if left is None else min(seconds, max(left, at_least))
 
     def _seconds_to_retry(self, error: Exception) -> float:

@@ -23,7 +23,7 @@ import trio
 from trikubelet.core import lifecycle
 from trikubelet.core.lifecycle import Finished, Starting, Stop, StopReason, Sync, Syncing, Terminated, Terminating
 from trikubelet.core.names import full_name, is_static, object_ref
-from trikubelet.core.orphans import earlier_versions
+from trikubelet.core.orphans import earlier_versions, may_be_of_api_server
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.instant import instant
@@ -170,11 +170,18 @@ class PodWorkers:
         for uid, worker in list(self._workers.items()):
             with self._barriers.of(f"Pod {object_ref(worker.pod)}"):
                 self._compare(uid, worker, is_desired=uid in desired, is_undecodable=uid in undecodable)
+        self.begin_again(desired)
+
+    def begin_again(self, desired: Collection[str]) -> None:
+        """The runtime was listed: pods of ``desired`` that came back after their end are forgotten as soon as they can
+        begin as new ones. That needs no source's word but that of the one which brought them."""
+        for uid, worker in list(self._workers.items()):
+            if uid in desired and isinstance(worker.state, Finished) and worker.state.restart:
+                with self._barriers.of(f"Pod {object_ref(worker.pod)}"):
+                    self._begin_again_when_it_can(worker)
 
     def _compare(self, uid: str, worker: PodWorker, *, is_desired: bool, is_undecodable: bool) -> None:
         match worker.state:
-            case Finished(restart=True) if is_desired:
-                self._begin_again_when_it_can(worker)
             case _ if is_desired or is_undecodable:
                 return
             case Finished(deleted=True):
@@ -282,20 +289,23 @@ class PodWorkers:
         line = deque(sorted(line, key=lambda one: not (one[1].is_set() or self._is_running(one[0]))))
         self._turns[name] = line
         for place, (worker, turn) in enumerate(line):
-            is_next = place == 0 and (turn.is_set() or not self._has_predecessor(worker.pod))
+            is_next = place == 0 and (turn.is_set() or not self._has_predecessor(worker))
             if is_next or not isinstance(worker.state, Starting | Syncing):
                 turn.set()
 
     def _is_running(self, worker: PodWorker) -> bool:
         return self._runtime_pods.is_running(worker.pod.metadata.uid)
 
-    def _has_predecessor(self, pod: Pod) -> bool:
+    def _has_predecessor(self, worker: PodWorker) -> bool:
         """Whether something of the pod's name runs, or may, that an earlier agent began and nobody looks after yet.
         What is wanted gets a worker of its own."""
         if not self._runtime_pods.has_listed:
             return True
         unknown = self._runtime_pods.running(beside={*self._workers, *self._wanted})
-        return bool(earlier_versions(unknown, [pod]))
+        earlier = earlier_versions(unknown, [worker.pod])
+        # What runs beside it already is no version of it, but of the API server. That may be late, and may be what
+        # this pod runs, so it must not be waited for.
+        return not all(may_be_of_api_server(one) and self._is_running(worker) for one in earlier)
 
     def _end_turn(self, worker: PodWorker) -> None:
         name = full_name(worker.pod)

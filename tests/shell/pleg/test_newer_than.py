@@ -100,6 +100,10 @@ class Stage(Shelf):
             raise RuntimeFailure("drawn")
         await trio.sleep(self.chance.choice((0.0, 0.01, 0.2, 0.9)))
 
+    async def wait_connected(self) -> None:
+        """There always is one."""
+        await trio.lowlevel.checkpoint()
+
     async def list_sandboxes(self, uid: str | None = None) -> Sequence[bytes]:
         await self.suffer()
         return await super().list_sandboxes(uid)

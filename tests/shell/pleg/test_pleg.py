@@ -68,7 +68,13 @@ class Shelf:
         if what in self.failing:
             raise RuntimeFailure(f"no {what}")
 
+    async def wait_connected(self) -> None:
+        await trio.lowlevel.checkpoint()
+        if "connection" in self.gates:
+            await self.gates["connection"].wait()
+
     async def list_sandboxes(self, uid: str | None = None) -> Sequence[bytes]:
+        await self.wait_connected()
         if self.lists_fail:
             raise RuntimeUnavailable("nobody there")
         self.listed.append(uid)
@@ -952,6 +958,30 @@ async def test_a_list_that_takes_long_is_not_followed_by_the_next_at_once(
         await trio.sleep(13 - Bounds().first_list_seconds_max)
 
     assert [0, 6, 12] == pytest.approx(began)
+
+
+async def test_a_list_begins_when_there_is_a_connection_and_not_before(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.gates["connection"] = trio.Event()
+    async with watching(shelf) as watch:
+        asked = instant()
+        await trio.sleep(20)
+        shelf.gates["connection"].set()
+        with trio.fail_after(0.5):
+            await watch.cache.newer_than("a", asked)  # whoever has waited for the runtime goes on
+        await trio.sleep(2.5)
+        assert [None] * 3 == shelf.listed  # and the wait is no slow list that calls for a pause
+
+
+async def test_a_list_that_gets_no_connection_has_failed_and_is_tried_again(autojump_clock: MockClock) -> None:
+    shelf = Shelf()
+    shelf.gates["connection"] = trio.Event()
+    async with watching(shelf) as watch:
+        await trio.sleep(0.5 + BOUNDS.runtime_call_seconds_max)
+        assert watch.pleg.failing_since == pytest.approx(0)
+        shelf.gates["connection"].set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert watch.pleg.failing_since is None
 
 
 async def test_one_list_that_hung_until_its_deadline_does_not_make_the_node_unhealthy(

@@ -215,6 +215,7 @@ class Script:
     despite_leftovers: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     interrupted: int = 0
+    left_seconds: float | None = None
 
     async def run_with_probes(self, pod: Pod, live: Callable[[], Awaitable[None]]) -> None:
         """Nothing lives beside it."""
@@ -244,7 +245,8 @@ class Script:
         self.shown.append(pod.metadata.uid)
 
     def seconds_left(self, pod: Pod) -> float | None:
-        return None
+        """What a test says."""
+        return self.left_seconds
 
     def begin_despite_leftovers(self, uid: str) -> None:
         """Keep that it was asked."""

@@ -12,7 +12,17 @@ import trio
 
 from shell.pods.shellkit import Script
 from trikubelet.app.translate import bounds_of
-from trikubelet.core.lifecycle import Finished, Outcome, Starting, Stop, StopReason, Sync, Syncing, Terminating
+from trikubelet.core.lifecycle import (
+    Finished,
+    Outcome,
+    Starting,
+    Stop,
+    StopReason,
+    Sync,
+    Syncing,
+    Terminated,
+    Terminating,
+)
 from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import NetworkNotReady, PodSyncError, RetryAt, VolumeFailed
@@ -83,6 +93,16 @@ async def test_a_pod_that_is_well_is_synced_as_often_as_the_configuration_says(a
     gaps = [after - before for before, after in zip(script.times, script.times[1:], strict=False)]
     assert gaps
     assert all(7 <= gap <= 1.5 * 7 for gap in gaps), gaps
+
+
+@pytest.mark.parametrize("state", [Terminating(1, StopReason.REMOVED), Terminated(StopReason.REMOVED)])
+async def test_a_pod_that_ends_is_not_tried_more_often_because_its_deadline_is_over(
+    state: Terminating | Terminated, autojump_clock: MockClock
+) -> None:
+    script = Script([PodSyncError("R", "m")], left_seconds=-100.0)
+    await lives(PodWorker(pod("web"), state, script, BOUNDS, random.Random(1), PodFigures()), 200)
+
+    assert script.times[1] - script.times[0] >= BOUNDS.retry_seconds
 
 
 async def test_a_volume_that_failed_is_tried_again_soon_and_then_less_and_less_often(
