@@ -122,9 +122,13 @@ class Materials:
             return self._own_read
         except FileNotFoundError:
             return None
-        except (OSError, CertificateUnusable) as error:
+        except CertificateUnusable as error:
             log.debug("The node's own certificate in %s cannot be shown: %s", self._own.path, error)
             return None
+        except OSError as error:
+            # A failure of a moment, as of too many open files: the kubeconfig's may have ended long ago.
+            log.debug("The node's own certificate in %s cannot be read: %s", self._own.path, error)
+            return self._own_read
 
     def made(self, texts: Texts, before: Tls | None, made_pem: bytes = b"") -> Tls:
         """TLS of these texts: ``before``, where nothing has changed since. ``made_pem`` is a certificate with its key
