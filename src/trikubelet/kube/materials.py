@@ -4,7 +4,8 @@
         the node's own certificate ───┘         │
                    what a plugin made ──────────┘
 
-A node that renews its certificate itself shows that one as soon as there is one, and the kubeconfig's until then.
+A node that renews its certificate itself shows that one as soon as there is one, and nothing else; until then the
+kubeconfig's.
 
 ``kube.credentials`` has them read in a thread, as files may lie on a disk that hangs; what TLS is made of them needs no
 disk, so that what a plugin made can be shown while they do. What cannot be used is named by its field in the

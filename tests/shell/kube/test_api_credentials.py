@@ -209,6 +209,26 @@ async def test_files_of_a_kubeconfig_that_are_gone_are_missed_only_without_a_cer
 
 
 @pytest.mark.parametrize(
+    "proof",
+    [
+        Token("of the bootstrap"),
+        Password("u", "p"),
+        TokenFile("/nowhere/token"),
+        ExecPlugin("client.authentication.k8s.io/v1", "/nowhere/plugin"),
+    ],
+    ids=lambda proof: type(proof).__name__,
+)
+async def test_a_node_that_shows_its_own_certificate_shows_and_needs_no_other_proof(
+    proof: Proof, authority: CA, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.pem"
+    own.write_bytes(client_pem(authority, "mine"))
+    access = access_to("https://x", proof=proof, impersonation=Impersonation("j"), own=OwnPair(str(own), "mine"))
+
+    assert {} == await shown(access)
+
+
+@pytest.mark.parametrize(
     ("expected", "shown"), [(True, "lasting"), (False, "ended"), (True, "a token"), (False, "nothing")]
 )
 def test_whether_what_is_shown_still_holds(expected: bool, shown: str, authority: CA) -> None:
