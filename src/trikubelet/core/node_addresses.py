@@ -48,8 +48,9 @@ class AddressReading:
     here: frozenset[str] = frozenset()
 
 
-def node_addresses(rules: AddressRules, reading: AddressReading) -> tuple[str, ...]:
-    """The node's addresses, the primary first; none where a node of a cluster has none yet."""
+def node_addresses(rules: AddressRules, reading: AddressReading, before: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The node's addresses, the primary first; none where a node of a cluster has none now. ``before``: those it had
+    last, which a node that is alone keeps while its route is gone."""
     if rules.given:
         is_there = not rules.in_cluster or reading.here.issuperset(rules.given)
         return rules.given if is_there else ()
@@ -57,7 +58,7 @@ def node_addresses(rules: AddressRules, reading: AddressReading) -> tuple[str, .
         return (canonical_ip(rules.node_name),)
     routed = _by_family(rules, reading.routed)
     if not rules.in_cluster:
-        return tuple(routed) or NONE_BUT_LOOPBACK
+        return tuple(routed) or before or NONE_BUT_LOOPBACK
     named = _by_family(rules, [one for one in reading.named if one in reading.here])
     return tuple((named or routed)[:1])
 
