@@ -17,6 +17,8 @@ from trikubelet.model.names import canonical_ip, ip_problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trikubelet.model import k8s
+
 ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - nobody listens there: as a node's address it means its family
 ANY_IPV6: Final = "::"
 NONE_BUT_LOOPBACK: Final = ("127.0.0.1",)
@@ -77,6 +79,12 @@ def why_none(rules: AddressRules, reading: AddressReading) -> str:
         f"there is no default route, and DNS has no address of this machine for {rules.node_name}: "
         "see to its network, or give --node-ip"
     )
+
+
+def internal_ips(node: k8s.Node | None) -> tuple[str, ...]:
+    """The addresses that a node was published with, the primary first."""
+    addresses = node.status.addresses if node is not None and node.status is not None else ()
+    return tuple(one.address for one in addresses if one.type == "InternalIP")
 
 
 def is_ipv6(address: str) -> bool:
