@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.client_certificate import shows_own
+from trikubelet.core.client_certificate import counts_as_held, shows_own
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.model.certificates import Certificate
 
@@ -37,3 +37,18 @@ def test_a_nodes_own_certificate_is_shown_while_it_lasts_and_no_newer_one_was_gi
     expected: bool, own: Certificate, given: Certificate | None, now: int
 ) -> None:
     assert expected is shows_own(own, given, NAME, now * MINUTE_NS)
+
+
+@pytest.mark.parametrize(
+    ("expected", "own", "given"),
+    [
+        (True, lasting(100, 200), None),
+        (True, lasting(0, 150, "system:node:before"), None),  # how an end is dealt with is not asked here
+        (False, lasting(100, 200, "system:node:before"), None),
+        (False, lasting(100, 200), lasting(111, 1000)),
+    ],
+)
+def test_a_certificate_that_lasts_and_is_not_shown_counts_for_nothing(
+    expected: bool, own: Certificate, given: Certificate | None
+) -> None:
+    assert expected is counts_as_held(own, given, NAME, 150 * MINUTE_NS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trikubelet.core.node_addresses import AddressReading, AddressRules, node_addresses, why_none
+from trikubelet.core.node_addresses import AddressReading, AddressRules, internal_ips, node_addresses, why_none
+from trikubelet.model import k8s
 
 CLUSTER = AddressRules("n")
 SIX_FIRST = AddressRules("n", prefers_ipv6=True)
@@ -63,3 +64,13 @@ def test_dns_is_asked_only_where_it_matters_what_it_says(expected: bool, rules: 
 def test_a_node_without_an_address_says_what_is_missing() -> None:
     assert why_none(GIVEN, AddressReading([], here=frozenset(["fd00::9"]))).startswith("10.0.0.9 of --node-ip is no")
     assert "no address of this machine for n: see to its network, or give --node-ip" in why_none(CLUSTER, ROUTED)
+
+
+def test_a_node_was_published_with_its_internal_addresses() -> None:
+    listed = (("InternalIP", "10.0.0.1"), ("Hostname", "n"), ("ExternalIP", "192.0.2.1"), ("InternalIP", "fd00::1"))
+    addresses = tuple(k8s.NodeAddress(type=kind, address=address) for kind, address in listed)
+
+    node = k8s.Node(metadata=k8s.ObjectMeta(name="n"), status=k8s.NodeStatus(addresses=addresses))
+
+    assert ("10.0.0.1", "fd00::1") == internal_ips(node)
+    assert () == internal_ips(k8s.Node(metadata=node.metadata)) == internal_ips(None)

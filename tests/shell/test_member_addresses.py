@@ -79,6 +79,24 @@ async def test_a_node_that_has_no_address_after_a_restart_keeps_what_was_publish
     assert ["192.0.2.1", "n"] == addresses(bench)
 
 
+async def test_pods_of_a_node_that_has_no_address_after_a_restart_keep_theirs(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    async with bench.agent():
+        bench.schedule("web", host_network=True)
+        await until(lambda: bench.is_ready("web"))
+    bench.network.routes = []
+    told = list[str]()
+    bench.server.store.watchers.append(lambda _: told.append(host_ip(bench, "web")))
+    async with bench.agent() as (_, member):
+        await member.publisher.registered.wait()
+        await trio.sleep(600)
+        bench.schedule("later")
+        await until(lambda: bench.is_ready("later"))
+
+    assert {"192.0.2.1"} == {*told, host_ip(bench, "later")}
+
+
 async def test_a_container_that_is_to_know_the_nodes_address_waits_for_one(
     autojump_clock: MockClock, bench: Bench
 ) -> None:

@@ -17,6 +17,7 @@ from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodUpdate
+from trikubelet.core.node_addresses import internal_ips
 from trikubelet.images.credentials import PodCredentials
 from trikubelet.images.puller import Puller, PullRules
 from trikubelet.images.rights import PullRights
@@ -157,6 +158,12 @@ class Node:
     up: trio.Event
 
 
+def _kept_ips(host_ips: HostIps, node: NodeObject) -> HostIps:
+    """Those of now, or else those the node was published with: the pods of an agent that is started again while there
+    is no route keep the address they have."""
+    return lambda: host_ips() or internal_ips(node.newest)
+
+
 def build_node(
     ports: Ports,
     facts: NodeFacts,
@@ -170,7 +177,6 @@ def build_node(
     """Join the parts of a node. Nothing runs yet. ``spans``: where traces go, if anywhere; ``described``: the node's
     object as long as no cluster has one; ``host_ips``: None where the node's addresses are always those of the
     facts."""
-    host_ips = host_ips or (lambda: facts.host_ips)
     bounds = rules.bounds
     figures = PodFigures()
     wakes: Gather[str] = Gather()
@@ -181,6 +187,7 @@ def build_node(
     pleg = Pleg(ports.runtime, cache, wakes, leftovers, bounds, spans, events)
     this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
     node_object = NodeObject(described)
+    host_ips = _kept_ips(host_ips or (lambda: facts.host_ips), node_object)
     runtime_state = RuntimeState(ports.runtime, events, this_node, bounds)
     objects = NodeObjects(ManifestObjects(sources))
     ports.volumes.use_objects(objects)

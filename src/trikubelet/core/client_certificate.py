@@ -24,3 +24,9 @@ def shows_own(own: Certificate, given: Certificate | None, common_name: str, now
         return False
     issued_ns = own.not_before_ns + BACKDATED_SECONDS * SECOND_NS
     return given is None or given.has_expired(now_ns) or issued_ns >= given.not_before_ns
+
+
+def counts_as_held(own: Certificate, given: Certificate | None, common_name: str, now_ns: int) -> bool:
+    """Whether the next certificate is asked for by when this one ends, as it is shown; one that is not, and has not
+    ended, is as good as none."""
+    return own.has_expired(now_ns) or shows_own(own, given, common_name, now_ns)

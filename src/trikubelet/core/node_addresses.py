@@ -17,6 +17,8 @@ from trikubelet.model.names import canonical_ip, ip_problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trikubelet.model import k8s
+
 ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - nobody listens there: as a node's address it means its family
 ANY_IPV6: Final = "::"
 NONE_BUT_LOOPBACK: Final = ("127.0.0.1",)
@@ -48,8 +50,9 @@ class AddressReading:
     here: frozenset[str] = frozenset()
 
 
-def node_addresses(rules: AddressRules, reading: AddressReading) -> tuple[str, ...]:
-    """The node's addresses, the primary first; none where a node of a cluster has none yet."""
+def node_addresses(rules: AddressRules, reading: AddressReading, before: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The node's addresses, the primary first; none where a node of a cluster has none now. ``before``: those it had
+    last, which a node that is alone keeps while its route is gone."""
     if rules.given:
         is_there = not rules.in_cluster or reading.here.issuperset(rules.given)
         return rules.given if is_there else ()
@@ -57,7 +60,7 @@ def node_addresses(rules: AddressRules, reading: AddressReading) -> tuple[str, .
         return (canonical_ip(rules.node_name),)
     routed = _by_family(rules, reading.routed)
     if not rules.in_cluster:
-        return tuple(routed) or NONE_BUT_LOOPBACK
+        return tuple(routed) or before or NONE_BUT_LOOPBACK
     named = _by_family(rules, [one for one in reading.named if one in reading.here])
     return tuple((named or routed)[:1])
 
@@ -76,6 +79,12 @@ def why_none(rules: AddressRules, reading: AddressReading) -> str:
         f"there is no default route, and DNS has no address of this machine for {rules.node_name}: "
         "see to its network, or give --node-ip"
     )
+
+
+def internal_ips(node: k8s.Node | None) -> tuple[str, ...]:
+    """The addresses that a node was published with, the primary first."""
+    addresses = node.status.addresses if node is not None and node.status is not None else ()
+    return tuple(one.address for one in addresses if one.type == "InternalIP")
 
 
 def is_ipv6(address: str) -> bool:

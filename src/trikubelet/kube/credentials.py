@@ -130,6 +130,11 @@ class Credentials:
         held = self._tls.certificate
         return self.access.proof is not None or (held is not None and not held.has_expired(self._clock.now_ns()))
 
+    def counts_as_held(self, own: Certificate) -> bool:
+        """Whether this certificate that the node got for itself is held: shown while it lasts. One that is of another
+        name, or older than the kubeconfig's, is not."""
+        return self._materials.counts_as_held(own, self._clock.now_ns())
+
     async def headers(self) -> Headers:
         """What a request shows. Raises NothingToShow."""
         self._last_headers = await self._headers_now()
@@ -155,12 +160,13 @@ class Credentials:
     # ---- what there is to show ----
 
     async def _headers_now(self) -> Headers:
+        await self._look()
+        if self._tls.texts.is_own:
+            return []  # it is all that this node needs, whatever has become of what it joined with
         if self._plugin is not None:
-            await self._look()
             made = await self._plugin.credential()
             self._show_made(made.pem)
             return [*_bearer(made.token.encode()), *self._acting]
-        await self._look()
         match self.access.proof:
             case Token(text):
                 return [*_bearer(text.encode()), *self._acting]
@@ -223,13 +229,19 @@ class Credentials:
         seen = self._seen(self._looked_at)
         if seen.texts is None:
             raise StartFailed(seen.problem)
-        if seen.token_problem and isinstance(self.access.proof, TokenFile) and not self.access.proof.fallback:
-            raise StartFailed(self._token_fault(seen.token_problem))
+        if not seen.texts.is_own:
+            self._require_proof(seen)
         self._token, self._token_problem = seen.token or b"", seen.token_problem
         try:
             return self._materials.made(seen.texts, None)
         except MaterialUnusable as error:
             raise StartFailed(str(error)) from error
+
+    def _require_proof(self, seen: _Seen) -> None:
+        if self._plugin is not None:
+            self._plugin.require_program()
+        if seen.token_problem and isinstance(self.access.proof, TokenFile) and not self.access.proof.fallback:
+            raise StartFailed(self._token_fault(seen.token_problem))
 
     def _take(self, seen: _Seen) -> None:
         """Have in force what was seen, and notify the listeners."""
@@ -282,7 +294,7 @@ class Credentials:
             validity = _validity(held, self._clock.now_ns())
             proofs.append(f"the client certificate of {held.common_name} ({place}), {validity}")
             lies_apart = is_own or self._materials.certificate.is_file
-        match self.access.proof:
+        match None if is_own else self.access.proof:
             case Token():
                 proofs.append(f"the token of {user}.token in {source}")
                 lies_apart = False

@@ -69,8 +69,7 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Plugin:
-    """Owns what a credential plugin last said. ``ca`` gives the authority's PEM of this moment, to be passed to it.
-    Raises StartFailed when there is no such program."""
+    """Owns what a credential plugin last said. ``ca`` gives the authority's PEM of this moment, to be passed to it."""
 
     def __init__(
         self,
@@ -90,6 +89,10 @@ class Plugin:
         self._kept: Credential | None = None
         self._failure = ""
         self._ran_at = float("-inf")
+
+    def require_program(self) -> None:
+        """Raises StartFailed when there is no such program."""
+        plugin = self._plugin
         if shutil.which(plugin.command, path=os.pathsep.join(os.get_exec_path(self._environment))) is None:
             problem = f'Invalid value: "{plugin.command}": there is no such program that can be run'
             remedy = plugin.install_hint or "install it, or correct the command"

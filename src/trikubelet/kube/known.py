@@ -2,7 +2,7 @@
 
 A list is gathered in a ``Listing`` and adopted when it is whole; a change is taken at once. Both say which objects are
 other than before. Nothing is decoded that is known in the same version, so after a list that says nothing new nothing
-has been decoded and no listener is notified.
+has been decoded and no listener is notified; except after somebody saw that the server was set back.
 
 A change no newer than the version up to which everything is known is stale: a repeated one, or one that came late.
 Versions of one server can be compared as numbers (the API promises it since 1.35, and etcd always did).
@@ -103,11 +103,17 @@ class Known(Generic[T]):
 
     def adopt(self, listing: Listing[T], version: str) -> tuple[Key, ...]:
         """Take over a list that is whole, as of a version; whose objects are other than before."""
-        before, self._marks, self._objects = self._marks, listing.marks, listing.objects
+        marks, self._marks = self._marks, listing.marks
+        objects, self._objects = self._objects, listing.objects
         # The versions of a server that was set back may have passed the old ones by now.
         self.is_set_back = self._is_outdated or is_older(version, self.version)
-        self._is_outdated, self.version = False, version
-        return tuple(key for key in before | self._marks if before.get(key) != self._marks.get(key))
+        is_same_by_mark, self._is_outdated, self.version = not self._is_outdated, False, version
+        return tuple(
+            key
+            for key in marks | self._marks
+            if marks.get(key) != self._marks.get(key)
+            or not (is_same_by_mark or objects.get(key) == self._objects.get(key))
+        )
 
     def outdate(self) -> None:
         """Somebody saw that the server was set back: only the next list says what it has, however old that is."""
@@ -137,7 +143,8 @@ class Known(Generic[T]):
         if mark is not None and mark.uid != item.uid:
             mark = None
         kept = {key: self._objects[key]} if mark is not None and key in self._objects else {}
-        if mark is not None and mark.version == item.resource_version:
+        # A server that was set back gives a version again, to another content.
+        if mark is not None and mark.version == item.resource_version and not self._is_outdated:
             return mark, kept
         try:
             return _Mark(item.uid, item.resource_version), {key: self._decode(item.raw)}

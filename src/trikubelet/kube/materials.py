@@ -4,7 +4,8 @@
         the node's own certificate ───┘         │
                    what a plugin made ──────────┘
 
-A node that renews its certificate itself shows that one as soon as there is one, and the kubeconfig's until then.
+A node that renews its certificate itself shows that one as soon as there is one, and nothing else; until then the
+kubeconfig's.
 
 ``kube.credentials`` has them read in a thread, as files may lie on a disk that hangs; what TLS is made of them needs no
 disk, so that what a plugin made can be shown while they do. What cannot be used is named by its field in the
@@ -18,7 +19,7 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trikubelet.core.client_certificate import shows_own
+from trikubelet.core.client_certificate import counts_as_held, shows_own
 from trikubelet.core.document.record import member_path
 from trikubelet.core.x509 import certificate_texts, read_certificate
 from trikubelet.kube.file_content import FileContent
@@ -122,9 +123,19 @@ class Materials:
             return self._own_read
         except FileNotFoundError:
             return None
-        except (OSError, CertificateUnusable) as error:
+        except CertificateUnusable as error:
             log.debug("The node's own certificate in %s cannot be shown: %s", self._own.path, error)
             return None
+        except OSError as error:
+            # A failure of a moment, as of too many open files: the kubeconfig's may have ended long ago.
+            log.debug("The node's own certificate in %s cannot be read: %s", self._own.path, error)
+            return self._own_read
+
+    def counts_as_held(self, own: Certificate, now_ns: int) -> bool:
+        """Whether this certificate of the node's own is held, beside what the kubeconfig was last seen to give."""
+        if self._own is None:
+            return True  # it is the kubeconfig's
+        return counts_as_held(own, _certificate(self.certificate.last()), self._own_name, now_ns)
 
     def made(self, texts: Texts, before: Tls | None, made_pem: bytes = b"") -> Tls:
         """TLS of these texts: ``before``, where nothing has changed since. ``made_pem`` is a certificate with its key

@@ -67,7 +67,7 @@ class NodeAddresses:
                 named = await self._network.named(self._rules.node_name)
                 self._named = self._named if named is None else named
         reading = self._reading()
-        found = node_addresses(self._rules, reading)
+        found = node_addresses(self._rules, reading, self._addresses)
         if not found and self._complaints.may_log():
             known = (
                 f"{', '.join(self._addresses)} stays" if self._addresses else "it is not registered before it has one"

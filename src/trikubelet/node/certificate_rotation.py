@@ -4,6 +4,7 @@
                                              ├ refused ─► drop the key, back off ─► again
                                              ├ server away, disk full ─► back off ─► again, with the same key
                                              └ the new one is due as it comes ─► back off ─► again
+    not in use, as of another node's name ─► request, as for a node that has none
     not known yet for which addresses ─► wait until the node's status has some
     client certificate over for five minutes ─► as at the first start, by the bootstrap kubeconfig ─► held …
 
@@ -75,13 +76,15 @@ class CertificateRotation:
         threads: ThreadPool,
         afresh: Callable[[], Awaitable[object]] | None = None,
         is_known: Callable[[], bool] = lambda: False,
+        counts: Callable[[Certificate], bool] = lambda _: True,
     ) -> None:
         """``subject`` is asked before each request: addresses change; while it is None there is nothing to ask for.
         ``changed`` is called after each new one.
         ``threads`` are for keys and files, one at a time for each signer.
         ``afresh`` puts a client certificate in force as for a node that has none, or raises StartFailed; None where
         there is no such way. ``is_known``: whether the server knows this node although the certificate of the store has
-        ended, by a token or the kubeconfig's certificate."""
+        ended, by a token or the kubeconfig's certificate. ``counts``: whether the certificate of the store is in use;
+        where it is not, another is asked for at once."""
         self._api = api
         self._store = store
         self._subject = subject
@@ -92,6 +95,7 @@ class CertificateRotation:
         self._threads = threads
         self._afresh = afresh
         self._is_known = is_known
+        self._counts = counts
         self._given_up = False
         self.figures: Final = RotationFigures(signer)
 
@@ -136,7 +140,7 @@ class CertificateRotation:
 
     async def _pause(self, held: Certificate | None, seconds: float) -> None:
         """Before a certificate is replaced that was due as it came."""
-        why = "it cannot be read" if held is None else self._why_due(held)
+        why = "it cannot be read, or is not used" if held is None else self._why_due(held)
         log.warning(
             "The certificate from signer %s must be replaced as soon as it came: %s; the next is asked for in %.0f s",
             self._signer,
@@ -201,18 +205,21 @@ class CertificateRotation:
         except CertificateUnusable as error:
             log.warning("%s", error)
             held = None
+        if held is not None and not self._counts(held):
+            held = None
         self.figures.not_after_ns = 0 if held is None else held.not_after_ns
         return held
 
     async def _until_due(self, held: Certificate | None) -> None:
-        """Sleep until the certificate must be replaced: not at all without one, or when it names other addresses."""
+        """Sleep until the certificate must be replaced: not at all without one, or when it names other addresses or
+        is not used any more."""
         if held is None:
             return
         share = EARLIEST + (LATEST - EARLIEST) * self._chance.random()
         due_ns = held.not_before_ns + round((held.not_after_ns - held.not_before_ns) * share)
         async for _ in Every(LOOK_SECONDS):
             left_ns = due_ns - self._clock.now_ns()
-            if self._missing(held):
+            if self._missing(held) or not self._counts(held):
                 return
             if left_ns < LOOK_SECONDS * SECOND_NS:
                 await trio.sleep(max(0, left_ns) / SECOND_NS)

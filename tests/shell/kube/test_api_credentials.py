@@ -11,7 +11,7 @@ import ssl
 import sys
 import threading
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from shell.kube.apikit import (
 )
 from shell.portkit import port_of_nobody
 from shell.processkit import lives
-from trikubelet.core.timestamps import rfc3339
+from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.httpd.messages import Request, Response
 from trikubelet.httpd.messages import json as told
 from trikubelet.kit import program
@@ -44,6 +44,7 @@ from trikubelet.kube.file_content import FILE_BYTES_MAX, KEPT_SECONDS_MAX, LOOK_
 from trikubelet.kube.unauthorized_log import UnauthorizedLog
 from trikubelet.model.api import NODES
 from trikubelet.model.api_errors import ApiUnreachable, NothingToShow, Refused, Unauthorized
+from trikubelet.model.certificates import Certificate
 from trikubelet.model.errors import StartFailed
 from trikubelet.model.kubeconfig import (
     ClusterAccess,
@@ -209,6 +210,26 @@ async def test_files_of_a_kubeconfig_that_are_gone_are_missed_only_without_a_cer
 
 
 @pytest.mark.parametrize(
+    "proof",
+    [
+        Token("of the bootstrap"),
+        Password("u", "p"),
+        TokenFile("/nowhere/token"),
+        ExecPlugin("client.authentication.k8s.io/v1", "/nowhere/plugin"),
+    ],
+    ids=lambda proof: type(proof).__name__,
+)
+async def test_a_node_that_shows_its_own_certificate_shows_and_needs_no_other_proof(
+    proof: Proof, authority: CA, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.pem"
+    own.write_bytes(client_pem(authority, "mine"))
+    access = access_to("https://x", proof=proof, impersonation=Impersonation("j"), own=OwnPair(str(own), "mine"))
+
+    assert {} == await shown(access)
+
+
+@pytest.mark.parametrize(
     ("expected", "shown"), [(True, "lasting"), (False, "ended"), (True, "a token"), (False, "nothing")]
 )
 def test_whether_what_is_shown_still_holds(expected: bool, shown: str, authority: CA) -> None:
@@ -223,6 +244,28 @@ def test_whether_what_is_shown_still_holds(expected: bool, shown: str, authority
             access = access_to("https://x", key_pair=KeyPair(pem, pem))
 
     assert expected is Credentials(access, FixedClock(), {}).hold()
+
+
+@pytest.mark.parametrize(
+    ("expected", "name", "since", "has_own"),
+    [
+        (True, "system:node:w", 0, True),
+        (False, "system:node:before", 0, True),
+        (False, "system:node:w", -1, True),
+        (True, "system:node:w", -1, False),  # the kubeconfig names the file that is renewed
+    ],
+)
+def test_a_certificate_of_the_nodes_own_that_is_not_shown_is_not_counted_as_held(
+    expected: bool, name: str, since: int, has_own: bool, authority: CA, tmp_path: Path
+) -> None:
+    begin = datetime(2026, 11, 1, tzinfo=UTC)
+    pem = issued_pem(authority, not_before=begin, not_after=begin + timedelta(days=300))
+    own = OwnPair(str(tmp_path / "own.pem"), "system:node:w") if has_own else None
+    access = access_to("https://x", key_pair=KeyPair(pem, pem), own=own)
+    own_begin = int((begin + timedelta(days=since)).timestamp()) * SECOND_NS
+    held = Certificate(name, ("system:nodes",), own_begin, own_begin + 300 * 86400 * SECOND_NS)
+
+    assert expected is Credentials(access, FixedClock(), {}).counts_as_held(held)
 
 
 async def test_a_certificate_of_the_nodes_own_that_is_not_known_can_be_removed(

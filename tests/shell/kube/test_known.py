@@ -150,3 +150,13 @@ def test_the_first_list_after_a_server_was_seen_set_back_counts_as_such_however_
     found.adopt(Listing(found), "13")
 
     assert not found.is_set_back
+
+
+def test_a_server_that_was_set_back_may_have_given_a_version_to_another_content() -> None:
+    result = known(item("a", 5), item("b", 6), version=7)
+    result.outdate()
+    listing = Listing(result)
+    listing.add([item("a", 5, b"another"), item("b", 6)])
+
+    assert (("", "a"),) == result.adopt(listing, "7")
+    assert {("", "a"): "another", ("", "b"): "6"} == result.objects

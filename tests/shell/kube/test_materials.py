@@ -11,7 +11,7 @@ from trustme import CA, KeyType
 
 from shell.kube.apikit import client_pem
 from trikubelet.kube.materials import Materials, MaterialUnusable
-from trikubelet.model.kubeconfig import ClusterAccess, File, KeyPair, Origin, Server
+from trikubelet.model.kubeconfig import ClusterAccess, File, KeyPair, Origin, OwnPair, Server
 
 if TYPE_CHECKING:
     from trikubelet.model.kubeconfig import Material
@@ -108,6 +108,21 @@ def test_a_key_may_begin_with_a_byte_order_mark(authority: CA, tmp_path: Path) -
     for pair in (KeyPair(given["certificate"], given["marked"]), KeyPair(File(str(marked)), File(str(marked)))):
         materials = Materials(ClusterAccess(Server("https://x"), pair))
         assert materials.made(materials.read(0, 0), None).certificate is not None
+
+
+@pytest.mark.parametrize("problem", ["unreadable", "gone"])
+def test_a_node_shows_its_own_certificate_though_it_cannot_be_read_for_a_moment(
+    authority: CA, tmp_path: Path, problem: str
+) -> None:
+    own, given = tmp_path / "own.pem", client_pem(authority, "given")
+    own.write_bytes(client_pem(authority, "mine"))
+    materials = Materials(ClusterAccess(Server("https://x"), KeyPair(given, given), own=OwnPair(str(own), "mine")))
+    assert materials.read(0, 0).is_own
+    own.unlink()
+    if problem == "unreadable":
+        own.mkdir()
+
+    assert (problem == "unreadable") is materials.read(100, 0).is_own
 
 
 def test_what_has_not_changed_is_what_it_was_before(authority: CA, tmp_path: Path) -> None:

@@ -114,3 +114,6 @@ async def test_an_agent_that_is_alone_has_the_loopback_address_until_there_is_an
         network.routes = ["10.0.0.1", "fd00::1"]
         await trio.sleep(2 * LOOK_SECONDS)
         assert ("10.0.0.1", "fd00::1") == addresses.get()
+        network.routes = []  # for a moment, as while the network is set up again
+        await trio.sleep(2 * LOOK_SECONDS)
+        assert ("10.0.0.1", "fd00::1") == addresses.get()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     from trikubelet.model.api import Change
+    from trikubelet.model.certificates import Certificate
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
@@ -46,6 +47,7 @@ class World(SigningCluster):
         self.subject: Subject | None = node_subject("w1")
         self.node_clock = self.clock
         self.changes: list[float] = []
+        self.unused: Certificate | None = None
 
     def rotation(self, signer: str = CLIENT_SIGNER, threads: ThreadPool = NO_THREADS) -> CertificateRotation:
         return CertificateRotation(
@@ -57,7 +59,11 @@ class World(SigningCluster):
             changed=lambda: self.changes.append(trio.current_time()),
             chance=random.Random(1),
             threads=threads,
+            counts=self.counts,
         )
+
+    def counts(self, held: Certificate) -> bool:
+        return held != self.unused
 
 
 @pytest.fixture
@@ -93,6 +99,25 @@ async def test_a_restart_while_the_request_waits_takes_up_the_same_request(
 
     assert 1 == len(world.requests())
     assert world.store.current() is not None
+
+
+@pytest.mark.parametrize("when", ["at the start", "later"])
+async def test_instead_of_a_certificate_that_is_not_used_another_is_asked_for_at_once(
+    autojump_clock: MockClock, world: World, when: str
+) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.keep_signing)
+        unused = await world.rotation().renew()
+        if when == "at the start":
+            world.unused = unused
+        await nursery.start(world.rotation().run)
+        await trio.sleep(300)
+        world.unused = unused
+        await trio.sleep(120)
+        nursery.cancel_scope.cancel()
+
+    assert 2 == len(world.requests())
+    assert unused != world.store.current()
 
 
 async def test_a_lost_answer_leaves_one_request(autojump_clock: MockClock, world: World) -> None:
