@@ -24,7 +24,7 @@ import msgspec
 import trio
 
 from trikubelet.core.names import is_mirror, namespaced_name, status_uid
-from trikubelet.core.pod_status import Patch, PodProgress, Remove, due, is_to_go, is_urgent
+from trikubelet.core.pod_status import Patch, PodProgress, Remove, comes_back, due, is_to_go, is_urgent
 from trikubelet.core.resource_version import is_older
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.distribution import Distribution
@@ -308,7 +308,7 @@ class StatusWriter:
         except api_errors.Invalid as error:
             # Of no use to say again unless what refuses it changes, as admission policies do.
             known.refused = version
-            if is_mirror(seen):
+            if is_mirror(seen) and isinstance(step, Patch) and comes_back(seen.status or k8s.PodStatus(), step.status):
                 self.refused_mirror.notify(name)
             known.refusals += is_last
             self._refuse(name, error)

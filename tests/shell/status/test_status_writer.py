@@ -694,6 +694,36 @@ async def test_a_static_pods_status_goes_to_its_mirror_which_is_never_removed_fo
     assert 0 == cluster.api.asked["delete"]
 
 
+@pytest.mark.parametrize(
+    ("expected", "was"),
+    [
+        ([("default", "web")], {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}),
+        ([], {"running": {}}),  # somebody does not want it, as a policy: another mirror would be refused as well
+    ],
+)
+async def test_a_mirror_that_shows_an_end_from_which_there_is_no_way_back_is_to_be_made_anew(
+    autojump_clock: MockClock, nursery: Any, expected: list[tuple[str, str]], was: dict[str, Any]
+) -> None:
+    cluster, told = Cluster(), []
+    cluster.add("web", annotations={CONFIG_MIRROR: "hash"})
+    shown = {"phase": "Pending", "containerStatuses": [{"name": "main", "image": "i", "state": was}]}
+    cluster.server.patch(PODS, "web", {"status": shown}, "default", kind=PatchKind.MERGE, subresource="status")
+    meta = k8s.ObjectMeta(name="web", namespace="default", uid="hash", annotations={CONFIG_SOURCE: "file"})
+    static = msgspec.structs.replace(cluster.get("web"), metadata=meta)
+    cluster.api.plan("patch", *[Fail(Invalid("the container has ended for good"))] * 10)
+    cluster.writer.refused_mirror.add(told.append)
+    await nursery.start(cluster.writer.run)
+    runs = k8s.ContainerStatus(
+        name="main",
+        image="i",
+        state=k8s.ContainerState(running=k8s.ContainerStateRunning(started_at="2026-01-01T12:00:00Z")),
+    )
+    cluster.publish(static, msgspec.structs.replace(computed(), container_statuses=(runs,)))
+    await settle()
+
+    assert expected == told
+
+
 # ---- everything at once ----
 
 

@@ -2,14 +2,15 @@
 
 ``generate`` computes it, ``terminate`` says the last word when nothing runs any more. ``normalize`` brings it into the
 API server's form, ``merge`` lays it over what the server has, ``equal`` says whether sending it is worth the call, and
-``illegal_transitions`` finds what a status must never say. ``due`` decides what is written to the server.
+``illegal_transitions`` finds what a status must never say, ``comes_back`` what a server may not take. ``due`` decides
+what is written to the server.
 ``deadline_left`` says when a pod's time is over, ``readiness_gates_differ`` that its readiness is out of date,
 ``with_verdicts`` puts what probes and readiness gates say into a status without an attempt.
 """
 
 from __future__ import annotations
 
-from trikubelet.core.pod_status.between import illegal_transitions
+from trikubelet.core.pod_status.between import comes_back, illegal_transitions
 from trikubelet.core.pod_status.conditions import readiness_gates_differ
 from trikubelet.core.pod_status.deadline import deadline_left
 from trikubelet.core.pod_status.generate import StatusFacts, generate
@@ -24,6 +25,7 @@ __all__ = [
     "PodProgress",
     "Remove",
     "StatusFacts",
+    "comes_back",
     "deadline_left",
     "due",
     "equal",

@@ -1,4 +1,4 @@
-"""What lies between two statuses of a pod: which runs of containers ended, and whether one came back that could not.
+"""What lies between two statuses of a pod: which runs of containers ended, and whether one came back, or could not.
 
 Whoever publishes statuses asks both before it replaces one. A container that ended permanently may leave that state
 only when its rules and policy let it run again: a status that says otherwise was computed from a mistake, and is
@@ -40,6 +40,17 @@ def illegal_transitions(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatu
         if left and not allows_restart(pod, container, ended.exit_code):
             found.append(f"container {container.name} ended permanently (exit code {ended.exit_code}) and came back")
     return tuple(found)
+
+
+def comes_back(before: k8s.PodStatus, after: k8s.PodStatus) -> bool:
+    """Whether a container that is over in one status is not in the other, of whatever reason: an API server takes that
+    of no pod whose policy forbids it."""
+    over = {one.name for one in _containers(before) if one.state is not None and one.state.terminated is not None}
+    return any(one.name in over and (one.state is None or one.state.terminated is None) for one in _containers(after))
+
+
+def _containers(status: k8s.PodStatus) -> Iterator[k8s.ContainerStatus]:
+    yield from (*status.init_container_statuses, *status.container_statuses)
 
 
 def ends(before: k8s.PodStatus, now: k8s.PodStatus) -> list[tuple[str, int, str]]:
