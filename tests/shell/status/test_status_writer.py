@@ -706,7 +706,8 @@ async def test_a_mirror_that_shows_an_end_from_which_there_is_no_way_back_is_to_
 ) -> None:
     cluster, told = Cluster(), []
     cluster.add("web", annotations={CONFIG_MIRROR: "hash"})
-    shown = {"phase": "Pending", "containerStatuses": [{"name": "main", "image": "i", "state": was}]}
+    main = {"name": "main", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": was}
+    shown = {"phase": "Pending", "containerStatuses": [main]}
     cluster.server.patch(PODS, "web", {"status": shown}, "default", kind=PatchKind.MERGE, subresource="status")
     meta = k8s.ObjectMeta(name="web", namespace="default", uid="hash", annotations={CONFIG_SOURCE: "file"})
     static = msgspec.structs.replace(cluster.get("web"), metadata=meta)
@@ -716,6 +717,9 @@ async def test_a_mirror_that_shows_an_end_from_which_there_is_no_way_back_is_to_
     runs = k8s.ContainerStatus(
         name="main",
         image="i",
+        image_id="",
+        ready=False,
+        restart_count=0,
         state=k8s.ContainerState(running=k8s.ContainerStateRunning(started_at="2026-01-01T12:00:00Z")),
     )
     cluster.publish(static, msgspec.structs.replace(computed(), container_statuses=(runs,)))
