@@ -358,3 +358,12 @@ def test_what_is_mounted_is_shown_with_how_far_down_it_is_read_only(
     (shown,) = status_of(it, *seen, facts=ContainerFacts(recursive_read_only=able)).volume_mounts
 
     assert ("v", "/v/", *expected) == (shown.name, shown.mount_path, shown.read_only, shown.recursive_read_only)
+
+
+def test_an_ephemeral_container_that_has_ended_is_shown_so_when_its_record_is_gone() -> None:
+    it = pod("a", ephemeral=("debug",))
+    (before,) = ephemeral_statuses(it, observe(it, exited("debug", 3)), ContainerFacts())
+    (after,) = ephemeral_statuses(it, observe(it), ContainerFacts(previous={"debug": before}))
+
+    assert "ended 3 Error" == state_words(after.state)
+    assert before == after

@@ -45,6 +45,17 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("reason", ["Completed", "Error", "ContainerStatusUnknown"])
+def test_one_that_was_shown_to_have_ended_is_not_started_again_when_its_record_is_gone(reason: str) -> None:
+    ended = k8s.ContainerStateTerminated(exit_code=0, reason=reason)
+    status = k8s.ContainerStatus(
+        name="debug1", image="i", image_id="", ready=False, restart_count=0, state=k8s.ContainerState(terminated=ended)
+    )
+    shown = k8s.PodStatus(ephemeral_container_statuses=(status,))
+
+    assert {} == summary(plan(ONE, observe(ONE, *UP, sandboxes=(BOX,)), shown=shown))
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_plan_with_ephemeral_containers(case: Case) -> None:
     assert case.expected == summary(plan(case.pod, observe(case.pod, *case.statuses, sandboxes=case.sandboxes)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trikubelet.core.names import object_ref
-from trikubelet.core.pod_status import StatusFacts, deadline_left, generate, with_verdicts
+from trikubelet.core.pod_status import StatusFacts, deadline_left, every_status, generate, with_verdicts
 from trikubelet.core.pod_status import terminate as last_word
 from trikubelet.core.pod_status.containers import ContainerFacts
 from trikubelet.core.pod_status.deadline import DEADLINE_EXCEEDED, DEADLINE_MESSAGE
@@ -91,7 +91,7 @@ class StatusPublisher:
     ) -> StatusFacts:
         """What a status needs besides the pod and the observation."""
         uid = pod.metadata.uid
-        shown = (*previous.init_container_statuses, *previous.container_statuses) if previous else ()
+        shown = tuple(every_status(previous)) if previous else ()
         handler = observed.sandboxes[0].runtime_handler if observed.sandboxes else ""
         return StatusFacts(
             now=rfc3339(self._clock.now_ns()),

@@ -10,6 +10,7 @@ from trikubelet.core.actions.records import Kill, KillReason, PodActions, Reset,
 from trikubelet.core.actions.regular import are_over, plan_ephemeral, plan_regular
 from trikubelet.core.actions.restart_all import causes, plan_resets
 from trikubelet.core.actions.sandbox import plan_new_sandbox, sandbox_need
+from trikubelet.core.names import as_container
 from trikubelet.core.restarts import allows_restart
 from trikubelet.model.runtime import ContainerState, ContainerStatus
 
@@ -42,6 +43,7 @@ def plan(
 
 def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStatus | None) -> PodActions:
     need = sandbox_need(pod, observed)
+    known = observed if shown is None else _with_ends(pod, observed, shown)
     if names := causes(pod, observed):
         # Before the sandbox: a cause left behind in a dead one would reset the pod once more in the new one. Who looks
         # for what ails the pod does not wait for its back-off.
@@ -49,10 +51,9 @@ def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStat
             sandbox_id=need.sandbox_id,
             attempt=need.attempt,
             to_reset=plan_resets(pod, observed, names),
-            ephemeral_to_start=() if need.recreate else plan_ephemeral(pod, observed),
+            ephemeral_to_start=() if need.recreate else plan_ephemeral(pod, known),
         )
-    if shown is not None:
-        observed = _with_ends(pod, observed, shown)
+    observed = known
     if need.recreate:
         return plan_new_sandbox(pod, observed, need)
 
@@ -88,17 +89,20 @@ def _plan(pod: Pod, observed: PodObservation, verdicts: Verdicts, shown: PodStat
 
 
 def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObservation:
-    """With an end for each regular container of which the runtime has nothing and which was shown to have ended for
-    good: a record that somebody removed must not make a container run that its policy forbids to run again."""
+    """With an end for each regular or ephemeral container of which the runtime has nothing and which was shown to have
+    ended for good: a record that somebody removed must not make a container run that its policy forbids to run again.
+    """
     named = {container.name: container for container in pod.spec.containers}
+    named |= {container.name: as_container(container) for container in pod.spec.ephemeral_containers}
+    ephemeral = {container.name for container in pod.spec.ephemeral_containers}
     lost = []
-    for status in shown.container_statuses:
+    for status in (*shown.container_statuses, *shown.ephemeral_container_statuses):
         ended = status.state.terminated if status.state is not None else None
         if ended is None or status.name not in named or observed.latest(status.name) is not None:
             continue
-        if ended.reason == "ContainerStatusUnknown":
+        if ended.reason == "ContainerStatusUnknown" and status.name not in ephemeral:
             continue  # nobody saw an end
-        if not allows_restart(pod, named[status.name], ended.exit_code):
+        if status.name in ephemeral or not allows_restart(pod, named[status.name], ended.exit_code):
             lost.append(
                 ContainerStatus(
                     "", status.name, status.restart_count, ContainerState.EXITED, 0, exit_code=ended.exit_code

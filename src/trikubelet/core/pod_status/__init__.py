@@ -13,7 +13,7 @@ from __future__ import annotations
 from trikubelet.core.pod_status.between import comes_back, illegal_transitions
 from trikubelet.core.pod_status.conditions import readiness_gates_differ
 from trikubelet.core.pod_status.deadline import deadline_left
-from trikubelet.core.pod_status.generate import StatusFacts, generate
+from trikubelet.core.pod_status.generate import StatusFacts, every_status, generate
 from trikubelet.core.pod_status.merged import equal, merge
 from trikubelet.core.pod_status.normal import normalize
 from trikubelet.core.pod_status.patch import Patch, PodProgress, Remove, due, is_to_go, is_urgent
@@ -29,6 +29,7 @@ __all__ = [
     "deadline_left",
     "due",
     "equal",
+    "every_status",
     "readiness_gates_differ",
     "generate",
     "illegal_transitions",

@@ -106,10 +106,16 @@ def ephemeral_statuses(
         history, made = observed.history(container.name), as_container(container)
         if history:
             status = _assemble(made, history[0], _state(history[0], facts), None, facts, started=None, ready=False)
+        elif (before := facts.previous.get(container.name)) is not None and _is_over(before):
+            status = before  # it has had its one run, whoever has removed what was left of it
         else:
             status = _absent(made, facts, _waits_by_default(pod), 0, None)
         found.append(_with_mounts(container.volume_mounts, status, facts))
     return tuple(found)
+
+
+def _is_over(status: k8s.ContainerStatus) -> bool:
+    return status.state is not None and status.state.terminated is not None
 
 
 def _waits_by_default(pod: k8s.Pod) -> str:

@@ -17,6 +17,8 @@ from trikubelet.core.timestamps import parse_rfc3339, rfc3339
 from trikubelet.model import k8s
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trikubelet.model.runtime import PodObservation
 
 
@@ -41,8 +43,7 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
     before = facts.previous or reported
     known = facts.containers
     if not known.previous:
-        shown = (*before.init_container_statuses, *before.container_statuses)
-        known = replace(known, previous={status.name: status for status in shown})
+        known = replace(known, previous={status.name: status for status in every_status(before)})
     if facts.resize.allocated is not None:
         known = replace(known, made=facts.resize.allocated.made)
     init = container_statuses(pod, pod.spec.init_containers, observed, known, init=True)
@@ -82,6 +83,13 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
         resources=resources,
         allocated_resources=requests,
     )
+
+
+def every_status(status: k8s.PodStatus) -> Iterator[k8s.ContainerStatus]:
+    """Of all containers: no two of a pod have one name."""
+    yield from status.init_container_statuses
+    yield from status.container_statuses
+    yield from status.ephemeral_container_statuses
 
 
 def _first_seen(observed: PodObservation, now: str) -> str:
