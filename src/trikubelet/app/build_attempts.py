@@ -186,4 +186,6 @@ def _build_carry_out(
         figures=figures,
     )
     turnstile = Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max)
-    return CarryOut(sandboxes=sandboxes, starter=starter, killer=killer, events=events, turnstile=turnstile)
+    return CarryOut(
+        sandboxes=sandboxes, starter=starter, killer=killer, events=events, turnstile=turnstile, bounds=bounds
+    )

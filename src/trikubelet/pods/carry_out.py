@@ -23,15 +23,13 @@ if TYPE_CHECKING:
 
     from trikubelet.core.actions import PodActions
     from trikubelet.kit.turnstile import Turnstile
+    from trikubelet.model.bounds import Bounds
     from trikubelet.model.k8s import Pod
     from trikubelet.model.runtime import PodObservation
     from trikubelet.pods.sandboxes import Sandboxes
     from trikubelet.pods.start import ContainerStarter
     from trikubelet.pods.stop import PodKiller
     from trikubelet.ports import Events
-
-RETRY_SECONDS = 10.0
-"""Until a debugger that could not be started is tried again, in a pod that backs off."""
 
 
 class CarryOut:
@@ -45,12 +43,14 @@ class CarryOut:
         killer: PodKiller,
         events: Events,
         turnstile: Turnstile,
+        bounds: Bounds,
     ) -> None:
         self._sandboxes = sandboxes
         self._starter = starter
         self._killer = killer
         self._events = events
         self._turnstile = turnstile
+        self._bounds = bounds
 
     async def perform(
         self, pod: Pod, observed: PodObservation, actions: PodActions, volumes: Mapping[str, str]
@@ -116,10 +116,9 @@ class CarryOut:
         errors = await self._start(pod, observed, actions, volumes) if any(actions.starts(pod)) else []
         if waits:
             wait = max(waits, key=lambda wait: wait.at)  # all of the pod starts over when all of them may
-            soonest = (
-                error.at if isinstance(error, RetryAt) else trio.current_time() + RETRY_SECONDS for error in errors
-            )
-            raise RetryAt(wait.reason, wait.message, min(wait.at, *soonest, wait.at), wait.container)
+            again = trio.current_time() + self._bounds.retry_seconds
+            at = min([wait.at, *(error.at if isinstance(error, RetryAt) else again for error in errors)])
+            raise RetryAt(wait.reason, wait.message, at, wait.container)
 
     def forget(self, uid: str) -> None:
         """This instance of the pod is over: what kept its containers from being started counts no more."""

@@ -11,6 +11,7 @@ from shell.pods.shellkit import Bench, Said, phase, until
 from trikubelet.core.actions import PodActions, Start
 from trikubelet.core.lifecycle import Terminating
 from trikubelet.kit.turnstile import Turnstile
+from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import PodSyncError, RetryAt
 from trikubelet.model.runtime import ContainerState, PodObservation, SandboxState, SandboxStatus
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
@@ -60,6 +61,7 @@ async def perform(starter: Starter, actions: PodActions) -> None:
         killer=idle,
         events=Said(),
         turnstile=Turnstile(1, 1.0),
+        bounds=Bounds(),
     )
     init = [SIDECAR, container("first"), container("second")]
     web = pod("web", container("a"), container("b"), init=init)

@@ -10,7 +10,6 @@ from trikubelet.core.actions.records import Kill, KillReason, PodActions, Reset,
 from trikubelet.core.actions.regular import are_over, plan_ephemeral, plan_regular
 from trikubelet.core.actions.restart_all import causes, plan_resets
 from trikubelet.core.actions.sandbox import plan_new_sandbox, sandbox_need
-from trikubelet.core.names import as_container
 from trikubelet.core.restarts import allows_restart
 from trikubelet.model.runtime import ContainerState, ContainerStatus
 
@@ -93,12 +92,11 @@ def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObser
     ended for good: a record that somebody removed must not make a container run that its policy forbids to run again.
     """
     named = {container.name: container for container in pod.spec.containers}
-    named |= {container.name: as_container(container) for container in pod.spec.ephemeral_containers}
-    ephemeral = {container.name for container in pod.spec.ephemeral_containers}
+    ephemeral = {container.name for container in pod.spec.ephemeral_containers}  # they have one run
     lost = []
     for status in (*shown.container_statuses, *shown.ephemeral_container_statuses):
         ended = status.state.terminated if status.state is not None else None
-        if ended is None or status.name not in named or observed.latest(status.name) is not None:
+        if ended is None or observed.latest(status.name) is not None or status.name not in {*named, *ephemeral}:
             continue
         if ended.reason == "ContainerStatusUnknown" and status.name not in ephemeral:
             continue  # nobody saw an end
