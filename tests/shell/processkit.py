@@ -18,6 +18,14 @@ def wait_for(file: Path) -> str:
     return file.read_text().strip()
 
 
+def ends(pid: str | int) -> bool:
+    """Waits for the end of somebody else's process that was killed: the kernel takes its time. Whether it came."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while lives(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not lives(pid)
+
+
 def lives(pid: str | int) -> bool:
     """Whether there is such a process, and it has not ended."""
     try:

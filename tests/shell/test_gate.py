@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shell.processkit import WAIT_SECONDS_MAX, lives
+from shell.processkit import WAIT_SECONDS_MAX, ends, lives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,7 +200,7 @@ def test_what_is_left_behind_is_named_and_ended_and_it_does_not_hold(tmp_path: P
     pid = (tmp_path / "pid").read_text().strip()
     assert 1 == done.returncode
     assert f"process {pid} sleep 4253 \n" in done.stdout
-    assert not lives(pid)
+    assert ends(pid)
     told = table(done.stdout)
     assert ("FAILED", "does not hold") == (told["nothing is left behind"], told["all of it"])
 

@@ -8,14 +8,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from shell.nightlykit import TOP, nightly
-from shell.processkit import WAIT_SECONDS_MAX, lives, wait_for
+from shell.processkit import ends, lives, wait_for
 from shell.test_nightly import REPORT
 
 if TYPE_CHECKING:
@@ -229,10 +228,7 @@ def test_of_a_run_that_is_killed_the_summary_names_the_stage_and_what_was_drawn_
     summary = kept(tmp_path / "build")
     assert ({"one": "begun, no result"}, ["two"]) == outcomes(summary)
     assert ({"order": 7}, ["sh", "-c"]) == (summary["stages"][0]["seeds"], summary["stages"][0]["command"].split()[:2])
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while lives(pid):  # its attendant, who has lost his parent, ends it
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert ends(pid)  # by its attendant, who has lost his parent
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from trikubelet.cli.commands.port_forward import _attend, read_ports
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess, exit_code_of
 from trikubelet.core import spdy
+from trikubelet.core.remote_command import StreamChannel, channels
 from trikubelet.model.runtime import StandardStreams
 
 if TYPE_CHECKING:
@@ -165,6 +166,25 @@ async def test_a_containers_own_process_is_heard_and_hears(place: Path) -> None:
             assert (b"heard you\n", 130) == (heard, await process.wait())
 
 
+class Terminal:
+    """What a process has written to its terminal so far, of which we have the other end."""
+
+    def __init__(self, ours: int) -> None:
+        self._ours = ours
+        self._shown = b""
+
+    async def shows(self, wanted: bytes) -> None:
+        """Read until it has written that."""
+        while wanted not in self._shown:
+            await trio.lowlevel.wait_readable(self._ours)
+            try:
+                self._shown += os.read(self._ours, 4096)
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise AssertionError(f"it ended, having written no {wanted!r}: {self._shown!r}") from None
+
+
 @pytest.mark.slow
 async def test_a_terminal_is_passed_on_with_its_size_and_its_keys(place: Path) -> None:
     async with running(place):
@@ -177,14 +197,12 @@ async def test_a_terminal_is_passed_on_with_its_size_and_its_keys(place: Path) -
             command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         )
         os.close(theirs)
-        shown = b""
+        terminal = Terminal(ours)
         with trio.fail_after(60):
-            while b"[hello]" not in shown:
-                await trio.lowlevel.wait_readable(ours)
-                shown += os.read(ours, 4096)
-                if b"0\r\n" in shown and b"hello" not in shown:
-                    os.write(ours, b"hello\r")
-        assert 0 == await process.wait()
+            await terminal.shows(b"0\r\n")
+            os.write(ours, b"hello\r")
+            await terminal.shows(b"[hello]")
+            assert 0 == await process.wait()
         os.close(ours)
 
 
@@ -281,6 +299,36 @@ def test_an_end_without_an_exit_code_is_told_as_it_was(why: str, told: bytes) ->
     with pytest.raises(CommandFailed) as failed:
         exit_code_of(told)
     assert why == str(failed.value)
+
+
+async def test_what_is_typed_at_the_end_of_a_process_loses_nothing_of_what_it_wrote() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    streams = StandardStreams(True, True, True, False)
+    ids = {channel: 2 * number + 1 for number, channel in enumerate(channels(streams))}
+    written = bytearray()
+    typed_in_vain = trio.Event()
+
+    async def refuse() -> None:
+        typed_in_vain.set()
+        raise trio.BrokenResourceError
+
+    async def runtime() -> None:
+        await theirs.receive_some()
+        await typed_in_vain.wait()
+        await wait_all_tasks_blocked()
+        await theirs.send_all(spdy.ping(2))
+        await theirs.send_all(spdy.data(ids[StreamChannel.STDOUT], b"bye"))
+        status = b'{"reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}'
+        await theirs.send_all(spdy.data(ids[StreamChannel.ERROR], status, ends=True))
+
+    def typed() -> bytes:
+        ours.send_stream.send_all_hook = refuse
+        return b"key"
+
+    process = RemoteProcess(ours, streams, typed, written.extend, lambda _: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(runtime)
+        assert (3, b"bye") == (await process.run(), bytes(written))
 
 
 async def test_the_first_status_is_bounded_and_a_ping_is_answered() -> None:

@@ -111,10 +111,18 @@ class RemoteProcess:
         async with self._sending:
             await self._stream.send_all(said)
 
+    async def _say(self, said: bytes) -> None:
+        """Send. To one that takes no more it never ends: who has ended is not told, and what it said last is still
+        being read, which finds its end after it."""
+        try:
+            await self._send(said)
+        except trio.BrokenResourceError:
+            await trio.sleep_forever()
+
     async def _inwards(self) -> None:
         while said := await trio.to_thread.run_sync(self._read, abandon_on_cancel=True):
-            await self._send(spdy.data(self._ids[StreamChannel.STDIN], said))
-        await self._send(spdy.data(self._ids[StreamChannel.STDIN], b"", ends=True))
+            await self._say(spdy.data(self._ids[StreamChannel.STDIN], said))
+        await self._say(spdy.data(self._ids[StreamChannel.STDIN], b"", ends=True))
 
     async def _sizes(self) -> None:
         """Send the window's size, and each other one it gets."""
@@ -122,7 +130,7 @@ class RemoteProcess:
             while True:
                 width, height = os.get_terminal_size(sys.stdout.fileno())
                 said = msgspec.json.encode({"Width": width, "Height": height})
-                await self._send(spdy.data(self._ids[StreamChannel.RESIZE], said))
+                await self._say(spdy.data(self._ids[StreamChannel.RESIZE], said))
                 await anext(aiter(changes))
 
     async def _outwards(self) -> None:
@@ -140,7 +148,8 @@ class RemoteProcess:
                     case spdy.Rst(stream_id) if self._channels.get(stream_id) is StreamChannel.ERROR:
                         return
                     case spdy.Ping(number):
-                        await self._send(spdy.ping(number))
+                        with suppress(trio.BrokenResourceError):  # it may have ended, and we not have read that yet
+                            await self._send(spdy.ping(number))
 
 
 @contextmanager

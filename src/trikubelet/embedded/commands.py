@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import trio
 
 from trikubelet.embedded import spec
-from trikubelet.embedded.spawning import new_id, pipe_in, spawn_on_terminal, spawn_piped
+from trikubelet.embedded.spawning import (
+    READ_BYTES,
+    new_id,
+    pipe_in,
+    spawn_on_terminal,
+    spawn_piped,
+    what_is_there,
+)
 from trikubelet.model.runtime_errors import RuntimeFailure, RuntimeTimeout
 
 if TYPE_CHECKING:
@@ -35,7 +42,6 @@ START_SECONDS_MAX: Final = 60.0
 """From the request to the command's execve; a start under way is not cancelled with its caller."""
 DRAIN_SECONDS_MAX: Final = 1.0
 """For the rest in the pipes of a process that has ended."""
-READ_BYTES: Final = 65536
 EXEC_OUTPUT_BYTES_MAX: Final = 8 * 2**20
 """Of each stream of one ExecSync; the rest is thrown away. Together they stay within a message."""
 PIECES_WAITING_MAX: Final = 64
@@ -210,7 +216,9 @@ class _Outlet:
         patience = trio.CancelScope(deadline=trio.current_time() + self._patience_seconds)
         with suppress(*_GONE), patience as self._reading:
             return await self._source.receive_some(READ_BYTES)
-        return b""
+        # Also where it was broken: the kernel may find a terminal empty, then its other side closed, and miss what was
+        # written in between.
+        return what_is_there(self._source)
 
 
 async def _feed(source: trio.abc.ReceiveStream, sink: trio.lowlevel.FdStream, closes: bool) -> None:
@@ -231,5 +239,9 @@ async def _resize(talk: Talk, terminal: int) -> None:
 
 async def _collect(stream: trio.lowlevel.FdStream, into: bytearray) -> None:
     async with stream:
-        while data := await stream.receive_some(READ_BYTES):
-            into += data[: EXEC_OUTPUT_BYTES_MAX - len(into)]
+        try:
+            while data := await stream.receive_some(READ_BYTES):
+                into += data[: EXEC_OUTPUT_BYTES_MAX - len(into)]
+        except trio.Cancelled:
+            into += what_is_there(stream)[: EXEC_OUTPUT_BYTES_MAX - len(into)]
+            raise

@@ -18,16 +18,17 @@ import trio
 
 from trikubelet.cri.v1 import api_pb2 as pb
 from trikubelet.embedded import spec
-from trikubelet.embedded.commands import DRAIN_SECONDS_MAX, READ_BYTES, START_SECONDS_MAX
+from trikubelet.embedded.commands import DRAIN_SECONDS_MAX, START_SECONDS_MAX
 from trikubelet.embedded.log import ContainerLog
 from trikubelet.embedded.records import Container, Sandbox
-from trikubelet.embedded.spawning import new_id, pipe_in, spawn_piped
+from trikubelet.embedded.spawning import READ_BYTES, new_id, pipe_in, spawn_piped, what_is_there
 from trikubelet.model.runtime_errors import InvalidArgument, NotFound, ResourceExhausted, RuntimeFailure, RuntimeTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from trikubelet.cri.event_board import EventBoard
+    from trikubelet.embedded.commands import Listener
     from trikubelet.embedded.link import Command, Isolation, KeeperLink
     from trikubelet.embedded.processes import ProcessLimits
     from trikubelet.ports import Clock
@@ -207,7 +208,7 @@ class Pods:
         try:
             async with trio.open_nursery() as nursery:
                 for name, stream in zip(("stdout", "stderr"), streams, strict=True):
-                    nursery.start_soon(_pump, container, container.log, name, stream)
+                    nursery.start_soon(_pump, container.log, container.listeners, name, stream)
                 code = await command.ended()
                 # Its descriptors may have been passed to a process that still runs.
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS_MAX
@@ -305,12 +306,20 @@ def _find(found: dict[str, T], id_: str, kind: str) -> T:
     return matches[0]
 
 
-async def _pump(container: Container, log: ContainerLog, name: str, stream: trio.lowlevel.FdStream) -> None:
+async def _pump(log: ContainerLog, listeners: Collection[Listener], name: str, stream: trio.lowlevel.FdStream) -> None:
+    def write(data: bytes) -> None:
+        log.feed(name, data)
+        for listener in listeners:
+            listener.put(name, data)
+
     try:
         async with stream:
-            while data := await stream.receive_some(READ_BYTES):
-                log.feed(name, data)
-                for listener in container.listeners:
-                    listener.put(name, bytes(data))
+            try:
+                while data := await stream.receive_some(READ_BYTES):
+                    write(bytes(data))
+            except trio.Cancelled:
+                if rest := what_is_there(stream):
+                    write(rest)
+                raise
     finally:
         log.finish(name)

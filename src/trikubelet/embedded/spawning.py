@@ -11,12 +11,16 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 if TYPE_CHECKING:
     from trikubelet.embedded.link import Command, KeeperLink
+
+
+READ_BYTES: Final = 65536
+"""Of output at a time: as much as a pipe holds."""
 
 
 def new_id() -> str:
@@ -68,6 +72,16 @@ async def spawn_on_terminal(
         command = await link.spawn(id_, wanted, stdout, stderr, join, stdin)
         ours.pop_all()
     return command, terminal
+
+
+def what_is_there(output: trio.lowlevel.FdStream) -> bytes:
+    """What an ended process has written and nobody has read yet, as much as one read gives; never waits. A terminal's
+    last bytes are announced by a thread of the kernel, which on a busy machine may be later than any deadline; a read
+    does not wait for the announcement."""
+    try:
+        return os.read(output.fileno(), READ_BYTES)
+    except OSError:  # nothing is there, no process has the terminal any more, or it is closed
+        return b""
 
 
 def _copied(fd: int, its: ExitStack) -> int:

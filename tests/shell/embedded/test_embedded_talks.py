@@ -5,13 +5,18 @@ of isolation. What any runtime does is in ``contract.streaming_suite``.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import trio
 
 from contract.streaming_suite import LISTENS, SPEAKS, TERMINAL, talking, told
 from shell.embedded.embeddedkit import PREFIXES, gone, processes_with, running_apart
-from trikubelet.embedded.commands import PIECES_WAITING_MAX, Listener
+from trikubelet.embedded.commands import PIECES_WAITING_MAX, Listener, _collect, _Outlet
+from trikubelet.embedded.log import ContainerLog
+from trikubelet.embedded.pods import _pump
+from trikubelet.host.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -89,6 +94,64 @@ async def test_output_is_whole_for_a_client_that_takes_its_time(embedded: Embedd
 
     assert 3_000_000 == len(found[1])
     assert "Success" == json.loads(found[3])["status"]
+
+
+class Terminal(trio.abc.ReceiveStream):
+    """Our end of one whose process has ended, having written something that the kernel has not announced: ``way`` is
+    what reading says meanwhile."""
+
+    def __init__(self, way: str, written: bytes) -> None:
+        self._way = way
+        self._read, write = os.pipe()
+        os.write(write, written)
+        os.close(write)
+        os.set_blocking(self._read, False)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if self._way == "broken":
+            await trio.lowlevel.checkpoint()
+            raise trio.BrokenResourceError
+        await trio.sleep_forever()
+        raise AssertionError
+
+    def fileno(self) -> int:
+        return self._read
+
+    async def aclose(self) -> None:
+        os.close(self._read)
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("way", ["broken", "silent"])
+async def test_the_last_words_on_a_terminal_are_read_before_the_kernel_announces_them(
+    way: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    terminal: Any = Terminal(way, b"bye")
+    outlet = _Outlet(terminal, ours)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outlet.run)
+        outlet.hurry()
+    await ours.aclose()
+    assert b"bye" == b"".join([bytes(some) async for some in theirs])
+
+
+async def test_what_an_ended_process_wrote_is_kept_though_there_was_no_time_to_read_it(tmp_path: Path) -> None:
+    def written() -> trio.lowlevel.FdStream:
+        read, write = os.pipe()
+        os.write(write, b"bye")
+        os.close(write)
+        return trio.lowlevel.FdStream(read)
+
+    collected, listener, log = bytearray(), Listener(), ContainerLog(str(tmp_path / "log"), SystemClock())
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_collect, written(), collected)
+            nursery.start_soon(_pump, log, {listener}, "stdout", written())
+    log.close()
+    assert (b"bye", ("stdout", b"bye")) == (bytes(collected), listener.output.receive_nowait())
+    assert "stdout P bye" in (tmp_path / "log").read_text()
 
 
 def test_who_does_not_keep_up_hears_no_more_and_holds_up_nobody() -> None:
