@@ -74,6 +74,7 @@ class MemberLife(Life):
         super().__init__(seed, trace=trace)
         self.cluster = ClusterScenario(seed, self.chance, self.wanted, self.world, self.scenario)
         self.lent.append(self.cluster.settings)
+        self.witness.published = self.cluster.pods
         self.cluster_witness = ClusterWitness(self.witness, self.world, self.cluster, self._runtime_is_well)
         self.problem_at = 0.0
 

@@ -63,6 +63,7 @@ class Observer:
         self._stops = StopRules(witness, world, wanted, self.answers)
         self._node: Node | None = None
         self._has_ended = False
+        self._ready_before = witness.published_ready()
         self._states: dict[str, tuple[PodWorker, State]] = {}
         self._versions: dict[str, tuple[int, PodStatus]] = {}
 
@@ -142,10 +143,15 @@ class Observer:
             self._on_shown(uid, probed[shown.name], shown)
 
     def _on_shown(self, uid: str, container: Container, shown: ContainerStatus) -> None:
-        """A container may be ready only by its last probe results."""
+        """A container may be ready only by its last probe results; and until this agent has enough of them, where the
+        API server has it as ready: an earlier agent may have died before it could publish what it found last."""
         if not shown.ready or shown.state is None or shown.state.running is None:
             return
         id_ = shown.container_id.rpartition("://")[2]
+        had_started = any(earlier.has_started(container, id_) for earlier in self._witness.answers[:-1])
+        known = self.answers.is_ready(container, id_, had_started=had_started)
+        if known is None and id_ in self._ready_before | self._witness.published_ready():
+            return
         if not is_ready(self._witness.answers, container, id_):
             self._witness.blame(f"container {uid}/{container.name} is shown ready, and its probes do not say so")
 

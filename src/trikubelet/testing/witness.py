@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from trikubelet.model.k8s import Pod
     from trikubelet.testing.probe_truth import Answers
     from trikubelet.testing.scenario import Wanted
     from trikubelet.testing.world import Command, World
@@ -25,7 +28,7 @@ class Witness:
     """Owns the violations that were seen, oldest first. ``over``: UIDs whose terminal phase was written to an API
     server; ``unique``: those that are never desired again once they are not; ``answers``: the probe results of each
     agent, the last one's last: the next may rely on an earlier one's; ``attached``: the UID and name of each ephemeral
-    container that was started."""
+    container that was started; ``published``: the pods as an API server has them, where there is one."""
 
     def __init__(self, world: World, wanted: Wanted) -> None:
         self._world = world
@@ -36,6 +39,7 @@ class Witness:
         self.unique: set[str] = set()
         self.answers: list[Answers] = []
         self.attached: set[tuple[str, str]] = set()
+        self.published: Callable[[], Iterable[Pod]] = tuple
         self.pre_stop_runs: list[Command] = []
         """Calls of preStop hooks that were checked."""
         self._restarts: dict[tuple[str, str, float], int] = {}
@@ -48,6 +52,15 @@ class Witness:
         """An agent cannot know of containers that were removed, with their counts, before it saw them."""
         self._restarts = {
             key: min(before, count) if key[:2] == (uid, container) else before for key, before in self._restarts.items()
+        }
+
+    def published_ready(self) -> set[str]:
+        """The ids of the containers that the API server has as ready."""
+        return {
+            shown.container_id.rpartition("://")[2]
+            for pod in self.published()
+            for shown in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+            if shown.ready
         }
 
     def blame(self, what: str) -> None:
