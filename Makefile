@@ -8,6 +8,7 @@
 #   WORKERS   how many files of live tests run side by side
 #   ARCHITECTURES   for which `make wheels` and `make packages` build: x86_64, aarch64 (default: this machine's)
 #   FLAGS     more of them for the agent of `make run`: FLAGS=--healthz-port=0 where a kubelet has the port
+#   STALLS    more words for packaging/stalls.py in `make test-stalled` (--seed=7, --still=1)
 #   PROCESSES   among which `make test` shares the tests out: some of them wait rather than work, so more than processors
 #   PYTEST    more words for pytest (-n 0: in one process)      GRID   which cells `make bench-relist` measures: full, goals
 
@@ -40,7 +41,7 @@ SWEPT := --finally="$(SWEEP) --expect-nothing"
 LINTS := lint-tests-types lint-types lint-rust lint-style lint-generated
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test test-otel live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
+.PHONY: help run test test-otel test-stalled live live-core nightly linux-root can-live record conformance sim bench bench-relist bench-cluster fuzz lint types pyz smoke
 .PHONY: $(LINTS) wheels packages pins clean
 
 help:
@@ -48,6 +49,7 @@ help:
 	@echo "             FLAGS=--healthz-port=0 beside a kubelet"
 	@echo "make test    the tests that need nothing but this machine"
 	@echo "make test-otel  those of traces, with the extra they need beside the rest"
+	@echo "make test-stalled  the tests on a machine that stands still now and then (Linux and root)"
 	@echo "make live-core  some of them, on the distribution's containerd alone; builds nothing (Linux and root)"
 	@echo "make live    the tests on real container runtimes and a real control plane (Linux and root; installs containerd"
 	@echo "             with apt, builds Kubernetes with Go)"
@@ -124,6 +126,10 @@ test: $(VENV)/.dev $(VENV)/.built
 
 test-otel: $(VENV)/.dev $(VENV)/.built $(VENV)/.otel
 	$(ATTENDED) env PYTHONPATH=$(VENV)/otel $(BIN)/pytest tests/otel $(PYTEST)
+
+# What holds beside busy loops may fail where the whole machine stands still now and then.
+test-stalled: linux-root $(VENV)/.dev $(VENV)/.built
+	$(ATTENDED) $(BIN)/python packaging/stalls.py $(STALLS) $(BIN)/pytest -n $(PROCESSES) --dist worksteal $(PYTEST)
 
 live-core: linux-root $(VENV)/.dev $(VENV)/.built
 	$(ATTENDED) tests/live/install.sh --core

@@ -112,7 +112,7 @@ class Interruption:
 def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
     """All stages, in their order."""
     order, examples = (draw.randrange(2, 2**32) for _ in range(2))
-    first, mutations, conversations = (draw.randrange(2**31) for _ in range(3))
+    first, mutations, conversations, stalls = (draw.randrange(2**31) for _ in range(4))
     shuffled = f'-m "" -p randomly --randomly-seed={order}'
     chance = {"TRIKUBELET_EXPLORE": str(order), "PYTHONHASHSEED": str(order)}
     drawn = {"PROPTEST_RNG_SEED": str(examples)}
@@ -121,6 +121,7 @@ def plan(words: argparse.Namespace, draw: SystemRandom) -> list[Stage]:
     stages = [
         Stage("lint", ("make", "lint"), 20),
         Stage("order", ("make", "test", f"PYTEST={shuffled}"), 30, chance, {"order": order}),
+        Stage("stalled", ("make", "test-stalled", f"STALLS=--seed={stalls}"), 40, seeds={"stalls": stalls}),
         Stage("cargo", ("cargo", "test", "--locked"), 20, drawn, {"examples": examples}),
         Stage("otel", ("make", "test-otel"), 10),
         Stage(

@@ -1,0 +1,54 @@
+"""``packaging/stalls.py``: a command on a machine that stands still."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shell.processkit import ends
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = [sys.executable, str(Path(__file__).parents[2] / "packaging" / "stalls.py")]
+CHILDREN = """
+import os, sys
+children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
+print(*children, *(os.sched_getscheduler(int(pid)) == os.SCHED_FIFO for pid in children))
+sys.exit(3)
+"""
+
+
+def run(*words: str, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*before, *PROGRAM, *words], capture_output=True, text=True, timeout=50, check=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root may have a machine stand still")
+def test_the_command_ends_as_it_does_and_what_stalls_ends_with_it() -> None:
+    done = run("--still=0.01", sys.executable, "-c", CHILDREN)
+
+    said, processors = done.stdout.split(), len(os.sched_getaffinity(0))
+    assert (3, ["True"] * processors) == (done.returncode, said[processors:]), done
+    assert all(ends(pid) for pid in said[:processors])
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root may give up what only root has")
+def test_who_may_not_is_told_so() -> None:
+    done = run("true", before=["setpriv", "--bounding-set=-sys_nice"])
+
+    assert (1, "stalls: only root may have the machine stand still: Operation not permitted\n") == (
+        done.returncode,
+        done.stderr,
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root may have a machine stand still")
+def test_a_command_that_there_is_not_is_named() -> None:
+    done = run("/no/such")
+
+    assert (1, "stalls: /no/such: No such file or directory\n") == (done.returncode, done.stderr)
