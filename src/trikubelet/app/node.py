@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.app.build_attempts import build_attempts
+from trikubelet.app.build_upkeep import build_upkeep
 from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import RotationRules
@@ -25,7 +26,6 @@ from trikubelet.kit.backoff import Backoff
 from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
 from trikubelet.model.objects import ObjectRef
-from trikubelet.node.container_remover import ContainerRemover
 from trikubelet.node.eviction import Eviction
 from trikubelet.node.garbage import GarbageCollection
 from trikubelet.node.housekeeping import Housekeeping
@@ -247,58 +247,20 @@ def build_node(
     disruptions = Disruptions(workers=workers, statuses=statuses, events=events, clock=ports.clock)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodUpdate](bounds.changes_waiting_max)
-    orphan_cleanup = OrphanedPodCleanup(workers, pleg, ports.files, ports.cgroups, tear_down, bounds)
-    container_remover = ContainerRemover(
-        runtime=ports.runtime,
-        relister=pleg,
-        cache=cache,
-        files=ports.files,
-        events=events,
-        node=this_node,
-        bounds=bounds,
-    )
-    garbage = GarbageCollection(
-        runtime=ports.runtime,
-        runtime_pods=pleg,
-        desired=desired,
+    upkeep = build_upkeep(
+        ports,
+        rules,
+        this_node,
+        chance,
         workers=workers,
-        files=ports.files,
-        leftovers=leftovers,
-        container_remover=container_remover,
-        bounds=bounds,
-    )
-    image_garbage = ImageGarbage(
-        images=ports.images,
-        runtime_pods=pleg,
+        pleg=pleg,
         cache=cache,
         desired=desired,
-        events=events,
-        node=this_node,
-        rules=rules.images,
-        bounds=bounds,
-    )
-    eviction = Eviction(
-        workers=workers,
         allocations=allocations,
-        desired=desired,
-        runtime_pods=pleg,
-        garbage=garbage,
-        images=image_garbage,
         disruptions=disruptions,
+        leftovers=leftovers,
+        tear_down=tear_down,
         events=events,
-        node=this_node,
-        clock=ports.clock,
-        rules=rules.eviction,
-        bounds=bounds,
-    )
-    shutdown = NodeShutdown(
-        workers=workers,
-        disruptions=disruptions,
-        events=events,
-        node=this_node,
-        clock=ports.clock,
-        groups=rules.shutdown,
-        chance=chance,
     )
     evaluation = Evaluation(
         workers=workers,
@@ -306,7 +268,7 @@ def build_node(
         allocations=allocations,
         facts=facts,
         node=node_object,
-        pressure=eviction,
+        pressure=upkeep.eviction,
         health=runtime_state,
         disruptions=disruptions,
     )
@@ -332,7 +294,7 @@ def build_node(
         workers=workers,
         evaluation=evaluation,
         resizes=resizes,
-        shutdown=shutdown,
+        shutdown=upkeep.shutdown,
         runtime_pods=pleg,
         health=runtime_state,
         statuses=statuses,
@@ -364,12 +326,12 @@ def build_node(
         sync_loop=SyncLoop(changes_out, wakes, admission, workers, events, bounds, resizes),
         resizes=resizes,
         mux=Mux(slots, desired, objects.manifests, changes_in, events),
-        orphan_cleanup=orphan_cleanup,
-        housekeeping=Housekeeping(desired, admission, workers, pleg, orphan_cleanup, bounds),
-        garbage=garbage,
-        image_garbage=image_garbage,
-        eviction=eviction,
-        shutdown=shutdown,
+        orphan_cleanup=upkeep.orphan_cleanup,
+        housekeeping=Housekeeping(desired, admission, workers, pleg, upkeep.orphan_cleanup, bounds),
+        garbage=upkeep.garbage,
+        image_garbage=upkeep.image_garbage,
+        eviction=upkeep.eviction,
+        shutdown=upkeep.shutdown,
         log_rotation=None
         if rules.logs is None
         else LogRotation(ports.runtime, cache, ports.logs, ports.clock, rules.logs, bounds),

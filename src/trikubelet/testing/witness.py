@@ -59,6 +59,7 @@ class Witness:
         return {
             shown.container_id.rpartition("://")[2]
             for pod in self.published()
+            if pod.status is not None
             for shown in (*pod.status.init_container_statuses, *pod.status.container_statuses)
             if shown.ready
         }
