@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from trikubelet.app import compose, tracing
+from trikubelet.app import in_process_runtime, tracing
 from trikubelet.app.supervise import Supervisor, last_words, reason_of, run
 from trikubelet.embedded import runtime
 from trikubelet.kit.barrier import InvariantBroken
@@ -201,7 +201,7 @@ def test_no_bounds_are_made_that_leave_no_time_for_a_call_and_the_farewells() ->
 
 
 def test_every_service_has_said_goodbye_in_the_time_that_the_bounds_give() -> None:
-    assert compose.UNMOUNT_SECONDS_MAX + runtime.FAREWELL_SECONDS_MAX < Bounds().farewell_seconds_max
+    assert in_process_runtime.UNMOUNT_SECONDS_MAX + runtime.FAREWELL_SECONDS_MAX < Bounds().farewell_seconds_max
     assert tracing.FAREWELL_SECONDS_MAX < Bounds().farewell_seconds_max
 
 

@@ -15,7 +15,6 @@ import random
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -23,34 +22,25 @@ import trio
 from trikubelet.app.agent_view import AgentNotes
 from trikubelet.app.cgroup_driver import Driver, ask_driver, confirm_driver
 from trikubelet.app.endpoint import FAKE
+from trikubelet.app.in_process_runtime import start_in_process
 from trikubelet.app.kernel import confirm_kernel
-from trikubelet.app.node import Ports, build_node, run_node, run_pressure
+from trikubelet.app.machine_ports import machine_ports
+from trikubelet.app.node import build_node, run_node, run_pressure
 from trikubelet.app.paths import make_run_dir
 from trikubelet.app.report import VERSION, Reporter
 from trikubelet.app.services import open_services
 from trikubelet.app.sources import build_sources, source_names
 from trikubelet.app.translate import address_rules_of, bounds_of, facts_of, identity_of, rules_of
 from trikubelet.app.view import View
-from trikubelet.core.configuration.effect import without_effect_embedded, without_effect_in_version_1
 from trikubelet.core.node_status import self_described
 from trikubelet.cri.channel import open_channel
-from trikubelet.cri.endpoint import endpoint_at, socket_path
 from trikubelet.cri.runtime import CriImages, CriRuntime
-from trikubelet.handlers.network import FakeHandlers, NetworkHandlers
-from trikubelet.host import mounts
 from trikubelet.host.addresses import HostAddresses, SimulatedAddresses
-from trikubelet.host.cgroups import NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.host.clock import SystemClock
-from trikubelet.host.container_logs import DiskContainerLogs
 from trikubelet.host.gauges import HostGauges
 from trikubelet.host.node import read_node
-from trikubelet.host.node_logins import HostLogins
-from trikubelet.host.pod_files import DiskPodFiles
-from trikubelet.host.pull_records import DiskPullRecords
 from trikubelet.host.subordinate_ids import read_subordinate_ids
-from trikubelet.host.watch import InotifyWatcher
 from trikubelet.kit.threads import ThreadPool
-from trikubelet.model.errors import StartFailed
 from trikubelet.node.addresses import NodeAddresses
 from trikubelet.server.health import serve_health
 from trikubelet.server.local_api import serve_local_api
@@ -59,9 +49,6 @@ from trikubelet.server.node_view import SOCKET_NAME
 from trikubelet.server.streams import Streams
 from trikubelet.stats.disks import Disks
 from trikubelet.stats.provider import StatsProvider
-from trikubelet.volumes.fake import FakeVolumes
-from trikubelet.volumes.side_by_side import HANGING_PER_POD_MAX
-from trikubelet.volumes.volumes import DiskVolumes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -81,24 +68,12 @@ if TYPE_CHECKING:
     from trikubelet.kit.spans import Spans
     from trikubelet.model.bounds import Bounds
     from trikubelet.model.node_reading import NodeReading
-    from trikubelet.ports import Clock, HostNetwork, Images, PodCgroups, Runtime, Volumes
+    from trikubelet.ports import Clock, HostNetwork, Images, Runtime
     from trikubelet.server.health import Check
-    from trikubelet.volumes.csi import CsiVolumes
 
 log = logging.getLogger(__name__)
 
-VOLUME_THREADS_MAX: Final = 16
-IMAGE_THREADS_MAX: Final = 4
-LOG_SIZE_THREADS_MAX: Final = 2
 MANIFEST_THREADS_MAX: Final = 4
-REMOVAL_THREADS_MAX: Final = 8
-"""For pods' directories, and as many for logs: twice the pods whose files are removed concurrently, for a slow removal
-frees its place and keeps its thread."""
-POD_FILE_THREADS_MAX: Final = 8
-"""For the files in pods' directories, and the termination messages that containers leave there; with logs, which may
-hang, each pod can have one more busy."""
-UNMOUNT_SECONDS_MAX: Final = 5.0
-"""Together with the shutdown of the in-process runtime, no more than ``Bounds.farewell_seconds_max``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +128,7 @@ async def run(
     make_run_dir(settings.run_dir, settings.root_dir)
     async with open_services() as services, AsyncExitStack() as channels:
         spans = await _start_tracing(services, settings)
-        endpoint = await _start_inside(services, settings) if choice.inside else choice.endpoint
+        endpoint = await start_in_process(services, settings) if choice.inside else choice.endpoint
         limit = settings.runtime_message_bytes_max
         runtime = await channels.enter_async_context(open_channel(endpoint, message_bytes_max=limit, spans=spans))
         images = runtime
@@ -236,29 +211,8 @@ def _join(
     chance = random.Random()  # noqa: S311 - no secret hangs on it
     addresses = NodeAddresses(network, address_rules_of(settings))
     facts = replace(facts_of(settings, reading, subordinate_ids), cgroup_driver=driver, host_ips=addresses.get())
-    facts, cgroups = _cgroups(facts, settings, inside=inside)
-    threads = ThreadPool("images", IMAGE_THREADS_MAX)
-    ports = Ports(
-        runtime=runtime,
-        images=images,
-        files=DiskPodFiles(
-            settings.root_dir,
-            settings.pod_logs_dir,
-            settings.container_logs_dir,
-            ThreadPool("removed files", REMOVAL_THREADS_MAX, REMOVAL_THREADS_MAX),
-            ThreadPool("files of pods", POD_FILE_THREADS_MAX, settings.configuration.max_pods),
-        ),
-        logs=DiskContainerLogs(
-            settings.pod_logs_dir,
-            ThreadPool("sizes of logs", LOG_SIZE_THREADS_MAX),
-            ThreadPool("logs of containers", settings.configuration.container_log_max_workers),
-        ),
-        volumes=_volumes(settings, facts, chance, in_cluster=found is not None),
-        cgroups=cgroups,
-        handlers=FakeHandlers() if settings.runtime.endpoint == FAKE else NetworkHandlers(),
-        records=DiskPullRecords(settings.root_dir, threads),
-        logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
-        clock=clock,
+    ports, facts = machine_ports(
+        settings, facts, clock, runtime, images, chance, inside=inside, in_cluster=found is not None
     )
     identity = identity_of(settings, reading)
     rules, sources_named = rules_of(settings, bounds), source_names(settings)
@@ -283,32 +237,6 @@ def _join(
     disks = Disks(gauges, node.volumes, settings.root_dir, settings.pod_logs_dir, clock, believed_seconds)
     stats = StatsProvider(runtime, images, gauges, disks, node.cache, view.pods, facts)
     return Agent(node, sources, runtime, view, checks, addresses, notes, stats, disks, member)
-
-
-def _volumes(settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool) -> Volumes:
-    """The pods' volumes; simulated ones where containers are only simulated."""
-    if settings.runtime.endpoint == FAKE:
-        return FakeVolumes(settings.root_dir, facts)
-    threads = ThreadPool("volumes", VOLUME_THREADS_MAX, HANGING_PER_POD_MAX * settings.configuration.max_pods)
-    # The in-process runtime runs everything as the agent's own user then, too.
-    one_user = settings.runtime.inside and not mounts.is_allowed()
-    csi = _csi(settings, threads, chance) if in_cluster else None
-    return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi, one_user=one_user)
-
-
-def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiVolumes:
-    """Volumes of CSI drivers. Loaded only in a cluster: such a volume cannot be looked up elsewhere."""
-    from trikubelet.cri.plugin_sockets import GrpcPlugins  # noqa: PLC0415
-    from trikubelet.volumes.csi import CsiVolumes  # noqa: PLC0415
-    from trikubelet.volumes.csi_attachments import CsiAttachments  # noqa: PLC0415
-    from trikubelet.volumes.csi_records import CsiRecords  # noqa: PLC0415
-    from trikubelet.volumes.csi_registration import RegisteredDrivers  # noqa: PLC0415
-
-    root = settings.root_dir.resolve()  # by which the kernel knows what is mounted there
-    registration = RegisteredDrivers(root / "plugins_registry", GrpcPlugins(), InotifyWatcher(threads), chance)
-    return CsiVolumes(
-        settings.node_name, registration, CsiAttachments(settings.node_name), CsiRecords(root), mounts, threads
-    )
 
 
 def _reporter(
@@ -350,21 +278,6 @@ def _membership(
     return MemberTask(settings, node, reading, report, found, clock, spans)
 
 
-def _cgroups(facts: NodeFacts, settings: Settings, *, inside: bool) -> tuple[NodeFacts, PodCgroups]:
-    """The pods' cgroups, and the facts that go with them. Containers of an in-process runtime stay in the agent's."""
-    hierarchies = read_hierarchies()
-    if hierarchies.version == 1 and (idle := without_effect_in_version_1(settings.configuration)):
-        log.warning(
-            "These settings have no effect in version 1 of cgroups, which is this machine's: %s", ", ".join(idle)
-        )
-    if inside:
-        return replace(facts, cgroups_managed=False), NoPodCgroups()
-    chosen = choose_cgroups(facts, hierarchies)
-    if chosen.why_not:
-        log.warning("Pods have no cgroups of their own: %s", chosen.why_not)
-    return chosen.facts, chosen.cgroups
-
-
 async def _start_tracing(services: Services, settings: Settings) -> Spans | None:
     """Traces, where they are configured. Raises StartFailed."""
     if settings.configuration.tracing is None:
@@ -374,51 +287,6 @@ async def _start_tracing(services: Services, settings: Settings) -> Spans | None
     traces = open_tracing(settings.configuration.tracing, settings.node_name)
     await services.start("tracing", traces.run)
     return traces
-
-
-async def _start_inside(services: Services, settings: Settings) -> str:
-    """Start the in-process runtime; its endpoint. Each is loaded here, for an agent on containerd needs none. Raises
-    StartFailed when there can be no socket at its path."""
-    run_it: Callable[..., Awaitable[None]]
-    if settings.runtime.endpoint == FAKE:
-        from trikubelet.fake.runtime import Plan, run_fake  # noqa: PLC0415
-
-        name, socket = "fake runtime", settings.run_dir / "fake.sock"
-        run_it = partial(run_fake, Plan(), str(socket))
-    else:
-        from trikubelet.embedded.runtime import run_embedded  # noqa: PLC0415
-
-        name, socket = "embedded runtime", settings.run_dir / "embedded.sock"
-        run_it = partial(run_embedded, str(socket), settings.root_dir / "embedded")
-        if idle := without_effect_embedded(settings.configuration):
-            log.warning("These settings have no effect on the embedded runtime: %s", ", ".join(idle))
-
-    async def run_with_volumes(*, task_status: trio.TaskStatus[None]) -> None:
-        try:
-            await run_it(task_status=task_status)
-        finally:
-            with trio.move_on_after(UNMOUNT_SECONDS_MAX, shield=True):
-                await _unmount_volumes(settings.root_dir / "pods")
-
-    endpoint = endpoint_at(str(socket))
-    try:
-        socket_path(endpoint)
-    except ValueError as error:
-        raise StartFailed(f"{error}; choose a shorter --root-dir") from error
-    await services.start(name, run_with_volumes)
-    return endpoint
-
-
-async def _unmount_volumes(pods_dir: Path) -> None:
-    """Free the memory of emptyDirs once the pods have ended with their runtime, as a reboot does."""
-    threads = ThreadPool("volumes at the end", 1)
-    found = mounts.mounted_below(str(pods_dir))
-    # First make all private: a mount in a directory of the node must not be unmounted with a pod that mounts that.
-    for work, path in product((mounts.make_private, mounts.unmount), found):
-        try:
-            await threads.run(partial(work, path))
-        except OSError as error:
-            log.warning("A volume stays mounted: %s", error)
 
 
 async def _start_api(services: Services, settings: Settings, agent: Agent, clock: Clock, spans: Spans | None) -> None:

@@ -1,0 +1,75 @@
+"""The runtime in the agent's own process, embedded or fake, as a service of it: its containers end with the agent, and
+the memory of their volumes is freed then."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trikubelet.app.endpoint import FAKE
+from trikubelet.core.configuration.effect import without_effect_embedded
+from trikubelet.cri.endpoint import endpoint_at, socket_path
+from trikubelet.host import mounts
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.model.errors import StartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from trikubelet.app.services import Services
+    from trikubelet.app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+UNMOUNT_SECONDS_MAX: Final = 5.0
+"""Together with the shutdown of the in-process runtime, no more than ``Bounds.farewell_seconds_max``."""
+
+
+async def start_in_process(services: Services, settings: Settings) -> str:
+    """Start the in-process runtime; its endpoint. Each is loaded here, for an agent on containerd needs none. Raises
+    StartFailed when there can be no socket at its path."""
+    run_it: Callable[..., Awaitable[None]]
+    if settings.runtime.endpoint == FAKE:
+        from trikubelet.fake.runtime import Plan, run_fake  # noqa: PLC0415
+
+        name, socket = "fake runtime", settings.run_dir / "fake.sock"
+        run_it = partial(run_fake, Plan(), str(socket))
+    else:
+        from trikubelet.embedded.runtime import run_embedded  # noqa: PLC0415
+
+        name, socket = "embedded runtime", settings.run_dir / "embedded.sock"
+        run_it = partial(run_embedded, str(socket), settings.root_dir / "embedded")
+        if idle := without_effect_embedded(settings.configuration):
+            log.warning("These settings have no effect on the embedded runtime: %s", ", ".join(idle))
+
+    async def run_with_volumes(*, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            await run_it(task_status=task_status)
+        finally:
+            with trio.move_on_after(UNMOUNT_SECONDS_MAX, shield=True):
+                await _unmount_volumes(settings.root_dir / "pods")
+
+    endpoint = endpoint_at(str(socket))
+    try:
+        socket_path(endpoint)
+    except ValueError as error:
+        raise StartFailed(f"{error}; choose a shorter --root-dir") from error
+    await services.start(name, run_with_volumes)
+    return endpoint
+
+
+async def _unmount_volumes(pods_dir: Path) -> None:
+    """Free the memory of emptyDirs once the pods have ended with their runtime, as a reboot does."""
+    threads = ThreadPool("volumes at the end", 1)
+    found = mounts.mounted_below(str(pods_dir))
+    # First make all private: a mount in a directory of the node must not be unmounted with a pod that mounts that.
+    for work, path in product((mounts.make_private, mounts.unmount), found):
+        try:
+            await threads.run(partial(work, path))
+        except OSError as error:
+            log.warning("A volume stays mounted: %s", error)

@@ -1,0 +1,127 @@
+"""The world as a node sees it on this machine: its disk, its cgroups, its network, and the runtime it was given.
+
+The simulation has other ports (``testing``); which parts act by them is in ``app/node.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from trikubelet.app.endpoint import FAKE
+from trikubelet.app.node import Ports
+from trikubelet.core.configuration.effect import without_effect_in_version_1
+from trikubelet.handlers.network import FakeHandlers, NetworkHandlers
+from trikubelet.host import mounts
+from trikubelet.host.cgroups import NoPodCgroups, choose_cgroups, read_hierarchies
+from trikubelet.host.container_logs import DiskContainerLogs
+from trikubelet.host.node_logins import HostLogins
+from trikubelet.host.pod_files import DiskPodFiles
+from trikubelet.host.pull_records import DiskPullRecords
+from trikubelet.host.watch import InotifyWatcher
+from trikubelet.kit.threads import ThreadPool
+from trikubelet.volumes.fake import FakeVolumes
+from trikubelet.volumes.side_by_side import HANGING_PER_POD_MAX
+from trikubelet.volumes.volumes import DiskVolumes
+
+if TYPE_CHECKING:
+    import random
+
+    from trikubelet.app.settings import Settings
+    from trikubelet.core.containers import NodeFacts
+    from trikubelet.ports import Clock, Images, PodCgroups, Runtime, Volumes
+    from trikubelet.volumes.csi import CsiVolumes
+
+log = logging.getLogger(__name__)
+
+VOLUME_THREADS_MAX: Final = 16
+IMAGE_THREADS_MAX: Final = 4
+LOG_SIZE_THREADS_MAX: Final = 2
+REMOVAL_THREADS_MAX: Final = 8
+"""For pods' directories, and as many for logs: twice the pods whose files are removed concurrently, for a slow removal
+frees its place and keeps its thread."""
+POD_FILE_THREADS_MAX: Final = 8
+"""For the files in pods' directories, and the termination messages that containers leave there; with logs, which may
+hang, each pod can have one more busy."""
+
+
+def machine_ports(
+    settings: Settings,
+    facts: NodeFacts,
+    clock: Clock,
+    runtime: Runtime,
+    images: Images,
+    chance: random.Random,
+    *,
+    inside: bool,
+    in_cluster: bool,
+) -> tuple[Ports, NodeFacts]:
+    """The ports, and the facts with what is known of cgroups now. ``inside``: the runtime is in this process."""
+    facts, cgroups = _cgroups(facts, settings, inside=inside)
+    threads = ThreadPool("images", IMAGE_THREADS_MAX)
+    ports = Ports(
+        runtime=runtime,
+        images=images,
+        files=DiskPodFiles(
+            settings.root_dir,
+            settings.pod_logs_dir,
+            settings.container_logs_dir,
+            ThreadPool("removed files", REMOVAL_THREADS_MAX, REMOVAL_THREADS_MAX),
+            ThreadPool("files of pods", POD_FILE_THREADS_MAX, settings.configuration.max_pods),
+        ),
+        logs=DiskContainerLogs(
+            settings.pod_logs_dir,
+            ThreadPool("sizes of logs", LOG_SIZE_THREADS_MAX),
+            ThreadPool("logs of containers", settings.configuration.container_log_max_workers),
+        ),
+        volumes=_volumes(settings, facts, chance, in_cluster=in_cluster),
+        cgroups=cgroups,
+        handlers=FakeHandlers() if settings.runtime.endpoint == FAKE else NetworkHandlers(),
+        records=DiskPullRecords(settings.root_dir, threads),
+        logins=HostLogins(settings.root_dir, settings.credential_plugin_dir, os.environ, threads),
+        clock=clock,
+    )
+    return ports, facts
+
+
+def _volumes(settings: Settings, facts: NodeFacts, chance: random.Random, *, in_cluster: bool) -> Volumes:
+    """The pods' volumes; simulated ones where containers are only simulated."""
+    if settings.runtime.endpoint == FAKE:
+        return FakeVolumes(settings.root_dir, facts)
+    threads = ThreadPool("volumes", VOLUME_THREADS_MAX, HANGING_PER_POD_MAX * settings.configuration.max_pods)
+    # The in-process runtime runs everything as the agent's own user then, too.
+    one_user = settings.runtime.inside and not mounts.is_allowed()
+    csi = _csi(settings, threads, chance) if in_cluster else None
+    return DiskVolumes(settings.root_dir, facts, mounts, threads, csi=csi, one_user=one_user)
+
+
+def _csi(settings: Settings, threads: ThreadPool, chance: random.Random) -> CsiVolumes:
+    """Volumes of CSI drivers. Loaded only in a cluster: such a volume cannot be looked up elsewhere."""
+    from trikubelet.cri.plugin_sockets import GrpcPlugins  # noqa: PLC0415
+    from trikubelet.volumes.csi import CsiVolumes  # noqa: PLC0415
+    from trikubelet.volumes.csi_attachments import CsiAttachments  # noqa: PLC0415
+    from trikubelet.volumes.csi_records import CsiRecords  # noqa: PLC0415
+    from trikubelet.volumes.csi_registration import RegisteredDrivers  # noqa: PLC0415
+
+    root = settings.root_dir.resolve()  # by which the kernel knows what is mounted there
+    registration = RegisteredDrivers(root / "plugins_registry", GrpcPlugins(), InotifyWatcher(threads), chance)
+    return CsiVolumes(
+        settings.node_name, registration, CsiAttachments(settings.node_name), CsiRecords(root), mounts, threads
+    )
+
+
+def _cgroups(facts: NodeFacts, settings: Settings, *, inside: bool) -> tuple[NodeFacts, PodCgroups]:
+    """The pods' cgroups, and the facts that go with them. Containers of an in-process runtime stay in the agent's."""
+    hierarchies = read_hierarchies()
+    if hierarchies.version == 1 and (idle := without_effect_in_version_1(settings.configuration)):
+        log.warning(
+            "These settings have no effect in version 1 of cgroups, which is this machine's: %s", ", ".join(idle)
+        )
+    if inside:
+        return replace(facts, cgroups_managed=False), NoPodCgroups()
+    chosen = choose_cgroups(facts, hierarchies)
+    if chosen.why_not:
+        log.warning("Pods have no cgroups of their own: %s", chosen.why_not)
+    return chosen.facts, chosen.cgroups
