@@ -17,7 +17,6 @@ costs no request where nothing differs.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -36,6 +35,7 @@ from trikubelet.model.api import PODS, PatchKind
 from trikubelet.status.figures import WriterFigures
 from trikubelet.status.rewrite_limit import RewriteLimit
 from trikubelet.status.work_queue import WorkItem, WorkQueue, answer_within
+from trikubelet.status.written_object import WrittenObject
 
 if TYPE_CHECKING:
     import random
@@ -64,66 +64,6 @@ Name = tuple[str, str]
 """Namespace and name."""
 
 
-@dataclass(slots=True)
-class _Object:
-    """What is known of one object beyond what the informer says of it. Our last write, a patch of ``written_digest``,
-    made it version ``written_version`` with the status ``written``, which is forgotten once the informer has seen it.
-    ``written_over``: the version that the informer saw when that write was answered with one that will not come by: an
-    older one, or one that the informer is past. ``written_from``: what it was made of: the version of our status, how
-    far the pod was, and the version of the object that the informer saw. ``in_doubt``: nobody knows whether the last
-    write arrived. ``missing_at``: the newest version known, by the informer or by our writes, when the server said
-    there was none such any more. ``refused``: the version of our status that the server called invalid last;
-    ``rewritten``: the one that rests as it was written again. ``is_to_go``: only its last status keeps it, which the
-    server called invalid ``refusals`` times in a row. ``remove_after``: when its removal may be asked for again (Trio's
-    clock, seconds)."""
-
-    uid: str
-    is_to_go: bool = False
-    written: k8s.PodStatus | None = None
-    written_digest: int = 0
-    written_version: str = ""
-    written_over: str = ""
-    written_from: tuple[int, PodProgress, str] | None = None
-    in_doubt: bool = False
-    missing_at: str | None = None
-    refused: int = 0
-    rewritten: int = 0
-    refusals: int = 0
-    remove_after: float = float("-inf")
-
-    def is_written_after(self, seen: k8s.Pod, informed_to: str) -> bool:
-        """Whether our last write is newer than what the informer sees, which knows everything up to a version. Once the
-        informer has seen it its word counts: others may have written what is ours, as the node controller does when it
-        thinks that the node is lost. So it does once it should have seen it: a server lost that write that was set back
-        by so little that nothing else shows it."""
-        version = seen.metadata.resource_version
-        if version == self.written_over:
-            return True
-        is_to_come = not informed_to or is_older(informed_to, self.written_version)
-        return is_to_come and is_older(version, self.written_version)
-
-    def is_written_again(self, digest: int, written_from: tuple[int, PodProgress, str]) -> bool:
-        """Take note of a patch that was just written. Whether it is the one before, or made of the same: others undo
-        it, or the informer never shows what was written, and then the answer must not make it due at once."""
-        is_again = digest == self.written_digest or written_from == self.written_from
-        self.written_digest, self.written_from = digest, written_from
-        return is_again
-
-    def forget_answers(self) -> None:
-        """The server was set back: what it answered before is no more."""
-        self.written, self.written_version, self.written_over, self.missing_at = None, "", "", None
-
-    def is_missing(self, seen: k8s.Pod) -> bool:
-        """Whether the server has said so of what the informer sees. It may still see older ones come by."""
-        at, now = self.missing_at, seen.metadata.resource_version
-        return at is not None and (now == at or is_older(now, at))
-
-    def miss(self, seen: k8s.Pod) -> None:
-        """The server has none such."""
-        version = seen.metadata.resource_version
-        self.missing_at = self.written_version if is_older(version, self.written_version) else version
-
-
 class StatusWriter:
     """Owns what of each pod's status was last written to the API server. ``refused_mirror``: the status of the static
     pod of that name can never follow the one that its mirror has, as that of a pod that came back under its UID."""
@@ -150,7 +90,7 @@ class StatusWriter:
             "writing the status of a pod", bounds.status_writes_max, outage, bounds, chance
         )
         self._rewrite_limit: RewriteLimit[Name] = RewriteLimit(chance, at_once_max=0)
-        self._objects: dict[Name, _Object] = {}
+        self._objects: dict[Name, WrittenObject] = {}
         self._barriers = FaultBarriers(log, "%s: a bug in writing its status; it is tried again, ever more rarely")
         self._patches = self._removals = self._failures = 0
         self._durations = Distribution(DURATIONS)
@@ -232,10 +172,10 @@ class StatusWriter:
             return seen.status or k8s.PodStatus()
         return known.written if known.is_written_after(seen, self._pods.version) else seen.status or k8s.PodStatus()
 
-    def _known(self, seen: k8s.Pod) -> _Object:
+    def _known(self, seen: k8s.Pod) -> WrittenObject:
         known = self._objects.get(namespaced_name(seen))
         if known is None or known.uid != seen.metadata.uid:
-            known = self._objects[namespaced_name(seen)] = _Object(
+            known = self._objects[namespaced_name(seen)] = WrittenObject(
                 seen.metadata.uid, is_to_go=is_to_go(seen, self._progress(status_uid(seen)))
             )
         if not known.is_written_after(seen, self._pods.version):
@@ -265,7 +205,7 @@ class StatusWriter:
             self._durations.add(trio.current_time() - item.since)
             self.enqueue([namespaced_name(seen)])
 
-    def _step(self, seen: k8s.Pod, known: _Object) -> Patch | Remove | None:
+    def _step(self, seen: k8s.Pod, known: WrittenObject) -> Patch | Remove | None:
         """What is due about the object."""
         uid = status_uid(seen)
         computed = self._statuses.get(uid)
@@ -293,7 +233,7 @@ class StatusWriter:
         step = due(seen, step.status, computed, progress, now)
         return step if isinstance(step, Remove) else None
 
-    async def _done(self, step: Patch | Remove, seen: k8s.Pod, known: _Object) -> bool:
+    async def _done(self, step: Patch | Remove, seen: k8s.Pod, known: WrittenObject) -> bool:
         """Do it. Whether it is done; if not, what is to happen next is settled."""
         name, uid = namespaced_name(seen), status_uid(seen)
         version = self._statuses.version(uid)
@@ -326,7 +266,7 @@ class StatusWriter:
         self._queue.answered(name, self._rewrite_limit.written(name) if is_again else 0.0)
         return True
 
-    async def _carry_out(self, step: Patch | Remove, seen: k8s.Pod, known: _Object) -> None:
+    async def _carry_out(self, step: Patch | Remove, seen: k8s.Pod, known: WrittenObject) -> None:
         namespace, name = namespaced_name(seen)
         match step:
             case Patch(body=body, status=status):
@@ -345,7 +285,7 @@ class StatusWriter:
                 self._removals += 1
                 log.info("Pod %s/%s has ended; its object is removed", namespace, name)
 
-    def _look_whether_set_back(self, seen: k8s.Pod, known: _Object) -> None:
+    def _look_whether_set_back(self, seen: k8s.Pod, known: WrittenObject) -> None:
         version, known.written_over = seen.metadata.resource_version, ""
         if self._pods.version and not is_older(self._pods.version, known.written_version):
             # It should have been seen: the informer cannot read it, or the server was set back.
@@ -356,7 +296,7 @@ class StatusWriter:
             self._outage.set_back(f"pod {what} was at version {version} and is at {known.written_version}")
 
     async def _find_out(
-        self, seen: k8s.Pod, known: _Object, why: api_errors.ObjectMissing | api_errors.Conflict
+        self, seen: k8s.Pod, known: WrittenObject, why: api_errors.ObjectMissing | api_errors.Conflict
     ) -> None:
         """The server has none such or another object of that name, or says so: one look shows which. A 404 may also be
         an admission webhook's, which does not find something of its own, or of a server that has yet to be restored.
@@ -391,7 +331,7 @@ class StatusWriter:
         if self._queue.refused(name) == logged_at:
             log.warning("Pod %s/%s: the API server does not take its status: %s", *name, error)
 
-    def _fail(self, seen: k8s.Pod, known: _Object, error: api_errors.ApiError) -> None:
+    def _fail(self, seen: k8s.Pod, known: WrittenObject, error: api_errors.ApiError) -> None:
         self._failures += 1
         known.in_doubt = True
         self._queue.failed(namespaced_name(seen), error)

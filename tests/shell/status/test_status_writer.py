@@ -304,7 +304,7 @@ async def test_what_is_due_again_though_it_was_written_is_written_ever_more_rare
 ) -> None:
     cluster = Cluster()
     web = cluster.add("web")
-    monkeypatch.setattr(writer._Object, "is_written_after", lambda *_: False)  # whatever the versions say
+    monkeypatch.setattr(writer.WrittenObject, "is_written_after", lambda *_: False)  # whatever the versions say
     await nursery.start(cluster.writer.run)
     cluster.api.latency_seconds = 0.02
     cluster.seen.unread.add("web")
