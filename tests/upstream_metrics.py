@@ -1,8 +1,8 @@
 """Upstream's metrics, name by name: what ``/metrics`` has of each, or why not. (upstream-behaviour.md §1.22)
 
 ``HERE`` are those that a node of a cluster shows, each with its type, its labels and, of a histogram, its bounds.
-``ABSENT`` are the others, by what of upstream's kubelet this agent does not have (yet). What is in neither is found by
-``test_metrics.py``, and what a real node does not show by ``live/test_cluster_node_api.py``.
+``ABSENT`` are the others, by what of upstream's kubelet this agent does not have (yet). What is here and in neither is
+found by ``test_upstream_metrics.py``, and what a real node does not show by ``live/test_cluster_node_api.py``.
 """
 
 from __future__ import annotations
@@ -168,12 +168,26 @@ ABSENT = {
     ),
     "there are no device plugins yet": (
         "kubelet_device_plugin_registration_total kubelet_device_plugin_alloc_duration_seconds "
-        "kubelet_pod_resources_endpoint_requests_total"
+        "kubelet_pod_resources_endpoint_requests_total kubelet_pod_resources_endpoint_requests_list "
+        "kubelet_pod_resources_endpoint_requests_get kubelet_pod_resources_endpoint_requests_get_allocatable "
+        "kubelet_pod_resources_endpoint_errors_list kubelet_pod_resources_endpoint_errors_get "
+        "kubelet_pod_resources_endpoint_errors_get_allocatable"
     ),
     "there are no managers of CPUs, memory and topology yet": (
         "kubelet_cpu_manager_pinning_requests_total kubelet_memory_manager_pinning_requests_total "
         "kubelet_topology_manager_admission_requests_total kubelet_container_aligned_compute_resources_count "
-        "kubelet_resource_manager_container_assignments"
+        "kubelet_resource_manager_container_assignments kubelet_container_aligned_compute_resources_failure_count "
+        "kubelet_cpu_manager_allocation_per_numa kubelet_cpu_manager_exclusive_cpu_allocation_count "
+        "kubelet_cpu_manager_pinning_errors_total kubelet_cpu_manager_shared_pool_size_millicores "
+        "kubelet_memory_manager_pinning_errors_total kubelet_topology_manager_admission_duration_ms "
+        "kubelet_topology_manager_admission_errors_total"
+    ),
+    "memory is not reserved for pods by their requests (MemoryQoS) yet": (
+        "kubelet_memory_qos_node_memory_low_bytes kubelet_memory_qos_node_memory_min_bytes"
+    ),
+    "there is no gRPC API that pods are watched by": "kubelet_pod_watch_events_dropped_total",
+    "there are no host-process containers, which are Windows'": (
+        "kubelet_started_host_process_containers_total kubelet_started_host_process_containers_errors_total"
     ),
     "what became of a pod's certificate is told to its pod and not counted yet": "kubelet_podcertificate_states",
     "there is no dynamic allocation of resources yet": (

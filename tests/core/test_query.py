@@ -27,13 +27,20 @@ def test_what_is_neither_true_nor_false_is_said_to_be_so() -> None:
 
 @pytest.mark.parametrize(
     ("value", "query"),
-    [(None, {}), (None, {"x": ""}), (0, {"x": "0"}), (7, {"x": "007"}), (COUNT_MAX, {"x": str(COUNT_MAX)})],
+    [
+        (None, {}),
+        (None, {"x": ""}),
+        (0, {"x": "0"}),
+        (7, {"x": "007"}),
+        (COUNT_MAX, {"x": str(COUNT_MAX)}),
+        (COUNT_MAX, {"x": "9223372036854775807"}),
+    ],
 )
 def test_a_number_is_read(value: int | None, query: dict[str, str]) -> None:
     assert value == whole(query, "x")
 
 
-@pytest.mark.parametrize("word", ["-1", "+1", "1.0", "x", " 1", "1_0", "٣", "²", "9" * 5000, str(COUNT_MAX + 1)])
+@pytest.mark.parametrize("word", ["-1", "+1", "1.0", "x", " 1", "1_0", "٣", "²", "9" * 5000, "9223372036854775808"])
 def test_what_is_no_number_is_refused(word: str) -> None:
     with pytest.raises(ValueError, match=r"^x=.*: write a whole number, 0 or more$"):
         whole({"x": word}, "x")

@@ -176,7 +176,27 @@ async def test_certificate_and_key_may_be_two_files_and_must_belong_together(ben
     ServingTls(TlsFiles(str(certificate), str(key)), TlsRules()).load()
     key.write_bytes(other.private_key_pem.bytes())
 
-    with pytest.raises(TlsUnusable, match=r"tls\.crt and .*tls\.key: KEY_VALUES_MISMATCH"):
+    with pytest.raises(TlsUnusable, match=r"/tls\.key: the certificate belongs to another key"):
+        ServingTls(TlsFiles(str(certificate), str(key)), TlsRules()).load()
+
+
+@pytest.mark.parametrize("which", ["tls.crt", "tls.key"])
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file"), (b"rubbish", "there is no (certificate|key) in it")]
+)
+async def test_of_two_files_the_one_that_cannot_be_used_is_named(
+    bench: Bench, which: str, content: bytes | None, why: str
+) -> None:
+    made = bench.authority.issue_cert("a.test")
+    certificate, key = bench.directory / "tls.crt", bench.directory / "tls.key"
+    certificate.write_bytes(made.cert_chain_pems[0].bytes())
+    key.write_bytes(made.private_key_pem.bytes())
+    if content is None:
+        (bench.directory / which).unlink()
+    else:
+        (bench.directory / which).write_bytes(content)
+
+    with pytest.raises(TlsUnusable, match=rf"^[^ ]*/{which}: {why}"):
         ServingTls(TlsFiles(str(certificate), str(key)), TlsRules()).load()
 
 

@@ -58,6 +58,7 @@ def test_completion_knows_every_verb_and_every_flag(capsys: pytest.CaptureFixtur
         ({"--output"}, ["get", "--out"]),
         ({"images", "image"}, ["get", "im"]),
         ({"bash"}, ["completion", "b"]),
+        ({"port-forward"}, ["help", "port"]),
         ({"--standalone"}, ["--stand"]),
         ({"web-n1"}, ["logs", "we"]),
         ({"web-n1"}, ["delete", "pod", "we"]),
@@ -89,6 +90,26 @@ def test_bash_offers_what_fits(
     assert (0, "") == (done.returncode, done.stderr)
     found = set(done.stdout.split())
     assert offered <= found if words == [""] else offered == found
+
+
+@pytest.mark.parametrize(
+    ("shell", "name", "files"),
+    [
+        ("bash", '"get -n"|"get --namespace"', False),
+        ("bash", '"apply -f"|"apply --filename"', True),
+        ("zsh", '"logs --tail"', False),
+        ("zsh", '"get --root-dir"', True),
+        ("fish", "'__fish_seen_subcommand_from logs' -l tail", False),
+        ("fish", "'__fish_seen_subcommand_from get' -l root-dir", True),
+    ],
+)
+def test_files_are_offered_only_where_one_may_stand(
+    capsys: pytest.CaptureFixture[str], shell: str, name: str, files: bool
+) -> None:
+    offers = {"bash": lambda line: "compopt +o default" not in line, "zsh": lambda line: "_files" in line}
+    (line,) = (line for line in said_by(capsys, "completion", shell).splitlines() if name in line)
+
+    assert files == offers.get(shell, lambda line: " -r " in line)(line)
 
 
 def test_zsh_answers_the_first_tab_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COUNT_MAX: Final = 10**12 - 1
-"""Enough for every byte and second there is, and far from where numbers overflow."""
+"""Enough for every byte and second there is, and far from where numbers overflow. What clients write for "all", up to
+the largest whole number of the API, counts as this."""
+_API_DIGITS: Final = len(str(2**63 - 1))
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
@@ -27,7 +29,10 @@ def whole(query: Mapping[str, str], name: str, least: int = 0, most: int = COUNT
     if not word:
         return None
     # Python refuses to read thousands of digits, with words of its own.
-    if word.isascii() and word.isdigit() and len(word) <= len(str(most)) and least <= int(word) <= most:
-        return int(word)
+    if word.isascii() and word.isdigit() and len(word) <= _API_DIGITS and least <= int(word) < 2**63:
+        if most == COUNT_MAX:
+            return min(int(word), most)
+        if int(word) <= most:
+            return int(word)
     bounds = f"a whole number, {least} or more" if most == COUNT_MAX else f"a whole number from {least} to {most}"
     raise ValueError(f"{name}={word}: write {bounds}")

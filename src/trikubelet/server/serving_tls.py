@@ -22,7 +22,8 @@ import trio
 
 from trikubelet.httpd.tls_records import AllRecords
 from trikubelet.kube.file_content import FileContent
-from trikubelet.kube.key_pair import show
+from trikubelet.kube.key_pair import read_pair, show
+from trikubelet.model.certificates import CertificateUnusable, KeyUnusable
 from trikubelet.model.tls import CURVES, SUITES_OF_1_2
 
 if TYPE_CHECKING:
@@ -82,24 +83,30 @@ class ServingTls:
 
     def load(self) -> None:
         """Look at the files. Raises TlsUnusable, and leaves in force what was."""
-        with _naming(" and ".join(one.path for one in self._pair)):
-            pair = b"\n".join(one.get() for one in self._pair)
+        read = []
+        for one in self._pair:
+            with _naming(one.path):
+                read.append(one.get())
+        pair = b"\n".join(read)
         authority = None
         if self._authority is not None:
             with _naming(self._authority.path):
                 authority = self._authority.get()
         if (pair, authority) == self._shown:
             return
-        context = self._made(pair, authority)
+        context = self._made(read[0], read[-1], pair, authority)
         if self._shown is not None and authority != self._shown[1]:
             self._current.clear()
         self._current.add(context)
         self._context, self._shown = context, (pair, authority)
 
-    def _made(self, pair: bytes, authority: bytes | None) -> ssl.SSLContext:
+    def _made(self, certificate: bytes, key: bytes, pair: bytes, authority: bytes | None) -> ssl.SSLContext:
         context = _speaking(self._rules)
-        with _naming(" and ".join(one.path for one in self._pair)):
+        try:
             show(context, pair)
+        except OSError as error:
+            self._explain(certificate, key)
+            raise TlsUnusable(f"{' and '.join(one.path for one in self._pair)}: {_reason(error)}") from error
         if authority is not None and self._authority is not None:
             # With a certificate it has signed a client is authenticated; one that shows none may have a token.
             context.verify_mode = ssl.CERT_OPTIONAL
@@ -108,6 +115,17 @@ class ServingTls:
             with _naming(self._authority.path):
                 context.load_verify_locations(cadata=authority.decode("ascii", "ignore"))
         return context
+
+    def _explain(self, certificate: bytes, key: bytes) -> None:
+        """OpenSSL does not say which of both is no good. Raises TlsUnusable where that can be found out."""
+        try:
+            read_pair(certificate, key)
+        except KeyUnusable as error:
+            raise TlsUnusable(f"{self._pair[-1].path}: {error}") from error
+        except CertificateUnusable as error:
+            raise TlsUnusable(f"{self._pair[0].path}: {error}") from error
+        except OSError:
+            return
 
     def context(self) -> ssl.SSLContext | None:
         """For the next connection; None while there is no certificate. Raises nothing."""
@@ -155,5 +173,9 @@ def _naming(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        why = error.reason if isinstance(error, ssl.SSLError) else error.strerror if isinstance(error, OSError) else ""
-        raise TlsUnusable(f"{what}: {why or error}") from error
+        raise TlsUnusable(f"{what}: {_reason(error)}") from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    why = error.reason if isinstance(error, ssl.SSLError) else error.strerror if isinstance(error, OSError) else ""
+    return why or str(error)

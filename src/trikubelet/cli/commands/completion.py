@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _PODS: Final = "$(trikubelet get pods --all-namespaces --output=name 2>/dev/null | cut -d/ -f2)"
 _POD_WORDS: Final = ("POD", "NAME", "pod NAME")
 """What the parsers call an argument that is the name of a pod."""
+_FILE_WORDS: Final = ("FILE", "DIR", "PATH", "COMMAND", "[[NAMESPACE/]POD:]PATH")
+"""The same of one that may be a file."""
+_NO_FILES: Final = "compopt +o default 2>/dev/null || :"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,11 +61,15 @@ def _values(option: Option) -> list[str]:
     return [one[: one.index("=") + 1] if "=" in one else one for one in choices]
 
 
-def _behind_flags(verb: str, found: Sequence[Option]) -> Iterator[tuple[str, list[str]]]:
-    """A shell's pattern of the verb and the word before, where that is a flag with a value, and what that may be."""
+def _behind_flags(verb: str, found: Sequence[Option]) -> Iterator[tuple[str, Option]]:
+    """A shell's pattern of the verb and the word before, where that is a flag with a value."""
     for option in found:
         if option.names and option.value:
-            yield "|".join(f'"{verb} {name}"' for name in option.names), _values(option)
+            yield "|".join(f'"{verb} {name}"' for name in option.names), option
+
+
+def _takes_files(found: Sequence[Option]) -> bool:
+    return any(not option.names and option.value in _FILE_WORDS for option in found)
 
 
 def _takes_pods(found: Sequence[Option]) -> bool:
@@ -74,14 +81,19 @@ def _bash() -> Iterator[str]:
     yield '    local word=${COMP_WORDS[COMP_CWORD]} words=""'
     yield '    case "${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD - 1]}" in'
     for verb in VERBS:
-        for pattern, values in _behind_flags(verb, options(parser_of(verb))):  # where none is known, files are offered
-            yield f"""    {pattern}) mapfile -t COMPREPLY < <(compgen -W "{" ".join(values)}" -- "$word"); return ;;"""
+        for pattern, option in _behind_flags(verb, options(parser_of(verb))):
+            offered = f"""mapfile -t COMPREPLY < <(compgen -W "{" ".join(_values(option))}" -- "$word")"""
+            if option.value not in _FILE_WORDS:
+                offered += f"; {_NO_FILES}"
+            yield f"    {pattern}) {offered}; return ;;"
     yield "    esac"
     yield '    case "${COMP_WORDS[1]}" in'
     for verb in VERBS:
         found = options(parser_of(verb))
         pods = f" {_PODS}" if _takes_pods(found) else ""
-        yield f'    {verb}) words="{" ".join([*_words(found), *_flags(found)])}{pods}" ;;'
+        files = "" if _takes_files(found) else f"; {_NO_FILES}"
+        yield f'    {verb}) words="{" ".join([*_words(found), *_flags(found)])}{pods}"{files} ;;'
+    yield f'    help) words="{" ".join(VERBS)}"; {_NO_FILES} ;;'
     yield f'    -*) words="{" ".join(_flags(options(build_parser())))}" ;;'
     yield "    esac"
     yield '    if [ "$COMP_CWORD" -eq 1 ] && [[ $word != -* ]]; then'
@@ -103,15 +115,17 @@ def _zsh() -> Iterator[str]:
     yield "    fi"
     yield '    case "$words[2] $words[CURRENT-1]" in'
     for verb in VERBS:
-        for pattern, values in _behind_flags(verb, options(parser_of(verb))):
-            offered = f"compadd -- {' '.join(values)}" if values else "_files"
-            yield f"    {pattern}) {offered}; return ;;"
+        for pattern, option in _behind_flags(verb, options(parser_of(verb))):
+            offered = f"compadd -- {' '.join(values)}" if (values := _values(option)) else ":"
+            yield f"    {pattern}) {'_files' if option.value in _FILE_WORDS else offered}; return ;;"
     yield "    esac"
     yield '    case "$words[2]" in'
     for verb in VERBS:
         found = options(parser_of(verb))
         pods = f'; pods=(${{(f)"{_PODS}"}}); compadd -a pods' if _takes_pods(found) else ""
-        yield f"    {verb}) compadd -- {' '.join([*_words(found), *_flags(found)])}{pods}; _files ;;"
+        files = "; _files" if _takes_files(found) else ""
+        yield f"    {verb}) compadd -- {' '.join([*_words(found), *_flags(found)])}{pods}{files} ;;"
+    yield f"    help) compadd -- {' '.join(VERBS)} ;;"
     yield f"    -*) compadd -- {' '.join(_flags(options(build_parser())))}; _files ;;"
     yield "    esac"
     yield "}"
@@ -123,6 +137,7 @@ def _fish() -> Iterator[str]:
     yield "complete -c trikubelet -e"
     for verb, what in VERBS.items():
         yield f"complete -c trikubelet -n __fish_use_subcommand -f -a {verb} -d {_quoted(what)}"
+    yield f"complete -c trikubelet -n '__fish_seen_subcommand_from help' -f -a '{' '.join(VERBS)}'"
     for option in options(build_parser()):
         yield f"complete -c trikubelet -n __fish_use_subcommand{_fish_option(option)}"
     for verb in VERBS:
@@ -142,7 +157,7 @@ def _fish_option(option: Option) -> str:
         f" -l {name.removeprefix('--')}" if name.startswith("--") else f" -s {name.removeprefix('-')}"
         for name in option.names
     )
-    value = f" -x -a '{' '.join(values)}'" if (values := _values(option)) else " -r" if option.value else ""
+    value = " -r" if option.value in _FILE_WORDS else f" -x -a '{' '.join(_values(option))}'" if option.value else ""
     return f"{names}{value} -d {_quoted(option.help)}"
 
 
