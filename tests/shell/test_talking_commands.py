@@ -305,7 +305,7 @@ async def test_what_is_typed_at_the_end_of_a_process_loses_nothing_of_what_it_wr
     ours, theirs = trio.testing.memory_stream_pair()
     streams = StandardStreams(True, True, True, False)
     ids = {channel: 2 * number + 1 for number, channel in enumerate(channels(streams))}
-    written = bytearray()
+    written, taken = bytearray(), list[bytes]()
     typed_in_vain = trio.Event()
 
     async def refuse() -> None:
@@ -316,6 +316,7 @@ async def test_what_is_typed_at_the_end_of_a_process_loses_nothing_of_what_it_wr
         await theirs.receive_some()
         await typed_in_vain.wait()
         await wait_all_tasks_blocked()
+        await trio.to_thread.run_sync(lambda: None)  # once who reads in a thread has done so
         await theirs.send_all(spdy.ping(2))
         await theirs.send_all(spdy.data(ids[StreamChannel.STDOUT], b"bye"))
         status = b'{"reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}'
@@ -323,12 +324,15 @@ async def test_what_is_typed_at_the_end_of_a_process_loses_nothing_of_what_it_wr
 
     def typed() -> bytes:
         ours.send_stream.send_all_hook = refuse
-        return b"key"
+        taken.append(b"key")
+        return taken[-1]
 
+    trio.to_thread.current_default_thread_limiter().total_tokens = 1
     process = RemoteProcess(ours, streams, typed, written.extend, lambda _: None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(runtime)
         assert (3, b"bye") == (await process.run(), bytes(written))
+    assert [b"key"] == taken  # what is typed after that is for whoever reads the terminal next
 
 
 async def test_the_first_status_is_bounded_and_a_ping_is_answered() -> None:
