@@ -24,7 +24,7 @@ from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.commands.cp import Place, read_place
-from trikubelet.cli.commands.port_forward import _attend, read_ports
+from trikubelet.cli.commands.port_forward import _attend, _listen, read_ports
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess, exit_code_of
 from trikubelet.core import spdy
@@ -257,6 +257,12 @@ class BusyAgent(AgentClient):
         await trio.sleep_forever()
         raise AssertionError
         yield
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "ü..x"], ids=["another's", "none"])
+async def test_an_address_that_cannot_be_listened_on_is_named(address: str) -> None:
+    with pytest.raises(CommandFailed, match=f"^{address} port 8080: .+"):
+        await _listen(address, 8080)
 
 
 async def test_who_waits_for_a_turn_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
