@@ -7,7 +7,7 @@ import pytest
 
 from core.podkit import container, pod, rule, sidecar
 from core.statuskit import EARLIER, NOW, condition, ended, runs, serves, shown, status, stopped, waits
-from trikubelet.core.pod_status import equal, illegal_transitions, merge, normalize
+from trikubelet.core.pod_status import comes_back, equal, illegal_transitions, merge, normalize
 from trikubelet.model import k8s
 
 replace = msgspec.structs.replace
@@ -257,13 +257,25 @@ STEPS = [
 ]  # fmt: skip
 
 
+def _whole(one: k8s.ContainerStatus | None) -> k8s.PodStatus:
+    statuses = () if one is None else (one,)
+    is_init = one is not None and one.name in ("s", "i")
+    return status(init_container_statuses=statuses) if is_init else status(container_statuses=statuses)
+
+
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.id)
 def test_a_container_leaves_its_end_only_where_policy_allows(step: Step) -> None:
-    def whole(one: k8s.ContainerStatus | None) -> k8s.PodStatus:
-        statuses = () if one is None else (one,)
-        is_init = one is not None and one.name in ("s", "i")
-        return status(init_container_statuses=statuses) if is_init else status(container_statuses=statuses)
-
-    found = illegal_transitions(step.pod, whole(step.before), whole(step.after))
+    found = illegal_transitions(step.pod, _whole(step.before), _whole(step.after))
     assert step.expected == len(found)
     assert all(step.before.name in sentence for sentence in found)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.id)
+def test_no_server_takes_a_container_back_that_may_not_run_again_whatever_its_end(step: Step) -> None:
+    is_allowed_here_alone = step.id in (
+        "an end nobody saw may be taken back",
+        "an init container that is done runs again in a new sandbox",
+    )
+    is_refused = step.expected == 1 or is_allowed_here_alone
+
+    assert is_refused is comes_back(step.pod, _whole(step.before), _whole(step.after))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
-from jeepney import DBusAddress, new_method_return, new_signal
+from jeepney import DBusAddress, new_error, new_method_return, new_signal
 from jeepney.io.trio import DBusConnection
 from jeepney.low_level import HeaderFields
 
@@ -91,10 +91,12 @@ async def test_a_bus_that_is_none_is_an_error_in_time(
 
 
 class Bus:
-    """Owns one conversation with a client, as a bus on which logind is ``:1.7`` and anybody may send anything."""
+    """Owns one conversation with a client, as a bus on which logind is ``:1.7``, from the start or once it is asked
+    something, and anybody may send anything."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream, *, has_logind: bool = True) -> None:
         self._connection = DBusConnection(stream.socket, enable_fds=True)
+        self._has_logind = has_logind
         self._serials = itertools.count(1)
 
     async def answer(self) -> str:
@@ -104,9 +106,15 @@ class Bus:
         match member:
             case "Hello":
                 reply = new_method_return(asked, "s", (":1.9",))
+            case "GetNameOwner" if not self._has_logind:
+                reply = new_error(asked, "org.freedesktop.DBus.Error.NameHasNoOwner", "s", ("no such name",))
             case "GetNameOwner":
                 reply = new_method_return(asked, "s", (":1.7",))
             case "Get":
+                if not self._has_logind:  # a bus says that it has started somebody before that one answers
+                    self._has_logind = True
+                    bus, started = "org.freedesktop.DBus", ("org.freedesktop.login1", "", ":1.7")
+                    await self.signal(bus, bus, "NameOwnerChanged", "sss", started)
                 reply = new_method_return(asked, "v", (("b", False),))
             case _:
                 reply = new_method_return(asked)
@@ -125,7 +133,7 @@ class Bus:
 
 
 @asynccontextmanager
-async def session_on(tmp_path: Path) -> AsyncIterator[tuple[LogindSession, Bus]]:
+async def session_on(tmp_path: Path, *, has_logind: bool = True) -> AsyncIterator[tuple[LogindSession, Bus]]:
     """A session that has begun."""
     address = tmp_path / "bus"
     listener = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
@@ -138,7 +146,7 @@ async def session_on(tmp_path: Path) -> AsyncIterator[tuple[LogindSession, Bus]]
             await stream.receive_some()
             await stream.send_all(words)
         assert b"BEGIN\r\n" == await stream.receive_some(7)
-        made.append(bus := Bus(stream))
+        made.append(bus := Bus(stream, has_logind=has_logind))
         while await bus.answer():
             pass
 
@@ -160,6 +168,15 @@ async def test_only_logind_announces_a_shutdown(tmp_path: Path) -> None:
 
         with trio.fail_after(60):
             assert False is await session.next()
+
+
+async def test_a_logind_that_the_first_question_starts_is_the_one_whose_word_counts(tmp_path: Path) -> None:
+    async with session_on(tmp_path, has_logind=False) as (session, bus):
+        await bus.announce(":1.66", False)
+        await bus.announce(":1.7", True)
+
+        with trio.fail_after(60):
+            assert True is await session.next()
 
 
 async def test_another_logind_is_the_end_of_the_session(tmp_path: Path) -> None:

@@ -112,6 +112,11 @@ async def test_the_hosts_file_and_dns_say_which_addresses_a_name_has(monkeypatch
         assert said == await HostAddresses().named("n")
 
 
+@pytest.mark.parametrize("name", ["a" * 64, f"n.{'a' * 64}.example"])
+async def test_a_name_with_a_label_that_dns_cannot_have_is_one_it_does_not_know(name: str) -> None:
+    assert () == await HostAddresses().named(name)
+
+
 async def test_a_name_that_dns_does_not_answer_for_takes_one_thread_and_no_other_lookups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -24,7 +24,7 @@ from trikubelet.app.flags import parse_agent_flags
 from trikubelet.app.settings import Surroundings, load_settings
 from trikubelet.cli.client import AgentClient
 from trikubelet.cli.commands.cp import Place, read_place
-from trikubelet.cli.commands.port_forward import _attend, read_ports
+from trikubelet.cli.commands.port_forward import _attend, _listen, read_ports
 from trikubelet.cli.failed import CommandFailed
 from trikubelet.cli.remote_process import RemoteProcess, exit_code_of
 from trikubelet.core import spdy
@@ -259,6 +259,12 @@ class BusyAgent(AgentClient):
         yield
 
 
+@pytest.mark.parametrize("address", ["192.0.2.1", "ü..x"], ids=["another's", "none"])
+async def test_an_address_that_cannot_be_listened_on_is_named(address: str) -> None:
+    with pytest.raises(CommandFailed, match=f"^{address} port 8080: .+"):
+        await _listen(address, 8080)
+
+
 async def test_who_waits_for_a_turn_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     turns = trio.CapacityLimiter(2)
     pairs = [socket.socketpair() for _ in range(4)]
@@ -305,7 +311,7 @@ async def test_what_is_typed_at_the_end_of_a_process_loses_nothing_of_what_it_wr
     ours, theirs = trio.testing.memory_stream_pair()
     streams = StandardStreams(True, True, True, False)
     ids = {channel: 2 * number + 1 for number, channel in enumerate(channels(streams))}
-    written = bytearray()
+    written, taken = bytearray(), list[bytes]()
     typed_in_vain = trio.Event()
 
     async def refuse() -> None:
@@ -316,6 +322,7 @@ async def test_what_is_typed_at_the_end_of_a_process_loses_nothing_of_what_it_wr
         await theirs.receive_some()
         await typed_in_vain.wait()
         await wait_all_tasks_blocked()
+        await trio.to_thread.run_sync(lambda: None)  # once who reads in a thread has done so
         await theirs.send_all(spdy.ping(2))
         await theirs.send_all(spdy.data(ids[StreamChannel.STDOUT], b"bye"))
         status = b'{"reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}'
@@ -323,12 +330,15 @@ async def test_what_is_typed_at_the_end_of_a_process_loses_nothing_of_what_it_wr
 
     def typed() -> bytes:
         ours.send_stream.send_all_hook = refuse
-        return b"key"
+        taken.append(b"key")
+        return taken[-1]
 
+    trio.to_thread.current_default_thread_limiter().total_tokens = 1
     process = RemoteProcess(ours, streams, typed, written.extend, lambda _: None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(runtime)
         assert (3, b"bye") == (await process.run(), bytes(written))
+    assert [b"key"] == taken  # what is typed after that is for whoever reads the terminal next
 
 
 async def test_the_first_status_is_bounded_and_a_ping_is_answered() -> None:

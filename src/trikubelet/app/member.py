@@ -149,7 +149,7 @@ class MemberTask:
             chance=chance,
             threads=self._threads,
             is_known=credentials.hold,
-            counts=credentials.counts_as_held,
+            is_used=credentials.uses,
             afresh=way_back(settings, credentials.access, store, self._dial, clock, chance, self._threads),
         )
 

@@ -187,7 +187,7 @@ def build_node(
     pleg = Pleg(ports.runtime, cache, wakes, leftovers, bounds, spans, events)
     this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
     node_object = NodeObject(described)
-    host_ips = _kept_ips(host_ips or (lambda: facts.host_ips), node_object)
+    kept_ips = _kept_ips(host_ips or (lambda: facts.host_ips), node_object)
     runtime_state = RuntimeState(ports.runtime, events, this_node, bounds)
     objects = NodeObjects(ManifestObjects(sources))
     ports.volumes.use_objects(objects)
@@ -197,7 +197,7 @@ def build_node(
         handlers=ports.handlers,
         events=events,
         clock=ports.clock,
-        host_ips=host_ips,
+        host_ips=kept_ips,
         bounds=bounds,
         chance=chance,
         notes=ports.files,
@@ -218,7 +218,7 @@ def build_node(
         ports,
         facts,
         rules,
-        host_ips,
+        kept_ips,
         pleg=pleg,
         cache=cache,
         statuses=statuses,

@@ -41,7 +41,7 @@ _COMPARE: Final = {
 
 
 class OutOfBounds(Exception):
-    """A list is too short for the element that a template names."""
+    """A list is too short for the element that a template names, or has no such part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +152,7 @@ def _bracket(text: str) -> Step:
     if found := _FILTER.fullmatch(text):
         return partial(_filtered, _operand(found[1]), found[2], _operand(found[3]) if found[3] else None)
     if found := _SLICE.fullmatch(text):
-        bounds = [int(part) if part else None for part in found.groups()]
-        if bounds[2] is not None and bounds[2] <= 0:
-            raise ValueError(f"[{text}]: the step must be more than 0")
-        return partial(_sliced, slice(*bounds))
+        return partial(_sliced, slice(*(int(part) if part else None for part in found.groups())))
     if re.fullmatch(r"-?\d+(\s*,\s*-?\d+)*", text):
         return partial(_indexed, [int(part) for part in text.split(",")])
     names = [_literal(part.strip()) if part.strip()[:1] in ("'", '"') else part.strip() for part in text.split(",")]
@@ -200,9 +197,13 @@ def _indexed(indexes: list[int], values: list[Any]) -> list[Any]:
 
 def _element(value: Sequence[Any], index: int) -> Any:
     place = index if index >= 0 else len(value) + index  # which is what kubectl says of it, too
+    _require(place, value)
+    return value[place]
+
+
+def _require(place: int, value: Sequence[Any]) -> None:
     if not 0 <= place < len(value):
         raise OutOfBounds(f"array index out of bounds: index {place}, length {len(value)}")
-    return value[place]
 
 
 def _sliced(bounds: slice, values: list[Any]) -> list[Any]:
@@ -210,14 +211,20 @@ def _sliced(bounds: slice, values: list[Any]) -> list[Any]:
 
 
 def _part(value: Sequence[Any], bounds: slice) -> Sequence[Any]:
-    """As kubectl has it: an end beyond the list is an error, and so are bounds the wrong way round."""
+    """As kubectl has it: of nothing nothing is wrong, wherever it would lie; else its first and its last must be there,
+    bounds the right way round, and the step forward, in this order."""
     start, end = (place if place is None or place >= 0 else len(value) + place for place in (bounds.start, bounds.stop))
     start, end = start or 0, len(value) if end is None else end
-    if start < len(value) < end:
-        raise OutOfBounds(f"array index out of bounds: index {end - 1}, length {len(value)}")
+    if start == end:
+        return ()
+    _require(start, value)
+    if end != 0:
+        _require(end - 1, value)
     if start > end:
         raise OutOfBounds(f"starting index {start} is greater than ending index {end}")
-    return value[max(start, 0) : end : bounds.step]
+    if bounds.step == 0:
+        raise OutOfBounds("the step must be more than 0")
+    return value[start : end : bounds.step]
 
 
 def _filtered(left: Path, compare: str | None, right: Path | None, values: list[Any]) -> list[Any]:

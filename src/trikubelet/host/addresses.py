@@ -44,6 +44,8 @@ class HostAddresses:
             found = await self._threads.run(partial(socket.getaddrinfo, name, None, type=socket.SOCK_DGRAM), name)
         except socket.gaierror as error:
             return None if error.errno == socket.EAI_AGAIN else ()
+        except UnicodeError:  # a label is longer than DNS has any, as the kernel's 64 bytes of a host name allow
+            return ()
         except (OSError, StillRunning):
             return None
         return tuple(dict.fromkeys(str(address[4][0]) for address in found))

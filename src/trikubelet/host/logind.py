@@ -174,6 +174,8 @@ class LogindSession:
             return
         sender = message.header.fields.get(HeaderFields.sender)
         if sender == BUS and _is_named(message, BUS, "NameOwnerChanged") and message.body[0] == LOGIND.bus_name:
+            if not self._owner:  # our own question started it; who has the name is asked after that
+                return
             raise trio.BrokenResourceError("systemd-logind was restarted")
         if sender == self._owner and _is_named(message, LOGIND.interface, "PrepareForShutdown"):
             self._announced.append(bool(message.body[0]))

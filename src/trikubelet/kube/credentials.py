@@ -130,10 +130,10 @@ class Credentials:
         held = self._tls.certificate
         return self.access.proof is not None or (held is not None and not held.has_expired(self._clock.now_ns()))
 
-    def counts_as_held(self, own: Certificate) -> bool:
-        """Whether this certificate that the node got for itself is held: shown while it lasts. One that is of another
+    def uses(self, own: Certificate) -> bool:
+        """Whether this certificate that the node got for itself is used: shown while it lasts. One that is of another
         name, or older than the kubeconfig's, is not."""
-        return self._materials.counts_as_held(own, self._clock.now_ns())
+        return self._materials.uses_own(own, self._clock.now_ns())
 
     async def headers(self) -> Headers:
         """What a request shows. Raises NothingToShow."""

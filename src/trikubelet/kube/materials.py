@@ -131,8 +131,8 @@ class Materials:
             log.debug("The node's own certificate in %s cannot be read: %s", self._own.path, error)
             return self._own_read
 
-    def counts_as_held(self, own: Certificate, now_ns: int) -> bool:
-        """Whether this certificate of the node's own is held, beside what the kubeconfig was last seen to give."""
+    def uses_own(self, own: Certificate, now_ns: int) -> bool:
+        """Whether this certificate of the node's own is used, beside what the kubeconfig was last seen to give."""
         if self._own is None:
             return True  # it is the kubeconfig's
         return counts_as_held(own, _certificate(self.certificate.last()), self._own_name, now_ns)

@@ -76,15 +76,15 @@ class CertificateRotation:
         threads: ThreadPool,
         afresh: Callable[[], Awaitable[object]] | None = None,
         is_known: Callable[[], bool] = lambda: False,
-        counts: Callable[[Certificate], bool] = lambda _: True,
+        is_used: Callable[[Certificate], bool] = lambda _: True,
     ) -> None:
         """``subject`` is asked before each request: addresses change; while it is None there is nothing to ask for.
         ``changed`` is called after each new one.
         ``threads`` are for keys and files, one at a time for each signer.
         ``afresh`` puts a client certificate in force as for a node that has none, or raises StartFailed; None where
         there is no such way. ``is_known``: whether the server knows this node although the certificate of the store has
-        ended, by a token or the kubeconfig's certificate. ``counts``: whether the certificate of the store is in use;
-        where it is not, another is asked for at once."""
+        ended, by a token or the kubeconfig's certificate. ``is_used``: whether the certificate of the store is; where
+        it is not, another is asked for at once."""
         self._api = api
         self._store = store
         self._subject = subject
@@ -95,7 +95,7 @@ class CertificateRotation:
         self._threads = threads
         self._afresh = afresh
         self._is_known = is_known
-        self._counts = counts
+        self._is_used = is_used
         self._given_up = False
         self.figures: Final = RotationFigures(signer)
 
@@ -205,7 +205,7 @@ class CertificateRotation:
         except CertificateUnusable as error:
             log.warning("%s", error)
             held = None
-        if held is not None and not self._counts(held):
+        if held is not None and not self._is_used(held):
             held = None
         self.figures.not_after_ns = 0 if held is None else held.not_after_ns
         return held
@@ -219,7 +219,7 @@ class CertificateRotation:
         due_ns = held.not_before_ns + round((held.not_after_ns - held.not_before_ns) * share)
         async for _ in Every(LOOK_SECONDS):
             left_ns = due_ns - self._clock.now_ns()
-            if self._missing(held) or not self._counts(held):
+            if self._missing(held) or not self._is_used(held):
                 return
             if left_ns < LOOK_SECONDS * SECOND_NS:
                 await trio.sleep(max(0, left_ns) / SECOND_NS)

@@ -205,6 +205,7 @@ class MirrorPods:
         """Whether that changed anything. Raises ApiError."""
         match due:
             case Create(pod=pod):
+                self._to_remake.discard(namespaced_name(pod))  # somebody else took the one away that was to go
                 await self._api.create(PODS, pod, pod.metadata.namespace)
                 log.info("Static pod %s/%s has a mirror", *namespaced_name(pod))
                 return True

@@ -248,7 +248,8 @@ class StatusWriter:
         except api_errors.Invalid as error:
             # Of no use to say again unless what refuses it changes, as admission policies do.
             known.refused = version
-            if is_mirror(seen) and isinstance(step, Patch) and comes_back(seen.status or k8s.PodStatus(), step.status):
+            shown = seen.status or k8s.PodStatus()
+            if is_mirror(seen) and isinstance(step, Patch) and comes_back(seen, shown, step.status):
                 self.refused_mirror.notify(name)
             known.refusals += is_last
             self._refuse(name, error)

@@ -255,7 +255,7 @@ def test_whether_what_is_shown_still_holds(expected: bool, shown: str, authority
         (True, "system:node:w", -1, False),  # the kubeconfig names the file that is renewed
     ],
 )
-def test_a_certificate_of_the_nodes_own_that_is_not_shown_is_not_counted_as_held(
+def test_a_certificate_of_the_nodes_own_that_is_not_shown_is_not_used(
     expected: bool, name: str, since: int, has_own: bool, authority: CA, tmp_path: Path
 ) -> None:
     begin = datetime(2026, 11, 1, tzinfo=UTC)
@@ -265,7 +265,7 @@ def test_a_certificate_of_the_nodes_own_that_is_not_shown_is_not_counted_as_held
     own_begin = int((begin + timedelta(days=since)).timestamp()) * SECOND_NS
     held = Certificate(name, ("system:nodes",), own_begin, own_begin + 300 * 86400 * SECOND_NS)
 
-    assert expected is Credentials(access, FixedClock(), {}).counts_as_held(held)
+    assert expected is Credentials(access, FixedClock(), {}).uses(held)
 
 
 async def test_a_certificate_of_the_nodes_own_that_is_not_known_can_be_removed(

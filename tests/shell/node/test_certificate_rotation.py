@@ -59,10 +59,10 @@ class World(SigningCluster):
             changed=lambda: self.changes.append(trio.current_time()),
             chance=random.Random(1),
             threads=threads,
-            counts=self.counts,
+            is_used=self.is_used,
         )
 
-    def counts(self, held: Certificate) -> bool:
+    def is_used(self, held: Certificate) -> bool:
         return held != self.unused
 
 

@@ -973,6 +973,27 @@ async def test_a_list_begins_when_there_is_a_connection_and_not_before(autojump_
         assert [None] * 3 == shelf.listed  # and the wait is no slow list that calls for a pause
 
 
+async def test_a_look_asked_for_before_a_full_list_was_due_waits_a_period_from_when_that_could_begin(
+    autojump_clock: MockClock,
+) -> None:
+    shelf = Shelf()
+    shelf.containers = {"a": {"c": RUNNING}}
+    async with watching(shelf) as watch:
+        await watch.wakes()
+        await trio.sleep(0.9)
+        shelf.gates["connection"], shelf.gates["list"] = trio.Event(), trio.Event()
+        watch.pleg.request_relist("a")
+        watch.pleg._dispatcher._due = trio.current_time()  # both fall due at the same moment
+        await trio.sleep(0.7 * BOUNDS.relist_period_seconds)
+        shelf.gates["connection"].set()
+        await trio.sleep(0.7 * BOUNDS.relist_period_seconds)
+        assert "a" not in shelf.listed
+        shelf.gates["list"].set()
+        await trio.sleep(0.1)
+
+        assert "a" not in shelf.listed
+
+
 async def test_a_list_that_gets_no_connection_has_failed_and_is_tried_again(autojump_clock: MockClock) -> None:
     shelf = Shelf()
     shelf.gates["connection"] = trio.Event()

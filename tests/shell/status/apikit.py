@@ -166,11 +166,11 @@ class Cluster:
         self.seen.watchers.append(self.writer.enqueue)
         self.statuses.changed.add(lambda _uid, pod, *_: self.writer.enqueue([namespaced_name(pod)]))
 
-    def add(self, name: str, **meta: Any) -> k8s.Pod:
+    def add(self, name: str, policy: str = "Always", **meta: Any) -> k8s.Pod:
         """A pod bound to this node, as the informer sees it."""
         body = {
             "metadata": {"name": name, **meta},
-            "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "i"}]},
+            "spec": {"nodeName": "n", "restartPolicy": policy, "containers": [{"name": "main", "image": "i"}]},
         }
         self.server.create(PODS, body, "default")
         return self.get(name)

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from shell.status.apikit import Cluster, PodStates, computed, shows
-from trikubelet.core.names import CONFIG_HASH
+from trikubelet.core.names import CONFIG_HASH, CONFIG_MIRROR
 from trikubelet.kit.outage import Outage
 from trikubelet.model import k8s
 from trikubelet.model.api import PODS, PatchKind
@@ -114,6 +114,50 @@ async def test_a_mirror_whose_status_is_refused_is_made_anew_once(autojump_clock
     assert second not in ("", first)
     assert second == bench.uid()
     assert {"create": 2, "delete": 1} == bench.cluster.api.asked
+
+
+async def test_a_mirror_that_somebody_else_took_away_before_its_turn_is_made_anew_once(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    bench = Bench(static())
+    await nursery.start(bench.mirrors.run)
+    await trio.sleep(1)
+    first = bench.uid()
+    bench.mirrors.remake(("default", "web"))
+    bench.cluster.server.delete(PODS, "web", "default", grace_seconds=0)
+    await trio.sleep(3600)
+
+    assert bench.uid() not in ("", first)
+    assert {"create": 2} == bench.cluster.api.asked
+
+
+async def test_the_mirror_of_a_static_pod_that_is_ending_is_not_made_anew_and_shows_its_end(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    bench = Bench(static())
+    await nursery.start(bench.mirrors.run)
+    await trio.sleep(1)
+    bench.static = []
+    bench.mirrors.remake(("default", "web"))
+    await trio.sleep(60)
+
+    assert bench.uid()
+    assert {"create": 1} == bench.cluster.api.asked
+
+
+async def test_a_name_that_is_forgotten_meanwhile_is_not_to_be_made_anew_any_more(
+    autojump_clock: MockClock, nursery: Any
+) -> None:
+    bench = Bench()
+    await nursery.start(bench.mirrors.run)
+    bench.mirrors.remake(("default", "web"))
+    await trio.sleep(60)
+    bench.static = [static()]
+    theirs = bench.cluster.add("web", annotations={CONFIG_MIRROR: "h1"})  # as a server has it that was set back
+    await trio.sleep(60)
+
+    assert theirs.metadata.uid == bench.uid()
+    assert {} == bench.cluster.api.asked
 
 
 async def test_a_static_pod_is_not_kept_waiting_for_what_was_said_of_an_earlier_one_of_its_name(
@@ -371,6 +415,7 @@ async def test_a_name_somebody_else_has_taken_is_left_to_them(autojump_clock: Mo
     bench = Bench(static())
     theirs = bench.cluster.add("web")
     await nursery.start(bench.mirrors.run)
+    bench.mirrors.remake(("default", "web"))  # which was said of a mirror that was there before
     await trio.sleep(3600)
 
     assert {} == bench.cluster.api.asked

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from shell.status.apikit import Cluster, computed, shows
-from trikubelet.core.names import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE
+from trikubelet.core.names import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE, status_uid
 from trikubelet.model import k8s
 from trikubelet.model.api import PODS, PatchKind
 from trikubelet.model.api_errors import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
 STRATEGIC = PatchKind.STRATEGIC
+UNSEEN_END = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
 
 
 async def settle() -> None:
@@ -695,21 +696,31 @@ async def test_a_static_pods_status_goes_to_its_mirror_which_is_never_removed_fo
 
 
 @pytest.mark.parametrize(
-    ("expected", "was"),
+    ("expected", "was", "policy", "marks"),
     [
-        ([("default", "web")], {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}),
-        ([], {"running": {}}),  # somebody does not want it, as a policy: another mirror would be refused as well
+        ([("default", "web")], UNSEEN_END, "Never", {CONFIG_MIRROR: "hash"}),
+        # Somebody does not want it, as a policy: another mirror would be refused as well.
+        ([], UNSEEN_END, "Always", {CONFIG_MIRROR: "hash"}),
+        ([], UNSEEN_END, "OnFailure", {CONFIG_MIRROR: "hash"}),
+        ([], {"running": {}}, "Never", {CONFIG_MIRROR: "hash"}),
+        ([], UNSEEN_END, "Never", {}),  # it is no mirror
     ],
 )
 async def test_a_mirror_that_shows_an_end_from_which_there_is_no_way_back_is_to_be_made_anew(
-    autojump_clock: MockClock, nursery: Any, expected: list[tuple[str, str]], was: dict[str, Any]
+    autojump_clock: MockClock,
+    nursery: Any,
+    expected: list[tuple[str, str]],
+    was: dict[str, Any],
+    policy: str,
+    marks: dict[str, str],
 ) -> None:
     cluster, told = Cluster(), []
-    cluster.add("web", annotations={CONFIG_MIRROR: "hash"})
+    cluster.add("web", policy, annotations=marks)
     main = {"name": "main", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": was}
     shown = {"phase": "Pending", "containerStatuses": [main]}
     cluster.server.patch(PODS, "web", {"status": shown}, "default", kind=PatchKind.MERGE, subresource="status")
-    meta = k8s.ObjectMeta(name="web", namespace="default", uid="hash", annotations={CONFIG_SOURCE: "file"})
+    uid = status_uid(cluster.get("web"))
+    meta = k8s.ObjectMeta(name="web", namespace="default", uid=uid, annotations={CONFIG_SOURCE: "file"})
     static = msgspec.structs.replace(cluster.get("web"), metadata=meta)
     cluster.api.plan("patch", *[Fail(Invalid("the container has ended for good"))] * 10)
     cluster.writer.refused_mirror.add(told.append)
@@ -725,6 +736,7 @@ async def test_a_mirror_that_shows_an_end_from_which_there_is_no_way_back_is_to_
     cluster.publish(static, msgspec.structs.replace(computed(), container_statuses=(runs,)))
     await settle()
 
+    assert {"patch": 1} == cluster.api.asked
     assert expected == told
 
 

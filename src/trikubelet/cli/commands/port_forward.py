@@ -69,14 +69,21 @@ async def _forward(args: argparse.Namespace) -> None:
     turns = trio.CapacityLimiter(CONNECTIONS_MAX)
     async with trio.open_nursery() as nursery:
         for local, port in args.ports:
-            try:
-                listeners = await trio.open_tcp_listeners(local, host=args.address)
-            except OSError as error:
-                raise CommandFailed(f"{args.address} port {local}: {error.strerror or error}") from error
+            listeners = await _listen(args.address, local)
             nursery.start_soon(trio.serve_listeners, partial(_attend, agent, path, port, turns), listeners)
             for listener in listeners:
                 here = listener.socket.getsockname()
                 print(f"Forwarding from {here[0]}:{here[1]} -> {port}", flush=True)
+
+
+async def _listen(address: str, port: int) -> list[trio.SocketListener]:
+    """Raises CommandFailed."""
+    try:
+        return await trio.open_tcp_listeners(port, host=address)
+    except OSError as error:
+        raise CommandFailed(f"{address} port {port}: {error.strerror or error}") from error
+    except UnicodeError as error:  # what can be no name, which nobody is asked about
+        raise CommandFailed(f"{address} port {port}: {error}") from error
 
 
 async def _attend(

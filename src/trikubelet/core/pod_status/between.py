@@ -22,7 +22,7 @@ def illegal_transitions(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatu
     """One sentence per container that left its final state; empty when all is well. Of containers that ended unseen
     (``ContainerStatusUnknown``) nothing is known, and where a rule may restart all of them any may come back. An init
     container that succeeded runs again when its pod gets a new sandbox."""
-    if any(rule.action == RESTART_ALL for c in all_containers(pod) for rule in c.restart_policy_rules):
+    if _may_restart_all(pod):
         return ()
     sidecars = {container.name for container in pod.spec.init_containers if is_sidecar(container)}
     init = {container.name for container in pod.spec.init_containers}
@@ -42,11 +42,23 @@ def illegal_transitions(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatu
     return tuple(found)
 
 
-def comes_back(before: k8s.PodStatus, after: k8s.PodStatus) -> bool:
-    """Whether a container that is over in one status is not in the other, of whatever reason: an API server takes that
-    of no pod whose policy forbids it."""
-    over = {one.name for one in _containers(before) if one.state is not None and one.state.terminated is not None}
-    return any(one.name in over and (one.state is None or one.state.terminated is None) for one in _containers(after))
+def comes_back(pod: k8s.Pod, before: k8s.PodStatus, after: k8s.PodStatus) -> bool:
+    """Whether a container that is over for good in one status is not in the other: no API server takes that, whatever
+    the reason of the end, not even for init containers that a new sandbox runs again."""
+    if _may_restart_all(pod):
+        return False
+    ended = {one.name: one.state.terminated for one in _containers(before) if one.state is not None}
+    back = {one.name for one in _containers(after) if one.state is None or one.state.terminated is None}
+    return any(
+        (end := ended.get(container.name)) is not None
+        and container.name in back
+        and not allows_restart(pod, container, end.exit_code)
+        for container in all_containers(pod)
+    )
+
+
+def _may_restart_all(pod: k8s.Pod) -> bool:
+    return any(rule.action == RESTART_ALL for c in all_containers(pod) for rule in c.restart_policy_rules)
 
 
 def _containers(status: k8s.PodStatus) -> Iterator[k8s.ContainerStatus]:
