@@ -26,7 +26,7 @@ LIKELY = {
     "plant_a_jealous_agent": (149, 1),
     "plant_a_deaf_worker": (175,),
     "plant_a_kept_ghost": (76,),
-    "plant_a_homeless_container": (151,),
+    "plant_a_homeless_container": (204, 218),
     "plant_a_back_off_that_probes_evade": (14, 23),
     "plant_a_restart_of_all_that_stops_half_way": (4, 7),
     "plant_a_restart_of_all_that_waits_for_a_resync": (7, 29),

@@ -71,7 +71,6 @@ def build_upkeep(
     garbage = GarbageCollection(
         runtime=ports.runtime,
         runtime_pods=pleg,
-        desired=desired,
         workers=workers,
         files=ports.files,
         leftovers=leftovers,

@@ -6,6 +6,9 @@ another pod waits for one that hangs, and so it is with the logs of pods that ar
 left any amount. When the runtime could not be listed as a whole for a pass's time, which may be because of the garbage
 in it, each pod is listed by itself, one after another, until it can be again; before that the last list will do, for
 what was dead stays dead.
+
+No source need have spoken: that may take for ever, and containers crash meanwhile. Of a pod that nobody has brought yet
+the newest of everything stays, as of any pod that is wanted (``PodWorkers.should_content_be_removed``).
 """
 
 from __future__ import annotations
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from trikubelet.node.container_remover import ContainerRemover
     from trikubelet.pods.workers import PodWorkers
     from trikubelet.ports import ContainerFiles, Runtime, RuntimePods
-    from trikubelet.sources.desired import DesiredPods
 
 
 class GarbageCollection:
@@ -43,7 +45,6 @@ class GarbageCollection:
         *,
         runtime: Runtime,
         runtime_pods: RuntimePods,
-        desired: DesiredPods,
         workers: PodWorkers,
         files: ContainerFiles,
         leftovers: Gather[str],
@@ -52,7 +53,6 @@ class GarbageCollection:
     ) -> None:
         self._runtime = runtime
         self._runtime_pods = runtime_pods
-        self._desired = desired
         self._workers = workers
         self._files = files
         self._leftovers = leftovers
@@ -67,8 +67,7 @@ class GarbageCollection:
             nursery.start_soon(self._collect_leftovers)
             task_status.started()
             async for now in Every(self._bounds.garbage_period_seconds):
-                if self._desired.all_ready:
-                    await self._pass(now)
+                await self._pass(now)
 
     async def _pass(self, now: float) -> None:
         failing_since = self._runtime_pods.failing_since
@@ -82,7 +81,7 @@ class GarbageCollection:
         much."""
         while True:
             uids = await self._leftovers.collect()
-            if self._desired.all_ready and self._runtime_pods.has_listed:
+            if self._runtime_pods.has_listed:
                 self._collect_of(sorted(uids))
 
     def collect(self) -> None:
