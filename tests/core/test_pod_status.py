@@ -67,6 +67,14 @@ def test_a_pod_without_an_earlier_status_is_as_old_as_its_oldest_sandbox(expecte
     assert expected == generate(it, observe(it, sandboxes=boxes), FACTS).start_time
 
 
+def test_a_pod_is_not_as_old_as_a_sandbox_of_an_earlier_instance() -> None:
+    it = pod("a")
+    began = parse_rfc3339(EARLIER)
+    own, earlier = replace(BOX, id="own", created_at=began), replace(BOX, id="e", created_at=began - 9 * SECOND_NS)
+    observed = observe(it, sandboxes=(own, earlier)).without_earlier(frozenset({"e"}))
+    assert EARLIER == generate(it, observed, FACTS).start_time
+
+
 def test_init_containers_that_are_done_are_ready_and_initialise_the_pod() -> None:
     it = pod("a", init=("i",))
     shown = generate(it, observe(it, exited("i")), FACTS)

@@ -24,7 +24,7 @@ class Note(Enum):
     PROBES = "probes"
     """Which containers of a static pod are ready and have started (``probes.notes``)."""
     EARLIER = "earlier"
-    """Which containers are of an earlier life of the pod (``pods.observations``)."""
+    """Which containers and sandboxes are of an earlier life of the pod (``pods.observations``)."""
 
 
 def check_size(note: Note, content: bytes) -> None:

@@ -142,7 +142,8 @@ class PodObservation:
     ``sandboxes`` and ``containers`` are newest first. ``ips`` are those of the newest ready sandbox, or the last known
     ones when no sandbox is ready (PLEG keeps them). Two observations are equal when they say the same, whenever that
     was: ``observed_at`` is Trio's monotonic time, in seconds, taken before the runtime was asked. ``digests`` stand for
-    the replies of which the statuses were made, in their order (``core.statuses``).
+    the replies of which the statuses were made, in their order (``core.statuses``). ``earlier``: ids of what is of an
+    earlier instance of the pod, where its containers are left out.
     """
 
     uid: str
@@ -153,6 +154,7 @@ class PodObservation:
     containers: tuple[ContainerStatus, ...] = ()
     observed_at: float = field(default=0.0, compare=False)
     digests: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
+    earlier: frozenset[str] = frozenset()
 
     def latest(self, container_name: str) -> ContainerStatus | None:
         """The newest container of that name, or None."""
@@ -162,9 +164,10 @@ class PodObservation:
         """Every container of that name, newest first."""
         return tuple(c for c in self.containers if c.name == container_name)
 
-    def without(self, container_ids: frozenset[str]) -> PodObservation:
-        """The same without these containers. Sandboxes stay: the next one needs the next number."""
-        return replace(self, containers=tuple(c for c in self.containers if c.id not in container_ids))
+    def without_earlier(self, ids: frozenset[str]) -> PodObservation:
+        """The same without the containers among these, which are of an earlier instance of the pod. Its sandboxes stay,
+        for the next one needs the next number; they say nothing else of this instance."""
+        return replace(self, containers=tuple(c for c in self.containers if c.id not in ids), earlier=ids)
 
     @property
     def running(self) -> tuple[ContainerStatus, ...]:

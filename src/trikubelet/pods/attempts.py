@@ -160,7 +160,7 @@ class PodAttempts:
         self._publisher.publish_readiness(pod)
 
     def begin_despite_leftovers(self, uid: str) -> None:
-        """From now on none of the pod's containers that are there counts: they are of an instance that is over."""
+        """From now on nothing of the pod that is there counts: it is of an instance that is over."""
         self._observations.begin_despite_leftovers(uid)
 
     def forget(self, uid: str) -> None:

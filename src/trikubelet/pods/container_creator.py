@@ -140,7 +140,9 @@ class ContainerCreator:
         self, pod: Pod, container: Container, observed: PodObservation, beside: ContainerStatus | None
     ) -> int:
         """The restart count of the next container: one more than the last. The logs remember attempts whose containers
-        are gone. In place of one that was never started it is no restart."""
+        are gone. In place of one that was never started it is no restart. A pod that came back after its end counts
+        from 0, unless something of its earlier instance cannot be removed: the runtime and the log directory have its
+        numbers still, and neither takes one twice."""
         latest = observed.latest(container.name)
         logged = await self._configs.logged_attempts(pod, container)
         last = max(-1 if latest is None else latest.attempt, *logged[:1], -1)

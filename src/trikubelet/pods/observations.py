@@ -2,8 +2,9 @@
 
 Who acts on a pod asks for an on-demand relist of it, so the next attempt sees the result without waiting for the clock.
 Containers of an earlier instance of the pod are left out, where they could not be removed before it started over: its
-worker says so (``pods.workers``). They are known by their ids, for a clock may be set back, and noted in the pod's
-directory, for the agent may be restarted: it would take an exit of the earlier instance for one of this one.
+worker says so (``pods.workers``). Its sandboxes are marked, so that the pod does not count as old as them. Both are
+known by their ids, for a clock may be set back, and noted in the pod's directory, for the agent may be restarted: it
+would take an exit of the earlier instance for one of this one.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ log = logging.getLogger(__name__)
 
 
 class Observations:
-    """Owns which containers of a pod are of an earlier instance, where it started over despite what is left of that."""
+    """Owns which containers and sandboxes of a pod are of an earlier instance, where it started over despite what is
+    left of that."""
 
     def __init__(self, cache: PodCache, relister: Relister, notes: PodNotes) -> None:
-        self._earlier: dict[str, frozenset[str]] = {}  # by UID; the containers' ids
+        self._earlier: dict[str, frozenset[str]] = {}  # by UID; ids
         self._unnoted: set[str] = set()
         self._cache = cache
         self._relister = relister
@@ -51,25 +53,27 @@ class Observations:
         uid = observed.uid
         if uid not in self._earlier:
             self._earlier[uid] = self._noted(uid)
-        return observed.without(self._earlier[uid]) if self._earlier[uid] else observed
+        return observed.without_earlier(self._earlier[uid]) if self._earlier[uid] else observed
 
     def changing(self, uid: str) -> AbstractContextManager[None]:
         """Within it the caller changes the pod; at its end a relist of it is asked for."""
         return self._relister.changing(uid)
 
     def begin_despite_leftovers(self, uid: str) -> None:
-        """From now on none of the pod's containers that are there counts: they are of an instance that is over."""
-        self._earlier[uid] = frozenset(one.id for one in self._cache.get(uid).containers)
+        """From now on none of the pod's containers and sandboxes that are there counts: they are of an instance that is
+        over."""
+        seen = self._cache.get(uid)
+        self._earlier[uid] = frozenset((*(one.id for one in seen.containers), *(box.id for box in seen.sandboxes)))
         self._unnoted.add(uid)
 
     def note_earlier(self, uid: str) -> None:
-        """The pod has a directory now: note there, once, which containers are of an earlier instance."""
+        """The pod has a directory now: note there, once, what is of an earlier instance."""
         if uid not in self._unnoted:
             return
         try:
             self._notes.note(uid, Note.EARLIER, msgspec.json.encode(sorted(self._earlier[uid])))
         except OSError as error:
-            log.warning("Pod %s: which containers are of its earlier instance cannot be written down: %s", uid, error)
+            log.warning("Pod %s: what is of its earlier instance cannot be written down: %s", uid, error)
         else:
             self._unnoted.discard(uid)
 
@@ -81,12 +85,12 @@ class Observations:
         try:
             self._notes.forget_note(uid, Note.EARLIER)
         except OSError as error:
-            log.warning("Pod %s: which containers were of its earlier instance is still noted: %s", uid, error)
+            log.warning("Pod %s: what was of its earlier instance is still noted: %s", uid, error)
 
     def _noted(self, uid: str) -> frozenset[str]:
         try:
             content = self._notes.noted(uid, Note.EARLIER)
             return frozenset(msgspec.json.decode(content, type=list[str])) if content else frozenset()
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            log.warning("Pod %s: which containers are of its earlier instance cannot be read: %s", uid, error)
+            log.warning("Pod %s: what is of its earlier instance cannot be read: %s", uid, error)
             return frozenset()

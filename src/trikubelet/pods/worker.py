@@ -81,7 +81,7 @@ class Attempts(Protocol):
         ...
 
     def begin_despite_leftovers(self, uid: str) -> None:
-        """A new instance of the pod begins, and containers of the one before are still there: they are not its own."""
+        """A new instance of the pod begins, and something of the one before is still there: it is not its own."""
         ...
 
 

@@ -256,8 +256,8 @@ class PodWorkers:
 
     def _begin_again_when_it_can(self, ended: PodWorker) -> None:
         """Best when nothing of its earlier instance is left, for what ended there must not count here. Where that does
-        not go away, or takes for ever, the containers that are left are noted by their ids and do not count
-        (``pods.observations``)."""
+        not go away, or takes for ever, what is left is noted by its ids and does not count (``pods.observations``), but
+        for the numbers it has (``pods.container_creator``)."""
         uid = ended.pod.metadata.uid
         if not ended.over.is_set():
             return  # its task still waits for its turn: two tasks of one UID would take each other's probes and volumes

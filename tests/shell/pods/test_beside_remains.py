@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import trio
 
@@ -44,6 +45,23 @@ async def test_an_agent_that_restarts_knows_which_containers_are_of_the_earlier_
         await trio.sleep(200)
         assert "Succeeded" == phase(node, "uid-job")
     assert {"first": 2, "main": 2} == {key[1]: len(runs) for key, runs in bench.world.runs.items()}
+
+
+@pytest.mark.usefixtures("nothing_goes")
+async def test_a_deadline_is_counted_from_the_beginning_of_this_life(autojump_clock: MockClock) -> None:
+    bench, web = Bench(), pod("web", container())
+    web = msgspec.structs.replace(web, spec=msgspec.structs.replace(web.spec, active_deadline_seconds=60))
+    async with bench.agent(web) as node:
+        await until(lambda: bench.running() == ["main"])
+        await trio.sleep(20)
+        node.slots["file"].put(Snapshot(()))
+        await trio.sleep(60)
+        node.slots["file"].put(Snapshot((web,)))
+        await until(lambda: bench.running() == ["main"])
+    async with bench.agent(web) as node:  # the next agent knows it, too
+        await trio.sleep(45)
+        assert ("Running", ["main"]) == (phase(node, "uid-web"), bench.running())
+        await until(lambda: phase(node, "uid-web") == "Failed", 30)
 
 
 @pytest.mark.usefixtures("nothing_goes")

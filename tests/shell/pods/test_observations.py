@@ -8,19 +8,20 @@ from dataclasses import replace
 import pytest
 import trio
 
-from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation
+from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.pods.observations import Observations
 from trikubelet.testing.memory_host import MemoryPodFiles
 
 OLD, NEW = (ContainerStatus(id_, "main", 0, ContainerState.EXITED, at) for id_, at in (("old", 6), ("new", 5)))
 """The clock was set back meanwhile."""
+BOX = SandboxStatus("box", "uid-web", "web", "default", 0, SandboxState.NOTREADY, 6)
 
 
 class Cache:
     """A cache with one pod in it, of which a test says whether it was observed lately."""
 
     def __init__(self, *containers: ContainerStatus, is_newer: bool = True) -> None:
-        self.seen = PodObservation("uid-web", containers=containers)
+        self.seen = PodObservation("uid-web", sandboxes=(BOX,), containers=containers)
         self._is_newer = is_newer
 
     def get(self, _: str) -> PodObservation:
@@ -69,7 +70,8 @@ async def test_of_a_pod_that_began_beside_remains_only_what_was_made_since_count
 
     observations.note_earlier("uid-web")
     observations = Observations(cache, Relister(), files)  # the next agent
-    assert (NEW,) == (await observations.newer_than("uid-web", 0)).containers
+    seen = await observations.newer_than("uid-web", 0)
+    assert ((NEW,), (BOX,), {"old", "box"}) == (seen.containers, seen.sandboxes, seen.earlier)
 
     observations.forget("uid-web")
     assert (NEW, OLD) == (await observations.newer_than("uid-web", 0)).containers

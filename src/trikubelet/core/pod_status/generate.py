@@ -94,8 +94,10 @@ def every_status(status: k8s.PodStatus) -> Iterator[k8s.ContainerStatus]:
 
 def _first_seen(observed: PodObservation, now: str) -> str:
     """When the pod began, where no status says so: with its oldest sandbox, so that an agent's restart, which no API
-    server remembers for a static pod, does not make it younger."""
-    made = [sandbox.created_at for sandbox in observed.sandboxes if sandbox.created_at > 0]
+    server remembers for a static pod, does not make it younger. Not with one of an earlier instance: it would be ended
+    for what activeDeadlineSeconds gave that one."""
+    own = (sandbox for sandbox in observed.sandboxes if sandbox.id not in observed.earlier)
+    made = [sandbox.created_at for sandbox in own if sandbox.created_at > 0]
     return min(rfc3339(min(made)), now) if made else now
 
 
