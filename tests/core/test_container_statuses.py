@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from core.podkit import container, created, exited, observe, pod, rule, running, sidecar, unknown
-from core.statuskit import by_name, runs, stopped, waits
+from core.statuskit import NOW, by_name, runs, stopped, waits
 from trikubelet.core.actions import Verdict, Verdicts
 from trikubelet.core.pod_status.containers import (
     NOT_FOUND_MESSAGE,
@@ -75,6 +75,8 @@ CASES = [
     Case("it failed twice", "ended 4 Error", (exited("a", 3), exited("a", 4, 1)), "ended 3 Error"),
     Case("unknown", "ended 137 ContainerStatusUnknown", (unknown("a"),)),
     Case("unknown, made again though it may not", "waiting ContainerCreating", (unknown("a"),), UNKNOWN_END, pod=NEVER),
+    Case("unknown, the pod is being deleted", UNKNOWN_END, (unknown("a"),),
+         pod=pod("a", policy="Never", meta={"deletion_timestamp": NOW})),
     Case(
         "between two ends something was made and never started", "ended 4 Error",
         (exited("a", 3), created("a", 1), exited("a", 4, 2)), "ended 3 Error",
@@ -367,3 +369,11 @@ def test_an_ephemeral_container_that_has_ended_is_shown_so_when_its_record_is_go
 
     assert "ended 3 Error" == state_words(after.state)
     assert before == after
+
+
+def test_an_ephemeral_container_that_ran_is_waited_for_when_its_record_is_gone() -> None:
+    it = pod("a", ephemeral=("debug",))
+    (before,) = ephemeral_statuses(it, observe(it, running("debug")), ContainerFacts())
+    (after,) = ephemeral_statuses(it, observe(it), ContainerFacts(previous={"debug": before}))
+
+    assert "waiting ContainerCreating" == state_words(after.state)

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from core.podkit import BOX, DEAD_BOX, exited, observe, pod, running
+from core.podkit import BOX, DEAD_BOX, exited, observe, pod, running, unknown
 from core.statuskit import EARLIER, NOW, condition, runs, status, stopped
 from trikubelet.core.pod_status import StatusFacts, deadline_left, generate
 from trikubelet.core.pod_status.containers import ContainerFacts
 from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
 from trikubelet.model import k8s
+from trikubelet.model.runtime import ContainerStatus
 
 FACTS = StatusFacts(now=NOW, host_ips=("192.0.2.1", "2001:db8::1"))
 
@@ -113,6 +114,34 @@ def test_reason_and_message_go_with_the_phase_they_were_for() -> None:
     it = pod("a")
     shown = generate(it, observe(it, running("a")), facts(status("Pending", reason="Slow", message="very")))
     assert ("Running", "", "") == (shown.phase, shown.reason, shown.message)
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "beside", "is_ending"),
+    [
+        pytest.param("Failed", "terminated", (), False, id="alone"),
+        pytest.param("Failed", "terminated", (exited("b"),), False, id="the other has ended"),
+        pytest.param("Failed", "terminated", (unknown("b"),), False, id="both are lost"),
+        pytest.param("Running", "waiting", (running("b"),), False, id="the other runs"),
+        pytest.param("Running", "terminated", (running("b"),), True, id="the other runs until the pod has ended"),
+    ],
+)
+def test_a_container_that_was_lost_waits_to_be_made_again_while_its_pod_goes_on(
+    phase: str, state: str, beside: tuple[ContainerStatus, ...], is_ending: bool
+) -> None:
+    it = pod("a", *(one.name for one in beside), policy="Never")
+    shown = generate(it, observe(it, unknown("a"), *beside), replace(FACTS, is_ending=is_ending))
+    of_it = shown.container_statuses[0].state
+    assert of_it is not None
+    assert (phase, state) == (shown.phase, "waiting" if of_it.waiting is not None else "terminated")
+
+
+def test_an_init_container_that_was_lost_and_may_not_run_again_has_ended_with_its_pod() -> None:
+    it = pod("a", init=("i",), policy="Never")
+    shown = generate(it, observe(it, unknown("i")), FACTS)
+    of_it = shown.init_container_statuses[0].state
+    assert of_it is not None
+    assert ("Failed", True) == (shown.phase, of_it.terminated is not None)
 
 
 def test_running_can_go_back_to_pending() -> None:

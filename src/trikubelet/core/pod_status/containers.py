@@ -48,7 +48,8 @@ RESET_MESSAGE = "The container was stopped because all containers of its pod are
 class ContainerFacts:
     """What statuses need besides spec and observation. ``waiting`` maps container names to reason and message;
     ``messages`` container ids to what they left as termination message; ``verdicts`` are the probes';
-    ``recursive_read_only``: the pod's runtime handler can mount so; ``previous`` holds the statuses last computed, and
+    ``recursive_read_only``: the pod's runtime handler can mount so; ``is_over``: nothing of the pod is made again,
+    which its phase says, and that follows from the statuses; ``previous`` holds the statuses last computed, and
     ``made`` what was noted of what containers were made with, by container name."""
 
     runtime_name: str = "containerd"
@@ -56,6 +57,7 @@ class ContainerFacts:
     messages: Mapping[str, str] = field(default_factory=dict)
     verdicts: Verdicts = field(default_factory=Verdicts)
     recursive_read_only: bool = False
+    is_over: bool = False
     previous: Mapping[str, k8s.ContainerStatus] = field(default_factory=dict)
     made: Mapping[str, Made] = field(default_factory=dict)
 
@@ -159,7 +161,7 @@ def _seen(
     done_init = init and not is_sidecar(container) and newest.state is ContainerState.EXITED and newest.exit_code == 0
     if newest.state is ContainerState.CREATED:
         state = _waiting(facts, container.name, default)
-    elif (_waits(pod, container, newest, facts) and not done_init) or _is_lost_for_good(pod, container, newest):
+    elif (_waits(pod, container, newest, facts) and not done_init) or _is_replaced(pod, container, newest, facts):
         last, state = state, _waiting(facts, container.name, default)
     started, ready = _serves(container, newest, facts, init=init)
     return _assemble(container, newest, state, last, facts, started=started, ready=ready)
@@ -171,12 +173,13 @@ def _waits(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus, fact
     return ended and container.name in facts.waiting and should_restart(pod, container, newest)
 
 
-def _is_lost_for_good(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus) -> bool:
+def _is_replaced(pod: k8s.Pod, container: k8s.Container, newest: ContainerStatus, facts: ContainerFacts) -> bool:
     """Whether the runtime has lost track of the container and its policy forbids another run. It is stopped and made
-    again all the same, as upstream has it, so it is not shown as ended: an API server takes no status of a pod again
-    in which such a container comes back."""
-    is_lost = newest.state is ContainerState.UNKNOWN and not pod.metadata.deletion_timestamp
-    return is_lost and not allows_restart(pod, container, NOT_FOUND_EXIT_CODE)
+    again all the same while its pod goes on, as upstream has it, so it is not shown as ended: an API server takes no
+    status of a pod again in which such a container comes back."""
+    goes_on = not facts.is_over and not pod.metadata.deletion_timestamp
+    is_lost = newest.state is ContainerState.UNKNOWN
+    return is_lost and goes_on and not allows_restart(pod, container, NOT_FOUND_EXIT_CODE)
 
 
 def _end_before(newest: ContainerStatus, facts: ContainerFacts) -> k8s.ContainerState | None:

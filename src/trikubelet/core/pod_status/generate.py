@@ -46,8 +46,7 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
         known = replace(known, previous={status.name: status for status in every_status(before)})
     if facts.resize.allocated is not None:
         known = replace(known, made=facts.resize.allocated.made)
-    init = container_statuses(pod, pod.spec.init_containers, observed, known, init=True)
-    regular = container_statuses(pod, pod.spec.containers, observed, known, init=False)
+    init, regular = _init_and_regular(pod, observed, known)
     by_name = {status.name: status for status in (*init, *regular)}
     is_starting_over = not facts.is_ending and bool(causes(pod, observed))
     now_in = phase(pod, by_name, is_ending=facts.is_ending, is_starting_over=is_starting_over)
@@ -59,6 +58,9 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
     start_time = before.start_time or reported.start_time or _first_seen(observed, facts.now)
     if now_in not in TERMINAL and deadline_left(pod, start_time, parse_rfc3339(facts.now)) == 0:
         now_in, why = FAILED, k8s.PodStatus(reason=DEADLINE_EXCEEDED, message=DEADLINE_MESSAGE)
+    if now_in in TERMINAL or facts.is_ending:  # nothing is made again, and that is no news to the phase
+        init, regular = _init_and_regular(pod, observed, replace(known, is_over=True))
+        by_name = {status.name: status for status in (*init, *regular)}
     ips = _addresses(pod, observed, facts)
     allocated = facts.resize.allocated
     own = pod.spec.resources if allocated is None else allocated.pod_made
@@ -83,6 +85,13 @@ def generate(pod: k8s.Pod, observed: PodObservation, facts: StatusFacts) -> k8s.
         resources=resources,
         allocated_resources=requests,
     )
+
+
+def _init_and_regular(
+    pod: k8s.Pod, observed: PodObservation, known: ContainerFacts
+) -> tuple[tuple[k8s.ContainerStatus, ...], tuple[k8s.ContainerStatus, ...]]:
+    init = container_statuses(pod, pod.spec.init_containers, observed, known, init=True)
+    return init, container_statuses(pod, pod.spec.containers, observed, known, init=False)
 
 
 def every_status(status: k8s.PodStatus) -> Iterator[k8s.ContainerStatus]:
