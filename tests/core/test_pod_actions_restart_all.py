@@ -88,6 +88,23 @@ def test_plan_of_a_restart_of_all(case: Case) -> None:
     assert case.expected == summary(plan(case.pod, observe(case.pod, *case.statuses, sandboxes=case.sandboxes)))
 
 
+@pytest.mark.parametrize(
+    ("expected", "state"),
+    [
+        pytest.param((0,), k8s.ContainerState(waiting=k8s.ContainerStateWaiting()), id="it has not run"),
+        pytest.param((), k8s.ContainerState(terminated=k8s.ContainerStateTerminated(exit_code=0)), id="it has ended"),
+    ],
+)
+def test_beside_a_cause_a_debugger_whose_record_is_gone_has_had_its_one_run(
+    expected: tuple[int, ...], state: k8s.ContainerState
+) -> None:
+    it = pod("foo1", container("boss", "Never", ALL), ephemeral=("debug",))
+    status = k8s.ContainerStatus(name="debug", image="i", image_id="", ready=False, restart_count=0, state=state)
+    shown = k8s.PodStatus(ephemeral_container_statuses=(status,))
+
+    assert expected == plan(it, observe(it, exited("boss", 42)), shown=shown).ephemeral_to_start
+
+
 @pytest.mark.parametrize("steps_done", range(6))
 def test_an_agent_that_died_half_way_goes_on_where_it_was(steps_done: int) -> None:
     observed = observe(POD, *boss(exited("boss", 42)))

@@ -491,12 +491,13 @@ async def test_a_pod_waits_while_a_source_that_is_late_may_want_what_runs_under_
     assert ["start main", "end main", "start main"] == starts_and_ends(bench)
 
 
+@pytest.mark.parametrize("uid", ["uid-before", "0f9c3c7e-5b1a-4c55-9a55-2f1f0f9a7a11"])
 @pytest.mark.parametrize("command", [["run"], ["exit", "1", "30"]])
 async def test_a_pod_does_not_wait_for_a_manifest_url_that_never_answers(
-    command: list[str], autojump_clock: MockClock
+    command: list[str], uid: str, autojump_clock: MockClock
 ) -> None:
     bench = Bench()
-    async with bench.agent(pod("web", container("before", command), uid="uid-before")):
+    async with bench.agent(pod("web", container("before", command), uid=uid)):
         await until(lambda: bench.running() == ["before"])
     async with bench.agent(pod("web"), late=("http",)):
         await until(lambda: bench.running() == ["main"])

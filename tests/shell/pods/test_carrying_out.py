@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import trio
 
 from shell.pods.shellkit import Bench, Said, phase, until
-from trikubelet.core.actions import PodActions, Start
+from trikubelet.core.actions import PodActions, Reset, Start
 from trikubelet.core.lifecycle import Terminating
 from trikubelet.kit.turnstile import Turnstile
+from trikubelet.model import k8s
 from trikubelet.model.bounds import Bounds
 from trikubelet.model.errors import PodSyncError, RetryAt
-from trikubelet.model.runtime import ContainerState, PodObservation, SandboxState, SandboxStatus
+from trikubelet.model.runtime import ContainerState, ContainerStatus, PodObservation, SandboxState, SandboxStatus
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
 from trikubelet.pods.carry_out import CarryOut, most_urgent
 from trikubelet.sources.snapshot import Snapshot
@@ -31,9 +33,14 @@ BOX = SandboxStatus("s", "uid-web", "web", "default", 0, SandboxState.READY, 0, 
 class Starter:
     """Starts nothing; fails for those it is told."""
 
-    def __init__(self, **failures: PodSyncError) -> None:
+    def __init__(self, *waits: RetryAt, **failures: PodSyncError) -> None:
+        self.waits = waits
         self.failures = failures
         self.asked: list[str] = []
+
+    def back_offs(self, *_: object) -> list[RetryAt]:
+        """What keeps the pod from starting over."""
+        return list(self.waits)
 
     async def start(self, _: object, start: Start) -> None:
         """Note the name, or fail."""
@@ -65,6 +72,8 @@ async def perform(starter: Starter, actions: PodActions) -> None:
     )
     init = [SIDECAR, container("first"), container("second")]
     web = pod("web", container("a"), container("b"), init=init)
+    debugger = k8s.EphemeralContainer(name="debug", image="app:1")
+    web = msgspec.structs.replace(web, spec=msgspec.structs.replace(web.spec, ephemeral_containers=(debugger,)))
     await carry_out.perform(web, PodObservation("uid-web", sandboxes=(BOX,)), actions, {})
 
 
@@ -80,6 +89,32 @@ async def test_only_a_plain_init_container_that_fails_ends_the_pass(
         await perform(starter, PodActions(sandbox_id="s", init_to_start=(0, 1), to_start=(0, 1)))
 
     assert asked == starter.asked
+
+
+@pytest.mark.parametrize(
+    ("after", "failure"),
+    [
+        pytest.param(100, None, id="it starts"),
+        pytest.param(Bounds().retry_seconds, PodSyncError("ErrImagePull", "m", "debug"), id="it fails"),
+        pytest.param(30, RetryAt("ImagePullBackOff", "m", 30.0, "debug"), id="it backs off"),
+        pytest.param(5, RetryAt("ImagePullBackOff", "m", 5.0, "debug"), id="it backs off for a moment"),
+        pytest.param(100, RetryAt("ImagePullBackOff", "m", 300.0, "debug"), id="it backs off for longer than the pod"),
+    ],
+)
+async def test_a_debugger_is_tried_again_in_time_while_its_pod_backs_off(
+    after: float, failure: PodSyncError | None, autojump_clock: MockClock
+) -> None:
+    now = trio.current_time()
+    if isinstance(failure, RetryAt):
+        failure = RetryAt(failure.reason, failure.message, now + failure.at, failure.container)
+    waits = RetryAt("CrashLoopBackOff", "m", now + 100, "a"), RetryAt("CrashLoopBackOff", "m", now + 50, "b")
+    starter = Starter(*waits, **({} if failure is None else {"debug": failure}))
+    cause = Reset(ContainerStatus("a-0", "a", 0, ContainerState.EXITED, 1), kill=False, is_cause=True)
+    with pytest.raises(RetryAt) as raised:
+        await perform(starter, PodActions(sandbox_id="s", to_reset=(cause,), ephemeral_to_start=(0,)))
+
+    assert (["debug"], "CrashLoopBackOff", "a") == (starter.asked, raised.value.reason, raised.value.container)
+    assert after == pytest.approx(raised.value.at - now)
 
 
 def test_a_real_failure_is_more_urgent_than_a_back_off_and_the_first_back_off_to_end_than_others() -> None:

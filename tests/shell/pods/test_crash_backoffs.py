@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pytest
     from trio.testing import MockClock
 
+    from trikubelet.model.k8s import Container, Pod
+
 FIRST = Wait(10.0, 10.0)
 
 
@@ -37,6 +39,12 @@ class Kept(CrashBackoffs):
         if (wait := self.left(*asked)) is None:
             self.count(*asked)
         return wait
+
+    def lets_go(self, name: str) -> tuple[Pod, Container, int]:
+        """The same of one that is taken away so that its pod starts over: the pod, the container and when it ended."""
+        asked = (pod(name, uid=name), container("app"), self.clock.now_ns())
+        self.let_go(*asked)
+        return asked
 
 
 async def test_a_container_that_crashes_again_waits(autojump_clock: MockClock) -> None:
@@ -65,6 +73,44 @@ async def test_of_too_many_those_go_that_were_not_used_for_longest(autojump_cloc
     assert kept.crashes("loops") == Wait(20.0, 20.0)
     assert kept.crashes("b") == FIRST
     assert kept.crashes("a") is None
+
+
+async def test_an_end_that_was_let_go_has_waited_and_is_counted_once(autojump_clock: MockClock) -> None:
+    kept = Kept()
+    ended = kept.lets_go("web")
+    kept.let_go(*ended)
+
+    assert kept.left(*ended) is None
+    kept.started_over(*ended[:2])
+    assert kept.crashes("web") == FIRST
+
+
+async def test_how_long_a_container_ran_well_counts_from_its_start_and_not_from_when_it_was_let_go(
+    autojump_clock: MockClock,
+) -> None:
+    kept = Kept()
+    ended = kept.lets_go("web")
+    await trio.sleep(400)
+    kept.started_over(*ended[:2])
+    await trio.sleep(400)  # in all more than the ten minutes after which a back-off is forgotten
+
+    assert kept.crashes("web") == FIRST
+
+
+async def test_what_was_let_go_and_is_not_kept_any_more_is_a_container_like_any_other(
+    autojump_clock: MockClock,
+) -> None:
+    kept = Kept()
+    evicted = kept.lets_go("evicted")
+    for name in ("a", "b", "c"):
+        kept.crashes(name)
+    kept.started_over(*evicted[:2])
+    assert kept.crashes("evicted") is None
+
+    forgotten = kept.lets_go("forgotten")
+    kept.forget("forgotten")
+    kept.started_over(*forgotten[:2])
+    assert kept.crashes("forgotten") is None
 
 
 async def test_of_a_pod_that_is_gone_nothing_is_kept(autojump_clock: MockClock) -> None:

@@ -290,6 +290,25 @@ async def test_a_static_pod_waits_for_the_end_of_what_an_earlier_agent_began_und
     assert ["terminate 1", "clean up", "sync"] == script.told[:3]
 
 
+@pytest.mark.parametrize(
+    ("tried", "uid"),
+    [
+        pytest.param([], "uid-before", id="a static pod"),
+        pytest.param(["uid-a"], "0f9c3c7e-5b1a-4c55-9a55-2f1f0f9a7a11", id="maybe one of the API server"),
+    ],
+)
+async def test_a_static_pod_that_runs_waits_for_an_earlier_version_of_it_that_runs_beside_it(
+    tried: list[str], uid: str, autojump_clock: MockClock
+) -> None:
+    script, runtime = Script(), NothingThere("uid-a", uid)
+    runtime.records = [runs("uid-a"), runs(uid)]
+    async with workers_of(script, runtime) as workers:
+        workers.begin(A)
+        await trio.sleep(5)
+
+        assert tried == [uid for _, _, uid in script.calls][:1]
+
+
 async def test_a_static_pod_that_comes_while_an_orphan_of_its_name_ends_waits_too(autojump_clock: MockClock) -> None:
     script = Script(takes_seconds=1)
     async with workers_of(script) as workers:

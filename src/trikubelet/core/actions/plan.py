@@ -14,9 +14,10 @@ from trikubelet.core.restarts import allows_restart
 from trikubelet.model.runtime import ContainerState, ContainerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trikubelet.core.resize.progress import Resize
+    from trikubelet.model import k8s
     from trikubelet.model.k8s import Pod, PodStatus
     from trikubelet.model.runtime import PodObservation
 
@@ -92,21 +93,25 @@ def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObser
     ended for good: a record that somebody removed must not make a container run that its policy forbids to run again.
     """
     named = {container.name: container for container in pod.spec.containers}
-    ephemeral = {container.name for container in pod.spec.ephemeral_containers}  # they have one run
-    lost = []
-    for status in (*shown.container_statuses, *shown.ephemeral_container_statuses):
-        ended = status.state.terminated if status.state is not None else None
-        if ended is None or observed.latest(status.name) is not None or status.name not in {*named, *ephemeral}:
-            continue
-        if ended.reason == "ContainerStatusUnknown" and status.name not in ephemeral:
-            continue  # nobody saw an end
-        if status.name in ephemeral or not allows_restart(pod, named[status.name], ended.exit_code):
-            lost.append(
-                ContainerStatus(
-                    "", status.name, status.restart_count, ContainerState.EXITED, 0, exit_code=ended.exit_code
-                )
-            )
+    ephemeral = {container.name for container in pod.spec.ephemeral_containers}
+    lost = [  # of an end that nobody saw, another run may come
+        one
+        for one, reason in _ends(shown.container_statuses)
+        if one.name in named
+        and reason != "ContainerStatusUnknown"
+        and not allows_restart(pod, named[one.name], one.exit_code)
+    ]
+    lost += [one for one, _ in _ends(shown.ephemeral_container_statuses) if one.name in ephemeral]  # they have one run
+    lost = [one for one in lost if observed.latest(one.name) is None]
     return replace(observed, containers=(*observed.containers, *lost)) if lost else observed
+
+
+def _ends(shown: Iterable[k8s.ContainerStatus]) -> Iterator[tuple[ContainerStatus, str]]:
+    """The ends among these statuses as the runtime would report them, and their reasons."""
+    for status in shown:
+        if status.state is not None and (ended := status.state.terminated) is not None:
+            code, restarts = ended.exit_code, status.restart_count
+            yield ContainerStatus("", status.name, restarts, ContainerState.EXITED, 0, exit_code=code), ended.reason
 
 
 def _in_sandbox(observed: PodObservation, sandbox_id: str) -> PodObservation:
