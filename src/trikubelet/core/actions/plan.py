@@ -93,7 +93,6 @@ def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObser
     ended for good: a record that somebody removed must not make a container run that its policy forbids to run again.
     """
     named = {container.name: container for container in pod.spec.containers}
-    ephemeral = {container.name for container in pod.spec.ephemeral_containers}
     lost = [  # of an end that nobody saw, another run may come
         one
         for one, reason in _ends(shown.container_statuses)
@@ -101,7 +100,7 @@ def _with_ends(pod: Pod, observed: PodObservation, shown: PodStatus) -> PodObser
         and reason != "ContainerStatusUnknown"
         and not allows_restart(pod, named[one.name], one.exit_code)
     ]
-    lost += [one for one, _ in _ends(shown.ephemeral_container_statuses) if one.name in ephemeral]  # they have one run
+    lost += [one for one, _ in _ends(shown.ephemeral_container_statuses)]  # they have one run
     lost = [one for one in lost if observed.latest(one.name) is None]
     return replace(observed, containers=(*observed.containers, *lost)) if lost else observed
 
