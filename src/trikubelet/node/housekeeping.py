@@ -2,15 +2,15 @@
 
 Nothing here relies on notifications; everything is compared. Desired pods against workers, workers against sources, the
 runtime's pods and the disk's pod directories against both. So whatever was missed, by us or by an earlier process that
-was killed at any moment, is found again. Until every source has spoken and the runtime was listed once, nothing is
-touched. Nor are orphans, while there is a manifest that was invalid when the agent started: they may be that
-manifest's. A pod of the API server that nobody can read has a UID all the same, so nothing but what is left of itself
-is kept.
+was killed at any moment, is found again. Until the runtime was listed once, nothing is touched. Until every source has
+spoken, nothing is that one of them may still want: no worker ends, and no orphan. Nor do orphans, while there is a
+manifest that was invalid when the agent started: they may be that manifest's. A pod of the API server that nobody can
+read has a UID all the same, so nothing but what is left of itself is kept.
 
-A wanted pod without a worker is begun with as soon as the runtime was listed, whoever has not spoken: the source that
-is late may be the API server, and the pod what it runs in. So is one that ended and came back. For the same reason an
-earlier version of a static pod (``core.orphans``), for whose end that one waits, is stopped without a word of the API
-server, and beside any invalid manifest.
+What is certain waits for no source. A wanted pod without a worker is begun with as soon as the runtime was listed,
+whoever has not spoken: the source that is late may be the API server, and the pod what it runs in. So is one that ended
+and came back. For the same reason an earlier version of a static pod (``core.orphans``), for whose end that one waits,
+is stopped without a word of the API server, and beside any invalid manifest.
 """
 
 from __future__ import annotations

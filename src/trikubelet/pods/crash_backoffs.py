@@ -30,8 +30,8 @@ class Wait:
 
 
 class CrashBackoffs:
-    """Owns the crash back-offs, at most ``kept_max``. They may be lost, as with the process: the worst is one early
-    restart."""
+    """Owns the crash back-offs, at most ``kept_max``, and which end of a container was let go, so that its pod starts
+    over: that end has waited. They may be lost, as with the process: the worst is one early restart."""
 
     def __init__(self, limits: BackoffLimits, clock: Clock, kept_max: int = KEPT_MAX) -> None:
         self._limits = limits
