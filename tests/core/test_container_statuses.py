@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from core.podkit import container, created, exited, observe, pod, rule, running, sidecar, unknown
+from core.podkit import BOX, container, created, exited, observe, pod, rule, running, sidecar, unknown
 from core.statuskit import NOW, by_name, runs, stopped, waits
-from trikubelet.core.actions import Verdict, Verdicts
+from trikubelet.core.actions import Verdict, Verdicts, plan
 from trikubelet.core.pod_status.containers import (
     NOT_FOUND_MESSAGE,
     ContainerFacts,
@@ -371,9 +371,14 @@ def test_an_ephemeral_container_that_has_ended_is_shown_so_when_its_record_is_go
     assert before == after
 
 
-def test_an_ephemeral_container_that_ran_is_waited_for_when_its_record_is_gone() -> None:
+def test_an_ephemeral_container_that_ran_has_ended_when_its_record_is_gone() -> None:
     it = pod("a", ephemeral=("debug",))
     (before,) = ephemeral_statuses(it, observe(it, running("debug")), ContainerFacts())
     (after,) = ephemeral_statuses(it, observe(it), ContainerFacts(previous={"debug": before}))
 
-    assert "waiting ContainerCreating" == state_words(after.state)
+    assert after.state is not None
+    assert after.state.terminated is not None
+    assert (137, "ContainerStatusUnknown") == (after.state.terminated.exit_code, after.state.terminated.reason)
+    assert (before.container_id, 0, False) == (after.container_id, after.restart_count, after.ready)
+    shown = k8s.PodStatus(ephemeral_container_statuses=(after,))
+    assert () == plan(it, observe(it, running("a"), sandboxes=(BOX,)), shown=shown).ephemeral_to_start

@@ -108,12 +108,38 @@ def ephemeral_statuses(
         history, made = observed.history(container.name), as_container(container)
         if history:
             status = _assemble(made, history[0], _state(history[0], facts), None, facts, started=None, ready=False)
-        elif (before := facts.previous.get(container.name)) is not None and _is_over(before):
-            status = before  # it has had its one run, whoever has removed what was left of it
+        elif (before := facts.previous.get(container.name)) is not None and _has_run(before):
+            status = before if _is_over(before) else _lost(before)  # whoever removed what was left of its one run
         else:
             status = _absent(made, facts, _waits_by_default(pod), 0, None)
         found.append(_with_mounts(container.volume_mounts, status, facts))
     return tuple(found)
+
+
+def _has_run(status: k8s.ContainerStatus) -> bool:
+    return _is_over(status) or (status.state is not None and status.state.running is not None)
+
+
+def _lost(running: k8s.ContainerStatus) -> k8s.ContainerStatus:
+    """One that ran when it was last seen, and of which the runtime has nothing any more."""
+    return msgspec.structs.replace(
+        running, ready=False, state=k8s.ContainerState(terminated=_end_of(running, "ContainerStatusUnknown"))
+    )
+
+
+def _end_of(
+    running: k8s.ContainerStatus, reason: str, message: str = NOT_FOUND_MESSAGE
+) -> k8s.ContainerStateTerminated:
+    """How it ended as far as anybody knows."""
+    assert running.state is not None
+    assert running.state.running is not None
+    return k8s.ContainerStateTerminated(
+        exit_code=NOT_FOUND_EXIT_CODE,
+        reason=reason,
+        message=message,
+        started_at=running.state.running.started_at,
+        container_id=running.container_id,
+    )
 
 
 def _is_over(status: k8s.ContainerStatus) -> bool:
@@ -217,13 +243,7 @@ def _unseen(
         # A pod that is being deleted does not start it again; any other does.
         restarts = previous.restart_count + (not pod.metadata.deletion_timestamp)
         reason, why = (RESTARTING_ALL, RESET_MESSAGE) if resetting else ("ContainerStatusUnknown", NOT_FOUND_MESSAGE)
-        lost = k8s.ContainerStateTerminated(
-            exit_code=NOT_FOUND_EXIT_CODE,
-            reason=reason,
-            message=why,
-            started_at=previous.state.running.started_at,
-            container_id=previous.container_id,
-        )
+        lost = _end_of(previous, reason, why)
         shown = RESTARTING_ALL if resetting else default
         return _absent(container, facts, shown, restarts, k8s.ContainerState(terminated=lost))
     if ended is None:
