@@ -39,7 +39,8 @@ class Watch:
         return self
 
     async def __anext__(self) -> Change:
-        """The next change. Ends when the server ends the watch, or this client closes its connections. Raises the errors of ``model.api_errors``."""
+        """The next change. Ends when the server ends the watch, or this client closes its connections. Raises the
+        errors of ``model.api_errors``."""
         while True:
             await trio.lowlevel.checkpoint()
             line = self._line()
