@@ -147,6 +147,9 @@ class PodStates:
     def is_finished(self, uid: str) -> bool:
         return uid in self.finished
 
+    def is_to_begin_again(self, uid: str) -> bool:
+        return False
+
 
 class Cluster:
     """An API server, what is seen of it, and a writer that tells it of pods."""
