@@ -35,11 +35,13 @@ class Case(NamedTuple):
     seen: k8s.Pod | None
     living: set[str]
     phase: str = ""
+    begins_again: bool = False
 
 
 CASES = [
     Case("no static pod and no object", None, None, None, set()),
     Case("a static pod has no mirror yet", Create, STATIC, None, {"h1"}),
+    Case("nor does one whose earlier instance is not gone yet", None, STATIC, None, {"h1"}, begins_again=True),
     Case("it has one", None, STATIC, mirror("h1"), {"h1"}),
     Case("it has one, though it does not run", None, STATIC, mirror("h1"), set()),
     Case("it shows the end of an earlier life", Delete, STATIC, ended("h1"), {"h1"}, "Running"),
@@ -61,7 +63,9 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_what_is_due_about_a_mirror(case: Case) -> None:
-    found = mirror_due(case.static, case.seen, NODE, case.living.__contains__, lambda _: case.phase)
+    found = mirror_due(
+        case.static, case.seen, NODE, case.living.__contains__, lambda _: case.phase, lambda _: case.begins_again
+    )
     assert case.expected == (None if found is None else type(found))
     if isinstance(found, Delete):
         assert found.pod is case.seen

@@ -24,6 +24,8 @@ from trikubelet.testing.memory_runtime import MemoryRuntime
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
+    from trikubelet.testing.apiserver.store import Write
+
 
 @pytest.fixture
 def bench() -> Bench:
@@ -221,6 +223,38 @@ async def test_a_static_pod_has_a_mirror_which_comes_back_and_goes_with_it(
         node.slots["file"].put(Snapshot())
         await until(lambda: bench.pod("web") is None, 90)
         assert [] == bench.running()
+
+
+@pytest.mark.parametrize("away_seconds", [0.5, 3])
+async def test_the_mirror_of_a_pod_that_is_brought_back_shows_nothing_of_its_earlier_instance(
+    autojump_clock: MockClock, bench: Bench, away_seconds: float
+) -> None:
+    once = k8s.Container(name="once", image="web:1", command=["exit", "0", "1"])
+    static = pod("web", once, k8s.Container(name="main", image="web:1"), policy="Never")
+    annotations = {"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": static.metadata.uid}
+    static = msgspec.structs.replace(static, metadata=msgspec.structs.replace(static.metadata, annotations=annotations))
+    ended: dict[str, list[str]] = {}
+
+    def note(write: Write) -> None:
+        if write.resource == PODS and write.after is not None:
+            status = msgspec.convert(write.after, k8s.Pod).status or k8s.PodStatus()
+            states = (one.state for one in status.container_statuses if one.name == "main" and one.state)
+            ids = [one.terminated.container_id for one in states if one.terminated]
+            ended.setdefault(write.after["metadata"]["uid"], []).extend(ids)
+
+    async with bench.agent(static) as (node, _):
+        await until(lambda: len(bench.running()) == 1, 30)
+        await trio.sleep(15)
+        first = bench.uid("web")
+        bench.server.store.watchers.append(note)
+        node.slots["file"].put(Snapshot())
+        await trio.sleep(away_seconds)
+        node.slots["file"].put(Snapshot([static]))
+        await until(lambda: bench.uid("web") not in ("", first) and bench.running() == ["main"], 60)
+        await trio.sleep(60)
+
+    assert [bench.uid("web")] == [uid for uid in ended if uid != first]
+    assert [] == ended[bench.uid("web")]
 
 
 async def test_a_restart_of_the_agent_shows_nowhere(autojump_clock: MockClock, bench: Bench) -> None:

@@ -12,7 +12,8 @@ import trio
 from shell.memberkit import Bench, until
 from trikubelet.core.names import CONFIG_HASH, CONFIG_SOURCE
 from trikubelet.model import k8s
-from trikubelet.model.api import NODES, PODS, PatchKind
+from trikubelet.model.api import LEASES, NODES, PODS, PatchKind
+from trikubelet.node.lease import NAMESPACE
 from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -111,6 +112,29 @@ async def test_a_status_that_was_answered_before_the_restore_and_never_watched_i
         await trio.sleep(NOTICED_SECONDS)
 
         assert 1 == restarts(bench, "web")
+
+
+@pytest.mark.parametrize("is_passed", [False, True], ids=["versions behind", "versions past the old ones"])
+async def test_a_restore_by_less_than_a_lease_is_known_when_a_pods_status_is_written(
+    autojump_clock: MockClock, bench: Bench, is_passed: bool
+) -> None:
+    async with bench.agent() as (node, member):
+        await member.publisher.registered.wait()
+        bench.schedule("kept")
+        await until(lambda: bench.is_ready("kept"))
+        await trio.sleep(15)
+        lease = bench.server.get(LEASES, "n", NAMESPACE)
+        await until(lambda: bench.server.get(LEASES, "n", NAMESPACE) != lease)
+        restore = back_up(bench, versions=20)
+        bench.schedule("lost")
+        await until(lambda: bench.is_ready("lost"))
+        restore()
+        for n in range(200 * is_passed):
+            label(bench, n=f"{n}")
+        for container in bench.world.all_containers():
+            bench.world.end(container.id, 1)
+        with trio.fail_after(45 + NOTICED_SECONDS if is_passed else NOTICED_SECONDS):
+            await until(lambda: {"kept"} == {p.metadata.name for p in node.desired})
 
 
 @pytest.mark.parametrize("is_removed", [True, False])

@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
 from trikubelet.app import in_process_runtime, tracing
-from trikubelet.app.supervise import Supervisor, last_words, reason_of, run
+from trikubelet.app.supervise import Supervisor, _end_at_once, is_echo, last_words, reason_of, run
 from trikubelet.embedded import runtime
 from trikubelet.kit.barrier import InvariantBroken
 from trikubelet.kit.sd_notify import Notifier
@@ -75,8 +76,8 @@ class House:
         self.ended.append((trio.current_time(), code))
         self._all.cancel()
 
-    def _give_back(self) -> None:
-        self.given_back = True
+    def _give_back(self, number: int) -> None:
+        self.given_back = number == signal.SIGTERM
 
 
 async def obedient(*, task_status: trio.TaskStatus[str]) -> None:
@@ -146,6 +147,33 @@ async def test_a_second_signal_ends_the_process_at_once(autojump_clock: MockCloc
         house.signal(signal.SIGINT)
 
     assert [(2, 1)] == house.ended
+
+
+async def test_a_signal_that_comes_twice_at_once_is_one(autojump_clock: MockClock) -> None:
+    house = House(Heard())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(house.run, stubborn)
+        await trio.sleep(1)
+        for _ in range(3):
+            house.signal(signal.SIGTERM)
+        await trio.sleep(1)
+        house.signal(signal.SIGTERM)
+
+    assert [(2, 1)] == house.ended
+
+
+@pytest.mark.parametrize(
+    ("expected", "number", "seconds"),
+    [
+        (True, signal.SIGTERM, 0.001),
+        (False, signal.SIGINT, 0.001),
+        (False, signal.SIGTERM, 0.1),
+    ],
+)
+def test_only_the_same_signal_within_a_moment_is_the_first_once_more(
+    expected: bool, number: int, seconds: float
+) -> None:
+    assert expected is is_echo(signal.SIGTERM, number, seconds)
 
 
 async def test_what_needs_a_moment_to_end_gets_it(autojump_clock: MockClock) -> None:
@@ -405,6 +433,10 @@ def test_a_signal_ends_a_real_process_in_good_order(tmp_path: Path, number: sign
     assert logged.rstrip().endswith("] Ended")
 
 
+def test_a_handler_that_hears_the_first_signal_once_more_does_nothing() -> None:
+    _end_at_once(signal.SIGTERM, time.monotonic() + 60, signal.SIGTERM, None)  # else it ends this process
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["stubborn", "stuck"])
 def test_a_second_signal_ends_a_real_process_even_when_its_loop_is_stuck(tmp_path: Path, how: str) -> None:
@@ -430,6 +462,6 @@ def test_a_second_signal_ends_a_process_whose_log_nobody_reads(tmp_path: Path) -
         process.hears("STOPPING=1")
         assert process.process.stdout is not None
         assert "full\n" == process.process.stdout.readline()
-        process.process.send_signal(signal.SIGTERM)
+        process.process.send_signal(signal.SIGINT)
 
         assert 1 == process.process.wait(timeout=60)

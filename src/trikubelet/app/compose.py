@@ -32,6 +32,7 @@ from trikubelet.app.services import open_services
 from trikubelet.app.sources import build_sources, source_names
 from trikubelet.app.translate import address_rules_of, bounds_of, facts_of, identity_of, rules_of
 from trikubelet.app.view import View
+from trikubelet.core.node_addresses import internal_ips
 from trikubelet.core.node_status import self_described
 from trikubelet.cri.channel import open_channel
 from trikubelet.cri.runtime import CriImages, CriRuntime
@@ -217,6 +218,7 @@ def _join(
     identity = identity_of(settings, reading)
     rules, sources_named = rules_of(settings, bounds), source_names(settings)
     node = build_node(ports, facts, rules, sources_named, chance, spans, self_described(identity), addresses.get)
+    addresses.published = lambda: internal_ips(node.node_object.newest)
     manifests = ThreadPool("manifests", MANIFEST_THREADS_MAX)
     sources = build_sources(settings, node.slots, ports.files, clock, manifests, bounds)
     report = _reporter(settings, node, facts, reading, images, addresses).report

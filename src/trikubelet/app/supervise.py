@@ -10,7 +10,8 @@
 
 Nothing is restarted in here: the service manager does that, and everything is found again from the runtime and the
 manifests. Trio receives the first signal only: the second ends the process without waiting, from within its handler,
-which runs even if Trio's loop is stuck.
+which runs even if Trio's loop is stuck. One that comes right after the first, with its number, is the first once more:
+``timeout`` signals its child, and then the group that the child is in.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import os
 import select
 import signal
 import sys
+import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TextIO, TypeVar
 
 import trio
@@ -43,6 +46,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 EXIT_GOOD, EXIT_FAILED = 0, 1
+ECHO_SECONDS: Final = 0.1
+"""A signal that comes so soon after one of its number is the same one: nobody asks twice so fast."""
 WATCHDOG_SECONDS_MIN: Final = 2.0
 _ILL_RETRY_SECONDS: Final = 1.0
 _STATUS_SECONDS: Final = 10.0
@@ -59,8 +64,8 @@ class Supervisor(Generic[T]):
     """Owns the state of the process between its start and its end.
 
     ``checks`` and ``status`` are called with what main gave to ``started``: the checks behind the watchdog, and one
-    line for ``systemctl status``. ``end_now`` ends the process at once; ``last_signal`` has the next signal do so,
-    whatever Trio does meanwhile.
+    line for ``systemctl status``. ``end_now`` ends the process at once; ``last_signal``, called with the one that came,
+    has the next signal do so, whatever Trio does meanwhile.
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class Supervisor(Generic[T]):
         status: Callable[[T], str],
         stop_seconds_max: float,
         end_now: Callable[[int], None],
-        last_signal: Callable[[], None],
+        last_signal: Callable[[int], None],
     ) -> None:
         self._notifier = notifier
         self._checks = checks
@@ -104,16 +109,18 @@ class Supervisor(Generic[T]):
 
     async def _listen(self, signals: AsyncIterator[int], work: trio.CancelScope) -> None:
         """Cancel the work at the first signal; end the process at the second, or when the work takes too long."""
-        came = await anext(signals)
-        self._last_signal()
+        came, came_at = await anext(signals), trio.current_time()
+        self._last_signal(came)
         name = signal.Signals(came).name
         log.info("Going down: %s", name)
         self._going_down = True
         self._notifier.stopping(f"going down: {name}")
         work.cancel()
         with trio.move_on_after(self._stop_seconds_max):
-            came = await anext(signals)  # one that Trio has received already; another bypasses it
-            log.error("Ended at once: a second signal, %s, while going down", signal.Signals(came).name)
+            again = await anext(signals)  # one that Trio has received already; another bypasses it
+            while is_echo(came, again, trio.current_time() - came_at):
+                again = await anext(signals)
+            log.error("Ended at once: a second signal, %s, while going down", signal.Signals(again).name)
             self._end_now(EXIT_FAILED)
             return
         log.error("Ended at once: going down took more than %g seconds", self._stop_seconds_max)
@@ -219,14 +226,22 @@ def _end_now(code: int) -> None:
     os._exit(code)
 
 
-def _end_at_next_signal() -> None:
+def is_echo(first: int, number: int, seconds: float) -> bool:
+    """Whether a signal that came so long after the first is the same one once more."""
+    return number == first and seconds < ECHO_SECONDS
+
+
+def _end_at_next_signal(first: int) -> None:
+    came_at = time.monotonic()  # Trio's clock is out of a handler's reach once its loop has ended
     for number in SIGNALS:
-        signal.signal(number, _end_at_once)
+        signal.signal(number, partial(_end_at_once, first, came_at))
 
 
-def _end_at_once(number: int, _frame: FrameType | None) -> None:
+def _end_at_once(first: int, came_at: float, number: int, _frame: FrameType | None) -> None:
     """Print that and end, whatever the main thread is just doing. That may be writing to the log, so the log is not
     used, and its stream gets a line only where that does not block."""
+    if is_echo(first, number, time.monotonic() - came_at):
+        return
     said = f"error: ended at once: {signal.Signals(number).name} came while going down\n"
     with suppress(OSError, ValueError):
         if sys.stderr is not None and select.select([], [sys.stderr], [], 0)[1]:

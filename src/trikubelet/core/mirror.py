@@ -41,15 +41,18 @@ def mirror_due(
     node: k8s.Node,
     may_live: Callable[[str], bool],
     phase_of: Callable[[str], str],
+    begins_again: Callable[[str], bool] = lambda _: False,
 ) -> Create | Delete | None:
     """What is to be done about the mirror of one name. ``static``: the pod a manifest wants there; ``seen``: the
     object the API server has; ``may_live``: whether anything of the static pod of that hash may still run, in which
-    case its mirror is kept to show its end; ``phase_of``: the phase it was last found in, "" before that.
+    case its mirror is kept to show its end; ``phase_of``: the phase it was last found in, "" before that;
+    ``begins_again``: whether it is wanted again while its earlier instance is not gone yet.
 
     A manifest that was taken away and brought back has a second instance under the same hash, and a mirror that has
-    shown the end of the first can show nothing else: it is replaced."""
+    shown the end of the first can show nothing else: it is replaced. For the same reason none is made before the first
+    is gone, whose end it would be given."""
     if seen is None:
-        return Create(mirror_of(static, node)) if static is not None else None
+        return Create(mirror_of(static, node)) if static is not None and not begins_again(_hash(static)) else None
     if not is_mirror(seen):
         return None  # somebody's own pod of that name: it is not ours to take away, and theirs came first
     if seen.metadata.deletion_timestamp:

@@ -43,11 +43,13 @@ class AddressRules:
 @dataclass(frozen=True, slots=True)
 class AddressReading:
     """What the machine says: ``routed`` are the addresses its default routes send from; ``named`` those that DNS gives
-    the node's name; ``here`` are those of ``named`` and of ``--node-ip`` that are this machine's."""
+    the node's name, the last time it answered; ``here`` are those of ``named`` and of ``--node-ip`` that are this
+    machine's; ``dns_answers``: not if it was asked and has not answered."""
 
     routed: Sequence[str]
     named: Sequence[str] = ()
     here: frozenset[str] = frozenset()
+    dns_answers: bool = True
 
 
 def node_addresses(rules: AddressRules, reading: AddressReading, before: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -75,10 +77,8 @@ def why_none(rules: AddressRules, reading: AddressReading) -> str:
     """Why a node has no address, and what to do about it."""
     if missing := [one for one in rules.given if one not in reading.here]:
         return f"{' and '.join(missing)} of --node-ip is no address of this machine: correct it, or see to its network"
-    return (
-        f"there is no default route, and DNS has no address of this machine for {rules.node_name}: "
-        "see to its network, or give --node-ip"
-    )
+    dns = "has no address of this machine" if reading.dns_answers else "does not answer in time"
+    return f"there is no default route, and DNS {dns} for {rules.node_name}: see to its network, or give --node-ip"
 
 
 def internal_ips(node: k8s.Node | None) -> tuple[str, ...]:

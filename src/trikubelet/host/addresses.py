@@ -38,8 +38,8 @@ class HostAddresses:
             return False
 
     async def named(self, name: str) -> Sequence[str] | None:
-        """The addresses that DNS, or the hosts file, has for the name; None where DNS does not answer now, or not yet:
-        a server that is away may take minutes, and it is asked again every few seconds."""
+        """The addresses that DNS, or the hosts file, has for the name; None where DNS does not answer now. A server
+        that is away may take minutes; who gives it up is told None until its thread has ended."""
         try:
             found = await self._threads.run(partial(socket.getaddrinfo, name, None, type=socket.SOCK_DGRAM), name)
         except socket.gaierror as error:

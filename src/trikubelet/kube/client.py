@@ -101,8 +101,8 @@ class ApiClient:
         credentials.on_change(self.reset)
 
     def reset(self) -> None:
-        """Close all connections; what is under way ends with ApiLost. The next request makes new ones. Never
-        blocks."""
+        """Close all connections: a watch that has begun ends in order, what else is under way with ApiLost. The next
+        request makes new ones. Never blocks."""
         self._transport.close_all()
 
     # ---- ports.Api -------------------------------------------------------------------------------------------------

@@ -39,7 +39,8 @@ class Watch:
         return self
 
     async def __anext__(self) -> Change:
-        """The next change. Ends when the server ends the watch. Raises the errors of ``model.api_errors``."""
+        """The next change. Ends when the server ends the watch, or this client closes its connections. Raises the
+        errors of ``model.api_errors``."""
         while True:
             await trio.lowlevel.checkpoint()
             line = self._line()
@@ -67,7 +68,13 @@ class Watch:
         if len(self._unread) > LINE_BYTES_MAX:
             raise ApiFailure(f"the server's watch says something longer than {LINE_BYTES_MAX} bytes")
         with trio.move_on_after(SILENT_SECONDS_MAX) as waiting, transport_errors(self._server):
-            chunk = await anext(self._chunks, b"")
+            try:
+                chunk = await anext(self._chunks, b"")
+            except trio.ClosedResourceError:
+                # By our own client, whose credentials are others by now: nothing the server did, which is asked on at
+                # once. What was cut off in the middle comes again.
+                self._unread.clear()
+                return False
             self._unread += chunk
             return bool(chunk)
         assert waiting.cancelled_caught

@@ -6,7 +6,8 @@ status.
 
 A node of a cluster that has none yet is not registered: nobody could reach what was scheduled to it. That is said once
 a minute. Addresses once known stay where later there are none, as with a route that is gone for a moment; a DNS server
-that does not answer says nothing of the name, so what it said before counts while it is this machine's.
+that does not answer says nothing of the name, so what it said before counts while it is this machine's. An answer that
+comes late, as when the first servers of resolv.conf are away, is taken by the look after it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from trikubelet.kit.listeners import Listeners
 from trikubelet.kit.log_rate_limit import LogRateLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trikubelet.core.node_addresses import AddressRules
     from trikubelet.ports import HostNetwork
@@ -34,6 +35,8 @@ FIRST_LOOK_SECONDS: Final = 1.0
 """Between two looks of a node that has no address yet."""
 NAME_SECONDS_MAX: Final = 5.0
 """A look does not wait longer for DNS."""
+SLOW_SILENCE_SECONDS: Final = 3600.0
+"""So long nothing is said of a DNS that does not answer in time after it was said."""
 
 
 class NodeAddresses:
@@ -44,8 +47,13 @@ class NodeAddresses:
         self._network = network
         self._rules = rules
         self._named: Sequence[str] = ()
+        self._asked: trio.Event | None = None
+        self._dns_answers = True
         self._addresses = node_addresses(rules, self._reading())
         self._complaints = LogRateLimit()
+        self._slow_log = LogRateLimit(SLOW_SILENCE_SECONDS)
+        self.published: Callable[[], Sequence[str]] = tuple
+        """The addresses that the cluster has of this node; whoever knows the node's object puts it here."""
         self.looked: Final = trio.Event()
         """DNS was asked, too: from then on the addresses are those to be published."""
         self.changed: Final[Listeners[tuple[str, ...]]] = Listeners("the node's addresses")
@@ -57,22 +65,45 @@ class NodeAddresses:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Look until cancelled."""
         task_status.started()
-        while True:
-            await self._look()
-            await trio.sleep(LOOK_SECONDS if self._addresses else FIRST_LOOK_SECONDS)
+        async with trio.open_nursery() as nursery:
+            while True:
+                if self._rules.asks_dns:
+                    await self._ask_dns(nursery)
+                self._look()
+                await trio.sleep(LOOK_SECONDS if self._addresses else FIRST_LOOK_SECONDS)
 
-    async def _look(self) -> None:
-        if self._rules.asks_dns:
-            with trio.move_on_after(NAME_SECONDS_MAX):
-                named = await self._network.named(self._rules.node_name)
-                self._named = self._named if named is None else named
+    async def _ask_dns(self, nursery: trio.Nursery) -> None:
+        """Ask, or go on waiting for the answer to what was asked before; not for long."""
+        if self._asked is None:
+            self._asked = trio.Event()
+            nursery.start_soon(self._named_by_dns, self._asked)
+        with trio.move_on_after(NAME_SECONDS_MAX):
+            await self._asked.wait()
+            self._asked = None
+            return
+        self._dns_answers = False
+        if self._slow_log.may_log():
+            log.warning(
+                "DNS does not answer within %g s for %s: what it says counts when it comes; see to the servers of "
+                "resolv.conf, or give --node-ip",
+                NAME_SECONDS_MAX,
+                self._rules.node_name,
+            )
+
+    async def _named_by_dns(self, answered: trio.Event) -> None:
+        """One lookup, which belongs to no look: it may take longer than one."""
+        named = await self._network.named(self._rules.node_name)
+        self._dns_answers = named is not None
+        self._named = self._named if named is None else named
+        answered.set()
+
+    def _look(self) -> None:
         reading = self._reading()
         found = node_addresses(self._rules, reading, self._addresses)
         if not found and self._complaints.may_log():
-            known = (
-                f"{', '.join(self._addresses)} stays" if self._addresses else "it is not registered before it has one"
-            )
-            log.warning("This node has no address, %s: %s", known, why_none(self._rules, reading))
+            known = ", ".join(self._addresses or self.published())
+            then = f"{known} stays" if known else "a new one is not registered before it has one"
+            log.warning("This node has no address, %s: %s", then, why_none(self._rules, reading))
         self.looked.set()
         if found and found != self._addresses:
             log.info("The addresses of this node are %s", ", ".join(found))
@@ -81,4 +112,4 @@ class NodeAddresses:
 
     def _reading(self) -> AddressReading:
         here = frozenset(one for one in (*self._rules.given, *self._named) if self._network.has(one))
-        return AddressReading(self._network.routed(), self._named, here)
+        return AddressReading(self._network.routed(), self._named, here, self._dns_answers)

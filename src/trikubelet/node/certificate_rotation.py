@@ -4,7 +4,7 @@
                                              ├ refused ─► drop the key, back off ─► again
                                              ├ server away, disk full ─► back off ─► again, with the same key
                                              └ the new one is due as it comes ─► back off ─► again
-    not in use, as of another node's name ─► request, as for a node that has none
+    not in use, as of another node's name, or removed ─► request, as for a node that has none
     not known yet for which addresses ─► wait until the node's status has some
     client certificate over for five minutes ─► as at the first start, by the bootstrap kubeconfig ─► held …
 
@@ -106,8 +106,7 @@ class CertificateRotation:
         received_at = float("-inf")
         while True:
             try:
-                held = self._held()
-                await self._until_due(held)
+                held = await self._due()
                 was_due = trio.current_time() < received_at + SOON_SECONDS
                 await self._until_known()
                 if was_due:
@@ -210,17 +209,30 @@ class CertificateRotation:
         self.figures.not_after_ns = 0 if held is None else held.not_after_ns
         return held
 
-    async def _until_due(self, held: Certificate | None) -> None:
-        """Sleep until the certificate must be replaced: not at all without one, or when it names other addresses or
-        is not used any more."""
-        if held is None:
-            return
+    async def _due(self) -> Certificate | None:
+        """Wait until the certificate in force must be replaced, and return it; None, at once, where there is none."""
+        while (held := self._held()) is not None and not await self._is_due(held):
+            pass
+        return held
+
+    async def _is_due(self, held: Certificate) -> bool:
+        """Sleep until this certificate must be replaced, as when it names other addresses, or is not used any more.
+        False as soon as it is not the one in force: somebody has removed it, or put another in its place."""
         share = EARLIEST + (LATEST - EARLIEST) * self._chance.random()
         due_ns = held.not_before_ns + round((held.not_after_ns - held.not_before_ns) * share)
         async for _ in Every(LOOK_SECONDS):
             left_ns = due_ns - self._clock.now_ns()
+            if not self._is_in_force(held):
+                return False
             if self._missing(held) or not self._is_used(held):
-                return
+                return True
             if left_ns < LOOK_SECONDS * SECOND_NS:
                 await trio.sleep(max(0, left_ns) / SECOND_NS)
-                return
+                return self._is_in_force(held)
+        raise AssertionError("Every does not end")
+
+    def _is_in_force(self, held: Certificate) -> bool:
+        try:
+            return self._store.current() == held
+        except CertificateUnusable:
+            return False  # what is wrong with it is said by who reads it next

@@ -360,6 +360,11 @@ class PodWorkers:
         """Whether the pod had a life here, and nothing of it is left to do."""
         return isinstance(self._state(uid), Finished)
 
+    def is_to_begin_again(self, uid: str) -> bool:
+        """Whether the pod is wanted again, and its earlier instance is not gone yet."""
+        state = self._state(uid)
+        return isinstance(state, Terminating | Terminated | Finished) and state.restart
+
     def is_at_work(self, uid: str) -> bool:
         """Whether the pod has a worker that has something left to do."""
         return self._state(uid) is not None and not self.is_finished(uid)

@@ -135,3 +135,7 @@ class PodDeletionSafetyProvider(Protocol):
     def is_finished(self, uid: str) -> bool:
         """Whether the pod had a life here, and nothing of it is left to do."""
         ...
+
+    def is_to_begin_again(self, uid: str) -> bool:
+        """Whether the pod is wanted again, and its earlier instance is not gone yet."""
+        ...

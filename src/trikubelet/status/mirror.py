@@ -152,8 +152,9 @@ class MirrorPods:
         seen = self._pods.objects.get(name)
         if seen is not None and self._is_gone(name, seen):
             return None
-        could_run = self._pod_deletion_safety.could_have_running_containers
-        due = mirror_due(static.get(name), seen, node, could_run, self._phase)
+        safety = self._pod_deletion_safety
+        could_run, begins_again = safety.could_have_running_containers, safety.is_to_begin_again
+        due = mirror_due(static.get(name), seen, node, could_run, self._phase, begins_again)
         is_to_remake = due is None and name in self._to_remake and name in static
         return Delete(seen) if is_to_remake and seen is not None and is_mirror(seen) else due
 

@@ -8,7 +8,8 @@
 Level-triggered: a status that changes while it waits, or while it is being written, is written once, as it is when its
 turn comes. Objects are written side by side, one object never twice at the same time, and nothing is read before it is
 written: the base of a patch is what the informer last saw or what we wrote after that, whichever is newer. An answer
-older than what the informer saw before is of a server that was set back, and newer than that nevertheless. What is
+older than what the informer saw before is of a server that was set back, and newer than that nevertheless; so is a pod
+that the informer goes on to see and the server does not have. What is
 written again though nothing has changed is written ever more rarely, whatever the versions say. Woken by published
 statuses, by the informer's changes and by workers that finish; and every ten seconds everything is compared, which
 costs no request where nothing differs.
@@ -271,11 +272,12 @@ class StatusWriter:
         namespace, name = namespaced_name(seen)
         match step:
             case Patch(body=body, status=status):
+                informed_to = self._pods.version
                 item = await self._api.patch(
                     PODS, name, body, namespace, kind=PatchKind.STRATEGIC, subresource="status"
                 )
                 known.written, known.written_version = status, item.resource_version
-                self._look_whether_set_back(seen, known)
+                self._look_whether_set_back(seen, known, informed_to)
                 self._patches += 1
             case Remove():
                 await self._api.delete(PODS, name, namespace, grace_seconds=0, uid=seen.metadata.uid)
@@ -286,7 +288,8 @@ class StatusWriter:
                 self._removals += 1
                 log.info("Pod %s/%s has ended; its object is removed", namespace, name)
 
-    def _look_whether_set_back(self, seen: k8s.Pod, known: WrittenObject) -> None:
+    def _look_whether_set_back(self, seen: k8s.Pod, known: WrittenObject, informed_to: str) -> None:
+        """``informed_to``: up to which version the informer knew everything when the write was sent."""
         version, known.written_over = seen.metadata.resource_version, ""
         if self._pods.version and not is_older(self._pods.version, known.written_version):
             # It should have been seen: the informer cannot read it, or the server was set back.
@@ -295,6 +298,15 @@ class StatusWriter:
             known.written_over = version
             what = "/".join(namespaced_name(seen))
             self._outage.set_back(f"pod {what} was at version {version} and is at {known.written_version}")
+        elif is_older(known.written_version, informed_to) and self._is_unheard_of(seen, known.written_version):
+            what = "/".join(namespaced_name(seen))
+            evidence = f"pod {what} is at version {known.written_version}, older than {informed_to} and never heard of"
+            self._outage.set_back(evidence)
+
+    def _is_unheard_of(self, seen: k8s.Pod, version: str) -> bool:
+        """Whether the informer has not had that version of the object. Of a write that changed nothing the answer is
+        what there was before; and what it had and could not read is not what is seen."""
+        return version != seen.metadata.resource_version and namespaced_name(seen) not in self._pods.faults()
 
     async def _find_out(
         self, seen: k8s.Pod, known: WrittenObject, why: api_errors.ObjectMissing | api_errors.Conflict
@@ -309,7 +321,10 @@ class StatusWriter:
         except (api_errors.ObjectMissing, api_errors.Forbidden) as error:
             # It is gone, of which a node is told that it may not know, or another node's by now, and then the informer
             # will say so, mostly within the second; or the server is not itself yet.
-            self._refuse((namespace, name), error, logged_at=LAGGING_REFUSALS_MAX)
+            is_no_lag = self._refuse((namespace, name), error, logged_at=LAGGING_REFUSALS_MAX)
+            if is_no_lag and (namespace, name) in self._pods.objects:
+                # Once: if a list shows it as well, it is somebody's rule that hides it.
+                self._outage.set_back(f"pod {namespace}/{name} is not there, and no watch has said that it went")
             return
         except api_errors.ApiError as error:
             self._fail(seen, known, error)
@@ -326,11 +341,13 @@ class StatusWriter:
         self._queue.refused((namespace, name))
         self.enqueue([namespaced_name(seen)])
 
-    def _refuse(self, name: Name, error: api_errors.ApiError, *, logged_at: int = 1) -> None:
-        """The server refused, which is logged once. It is tried again, ever more rarely, when everything is
-        compared."""
-        if self._queue.refused(name) == logged_at:
+    def _refuse(self, name: Name, error: api_errors.ApiError, *, logged_at: int = 1) -> bool:
+        """The server refused, which is logged once: whether now. It is tried again, ever more rarely, when everything
+        is compared."""
+        is_due = self._queue.refused(name) == logged_at
+        if is_due:
             log.warning("Pod %s/%s: the API server does not take its status: %s", *name, error)
+        return is_due
 
     def _fail(self, seen: k8s.Pod, known: WrittenObject, error: api_errors.ApiError) -> None:
         self._failures += 1

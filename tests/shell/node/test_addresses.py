@@ -12,7 +12,7 @@ from trikubelet.node.addresses import LOOK_SECONDS, NAME_SECONDS_MAX, NodeAddres
 from trikubelet.testing.memory_host import MemoryHostNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     import pytest
     from trio.testing import MockClock
@@ -70,7 +70,7 @@ async def test_a_node_without_an_address_says_so_once_a_minute(
     network = MemoryHostNetwork()
     async with followed(network):
         await trio.sleep(179)
-        told = "This node has no address, it is not registered before it has one: there is no default route"
+        told = "This node has no address, a new one is not registered before it has one: there is no default route"
         assert [True] * 3 == [message.startswith(told) for message in caplog.messages]
         network.routes = ["10.0.0.1"]
         await trio.sleep(2)
@@ -83,7 +83,7 @@ async def test_a_node_without_an_address_says_so_once_a_minute(
 
 async def test_dns_holds_up_nothing_and_what_it_said_counts_while_it_does_not_answer(autojump_clock: MockClock) -> None:
     network = MemoryHostNetwork("10.0.0.1")
-    network.names, network.held, network.dns_seconds = ["10.0.0.5"], ["10.0.0.5"], 3600
+    network.names, network.held, network.dns_seconds = ["10.0.0.5"], ["10.0.0.5"], NAME_SECONDS_MAX + 1
     async with followed(network) as addresses:
         assert ("10.0.0.1",) == addresses.get()
         assert not addresses.looked.is_set()
@@ -94,15 +94,64 @@ async def test_dns_holds_up_nothing_and_what_it_said_counts_while_it_does_not_an
         network.dns_seconds = 0.1
         await trio.sleep(2 * LOOK_SECONDS)
         assert ("10.0.0.5",) == addresses.get()
-        network.dns_seconds, network.names = 3600, []
-        await trio.sleep(100)
-        assert ("10.0.0.5",) == addresses.get()
         network.dns_seconds, network.names = 0, None
         await trio.sleep(100)
         assert ("10.0.0.5",) == addresses.get()
+        network.dns_seconds, network.names = 3600, []
+        await trio.sleep(100)
+        assert ("10.0.0.5",) == addresses.get()
         network.held = []  # it is not this machine's any more
-        await trio.sleep(LOOK_SECONDS)
+        await trio.sleep(2 * LOOK_SECONDS)
         assert ("10.0.0.1",) == addresses.get()
+
+
+async def test_an_answer_of_dns_that_always_comes_late_counts_when_it_comes(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = MemoryHostNetwork()
+    network.names, network.held, network.dns_seconds = ["10.0.0.5"], ["10.0.0.5"], 12
+    async with followed(network) as addresses:
+        await trio.sleep(11)
+        assert () == addresses.get()
+        await trio.sleep(3)
+        assert ("10.0.0.5",) == addresses.get()
+        await trio.sleep(600)
+        assert ("10.0.0.5",) == addresses.get()
+
+    slow, without = (text for text in caplog.messages if "DNS" in text)
+    assert slow.startswith("DNS does not answer within 5 s for n: ")
+    assert "and DNS does not answer in time for n: " in without
+
+
+async def test_dns_is_asked_once_at_a_time_and_again_after_each_answer(autojump_clock: MockClock) -> None:
+    class Counted(MemoryHostNetwork):
+        asked = together = together_peak = 0
+
+        async def named(self, name: str) -> Sequence[str] | None:
+            self.asked += 1
+            self.together += 1
+            self.together_peak = max(self.together_peak, self.together)
+            found = await super().named(name)
+            self.together -= 1
+            return found
+
+    network = Counted("10.0.0.1")
+    network.dns_seconds = 300
+    async with followed(network):
+        await trio.sleep(1000)
+
+    assert (4, 1) == (network.asked, network.together_peak)
+
+
+async def test_a_node_that_the_cluster_knows_by_an_address_is_not_said_to_wait_for_one(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    addresses = NodeAddresses(MemoryHostNetwork(), RULES)
+    addresses.published = lambda: ("10.0.0.7",)
+    with trio.move_on_after(10):
+        await addresses.run()
+
+    assert ["This node has no address, 10.0.0.7 stays"] == [one.partition(":")[0] for one in caplog.messages]
 
 
 async def test_an_agent_that_is_alone_has_the_loopback_address_until_there_is_another(

@@ -120,6 +120,41 @@ async def test_instead_of_a_certificate_that_is_not_used_another_is_asked_for_at
     assert unused != world.store.current()
 
 
+async def test_instead_of_a_certificate_that_was_removed_another_is_asked_for_within_a_minute(
+    autojump_clock: MockClock, world: World
+) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.keep_signing)
+        await nursery.start(world.rotation().run)
+        await trio.sleep(300)
+        world.store.current_path.unlink()
+        await trio.sleep(90)  # the look, and who signs
+        nursery.cancel_scope.cancel()
+
+    assert 2 == len(world.requests())
+    assert world.store.current() is not None
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+async def test_a_certificate_that_somebody_put_in_place_of_the_own_counts_if_it_is_one(
+    autojump_clock: MockClock, world: World, tmp_path: Path, is_readable: bool
+) -> None:
+    other = World(tmp_path / "other")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.keep_signing)
+        nursery.start_soon(other.keep_signing)
+        await nursery.start(world.rotation().run)
+        await trio.sleep(300)
+        put = await other.rotation().renew()
+        pem = other.store.current_path.read_bytes() if is_readable else b"no certificate"
+        world.store.current_path.write_bytes(pem)
+        await trio.sleep(90)
+        nursery.cancel_scope.cancel()
+
+    assert (1 if is_readable else 2) == len(world.requests())
+    assert is_readable == (put == world.store.current())
+
+
 async def test_a_lost_answer_leaves_one_request(autojump_clock: MockClock, world: World) -> None:
     world.api.plan("create", LoseAnswer())
     async with trio.open_nursery() as nursery:

@@ -1,8 +1,8 @@
 """A cluster in memory with this node's pods, what an informer saw of them, and a status writer between the two.
 
-``Seen`` is the informer's picture: it follows the server at once, or stands still while ``lags`` is set; pods that are
-``unread`` it cannot read any more. ``PodStates`` says how far each pod is on the node. ``Watchful`` is a client that
-counts what it is asked, and how much of it at one time.
+``Seen`` is the informer's picture: it follows the server at once, or stands still while ``lags`` is set, at a version
+that is unknown but for ``lags_at``; pods that are ``unread`` it cannot read any more. ``PodStates`` says how far each
+pod is on the node. ``Watchful`` is a client that counts what it is asked, and how much of it at one time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import trio
 from trikubelet.core.names import namespaced_name
 from trikubelet.kit.outage import Outage
 from trikubelet.model import k8s
-from trikubelet.model.api import PODS
+from trikubelet.model.api import PODS, Unread
 from trikubelet.model.bounds import Bounds
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.writer import StatusWriter
@@ -91,6 +91,7 @@ class Seen:
 
     def __init__(self, server: ApiServer) -> None:
         self.lags = False
+        self.lags_at = ""
         self.unread: set[str] = set()
         self.watchers: list[Callable[[list[tuple[str, str]]], None]] = []
         self._server = server
@@ -100,8 +101,12 @@ class Seen:
 
     @property
     def version(self) -> str:
-        """What it lags behind is unknown."""
-        return "" if self.lags else str(self._server.store.version)
+        """Up to which it knows everything."""
+        return self.lags_at if self.lags else str(self._server.store.version)
+
+    def faults(self) -> dict[tuple[str, str], Unread]:
+        """Those it cannot read."""
+        return {key: Unread(pod.metadata.uid, "") for key, pod in self.objects.items() if key[1] in self.unread}
 
     def catch_up(self) -> None:
         """See everything as it is now, and go on following."""
@@ -141,6 +146,9 @@ class PodStates:
 
     def is_finished(self, uid: str) -> bool:
         return uid in self.finished
+
+    def is_to_begin_again(self, uid: str) -> bool:
+        return False
 
 
 class Cluster:

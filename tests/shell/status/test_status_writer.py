@@ -203,12 +203,17 @@ async def test_an_object_that_is_gone_is_tried_again_ever_more_rarely_until_the_
     await nursery.start(cluster.writer.run)
     if not is_told:
         cluster.api.plan("get", *[Fail(Forbidden("no relationship found between node 'n' and this object"))] * 100)
-    cluster.publish(web, computed())
-    await trio.sleep(10)
-    assert [] == caplog.messages  # it merely lags, for all anybody knows
-    await trio.sleep(3590)
+    told = list[float]()
+    with cluster.outage.listening(lambda: None, set_back=lambda: told.append(trio.current_time())):
+        cluster.publish(web, computed())
+        await trio.sleep(10)
+        assert [] == caplog.messages == told  # it merely lags, for all anybody knows
+        await trio.sleep(3590)
     assert 50 <= cluster.api.asked["patch"] == cluster.api.asked["get"] <= 60
-    assert 1 == len(caplog.messages)
+    refused, set_back = caplog.messages
+    assert "the API server does not take its status" in refused
+    assert "was set back to an older state: pod default/web is not there, and no watch has said" in set_back
+    assert 1 == len(told)
     cluster.api.asked.clear()
     cluster.seen.catch_up()
     await trio.sleep(3600)
@@ -259,6 +264,32 @@ async def test_an_answer_older_than_what_the_informer_saw_counts_and_tells_that_
 
     assert {"patch": 2} == cluster.api.asked
     assert ("Running", "later", False) == shows(cluster.get("web"))
+
+
+@pytest.mark.parametrize(
+    ("expected", "is_readable", "is_lost"),
+    [(1, True, False), (0, False, False), (0, True, True)],
+    ids=["unchanged since", "changed and not to be read", "a write that changes nothing"],
+)
+async def test_an_answer_older_than_all_the_informer_knows_tells_of_a_server_that_was_set_back(
+    autojump_clock: MockClock, nursery: Any, expected: int, is_readable: bool, is_lost: bool
+) -> None:
+    cluster, told = Cluster(), list[float]()
+    web = cluster.add("web")
+    if is_lost:  # what is written again is there already
+        cluster.api.plan("patch", LoseAnswer())
+    if not is_readable:
+        cluster.seen.unread.add("web")
+    cluster.seen.lags, cluster.seen.lags_at = not is_lost, str(cluster.server.store.version + 100)
+    await nursery.start(cluster.writer.run)
+    with cluster.outage.listening(lambda: None, set_back=lambda: told.append(trio.current_time())):
+        cluster.publish(web, computed(ready=True))
+        await trio.sleep(0.1)
+        cluster.server.store.version += 100 * is_lost  # others write
+        await trio.sleep(600)
+
+    assert expected == len(told)
+    assert (2 if is_lost else 1) == cluster.api.asked["patch"]
 
 
 async def test_what_was_answered_before_the_server_was_set_back_is_written_again(
