@@ -126,8 +126,10 @@ def test_a_healthy_pod_plans_nothing(it: k8s.Pod) -> None:
 @given(situations())
 def test_a_plan_makes_sense_in_itself(s: Situation) -> None:
     a = s.actions
-    starts = a.ephemeral_to_start or a.init_to_start or a.to_start
-    assert not a.to_reset or not (a.kill_pod or a.create_sandbox or a.to_kill or starts), "a reset is done alone"
+    own = a.init_to_start or a.to_start
+    starts = a.ephemeral_to_start or own
+    alone = not (a.kill_pod or a.create_sandbox or a.to_kill or own)
+    assert not a.to_reset or alone, "beside a reset nothing is done but for who looks for its cause"
     assert not a.create_sandbox or a.kill_pod, "an old sandbox is stopped before a new one is made"
     assert not a.kill_pod or a.create_sandbox or not starts, "nothing is started in a pod that ends"
     assert not a.kill_pod or not a.to_kill, "the whole pod or single containers"
