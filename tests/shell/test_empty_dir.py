@@ -2,11 +2,13 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
 from core.podkit import container, pod
+from shell.breadth import nest
 from shell.mountkit import HugePages, NotedMounts, Tmpfs
 from trikubelet.core.containers import NodeFacts
 from trikubelet.kit.threads import ThreadPool
@@ -201,6 +203,16 @@ async def test_leftovers_of_an_earlier_agent_are_found_on_the_disk(volumes: Disk
 
     assert [] == list(left.iterdir())
     assert "gold" == treasure.read_text()
+
+
+async def test_a_volume_nested_deeper_than_a_stack_is_removed_with_its_pod(
+    volumes: DiskVolumes, tmp_path: Path
+) -> None:
+    nest((await volumes.set_up(with_volume()))["v"], sys.getrecursionlimit() + 200)
+
+    await volumes.tear_down("12345678")
+
+    assert [] == list((tmp_path / "pods/12345678/volumes").iterdir())
 
 
 @pytest.mark.parametrize("part", ["volumes", "volume-subpaths"])
