@@ -42,6 +42,16 @@ def test_a_container_is_what_its_cgroup_says_and_what_the_runtime_says_of_its_fi
     assert (wanted,) == snapshot.pods
 
 
+@pytest.mark.parametrize("is_measured", [True, False])
+def test_it_says_where_a_pods_disk_could_not_be_measured(is_measured: bool) -> None:
+    (it,) = found(PodGauges(None, {})).pods
+    snapshot, _ = assembled(
+        replace(found(PodGauges(None, {})), pods=[it._replace(disk=Disk({}, (), is_measured=is_measured))]), {}
+    )
+
+    assert [is_measured] == [one.is_disk_measured for one in snapshot.pods]
+
+
 def test_without_a_cgroup_a_container_is_what_the_runtime_says_and_its_pod_the_sum() -> None:
     told = {"a-0": ContainerStats("a-0", usage(99), LAYER)}
     snapshot, _ = assembled(found(PodGauges(usage(3), {}), runtime_stats=told), {})

@@ -245,6 +245,16 @@ def test_a_disk_ranks_by_what_is_on_it() -> None:
     assert ["asked", "layers", "local"] == ranked(NODEFS_INODES, local, layers, asked)
 
 
+def test_a_pod_whose_disk_could_not_be_measured_goes_first_for_the_disk_alone() -> None:
+    honest = Candidate(asking("honest"), using(layer=70))
+    hidden = Candidate(asking("hidden", 100), replace(using(layer=1), is_disk_measured=False))
+
+    assert ["hidden", "honest"] == ranked(NODEFS, honest, hidden)
+    assert ["hidden", "honest"] == ranked(NODEFS_INODES, honest, hidden, image_disk=True)
+    assert ["honest", "hidden"] == ranked(IMAGEFS, hidden, honest, image_disk=True)
+    assert ["honest", "hidden"] == ranked(MEMORY, hidden, honest)
+
+
 # ---- limits ----
 
 

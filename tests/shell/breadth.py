@@ -1,4 +1,5 @@
-"""A directory with many names, as a container may leave one, and what is held in memory by who goes through it."""
+"""A directory with many names, or nested deeply, as a container may leave one, and what is held in memory by who goes
+through it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import tracemalloc
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 NAMES: Final = 4_000
@@ -22,6 +23,20 @@ def fill(directory: Path) -> None:
     try:
         for number in range(NAMES):
             os.mknod(str(number).zfill(NAME_LENGTH), dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def nest(directory: str | Path, levels: int, last: Iterable[str] = ()) -> None:
+    """Make so many directories, each within the one before, and in the last of them these."""
+    at = os.open(directory, os.O_PATH)
+    try:
+        for _ in range(levels):
+            os.mkdir("d", dir_fd=at)
+            above, at = at, os.open("d", os.O_PATH, dir_fd=at)
+            os.close(above)
+        for name in last:
+            os.mkdir(name, dir_fd=at)
     finally:
         os.close(at)
 

@@ -2,13 +2,16 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
 from core.podkit import container, pod
+from shell.breadth import nest
 from shell.mountkit import HugePages, NotedMounts, Tmpfs
 from trikubelet.core.containers import NodeFacts
+from trikubelet.host.removal import remove_tree
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model import k8s
 from trikubelet.model.errors import VolumeFailed
@@ -201,6 +204,20 @@ async def test_leftovers_of_an_earlier_agent_are_found_on_the_disk(volumes: Disk
 
     assert [] == list(left.iterdir())
     assert "gold" == treasure.read_text()
+
+
+async def test_a_volume_nested_deeper_than_a_stack_is_removed_with_its_pod(
+    volumes: DiskVolumes, tmp_path: Path
+) -> None:
+    left = tmp_path / "pods/12345678/volumes"
+    nest((await volumes.set_up(with_volume()))["v"], sys.getrecursionlimit() + 200)
+
+    try:
+        await volumes.tear_down("12345678")
+
+        assert [] == list(left.iterdir())
+    finally:
+        remove_tree(str(left))  # pytest could not
 
 
 @pytest.mark.parametrize("part", ["volumes", "volume-subpaths"])

@@ -325,4 +325,5 @@ async def test_in_measuring_a_pods_directories(
     async with test_disks.measuring(gauges) as disks:
         await disks.measure([test_disks.POD, test_disks.pod("app", meta={"uid": "u2"})])
         assert ({}, {"app": test_disks.LARGE}) == (disks.of("u1").logs, disks.of("u2").logs)
+        assert (False, True) == (disks.of("u1").is_measured, disks.of("u2").is_measured)
     assert said(caplog, "u1")

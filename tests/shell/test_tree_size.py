@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shell.breadth import FILLED_BYTES, NAMES, fill, peak_bytes
+from shell.breadth import FILLED_BYTES, NAMES, fill, nest, peak_bytes
 from trikubelet.host import tree_size as module
 from trikubelet.host.tree_size import tree_size
 
@@ -69,6 +69,36 @@ def test_what_lies_deeper_than_levels_are_open_counts_too(
     monkeypatch.setattr(module, "OPEN_LEVELS_MAX", levels)
 
     assert size(tree, *tree.rglob("*")) == tree_size(str(tree))
+
+
+def test_a_directory_costs_no_more_opens_however_deep_it_lies(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep, broad, levels = 319, 50, module.OPEN_LEVELS_MAX
+    nest(tree, deep, map(str, range(broad)))  # the last are queued, each for itself
+    opened: list[int] = []
+    open_ = os.open
+
+    def count(path: str, flags: int, *, dir_fd: int | None = None) -> int:
+        opened.append(open_(path, flags, dir_fd=dir_fd))
+        return opened[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", count)
+        inodes = tree_size(str(tree))[1]
+
+    parts = deep // levels
+    assert 7 + deep + broad == inodes
+    assert len(opened) <= inodes + (parts + broad) * levels
+    assert max(opened) - min(opened) <= parts + 2 * levels + 2  # descriptors held at once
+
+
+def test_of_a_tree_too_large_to_be_counted_what_was_counted_stands(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tree / "a/b")
+    (tree / "a/b/file").write_bytes(b"x" * 10_000)
+    monkeypatch.setattr(module, "STEPS_MAX", 1000)
+
+    found = tree_size(str(tree))
+
+    assert 900 < found[1] < NAMES
 
 
 @pytest.mark.parametrize("bound", ["PATH_CHARACTERS_MAX", "WAITING_CHARACTERS_MAX"])

@@ -39,22 +39,22 @@ class Slices:
         self._systemctl = systemctl
         self._control = control
         self._limiter = trio.CapacityLimiter(AT_ONCE_MAX)
-        self._told: dict[str, dict[str, str]] = {}
+        self._held: dict[str, dict[str, str]] = {}
 
     async def hold(self, unit: str, settings: Iterable[Setting]) -> None:
         """Start this slice if needed, with these settings in addition to those it was given before."""
-        before = self._told.get(unit, {})
+        before = self._held.get(unit, {})
         wanted = before | ACCOUNTING | properties(settings)
         news = [f"{name}={value}" for name, value in wanted.items() if before.get(name) != value]
         if news:
             await self._run("set-property", "--runtime", unit, *news)
-        if unit not in self._told:
+        if unit not in self._held:
             await self._run("start", unit)
-        self._told[unit] = wanted
+        self._held[unit] = wanted
 
     def is_known(self, unit: str) -> bool:
         """Whether this slice was started and not yet stopped, by this agent or, since the last boot, by another."""
-        return unit in self._told or self._properties(unit).is_dir()
+        return unit in self._held or self._properties(unit).is_dir()
 
     async def release(self, unit: str) -> None:
         """Stop this slice and everything in it."""
@@ -63,7 +63,7 @@ class Slices:
         except OSError as error:
             if NOT_LOADED not in str(error):
                 raise
-        self._told.pop(unit, None)
+        self._held.pop(unit, None)
         shutil.rmtree(self._properties(unit), ignore_errors=True)
 
     def _properties(self, unit: str) -> Path:
@@ -78,4 +78,4 @@ class Slices:
                 raise OSError(f"systemctl {' '.join(words)}: {error}") from error
 
     def __repr__(self) -> str:
-        return f"<Slices: {len(self._told)} held>"
+        return f"<Slices: {len(self._held)} held>"

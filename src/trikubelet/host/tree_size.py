@@ -2,9 +2,16 @@
 
 A container may put ten million files into one directory, and nest directories without end. So nothing is kept of an
 entry once it is counted: a directory is read as it is walked, and a file with several names counts with its share at
-each of them, which adds up without a list of those seen. Every open level holds two descriptors. Directories deeper
-than OPEN_LEVELS_MAX are queued by their path from the top, and entered from there, one directory after the other: no
-link is followed, even one swapped in meanwhile.
+each of them, which adds up without a list of those seen.
+
+Every open level holds two descriptors, so only OPEN_LEVELS_MAX are open at once. The directories below these are queued
+by their path from where that part of the tree began, whose descriptor is held until they are done:
+
+    top ─ … 16 levels … ─ queued: each is the beginning of a part of its own ─ … 16 levels … ─ queued
+
+A directory so costs no more than OPEN_LEVELS_MAX opens however deep it lies. No link is followed, even one swapped in
+meanwhile. Who makes a tree so large that counting it would go on and on, or moves directories to where they are counted
+again, is counted up to STEPS_MAX.
 """
 
 from __future__ import annotations
@@ -13,13 +20,17 @@ import os
 import stat
 from collections import Counter
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
-OPEN_LEVELS_MAX: Final = 64
+OPEN_LEVELS_MAX: Final = 16
 WAITING_CHARACTERS_MAX: Final = 1 << 22
 """Of all queued paths together."""
 PATH_CHARACTERS_MAX: Final = 4096
-"""The kernel's own limit of a path; deeper nesting is only possible on purpose."""
+"""The kernel's own limit of a path; deeper nesting is only possible on purpose. It bounds the descriptors, too: a part
+of a tree takes up 32 characters of it at least, so that 128 are held at most."""
+STEPS_MAX: Final = 3_000_000
+"""Entries and opens of one tree: some ten seconds where the kernel has them in its memory. Not a time, or how full a
+volume is would depend on how busy the node is."""
 _BLOCK_BYTES: Final = 512
 """Of ``st_blocks``, whatever the file system's own blocks are (stat(2))."""
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -28,54 +39,97 @@ _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def tree_size(path: str) -> tuple[int, int]:
     """Bytes and inodes of a directory and of all below it on the same file system. A file of several names counts once
     if all of them are in the tree. What is removed or cannot be read while it is counted does not count, nor do
-    directories that are too deep: they hide nothing but themselves. Raises OSError where the directory itself cannot be
-    opened. Blocks for as long as the tree is large: call it in a thread."""
-    top = os.open(path, _FLAGS)
-    try:
-        return _Tree(top).count()
-    finally:
-        os.close(top)
+    directories that are too deep: they hide nothing but themselves. Of a tree that takes more than STEPS_MAX it is at
+    least so much. Raises OSError where the directory itself cannot be opened. Blocks for as long as the tree is large:
+    call it in a thread."""
+    return _Tree().count(os.open(path, _FLAGS))
+
+
+class _Part(NamedTuple):
+    """A part of a tree: the descriptor of the directory it begins with, how long its path is from the top, and the
+    paths of the queued directories, from it."""
+
+    directory: int
+    characters: int
+    waiting: list[str]
+
+
+class _TooLarge(Exception):
+    """The tree is not counted any further."""
 
 
 class _Tree:
-    """Holds the counts of one tree, and the paths of the queued directories. ``top``: its descriptor."""
+    """Holds the counts of one tree, and the parts whose queued directories are not done yet."""
 
-    def __init__(self, top: int) -> None:
-        self._top = top
-        self._device = os.fstat(top).st_dev
+    def __init__(self) -> None:
+        self._device = -1
         self._blocks: Counter[int] = Counter()  # by the number of the file's names
         self._inodes: Counter[int] = Counter()
-        self._waiting = [""]
+        self._parts: list[_Part] = []
         self._waiting_characters = 0
+        self._steps = 0
 
-    def count(self) -> tuple[int, int]:
-        while self._waiting:
-            path = self._waiting.pop()
-            self._waiting_characters -= len(path)
-            with suppress(OSError):
-                self._enter(path)
+    def count(self, top: int) -> tuple[int, int]:
+        """Bytes and inodes; ``top``: the descriptor of the tree, which is closed."""
+        try:
+            self._count(top)
+        except _TooLarge:
+            pass  # what was counted stands
+        finally:
+            for part in self._parts:
+                os.close(part.directory)
         blocks = sum(-(-total // names) for names, total in self._blocks.items())
         return blocks * _BLOCK_BYTES, sum(-(-total // names) for names, total in self._inodes.items())
 
-    def _enter(self, path: str) -> None:
-        directory = os.dup(self._top)
+    def _count(self, top: int) -> None:
+        self._parts.append(_Part(top, 0, []))
+        self._device = os.fstat(top).st_dev
+        with suppress(OSError):
+            self._add_below(top, "", OPEN_LEVELS_MAX)
+        while self._parts:
+            part = self._parts[-1]  # the deepest first, so that few are held
+            if not part.waiting:
+                os.close(self._parts.pop().directory)
+                continue
+            path = part.waiting.pop()
+            self._waiting_characters -= len(path)
+            with suppress(OSError):
+                directory = self._open_below(part.directory, path)
+                self._parts.append(_Part(directory, part.characters + len(path), []))
+                self._add_below(directory, "", OPEN_LEVELS_MAX)
+
+    def _open_below(self, start: int, path: str) -> int:
+        """The directory of that path; one name at a time, for no link of them is to be followed."""
+        directory = os.dup(start)
         try:
             for name in filter(None, path.split("/")):
-                below = os.open(name, _FLAGS, dir_fd=directory)
+                below = self._open(name, directory)
                 os.close(directory)
                 directory = below
-            self._add_below(directory, path, OPEN_LEVELS_MAX)
-        finally:
+        except BaseException:
             os.close(directory)
+            raise
+        return directory
+
+    def _open(self, name: str, directory: int) -> int:
+        self._step()
+        return os.open(name, _FLAGS, dir_fd=directory)
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > STEPS_MAX:
+            raise _TooLarge
 
     def _add_below(self, directory: int, path: str, levels: int) -> None:
-        """A directory and what is in it; ``directory``: its descriptor, ``path``: its own, from the top."""
+        """A directory and what is in it; ``directory``: its descriptor, ``path``: its own, from the part's
+        beginning."""
         found = os.fstat(directory)
         if found.st_dev != self._device:
             return  # a mount is not part of the tree
         self._add(1, found)
         with os.scandir(directory) as entries:
             for entry in entries:
+                self._step()
                 with suppress(OSError):  # it is gone, or was swapped for something else
                     one = entry.stat(follow_symlinks=False)
                     if not stat.S_ISDIR(one.st_mode):
@@ -86,16 +140,18 @@ class _Tree:
                         self._put_off(f"{path}/{entry.name}")
 
     def _descend(self, directory: int, name: str, path: str, levels: int) -> None:
-        below = os.open(name, _FLAGS, dir_fd=directory)
+        below = self._open(name, directory)
         try:
             self._add_below(below, f"{path}/{name}", levels - 1)
         finally:
             os.close(below)
 
     def _put_off(self, path: str) -> None:
-        if len(path) <= PATH_CHARACTERS_MAX and self._waiting_characters + len(path) <= WAITING_CHARACTERS_MAX:
-            self._waiting_characters += len(path)
-            self._waiting.append(path)
+        part, size = self._parts[-1], len(path)
+        is_in_reach = part.characters + size <= PATH_CHARACTERS_MAX
+        if is_in_reach and self._waiting_characters + size <= WAITING_CHARACTERS_MAX:
+            self._waiting_characters += size
+            part.waiting.append(path)
 
     def _add(self, names: int, found: os.stat_result) -> None:
         if found.st_dev != self._device:

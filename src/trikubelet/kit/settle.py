@@ -32,7 +32,7 @@ async def settled(settle_seconds_max: float) -> AsyncIterator[None]:
     raised at the block's end, and an error of the block is dropped. A broken invariant is raised whatever happens, as a
     group.
     """
-    await trio.lowlevel.checkpoint_if_cancelled()
+    await trio.lowlevel.checkpoint_if_cancelled()  # behind the shield nobody would notice
     shield = trio.CancelScope(shield=True)
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
@@ -43,8 +43,8 @@ async def settled(settle_seconds_max: float) -> AsyncIterator[None]:
         except Exception as error:
             if is_invariant(error):
                 raise
-            failure = error
-        nursery.cancel_scope.cancel()
+            failure = error  # raised from inside the nursery it would come out as a group
+        nursery.cancel_scope.cancel()  # ends the other task, which otherwise waits for ever
     try:
         await trio.lowlevel.checkpoint_if_cancelled()
     except trio.Cancelled:

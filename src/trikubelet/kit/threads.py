@@ -58,7 +58,7 @@ class ThreadPool:
         if key in self._busy:
             raise StillRunning(f"{key}: what was begun before has not ended yet")
         self._busy.add(key)
-        begun = threading.Lock()
+        begun = threading.Lock()  # taken once, by the thread or below, and never released
         token = trio.lowlevel.current_trio_token()
 
         def in_thread() -> T:

@@ -55,7 +55,8 @@ class VolumeUsed:
 @dataclass(frozen=True, slots=True)
 class PodUsed:
     """A pod of which something runs. ``cgroup``: its cgroup's path, or empty; ``used``: all of it together.
-    Without interfaces it is on the node's own network, or they could not be read."""
+    Without interfaces it is on the node's own network, or they could not be read. ``is_disk_measured``: false where its
+    logs and local volumes could not be measured, so that they are missing here though they may be large."""
 
     uid: str
     name: str
@@ -66,6 +67,7 @@ class PodUsed:
     interfaces: tuple[Interface, ...] = ()
     containers: tuple[ContainerUsed, ...] = ()
     volumes: tuple[VolumeUsed, ...] = ()
+    is_disk_measured: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from trikubelet.core.relist import PodRecord
     from trikubelet.model.bounds import Bounds
-    from trikubelet.model.k8s import Pod
     from trikubelet.node.orphaned_pods import OrphanedPodCleanup
     from trikubelet.pods.admission import Admission
     from trikubelet.pods.workers import PodWorkers
@@ -39,6 +38,9 @@ if TYPE_CHECKING:
     from trikubelet.sources.desired import DesiredPods
 
 log = logging.getLogger(__name__)
+
+BEGUN_IN_ONE_STEP_MAX: Final = 16
+"""Pods that are admitted before others may run: each is evaluated beside all that the node has."""
 
 
 class Housekeeping:
@@ -70,11 +72,11 @@ class Housekeeping:
         task_status.started()
         async for _ in Every(self._bounds.housekeeping_period_seconds):
             if self._may_compare:
-                self.compare()
+                await self.compare()
                 self._orphan_cleanup.clean_up()
             elif self._runtime_pods.has_listed:
                 self._workers.begin_again({pod.metadata.uid for pod in self._desired})
-                self._begin_with(self._desired)
+                await self._begin_with_new()
                 self._stop_earlier_versions()
             self._workers.offer_turns()
 
@@ -82,14 +84,14 @@ class Housekeeping:
     def _may_compare(self) -> bool:
         return self._desired.all_ready and self._runtime_pods.has_listed
 
-    def compare(self) -> None:
-        """Bring workers in line with the wanted pods and with what runs."""
+    async def compare(self) -> None:
+        """Bring workers in line with the wanted pods and with what runs. Each half is done by what is known then."""
         desired = {pod.metadata.uid: pod for pod in self._desired}
         undecodable = self._desired.undecodable
         self._workers.compare_with(desired, undecodable, all_known=not self._desired.invalid_manifests)
-        self._begin_with(desired.values())
+        await self._begin_with_new()
         orphans = self._orphans()
-        earlier = earlier_versions(orphans, desired.values())
+        earlier = earlier_versions(orphans, self._desired)
         if self._may_be_wanted([orphan for orphan in orphans if orphan not in earlier]):
             orphans = earlier
         self._kill(orphans)
@@ -112,10 +114,16 @@ class Housekeeping:
             with self._barriers.of(f"Pod {record.namespace}/{record.name}"):
                 self._workers.kill_orphan(orphan_pod(record.uid, record.name, record.namespace))
 
-    def _begin_with(self, pods: Iterable[Pod]) -> None:
-        for pod in pods:
-            if pod.metadata.uid not in self._workers:
+    async def _begin_with_new(self) -> None:
+        """Begin with the wanted pods that have no worker."""
+        uids = [pod.metadata.uid for pod in self._desired if pod.metadata.uid not in self._workers]
+        for count, uid in enumerate(uids, 1):
+            # It may have got a worker, gone or changed while others ran.
+            pod = self._desired.get(uid)
+            if pod is not None and uid not in self._workers:
                 self._admission.begin(pod)
+            if count % BEGUN_IN_ONE_STEP_MAX == 0:
+                await trio.lowlevel.checkpoint()
 
     def _may_be_wanted(self, orphans: Sequence[PodRecord]) -> bool:
         """Whether a manifest nobody could read yet may be the one that brought these pods. Said once."""

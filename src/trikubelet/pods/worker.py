@@ -185,9 +185,9 @@ class PodWorker:
         while not isinstance(self.state, Finished):
             with trio.move_on_at(self._due):
                 await self._woken.wait()
-            await trio.lowlevel.checkpoint()
-            self._woken = trio.Event()
-            if not isinstance(self.state, Finished):
+            await trio.lowlevel.checkpoint()  # a wait whose deadline is over ends without letting another task run
+            self._woken = trio.Event()  # before the attempt: who wakes it meanwhile has another made after it
+            if not isinstance(self.state, Finished):  # a request may have moved it there while it waited
                 await self._attempt_once()
         self.over_at = trio.current_time()
         self.over.set()
@@ -214,7 +214,7 @@ class PodWorker:
                 except (PodSyncError, RuntimeCallError, trio.TooSlowError) as error:
                     self._failed(error)
                     delay = self._until_deadline(self._seconds_to_retry(error), at_least=FAILURE_SECONDS_MIN)
-                self._bug_retries.reset()
+                self._bug_retries.reset()  # not reached where there was a bug: the barrier ends its block
             if barrier.fault is not None:
                 delay = self._bug_retries.next_seconds()
             # A request meanwhile may have moved the state on: then the outcome is not about that one.

@@ -4,10 +4,11 @@ default a minute.
     measure(pods) ─► those never measured, or too long ago ─► threads ─► known
                      └ waited for at most two seconds; what takes longer is there for the next who asks
 
-The directories of some pods on the node's disk and in memory are one piece of work; each volume of a server is one by
-itself, since it may hang for ever: then nothing is reported of it, and its thread is the only one it gets. Of a volume
-whose driver reports how full it is the driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23:
-every minute, and not all pods at once)
+A pod's directories on the node's disk and in memory are one piece of work: a container can make its own take long, and
+then its pod gives its place up to the next, and goes on beside it. Each volume of a server is a piece by itself, since
+it may hang for ever: then nothing is reported of it, and its thread is the only one it gets. Of a volume whose driver
+reports how full it is the driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23: every minute,
+and not all pods at once)
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from trikubelet.core.stats.assembly import Disk
 from trikubelet.kit.background import BackgroundTasks
 from trikubelet.kit.barrier import Barrier
 from trikubelet.kit.fault_barriers import FaultBarriers
+from trikubelet.kit.keyed_tasks import KeyedTasks
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.csi import DriverFailed
 from trikubelet.model.stats_snapshot import VolumeUsed
@@ -48,10 +50,13 @@ once."""
 LOGS_BELIEVED_SECONDS: Final = 60.0
 """Where volumes are never measured."""
 WAIT_SECONDS_MAX: Final = 2.0
-LOCAL_THREADS_MAX: Final = 2
+PODS_AT_ONCE: Final = 2
+SLOW_SECONDS: Final = 0.5
+"""A pod whose own directories take longer gives its place up."""
+LOCAL_THREADS_MAX: Final = 16
+"""With those of slow pods. When all have one, the next waits until the first of them is counted, as far as it goes."""
+STATVFS_THREADS_MAX: Final = 2
 REMOTE_THREADS_MAX: Final = 8
-TOGETHER_MAX: Final = 16
-"""Pods whose own directories one thread measures in one go: most are done in less than handing them over takes."""
 LOGS, VOLUMES = "logs/", "volumes/"
 
 
@@ -64,11 +69,11 @@ class _Piece(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What a piece came to, and since when that counts (Trio's clock). ``is_abnormal``: what a driver says of its
-    volume."""
+    """What a piece came to, None where measuring it met a bug, and since when that counts (Trio's clock).
+    ``is_abnormal``: what a driver says of its volume."""
 
     at: float
-    found: Mapping[str, FsUsage]
+    found: Mapping[str, FsUsage] | None
     is_abnormal: bool | None = None
 
 
@@ -88,18 +93,23 @@ class Disks:
         self._root = root
         self._pod_logs = pod_logs
         self._local = ThreadPool("disks", LOCAL_THREADS_MAX)
-        self._statvfs = ThreadPool("file systems", LOCAL_THREADS_MAX)
+        self._local_tasks = KeyedTasks(PODS_AT_ONCE, SLOW_SECONDS)
+        self._statvfs = ThreadPool("file systems", STATVFS_THREADS_MAX)
         self._remote = ThreadPool("disks of servers", REMOTE_THREADS_MAX)
         self._known: dict[str, _Known] = {}
         self._pods: dict[str, k8s.Pod] = {}
         self._busy: set[str] = set()
+        self._begun: dict[str, float] = {}  # of those that are busy the local ones, since when
         self._news = trio.lowlevel.ParkingLot()
         self._tasks = BackgroundTasks()
         self._barriers = FaultBarriers(log, "%s: a bug in measuring its usage; none is reported")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the measurements under way, until cancelled."""
-        await self._tasks.run(task_status=task_status)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._local_tasks.run)
+            await nursery.start(self._tasks.run)
+            task_status.started()
 
     async def measure(self, pods: Sequence[k8s.Pod]) -> None:
         """Bring what is known of these pods up to date, as far as that is quickly done. Others are forgotten."""
@@ -110,11 +120,11 @@ class Disks:
         new = pieces.keys() - self._known.keys() - self._busy
         due = [piece for key, piece in pieces.items() if self._is_due(key, now)]
         self._busy |= {piece.key for piece in due}
-        for remote in (piece for piece in due if piece.is_remote):
-            self._tasks.start_soon(self._ask, remote)
-        local = [piece for piece in due if not piece.is_remote]
-        for at in range(0, len(local), TOGETHER_MAX):
-            self._tasks.start_soon(self._measure, self._local, local[at : at + TOGETHER_MAX])
+        for piece in due:
+            if piece.is_remote:
+                self._tasks.start_soon(self._ask, piece)
+            else:
+                self._local_tasks.begin(piece.key, partial(self._measure_local, piece))
         with trio.move_on_after(WAIT_SECONDS_MAX):
             while new & self._busy:
                 await self._news.park()
@@ -149,24 +159,28 @@ class Disks:
                 self._know(piece, {})
                 return
         if barrier.fault is not None:
-            self._know(piece, {})
+            self._know(piece, None)
             return
         if volume_stats is None:
-            await self._measure(self._remote, [piece])
+            await self._measure(self._remote, piece)
         else:
             self._know(
                 piece, {name: _of_driver(volume_stats, self._clock.now_ns())}, is_abnormal=volume_stats.is_abnormal
             )
 
-    async def _measure(self, threads: ThreadPool, pieces: Sequence[_Piece]) -> None:
-        sizes = await threads.run(partial(_sizes, self._gauges, [piece.paths for piece in pieces]))
-        for piece, found in zip(pieces, sizes, strict=True):
-            if isinstance(found, Exception):
-                with self._barriers.of(f"Pod {piece.key}"):
-                    raise found
-            self._know(piece, {} if isinstance(found, Exception) else found)
+    async def _measure_local(self, piece: _Piece) -> None:
+        self._begun[piece.key] = trio.current_time()
+        await self._measure(self._local, piece)
+        del self._begun[piece.key]
 
-    def _know(self, piece: _Piece, found: Mapping[str, FsUsage], *, is_abnormal: bool | None = None) -> None:
+    async def _measure(self, threads: ThreadPool, piece: _Piece) -> None:
+        found = await threads.run(partial(_size, self._gauges, piece.paths))
+        if isinstance(found, Exception):
+            with self._barriers.of(f"Pod {piece.key}"):
+                raise found
+        self._know(piece, None if isinstance(found, Exception) else found)
+
+    def _know(self, piece: _Piece, found: Mapping[str, FsUsage] | None, *, is_abnormal: bool | None = None) -> None:
         share = 0.0 if piece.key in self._known else SPREAD * crc32(piece.key.encode()) / 2**32
         spread = share * self._believed_seconds
         self._known[piece.key] = _Known(trio.current_time() - spread, found, is_abnormal)
@@ -176,9 +190,16 @@ class Disks:
     def of(self, uid: str) -> Disk:
         """What is known of a pod's directories."""
         pod, known = self._pods.get(uid), self._known.get(uid)
-        found = known.found.items() if known is not None else ()
+        found = known.found.items() if known is not None and known.found is not None else ()
         logs = {name.removeprefix(LOGS): usage for name, usage in found if name.startswith(LOGS)}
-        return Disk(logs, tuple(self._volumes_of(pod)) if pod is not None else ())
+        return Disk(logs, tuple(self._volumes_of(pod)) if pod is not None else (), is_measured=self._is_measured(uid))
+
+    def _is_measured(self, uid: str) -> bool:
+        """Not while a pod takes too long at its first time; one that only waits for its turn has done nothing."""
+        if (known := self._known.get(uid)) is not None:
+            return known.found is not None
+        now = trio.current_time()
+        return now - self._begun.get(uid, now) < SLOW_SECONDS
 
     def claimed(self) -> Iterator[tuple[str, VolumeUsed]]:
         """Of all pods the volumes behind claims, with the namespace the claim is in."""
@@ -192,8 +213,9 @@ class Disks:
         for volume in pod.spec.volumes:
             key = f"{uid}/{volume.name}" if _is_foreign(volume) else uid
             known = self._known.get(key)
-            usage = known.found.get(VOLUMES + volume.name) if known is not None else None
-            if known is not None and usage is not None:
+            if known is None or known.found is None:
+                continue
+            if (usage := known.found.get(VOLUMES + volume.name)) is not None:
                 claim, is_local = claim_of(pod, volume), _is_ephemeral(volume)
                 yield VolumeUsed(volume.name, usage, claim.name if claim else "", is_local, known.is_abnormal)
 
@@ -205,7 +227,7 @@ class Disks:
         """What that is called; empty where that cannot be found."""
         try:
             with trio.fail_after(WAIT_SECONDS_MAX):
-                return await self._local.run(partial(self._gauges.device, str(self._root)))
+                return await self._statvfs.run(partial(self._gauges.device, str(self._root)))
         except (OSError, trio.TooSlowError) as error:
             log.debug("What the disk of %s is called cannot be found out: %r", self._root, error)
             return ""
@@ -240,12 +262,8 @@ class Disks:
         return f"<Disks: {len(self._known)} known, {len(self._busy)} being measured>"
 
 
-def _sizes(gauges: Gauges, pieces: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, FsUsage] | Exception]:
-    """Of each piece every directory that is there, or the bug that it provoked."""
-    return [_size(gauges, paths) for paths in pieces]
-
-
 def _size(gauges: Gauges, paths: Mapping[str, str]) -> Mapping[str, FsUsage] | Exception:
+    """Every directory that is there, or the bug that they provoked."""
     found: dict[str, FsUsage] = {}
     with Barrier(lambda _: None) as barrier:  # said where it is no thread
         found.update(_found(gauges, paths))

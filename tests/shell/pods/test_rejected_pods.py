@@ -15,13 +15,14 @@ from trikubelet.app.view import View
 from trikubelet.core.names import CONFIG_MIRROR
 from trikubelet.model import k8s
 from trikubelet.model.runtime_errors import RuntimeUnavailable
+from trikubelet.node.housekeeping import BEGUN_IN_ONE_STEP_MAX
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
 from trikubelet.testing.memory_host import VirtualClock
 from trikubelet.testing.memory_runtime import MemoryRuntime
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from trio.testing import MockClock
 
@@ -231,8 +232,56 @@ async def test_a_pod_that_housekeeping_sees_first_is_evaluated_too(autojump_cloc
     async with bench.agent() as node:
         await until(lambda: node.desired.all_ready)
         node.desired.replace("file", {one.metadata.uid: one for one in (serving("a"), serving("b"))})
-        node.housekeeping.compare()
+        await node.housekeeping.compare()
         assert ["NodePorts"] == [event.reason for event in node.events.about("uid-b")]
+
+
+class Begun(trio.abc.Instrument):
+    """How many pods were begun with in one step at most, and ``then``, what happens after the first."""
+
+    def __init__(self, node: Node, patch: pytest.MonkeyPatch, then: Callable[[], None] = lambda: None) -> None:
+        self.in_step = self.most = self.count = 0
+        self._then = then
+        self._begin = node.admission.begin
+        patch.setattr(node.admission, "begin", self.begin)
+
+    def begin(self, pod: k8s.Pod) -> None:
+        self.in_step, self.count = self.in_step + 1, self.count + 1
+        self.most = max(self.most, self.in_step)
+        self._begin(pod)
+        if self.count == 1:
+            self._then()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.in_step = 0
+
+
+def many(count: int) -> dict[str, k8s.Pod]:
+    return {f"uid-p{n}": pod(f"p{n}") for n in range(count)}
+
+
+async def test_many_pods_that_housekeeping_finds_are_not_admitted_in_one_step(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Bench().agent() as node:
+        await until(lambda: node.desired.all_ready)
+        begun = Begun(node, monkeypatch)
+        trio.lowlevel.add_instrument(begun)
+        node.desired.replace("file", many(100))
+        await node.housekeeping.compare()
+        trio.lowlevel.remove_instrument(begun)
+        assert (100, BEGUN_IN_ONE_STEP_MAX) == (begun.count, begun.most)
+
+
+async def test_a_pod_that_goes_while_others_are_admitted_is_not(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Bench().agent() as node:
+        await until(lambda: node.desired.all_ready)
+        Begun(node, monkeypatch, then=lambda: node.desired.replace("file", many(40)))
+        node.desired.replace("file", many(60))
+        await node.housekeeping.compare()
+        assert many(40).keys() == set(node.workers.uids)
 
 
 async def test_a_pod_that_is_being_deleted_is_not_started_whoever_sees_it_first(autojump_clock: MockClock) -> None:
@@ -242,7 +291,7 @@ async def test_a_pod_that_is_being_deleted_is_not_started_whoever_sees_it_first(
     async with bench.agent(sources=("api",)) as node:
         await until(lambda: node.desired.all_ready)
         node.desired.replace("api", {"uid-web": msgspec.structs.replace(web, metadata=deleting)})
-        node.housekeeping.compare()
+        await node.housekeeping.compare()
         await until(lambda: node.workers.is_finished("uid-web"))
         assert not [line for line in bench.world.trace if " start " in line]
 
@@ -253,8 +302,8 @@ async def test_what_a_pod_asks_for_in_vain_is_reported_whoever_sees_it_first(aut
         await until(lambda: node.desired.all_ready)
         web = pod("web", resource_claims=(k8s.PodResourceClaim(name="gpu"),))
         node.desired.replace("file", {"uid-web": web})
-        node.housekeeping.compare()
-        node.housekeeping.compare()
+        await node.housekeeping.compare()
+        await node.housekeeping.compare()
         assert [("UnsupportedFields", 1)] == [(event.reason, event.count) for event in node.events.about("uid-web")]
 
 
@@ -266,7 +315,7 @@ async def test_nothing_of_a_mirror_pod_starts_whoever_sees_it_first(autojump_clo
     async with bench.agent(sources=("api",)) as node:
         await until(lambda: node.desired.all_ready)
         node.desired.replace("api", {"uid-web": mirror})
-        node.housekeeping.compare()
+        await node.housekeeping.compare()
         assert "uid-web" not in node.workers
 
 

@@ -13,12 +13,13 @@ import trio
 from core.podkit import pod
 from core.statskit import AT_NS, DISK
 from shell.stats.statskit import FakeGauges
+from trikubelet.core.stats.assembly import Disk
 from trikubelet.host.gauges import HostGauges
 from trikubelet.model import k8s
 from trikubelet.model.csi import DriverFailed, VolumeStats
 from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage, ImageStore
-from trikubelet.stats.disks import WAIT_SECONDS_MAX, Disks
+from trikubelet.stats.disks import PODS_AT_ONCE, SLOW_SECONDS, WAIT_SECONDS_MAX, Disks
 from trikubelet.testing.memory_host import VirtualClock
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ async def test_a_pod_that_has_gone_is_forgotten() -> None:
         await disks.measure([POD])
         await disks.measure([])
 
-        assert ({}, ()) == disks.of("u1")
+        assert Disk({}, ()) == disks.of("u1")
         assert "0 known" in repr(disks)
 
 
@@ -176,6 +177,31 @@ async def test_a_server_that_is_away_delays_the_first_who_asks_and_nobody_else(m
         while len(disks.of("u1").volumes) < 5:
             await trio.lowlevel.checkpoint()
         assert 1 == of.asked["/v/server"]
+
+
+async def test_pods_that_take_long_to_measure_keep_no_other_from_being_measured(mock_clock: MockClock) -> None:
+    of, gate = gauges(), threading.Event()
+    slow = [f"/logs/default_p{n}_u{n}/app" for n in range(2, 2 + PODS_AT_ONCE)]
+    of.held = dict.fromkeys(slow, gate)
+    of.disks |= dict.fromkeys(slow, LARGE)
+    pods = [pod("app", meta={"uid": f"u{n}", "name": f"p{n}"}) for n in range(2, 2 + PODS_AT_ONCE)] + [POD]
+    async with measuring(of) as disks:
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(disks.measure, pods)
+                while not all(of.asked[path] for path in slow):
+                    await trio.lowlevel.checkpoint()
+                assert [True, True, True] == [disks.of(f"u{n}").is_measured for n in (2, 3, 1)]
+                mock_clock.jump(SLOW_SECONDS)
+                while not disks.of("u1").logs:
+                    await trio.lowlevel.checkpoint()
+                mock_clock.jump(WAIT_SECONDS_MAX)
+            assert [False, False, True] == [disks.of(f"u{n}").is_measured for n in (2, 3, 1)]
+        finally:
+            gate.set()
+        while not disks.of("u2").logs:
+            await trio.lowlevel.checkpoint()
+        assert disks.of("u2").is_measured
 
 
 @pytest.mark.parametrize(

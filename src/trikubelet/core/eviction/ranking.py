@@ -2,14 +2,15 @@
 
 For memory and disk: pods that use more than they requested, then those of lower priority, then those furthest beyond
 their request. For process ids: lower priority, then more processes. A pod whose usage is unknown comes first, as it
-does upstream: what cannot be measured cannot be within its request.
+does upstream: what cannot be measured cannot be within its request. So does, where its own directories count, one of
+which they could not be measured, or it would count as using nothing while it keeps them from being measured.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from trikubelet.core.eviction.thresholds import IMAGE_SIGNALS, INODE_SIGNALS, MEMORY_SIGNALS, PIDS
+from trikubelet.core.eviction.thresholds import DISK_SIGNALS, IMAGE_SIGNALS, INODE_SIGNALS, MEMORY_SIGNALS, PIDS
 from trikubelet.core.requests import promised
 from trikubelet.core.stats.summary import pod_used
 
@@ -36,13 +37,20 @@ def rank(candidates: Iterable[Candidate], signal: str, *, image_disk: bool) -> S
 
 def _key(one: Candidate, signal: str, *, image_disk: bool) -> tuple[int, int, int]:
     priority = one.pod.spec.priority or 0
-    usage = None if one.used is None else usage_of(one.used, signal, image_disk=image_disk)
+    usage = _known_usage(one, signal, image_disk=image_disk)
     if signal == PIDS:
         return (0, priority, 0) if usage is None else (1, priority, -usage)
     if usage is None:
         return 0, priority, 0
     beyond = usage - _requested(one.pod, signal)
     return (1 if beyond > 0 else 2), priority, -beyond
+
+
+def _known_usage(one: Candidate, signal: str, *, image_disk: bool) -> int | None:
+    counts_local = signal in DISK_SIGNALS and _counts(signal, image_disk=image_disk)[1]
+    if one.used is None or (counts_local and not one.used.is_disk_measured):
+        return None
+    return usage_of(one.used, signal, image_disk=image_disk)
 
 
 def usage_of(used: PodUsed, signal: str, *, image_disk: bool) -> int | None:
@@ -52,11 +60,16 @@ def usage_of(used: PodUsed, signal: str, *, image_disk: bool) -> int | None:
         if whole is None:
             return None
         return whole.usage.processes if signal == PIDS else whole.usage.working_set_bytes
-    with_layers = not image_disk or signal in IMAGE_SIGNALS
-    with_local = not image_disk or not with_layers
+    with_layers, with_local = _counts(signal, image_disk=image_disk)
     measured = [*_files(used, with_layers=with_layers, with_local=with_local)]
     amounts = [one.inodes_used if signal in INODE_SIGNALS else one.used_bytes for one in measured]
     return sum(amount or 0 for amount in amounts)
+
+
+def _counts(signal: str, *, image_disk: bool) -> tuple[bool, bool]:
+    """Whether layers are on the disk that the signal is of, and whether logs and local volumes are."""
+    with_layers = not image_disk or signal in IMAGE_SIGNALS
+    return with_layers, not image_disk or not with_layers
 
 
 def _files(used: PodUsed, *, with_layers: bool, with_local: bool) -> Iterator[FsUsage]:

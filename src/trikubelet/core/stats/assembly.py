@@ -27,10 +27,12 @@ NODE: Final = "node"
 
 
 class Disk(NamedTuple):
-    """How full a pod's directories are: logs by container, and its volumes."""
+    """How full a pod's directories are: logs by container, and its volumes. ``is_measured``: false where those on the
+    node's disk take too long, so that they are missing here."""
 
     logs: Mapping[str, FsUsage]
     volumes: tuple[VolumeUsed, ...]
+    is_measured: bool = True
 
 
 class PodFound(NamedTuple):
@@ -125,6 +127,7 @@ def _pod(found: PodFound, runtime_stats: Mapping[str, ContainerStats], rates: Ra
             for one in found.seen.running
         ),
         volumes=found.disk.volumes,
+        is_disk_measured=found.disk.is_measured,
     )
 
 
