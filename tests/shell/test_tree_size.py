@@ -74,21 +74,36 @@ def test_what_lies_deeper_than_levels_are_open_counts_too(
 def test_a_directory_costs_no_more_opens_however_deep_it_lies(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep, broad, levels = 319, 50, module.OPEN_LEVELS_MAX
     nest(tree, deep, map(str, range(broad)))  # the last are queued, each for itself
-    opened: list[int] = []
-    open_ = os.open
+    opens = most_held = 0
+    held: set[int] = set()
+    open_, dup, close = os.open, os.dup, os.close
+
+    def hold(descriptor: int) -> int:
+        nonlocal most_held
+        held.add(descriptor)
+        most_held = max(most_held, len(held))
+        return descriptor
 
     def count(path: str, flags: int, *, dir_fd: int | None = None) -> int:
-        opened.append(open_(path, flags, dir_fd=dir_fd))
-        return opened[-1]
+        nonlocal opens
+        opens += 1
+        return hold(open_(path, flags, dir_fd=dir_fd))
+
+    def let_go(descriptor: int) -> None:
+        held.remove(descriptor)
+        close(descriptor)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", count)
+        patch.setattr(os, "dup", lambda descriptor: hold(dup(descriptor)))
+        patch.setattr(os, "close", let_go)
         inodes = tree_size(str(tree))[1]
 
     parts = deep // levels
     assert 7 + deep + broad == inodes
-    assert len(opened) <= inodes + (parts + broad) * levels
-    assert max(opened) - min(opened) <= parts + 2 * levels + 2  # descriptors held at once
+    assert opens <= inodes + (parts + broad) * levels
+    assert most_held <= parts + levels + 2
+    assert not held
 
 
 def test_of_a_tree_too_large_to_be_counted_what_was_counted_stands(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
