@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shell.threadkit import no_threads
 from trikubelet.host.node_logins import HostLogins
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.credential_plugin import CredentialPlugin, PluginVariable
@@ -85,3 +86,13 @@ async def test_a_plugin_is_run_with_its_arguments_and_environment(tmp_path: Path
 async def test_a_plugin_that_fails_is_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(LoginUnavailable, match="cannot be started: No such file or directory"):
         await logins(tmp_path).ask(PLUGIN, b"asked")
+
+
+async def test_without_a_thread_to_read_them_in_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "root/config.json", config("root"))
+    node = logins(tmp_path)
+    with monkeypatch.context() as machine:
+        no_threads(machine)
+        assert {} == await node.configured()
+
+    assert 1 == len(await node.configured())

@@ -13,7 +13,7 @@ a span into the queue. An unavailable collector is logged once, and once more wh
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -91,7 +91,8 @@ class OpenTelemetry:
         try:
             await trio.sleep_forever()
         finally:
-            with trio.move_on_after(FAREWELL_SECONDS_MAX, shield=True):
+            # Without a thread they are lost, which must not become how the agent ended.
+            with trio.move_on_after(FAREWELL_SECONDS_MAX, shield=True), suppress(OSError):
                 await ThreadPool("the last spans", 1).run(self._provider.shutdown)
 
     def __repr__(self) -> str:

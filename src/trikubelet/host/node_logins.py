@@ -12,9 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import trio
-
 from trikubelet.core.keyring import config_json_logins, dockercfg_logins
+from trikubelet.kit.disk import DISK_SECONDS_MAX, disk_in_time
 from trikubelet.kit.program import ProgramFailed, run_program
 from trikubelet.model.errors import LoginUnavailable
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DISK_SECONDS_MAX: Final = 10.0
-"""For all files. Only a hanging disk takes longer."""
 PLUGIN_SECONDS_MAX: Final = 60.0
 """One run, which asks some cloud's service over the network (upstream: 1 min)."""
 
@@ -50,10 +47,12 @@ class HostLogins:
 
     async def configured(self) -> Mapping[str, Login]:
         """See ``ports.NodeLogins``; so for the other."""
-        with trio.move_on_after(DISK_SECONDS_MAX):
-            return await self._threads.run(partial(_first_that_reads, self._files))
-        log.warning("Docker's configuration files cannot be read within %g s: no login is taken", DISK_SECONDS_MAX)
-        return {}
+        try:
+            reading = partial(self._threads.run, partial(_first_that_reads, self._files))
+            return await disk_in_time(DISK_SECONDS_MAX, reading)
+        except OSError as error:
+            log.warning("Docker's configuration files cannot be read, no login is taken: %s", error.strerror)
+            return {}
 
     async def ask(self, plugin: CredentialPlugin, request: bytes) -> bytes:
         command = [str(self._plugins / plugin.name), *plugin.args]

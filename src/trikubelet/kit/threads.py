@@ -15,14 +15,20 @@ Who computes in a thread keeps the event loop from computing all the same: ``tak
 from __future__ import annotations
 
 import contextlib
+import errno
+import logging
 import sys
 import threading
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
+from trikubelet.kit.log_rate_limit import LogRateLimit
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -49,12 +55,14 @@ class ThreadPool:
         self._limiter = trio.CapacityLimiter(threads_max)
         self._patient = trio.CapacityLimiter(hanging_max) if hanging_max else self._limiter
         self._busy: set[str] = set()
+        self._exhausted_warning = LogRateLimit()
 
     async def run(self, work: Callable[[], T], key: str = "", *, may_hang: bool = False) -> T:
-        """Do ``work`` in a thread. Raises what it raises, and StillRunning when ``key`` is given and busy."""
+        """Do ``work`` in a thread. Raises what it raises, StillRunning when ``key`` is given and busy, and OSError with
+        EAGAIN while the kernel has no thread for us."""
         limiter = self._patient if may_hang else self._limiter
         if not key:
-            return await trio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True)
+            return await self._started(work, limiter)
         if key in self._busy:
             raise StillRunning(f"{key}: what was begun before has not ended yet")
         self._busy.add(key)
@@ -70,12 +78,31 @@ class ThreadPool:
                 self._free(key, token)
 
         try:
-            return await trio.to_thread.run_sync(in_thread, limiter=limiter, abandon_on_cancel=True)
+            return await self._started(in_thread, limiter)
         finally:
             # Whoever gets the lock first frees the key: the thread when it ends, or we for a thread that, cancelled
             # while it waited for its turn, will now never do anything.
             if begun.acquire(blocking=False):
                 self._busy.discard(key)
+
+    async def _started(self, work: Callable[[], T], limiter: trio.CapacityLimiter) -> T:
+        """A container may have taken every process number that the machine has, so that no thread can be started. To
+        Python that is a RuntimeError, and so may a bug in the work be; but the work raises only once it began."""
+        has_begun = False
+
+        def begun() -> T:
+            nonlocal has_begun
+            has_begun = True
+            return work()
+
+        try:
+            return await trio.to_thread.run_sync(begun, limiter=limiter, abandon_on_cancel=True)
+        except RuntimeError as error:
+            if has_begun:
+                raise
+            if self._exhausted_warning.may_log():
+                log.warning("No thread can be started for %s, are there too many processes? Will try again", self._name)
+            raise OSError(errno.EAGAIN, "no thread can be started") from error
 
     def running(self, owner: str) -> frozenset[str]:
         """The keys ``<owner>/<rest>`` that have a thread, begun or waiting for its turn: of each the rest."""

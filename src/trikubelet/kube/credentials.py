@@ -200,6 +200,8 @@ class Credentials:
         now = trio.current_time()
         try:
             self._take(await self._threads.run(lambda: self._seen(now)))
+        except OSError as error:  # of the thread: those of the files are told in what is seen
+            self._say(error.strerror or str(error))
         except Exception:  # what leaves a system task ends the agent
             log.exception("The files that the API server is shown cannot be looked at")
         finally:

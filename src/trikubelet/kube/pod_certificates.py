@@ -192,7 +192,7 @@ class PodCertificates:
             raise ObjectUnavailable("the node is not registered yet")
         try:
             key_pem, request = await self._new_key(source.key_type)
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise ObjectUnavailable(str(error)) from error
         try:
             with trio.fail_after(ANSWER_SECONDS_MAX):

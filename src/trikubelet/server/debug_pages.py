@@ -110,3 +110,5 @@ async def _profiled(request: Request, usual: int, profile: Callable[[float], Awa
         return bare(str(error), HTTPStatus.BAD_REQUEST)
     except StillRunning as error:
         return bare(str(error), HTTPStatus.CONFLICT)
+    except OSError as error:
+        return bare(str(error), HTTPStatus.SERVICE_UNAVAILABLE)

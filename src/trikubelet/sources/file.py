@@ -83,7 +83,7 @@ class Threads(Protocol):
     """Where long computations go (``kit.threads.ThreadPool``)."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do the work; return what it returns."""
+        """Do the work; return what it returns. Raises OSError where no thread can be started."""
         ...
 
 
@@ -220,7 +220,10 @@ class FileSource:
         octets = await self._in_time(partial(self._disk.read, entry.path), entry.path)
         if octets is None or isinstance(octets, Fault):
             return None if octets is None else FileState(faults=(octets,))
-        return await self._reader.read(octets, entry.path)
+        try:
+            return await self._reader.read(octets, entry.path)
+        except OSError as error:
+            return FileState(faults=(Fault(entry.path, None, "", f"cannot be read: {error.strerror or error}"),))
 
     # ---- state; no checkpoint below ----
 

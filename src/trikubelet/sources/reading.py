@@ -34,10 +34,16 @@ class ManifestReader:
         self._barriers = FaultBarriers(log, "%s: a bug in reading it; what it brought before stays")
 
     async def read(self, octets: bytes, origin: str) -> FileState:
-        """What a manifest says; ``origin``: its path or URL, under which its faults are reported."""
+        """What a manifest says; ``origin``: its path or URL, under which its faults are reported. Raises OSError where
+        there is no thread for it now, which is neither the manifest's fault nor a bug."""
         seen = rfc3339(self._clock.now_ns())
         with self._barriers.of(origin) as barrier:
-            return state_of(await self._threads.run(partial(load_manifest, octets, origin, self._node_name, seen)))
+            try:
+                return state_of(await self._threads.run(partial(load_manifest, octets, origin, self._node_name, seen)))
+            except OSError as error:
+                unread = error
+        if barrier.fault is None:
+            raise unread
         bug = type(barrier.fault).__name__
         problem = f"cannot be read for a bug in the agent: {bug}: {message_of(barrier.fault)}"
         return FileState(faults=(Fault(origin, None, "", problem, "report it with the manifest; the log has more"),))

@@ -115,7 +115,11 @@ class UrlSource:
 
     async def _read(self, answer: ManifestAnswer) -> None:
         body = answer.body
-        now = await self._reader.read(body, self._url)
+        try:
+            now = await self._reader.read(body, self._url)
+        except OSError as error:  # the same body is read again next time
+            self._note_failure(self._fault(f"cannot be read: {error.strerror or error}"))
+            return
         if not answer.has_length and body != self._doubted and not now.faults and has_lost(self._state, now):
             self._doubted = body
             problem = "lost a pod or an object, and came without its length: believed when the next answer is the same"

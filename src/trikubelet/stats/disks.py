@@ -69,8 +69,8 @@ class _Piece(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What a piece came to, None where measuring it met a bug, and since when that counts (Trio's clock).
-    ``is_abnormal``: what a driver says of its volume."""
+    """What a piece came to, None where measuring it met a bug or found no thread, and since when that counts (Trio's
+    clock). ``is_abnormal``: what a driver says of its volume."""
 
     at: float
     found: Mapping[str, FsUsage] | None
@@ -174,9 +174,11 @@ class Disks:
         del self._begun[piece.key]
 
     async def _measure(self, threads: ThreadPool, piece: _Piece) -> None:
-        found = await threads.run(partial(_size, self._gauges, piece.paths))
-        if isinstance(found, Exception):
-            with self._barriers.of(f"Pod {piece.key}"):
+        found: Mapping[str, FsUsage] | Exception | None = None
+        with self._barriers.of(f"Pod {piece.key}"):
+            with suppress(OSError):  # there was no thread for it; there may be one when it is due again
+                found = await threads.run(partial(_size, self._gauges, piece.paths))
+            if isinstance(found, Exception):
                 raise found
         self._know(piece, None if isinstance(found, Exception) else found)
 

@@ -1,5 +1,6 @@
 """ThreadPool: bounded threads that may hang. Real threads, held back by events; nothing waits for time to pass."""
 
+import errno
 import sys
 import threading
 
@@ -7,6 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from shell.threadkit import no_threads
 from trikubelet.kit.threads import StillRunning, ThreadPool, take_short_turns
 
 
@@ -120,3 +122,27 @@ def test_threads_take_turns_ten_times_as_short_as_pythons_own() -> None:
         assert 0.0005 == pytest.approx(sys.getswitchinterval())
     finally:
         sys.setswitchinterval(before)
+
+
+async def test_without_a_thread_to_be_had_the_work_fails_as_other_work_of_the_system_does_and_goes_on_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = ThreadPool("mounts", 1)
+    with monkeypatch.context() as machine:
+        no_threads(machine)
+        for key in ("", "pod-1", "pod-1"):
+            with pytest.raises(OSError, match="no thread can be started") as raised:
+                await pool.run(lambda: 1, key)
+            assert errno.EAGAIN == raised.value.errno
+
+    assert 1 == await pool.run(lambda: 1, "pod-1")
+    assert ["No thread can be started for mounts, are there too many processes? Will try again"] == caplog.messages
+
+
+@pytest.mark.parametrize("key", ["", "pod-1"])
+async def test_a_runtime_error_of_the_works_own_is_passed_on_as_it_is(key: str) -> None:
+    def fail() -> None:
+        raise RuntimeError("can't start new thread")
+
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        await ThreadPool("mounts", 1).run(fail, key)

@@ -31,6 +31,7 @@ from shell.kube.apikit import (
 )
 from shell.portkit import port_of_nobody
 from shell.processkit import lives
+from shell.threadkit import no_threads
 from trikubelet.core.timestamps import SECOND_NS, rfc3339
 from trikubelet.httpd.messages import Request, Response
 from trikubelet.httpd.messages import json as told
@@ -430,6 +431,20 @@ async def test_what_nobody_expects_of_a_look_is_reported_and_ends_nothing(
 
     assert [(b"authorization", b"Bearer one")] == await credentials.headers()
     assert "RuntimeError: a bug" in caplog.text
+
+
+async def test_without_a_thread_to_look_in_what_was_read_before_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    credentials = Credentials(access_to("https://x", proof=TokenFile(str(file))), FixedClock(), {})
+    with monkeypatch.context() as machine:
+        no_threads(machine)
+        assert [(b"authorization", b"Bearer one")] == await credentials.headers()
+
+    assert "what was there stays in use: no thread can be started" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_an_authority_in_a_file_is_renewed_too(

@@ -32,9 +32,14 @@ def settings(value: str) -> str:
 
 
 class Inline:
-    """Threads that are none."""
+    """Threads that are none. ``error``: why none can be started."""
+
+    def __init__(self) -> None:
+        self.error: OSError | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
+        if self.error is not None:
+            raise self.error
         return work()
 
 

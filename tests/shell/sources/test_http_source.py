@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -42,11 +43,12 @@ class Bench:
     def __init__(self) -> None:
         self.server = MemoryServer()
         self.snapshots = Snapshots()
+        self.threads = Inline()
         self.source = UrlSource(
             url=URL,
             node_name="node",
             fetch=self.server,
-            threads=Inline(),
+            threads=self.threads,
             clock=VirtualClock(),
             slot=self.snapshots.slot,
             bounds=Bounds(http_check_seconds=20.0),
@@ -190,3 +192,19 @@ async def test_a_body_with_faults_keeps_the_pods_it_does_not_replace(autojump_cl
 )
 def test_a_password_in_a_url_is_shown_to_nobody(url: str, shown: str) -> None:
     assert shown == without_password(url)
+
+
+async def test_an_answer_for_which_there_is_no_thread_is_read_at_the_next(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    async with bench.running():
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        bench.threads.error = OSError(errno.EAGAIN, "no thread can be started")
+        bench.server.answer = (200, manifest("one", "app:2"))
+        assert await bench.snapshots.none_within(50)
+        assert ["cannot be read: no thread can be started"] == [fault.problem for fault in bench.source.faults()]
+
+        bench.threads.error = None
+        assert {"one": "app:2"} == await bench.snapshots.next()
+    assert "bug" not in caplog.text

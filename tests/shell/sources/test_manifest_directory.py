@@ -43,13 +43,14 @@ class Bench:
         self.directory = MemoryDirectory(path)
         self.begun = BegunPods()
         self.snapshots = Snapshots()
+        self.threads = Inline()
         self.source = FileSource(
             path=path,
             node_name="node",
             files=self.directory,
             begun_pods=self.begun,
             watcher=self.directory,
-            threads=Inline(),
+            threads=self.threads,
             clock=VirtualClock(),
             slot=self.snapshots.slot,
             bounds=Bounds(file_check_seconds=file_check_seconds),
@@ -595,3 +596,22 @@ async def test_who_has_which_name_is_settled_when_a_file_changed_and_not_at_ever
         bench.directory.remove("a.yaml")
         await trio.sleep(100)
         assert [1, 2, 1] == settled
+
+
+async def test_a_file_for_which_there_is_no_thread_is_read_at_the_next_look(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        assert {"one": "app:1"} == await bench.snapshots.next()
+        bench.threads.error = OSError(errno.EAGAIN, "no thread can be started")
+        bench.directory.write("a.yaml", manifest("one", "app:2"))
+        assert await bench.snapshots.none_within(50)
+        assert ["a.yaml"] == bench.faults()
+
+        bench.threads.error = None
+        assert {"one": "app:2"} == await bench.snapshots.next()
+        assert [] == bench.faults()
+    assert "bug" not in caplog.text
+    assert 1 == len([one for one in caplog.messages if "no thread" in one])

@@ -13,6 +13,7 @@ import trio
 from core.podkit import pod
 from core.statskit import AT_NS, DISK
 from shell.stats.statskit import FakeGauges
+from shell.threadkit import no_threads
 from trikubelet.core.stats.assembly import Disk
 from trikubelet.host.gauges import HostGauges
 from trikubelet.model import k8s
@@ -244,3 +245,20 @@ async def test_what_is_available_to_images_is_as_new_as_its_measurement() -> Non
         found = await disks.store([ImageStore("/images", FsUsage(5, 70, 7))])  # the runtime's look is older
     assert found is not None
     assert AT_NS == found.at_ns
+
+
+async def test_without_a_thread_to_be_had_nothing_is_measured_until_it_is_due_again(
+    mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with measuring(gauges()) as disks:
+        with monkeypatch.context() as machine:
+            no_threads(machine)
+            await disks.measure([POD])
+        assert not disks.of("u1").is_measured
+
+        mock_clock.jump(BELIEVED_SECONDS + 1)
+        await disks.measure([POD])
+        while not disks.of("u1").is_measured:
+            await trio.lowlevel.checkpoint()
+
+    assert "bug" not in caplog.text
