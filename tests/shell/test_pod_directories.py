@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from shell.leasekit import leased
 from trikubelet.host import pod_files
 from trikubelet.host.pod_files import DiskPodFiles
 from trikubelet.kit.threads import ThreadPool
@@ -391,3 +392,28 @@ async def test_a_log_whose_reading_hangs_is_not_read_twice_and_others_are(
     while hung in files._using._busy:
         await trio.lowlevel.checkpoint()
     assert "said\n" == await files.tail_log(hung, 1, 100)
+
+
+@pytest.mark.parametrize("wanted", ["hosts", "others"])
+async def test_a_hosts_file_on_which_a_container_has_a_lease_holds_nobody_up(files: DiskPodFiles, wanted: str) -> None:
+    await files.make_pod("u")
+    path = await files.write_hosts("u", "hosts")
+
+    with trio.fail_after(20), leased(path), pytest.raises(BlockingIOError):  # it could be kept for 45 s
+        await files.write_hosts("u", wanted)
+
+    await files.write_hosts("u", wanted)
+    assert len(wanted) == os.stat(path).st_size
+
+
+async def test_nor_does_a_lease_that_is_taken_once_the_hosts_file_was_compared(
+    files: DiskPodFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await files.make_pod("u")
+    path = await files.write_hosts("u", "hosts")
+    monkeypatch.setattr(pod_files, "_says", lambda *_: False)
+
+    with trio.fail_after(20), leased(path), pytest.raises(BlockingIOError):
+        await files.write_hosts("u", "others")
+
+    assert len("hosts") == os.stat(path).st_size

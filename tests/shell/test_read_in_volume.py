@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from shell.leasekit import leased
 from shell.mountkit import NotedMounts
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.env_file import EnvFile, read_env_file
@@ -94,3 +95,8 @@ def test_nothing_is_left_open(volume: Path) -> None:
             read_file(str(volume), path, limit)
 
     assert before == len(os.listdir("/proc/self/fd"))
+
+
+def test_a_file_on_which_a_container_has_a_lease_is_not_waited_for(volume: Path) -> None:
+    with leased(str(volume / "deep/a")), pytest.raises(BlockingIOError):
+        read_file(str(volume), "deep/a", 1)

@@ -274,14 +274,21 @@ def _attempts(directory: Path) -> Sequence[int]:
 
 def _write_in_place(path: Path, wanted: bytes) -> None:
     if not _says(path, wanted):
-        path.write_bytes(wanted)
+        # Neither this nor the reading waits for a lease (F_SETLEASE) that a container has on its file: the kernel lets
+        # it keep one for 45 s, and the threads are all pods'. The pod's next attempt tries again.
+        with open(path, "wb", opener=_not_waiting) as file:
+            file.write(wanted)
         path.chmod(FILE_MODE)
+
+
+def _not_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK, FILE_MODE)
 
 
 def _says(path: Path, wanted: bytes) -> bool:
     """Whether the file exists and holds just that. No more of it is read than needed."""
     try:
-        with path.open("rb") as file:
+        with open_plain(str(path)) as file:
             return file.read(len(wanted) + 1) == wanted
     except FileNotFoundError:
         return False

@@ -27,7 +27,8 @@ def read_file(root: str, path: str, bytes_max: int) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(found).st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
-        with open(f"/proc/self/fd/{found}", "rb") as file:  # the same file, whatever its name leads to by now
+        # The same file, whatever its name leads to by now; opened without waiting for who has a lease on it.
+        with open(os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             content = file.read(bytes_max + 1)
     finally:
         os.close(found)
