@@ -21,6 +21,9 @@ from trikubelet.model.handlers import HttpAnswer, HttpTarget, NotTls, Unreachabl
 
 BODY_BYTES_MAX: Final = 10 * 1024
 HEAD_BYTES_MAX: Final = 64 * 1024
+INFORMATIONAL_MAX: Final = 5
+"""Answers before the answer (1xx), as upstream (Go's net/http): a server could send them for ever, and who reads what
+is always there already lets nobody else run."""
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([245]\d\d)(?=[ \r]|$)")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,6})[ \t]*(?=\r\n|$)", re.IGNORECASE)
@@ -108,7 +111,7 @@ async def _answer(stream: trio.abc.Stream, target: HttpTarget, received: bytes) 
     http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
     for said in _events(target):
         http.send(said)
-    status, location, body = 0, "", bytearray()
+    status, location, body, informational = 0, "", bytearray(), 0
     while len(body) < BODY_BYTES_MAX:
         event = http.next_event()
         if event is h11.NEED_DATA:
@@ -122,7 +125,11 @@ async def _answer(stream: trio.abc.Stream, target: HttpTarget, received: bytes) 
             location = next((_text(bytes(value)) for name, value in event.headers if name == b"location"), "")
         elif isinstance(event, h11.Data):
             body += event.data
-        elif not isinstance(event, h11.InformationalResponse):
+        elif isinstance(event, h11.InformationalResponse):
+            informational += 1
+            if informational > INFORMATIONAL_MAX:
+                raise h11.RemoteProtocolError("net/http: too many 1xx informational responses")
+        else:
             break  # the message has ended
     return HttpAnswer(status, bytes(body[:BODY_BYTES_MAX])), location
 

@@ -284,3 +284,17 @@ async def test_what_can_be_no_name_is_a_failure() -> None:
 )
 def test_an_error_is_reported_in_the_words_of_who_knows_it(said: str, error: OSError) -> None:
     assert said == message_of(error)
+
+
+INFORMATIONAL = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def test_a_few_answers_before_the_answer_are_skipped() -> None:
+    async with serving(5 * INFORMATIONAL + answer(200, b"ok")) as script:
+        assert HttpAnswer(200, b"ok") == await handlers.http_get(target(script.port))
+
+
+async def test_answers_before_the_answer_without_end_are_a_failure_as_upstream() -> None:
+    async with serving(6 * INFORMATIONAL + answer(200, b"ok")) as script:
+        with pytest.raises(Unreachable, match=r"connection broken: net/http: too many 1xx informational responses$"):
+            await handlers.http_get(target(script.port))
