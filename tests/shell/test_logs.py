@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -16,6 +17,8 @@ from trikubelet.kit.klog import LogHandler, Verbosity, install, level, verbosity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from trio.testing import MockClock
 
 
 def record(
@@ -163,3 +166,31 @@ def test_a_stream_that_takes_no_more_is_problem_until_it_does_again() -> None:
     stream.full = False
     handler.handle(record("x"))
     assert handler.problem is None
+
+
+@pytest.fixture
+def trios_own() -> Iterator[logging.Logger]:
+    """Trio's logger of connections it cannot accept, with the handler of a process installed."""
+    root, own = logging.getLogger(), logging.getLogger("trio.serve_listeners")
+    before = root.handlers[:], root.level, own.filters[:]
+    yield own
+    root.handlers[:], own.filters[:] = before[0], before[2]
+    root.setLevel(before[1])
+
+
+async def test_without_a_free_descriptor_it_is_said_once_a_minute_that_no_connection_is_accepted(
+    trios_own: logging.Logger, mock_clock: MockClock
+) -> None:
+    stream = io.StringIO()
+    install(LogHandler(Verbosity(0), "text", stream))
+
+    for error in (errno.EMFILE, errno.EMFILE, errno.ENFILE, errno.EMFILE):
+        try:
+            raise OSError(error, "no more")
+        except OSError:
+            trios_own.error("accept returned %s; retrying", errno.errorcode[error], exc_info=True)
+    mock_clock.jump(61)
+    trios_own.error("accept returned %s; retrying", "EMFILE")
+
+    said = [line.partition("] ")[2] for line in stream.getvalue().splitlines()]
+    assert [f"accept returned {name}; retrying" for name in ("EMFILE", "ENFILE", "EMFILE")] == said

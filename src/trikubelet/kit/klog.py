@@ -18,9 +18,12 @@ import json
 import logging
 import os
 import sys
+from collections import defaultdict
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal, TextIO
+
+from trikubelet.kit.log_rate_limit import LogRateLimit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,10 +155,25 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self.problem = f"a line could not be written: {error}"
 
 
+class AcceptFailures(logging.Filter):
+    """Owns which errors of accepting a connection were logged. Without a free descriptor Trio tries ten times a second
+    for each listener, and each time says so with a traceback: that would be all there is in the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limits: defaultdict[str, LogRateLimit] = defaultdict(LogRateLimit)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is to be said, in one line. Called by Trio's thread."""
+        record.exc_info = None
+        return self._limits[record.getMessage()].may_log()
+
+
 def install(handler: LogHandler) -> None:
     """Make the handler the process's only one."""
     root = logging.getLogger()
     root.handlers[:] = [handler]
+    logging.getLogger("trio.serve_listeners").filters[:] = [AcceptFailures()]
     root.setLevel(handler.verbosity.lowest_level)
 
 
