@@ -25,164 +25,99 @@ from trikubelet.pods.traced import TracedAttempts, TracedPuller
 from trikubelet.pods.waiting_reasons import WaitingReasons
 
 if TYPE_CHECKING:
-    from trikubelet.app.node import Ports, Rules
-    from trikubelet.core.containers import NodeFacts
-    from trikubelet.kit.spans import Spans
-    from trikubelet.pleg.cache import PodCache
-    from trikubelet.pleg.pleg import Pleg
-    from trikubelet.pods.allocations import Allocations
-    from trikubelet.pods.figures import PodFigures
-    from trikubelet.pods.resize_notes import ResizeNotes
-    from trikubelet.pods.restart_requests import RestartRequests
-    from trikubelet.pods.tear_down import TearDown
-    from trikubelet.pods.user_ids import UserIds
+    from trikubelet.app.shared_parts import SharedParts
     from trikubelet.pods.worker import Attempts
-    from trikubelet.ports import Events, HostIps, ImagePuller, PodObjects, RuntimeHealth
-    from trikubelet.probes.node import NodeProbes
-    from trikubelet.status.memory import PodStatuses
 
 
-def build_attempts(
-    ports: Ports,
-    facts: NodeFacts,
-    rules: Rules,
-    host_ips: HostIps,
-    *,
-    pleg: Pleg,
-    cache: PodCache,
-    statuses: PodStatuses,
-    health: RuntimeHealth,
-    objects: PodObjects,
-    user_ids: UserIds,
-    allocations: Allocations,
-    resize_notes: ResizeNotes,
-    probes: NodeProbes,
-    images: ImagePuller,
-    restart_requests: RestartRequests,
-    tear_down: TearDown,
-    events: Events,
-    figures: PodFigures,
-    spans: Spans | None,
-) -> Attempts:
-    """Join what an attempt consists of. Nothing runs yet. ``spans``: where traces go, if anywhere."""
-    bounds = rules.bounds
+def build_attempts(parts: SharedParts) -> Attempts:
+    """Join what an attempt consists of. Nothing runs yet."""
+    ports, bounds, events, figures = parts.ports, parts.bounds, parts.events, parts.figures
     reasons = WaitingReasons()
-    hooks = Hooks(ports.runtime, ports.handlers, host_ips, events, figures)
-    killer = PodKiller(ports.runtime, hooks, events, probes, bounds)
+    hooks = Hooks(ports.runtime, ports.handlers, parts.host_ips, events, figures)
+    killer = PodKiller(ports.runtime, hooks, events, parts.probes, bounds)
     preparation = Preparation(
-        health=health,
+        health=parts.runtime_state,
         directories=ports.files,
         cgroups=ports.cgroups,
         volumes=ports.volumes,
-        tear_down=tear_down,
-        user_ids=user_ids,
+        tear_down=parts.tear_down,
+        user_ids=parts.user_ids,
         events=events,
         bounds=bounds,
         figures=figures,
     )
     attempts = PodAttempts(
-        observations=Observations(cache, pleg, ports.files),
+        observations=Observations(parts.cache, parts.pleg, ports.files),
         publisher=StatusPublisher(
-            statuses=statuses,
-            probes=probes,
-            allocations=allocations,
-            resize_notes=resize_notes,
+            statuses=parts.statuses,
+            probes=parts.probes,
+            allocations=parts.allocations,
+            resize_notes=parts.resize_notes,
             reasons=reasons,
             messages=TerminationMessages(ports.files),
-            health=health,
-            host_ips=host_ips,
+            health=parts.runtime_state,
+            host_ips=parts.host_ips,
             events=events,
             clock=ports.clock,
         ),
         preparation=preparation,
-        probes=probes,
-        restart_requests=restart_requests,
+        probes=parts.probes,
+        restart_requests=parts.restart_requests,
         resizing=Resizing(
             runtime=ports.runtime,
-            allocations=allocations,
-            notes=resize_notes,
+            allocations=parts.allocations,
+            notes=parts.resize_notes,
             preparation=preparation,
-            relister=pleg,
-            facts=facts,
+            relister=parts.pleg,
+            facts=parts.facts,
             bounds=bounds,
             figures=figures,
         ),
-        carry_out=_build_carry_out(
-            ports,
-            facts,
-            rules,
-            host_ips,
-            health=health,
-            objects=objects,
-            user_ids=user_ids,
-            allocations=allocations,
-            images=images if spans is None else TracedPuller(images, spans),
-            hooks=hooks,
-            killer=killer,
-            reasons=reasons,
-            events=events,
-            figures=figures,
-        ),
+        carry_out=_build_carry_out(parts, hooks, killer, reasons),
         killer=killer,
     )
-    return attempts if spans is None else TracedAttempts(attempts, spans)
+    return attempts if parts.spans is None else TracedAttempts(attempts, parts.spans)
 
 
-def _build_carry_out(
-    ports: Ports,
-    facts: NodeFacts,
-    rules: Rules,
-    host_ips: HostIps,
-    *,
-    health: RuntimeHealth,
-    objects: PodObjects,
-    user_ids: UserIds,
-    allocations: Allocations,
-    images: ImagePuller,
-    hooks: Hooks,
-    killer: PodKiller,
-    reasons: WaitingReasons,
-    events: Events,
-    figures: PodFigures,
-) -> CarryOut:
+def _build_carry_out(parts: SharedParts, hooks: Hooks, killer: PodKiller, reasons: WaitingReasons) -> CarryOut:
     """Join the parts that execute plans. Nothing runs yet."""
-    bounds = rules.bounds
-    references = References(objects, ports.volumes)
-    sandboxes = Sandboxes(
-        runtime=ports.runtime,
-        configs=SandboxConfigs(ports.volumes, references, user_ids, events, facts),
-        files=ports.files,
-        events=events,
-        bounds=bounds,
-        figures=figures,
-    )
+    ports, facts, rules, bounds = parts.ports, parts.facts, parts.rules, parts.bounds
+    events, figures = parts.events, parts.figures
+    references = References(parts.objects, ports.volumes)
     configs = ContainerConfigs(
         files=ports.files,
         volumes=ports.volumes,
         references=references,
-        health=health,
+        health=parts.runtime_state,
         facts=facts,
-        host_ips=host_ips,
+        host_ips=parts.host_ips,
         node_hosts=rules.node_hosts,
         bounds=bounds,
     )
-    creator = ContainerCreator(
-        runtime=ports.runtime,
-        configs=configs,
-        allocations=allocations,
-        files=ports.files,
-        events=events,
-        bounds=bounds,
-        figures=figures,
-    )
     starter = ContainerStarter(
-        images=images,
-        creator=creator,
+        images=parts.puller if parts.spans is None else TracedPuller(parts.puller, parts.spans),
+        creator=ContainerCreator(
+            runtime=ports.runtime,
+            configs=configs,
+            allocations=parts.allocations,
+            files=ports.files,
+            events=events,
+            bounds=bounds,
+            figures=figures,
+        ),
         hooks=hooks,
         killer=killer,
         reasons=reasons,
         backoffs=CrashBackoffs(rules.backoff, ports.clock),
         events=events,
+        figures=figures,
+    )
+    sandboxes = Sandboxes(
+        runtime=ports.runtime,
+        configs=SandboxConfigs(ports.volumes, references, parts.user_ids, events, facts),
+        files=ports.files,
+        events=events,
+        bounds=bounds,
         figures=figures,
     )
     turnstile = Turnstile(max(1, facts.capacity.get("cpu", 0) // 1000), bounds.start_turn_seconds_max)

@@ -1,5 +1,5 @@
-"""The node's upkeep, joined: garbage collection, eviction, orphaned pods and the machine's shutdown, which take away
-what pods leave and end the pods that a node cannot keep. A part of ``app/node.py``."""
+"""The node's upkeep, joined: garbage collection, log rotation, eviction, orphaned pods and the machine's shutdown. They
+take away what pods leave and end the pods that a node cannot keep. A part of ``app/node.py``."""
 
 from __future__ import annotations
 
@@ -10,104 +10,88 @@ from trikubelet.node.container_remover import ContainerRemover
 from trikubelet.node.eviction import Eviction
 from trikubelet.node.garbage import GarbageCollection
 from trikubelet.node.image_garbage import ImageGarbage
+from trikubelet.node.log_rotation import LogRotation
 from trikubelet.node.orphaned_pods import OrphanedPodCleanup
 from trikubelet.node.shutdown import NodeShutdown
 
 if TYPE_CHECKING:
-    import random
-
-    from trikubelet.app.node import Ports, Rules
-    from trikubelet.kit.gather import Gather
-    from trikubelet.model.objects import ObjectRef
-    from trikubelet.pleg.cache import PodCache
-    from trikubelet.pleg.pleg import Pleg
-    from trikubelet.pods.allocations import Allocations
+    from trikubelet.app.shared_parts import SharedParts
     from trikubelet.pods.disruptions import Disruptions
-    from trikubelet.pods.tear_down import TearDown
     from trikubelet.pods.workers import PodWorkers
-    from trikubelet.ports import Events
     from trikubelet.sources.desired import DesiredPods
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The parts that others need."""
+    """The parts that others need. ``log_rotation``: None where the rules have none."""
 
     orphan_cleanup: OrphanedPodCleanup
     garbage: GarbageCollection
     image_garbage: ImageGarbage
+    log_rotation: LogRotation | None
     eviction: Eviction
     shutdown: NodeShutdown
 
 
-def build_upkeep(
-    ports: Ports,
-    rules: Rules,
-    this_node: ObjectRef,
-    chance: random.Random,
-    *,
-    workers: PodWorkers,
-    pleg: Pleg,
-    cache: PodCache,
-    desired: DesiredPods,
-    allocations: Allocations,
-    disruptions: Disruptions,
-    leftovers: Gather[str],
-    tear_down: TearDown,
-    events: Events,
-) -> Upkeep:
+def build_upkeep(parts: SharedParts, workers: PodWorkers, desired: DesiredPods, disruptions: Disruptions) -> Upkeep:
     """Join what the upkeep consists of. Nothing runs yet."""
-    bounds = rules.bounds
-    orphan_cleanup = OrphanedPodCleanup(workers, pleg, ports.files, ports.cgroups, tear_down, bounds)
-    container_remover = ContainerRemover(
-        runtime=ports.runtime,
-        relister=pleg,
-        cache=cache,
-        files=ports.files,
-        events=events,
-        node=this_node,
-        bounds=bounds,
-    )
+    ports, rules, bounds = parts.ports, parts.rules, parts.bounds
+    events, this_node = parts.events, parts.this_node
     garbage = GarbageCollection(
         runtime=ports.runtime,
-        runtime_pods=pleg,
+        runtime_pods=parts.pleg,
         workers=workers,
         files=ports.files,
-        leftovers=leftovers,
-        container_remover=container_remover,
+        leftovers=parts.leftovers,
+        container_remover=ContainerRemover(
+            runtime=ports.runtime,
+            relister=parts.pleg,
+            cache=parts.cache,
+            files=ports.files,
+            events=events,
+            node=this_node,
+            bounds=bounds,
+        ),
         bounds=bounds,
     )
     image_garbage = ImageGarbage(
         images=ports.images,
-        runtime_pods=pleg,
-        cache=cache,
+        runtime_pods=parts.pleg,
+        cache=parts.cache,
         desired=desired,
         events=events,
         node=this_node,
         rules=rules.images,
         bounds=bounds,
     )
-    eviction = Eviction(
-        workers=workers,
-        allocations=allocations,
-        desired=desired,
-        runtime_pods=pleg,
+    return Upkeep(
+        orphan_cleanup=OrphanedPodCleanup(workers, parts.pleg, ports.files, ports.cgroups, parts.tear_down, bounds),
         garbage=garbage,
-        images=image_garbage,
-        disruptions=disruptions,
-        events=events,
-        node=this_node,
-        clock=ports.clock,
-        rules=rules.eviction,
-        bounds=bounds,
+        image_garbage=image_garbage,
+        log_rotation=None
+        if rules.logs is None
+        else LogRotation(ports.runtime, parts.cache, ports.logs, ports.clock, rules.logs, bounds),
+        eviction=Eviction(
+            workers=workers,
+            allocations=parts.allocations,
+            desired=desired,
+            runtime_pods=parts.pleg,
+            garbage=garbage,
+            images=image_garbage,
+            disruptions=disruptions,
+            events=events,
+            node=this_node,
+            clock=ports.clock,
+            rules=rules.eviction,
+            bounds=bounds,
+        ),
+        shutdown=NodeShutdown(
+            workers=workers,
+            disruptions=disruptions,
+            events=events,
+            node=this_node,
+            clock=ports.clock,
+            groups=rules.shutdown,
+            chance=parts.chance,
+        ),
     )
-    shutdown = NodeShutdown(
-        workers=workers,
-        disruptions=disruptions,
-        events=events,
-        node=this_node,
-        clock=ports.clock,
-        groups=rules.shutdown,
-        chance=chance,
-    )
-    return Upkeep(orphan_cleanup, garbage, image_garbage, eviction, shutdown)

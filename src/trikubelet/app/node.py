@@ -1,6 +1,7 @@
 """A node's parts, joined: the composition root for everything that runs pods.
 
-One readable function wires the parts. It is given ports and facts, real or not: the agent gives it a container runtime
+One readable function wires the parts: those that are shared (``shared_parts.py``), and on them the pods' attempts, the
+upkeep and the intake (``build_….py``). It is given ports and facts, real or not: the agent gives it a container runtime
 and a disk, the simulation a world in memory. ``run_node`` is the work nursery of the picture in
 ``docs/architecture.md``.
 """
@@ -13,19 +14,16 @@ from typing import TYPE_CHECKING
 import trio
 
 from trikubelet.app.build_attempts import build_attempts
+from trikubelet.app.build_intake import build_intake
 from trikubelet.app.build_upkeep import build_upkeep
+from trikubelet.app.shared_parts import share_parts
 from trikubelet.core.eviction import EvictionRules
 from trikubelet.core.image_garbage import ImageRules
 from trikubelet.core.log_rotation import RotationRules
 from trikubelet.core.merge import PodUpdate
-from trikubelet.core.node_addresses import internal_ips
-from trikubelet.images.credentials import PodCredentials
 from trikubelet.images.puller import Puller, PullRules
-from trikubelet.images.rights import PullRights
 from trikubelet.kit.backoff import Backoff
-from trikubelet.kit.gather import Gather
 from trikubelet.kit.slot import Slot
-from trikubelet.model.objects import ObjectRef
 from trikubelet.node.eviction import Eviction
 from trikubelet.node.garbage import GarbageCollection
 from trikubelet.node.housekeeping import Housekeeping
@@ -37,25 +35,21 @@ from trikubelet.node.shutdown import NodeShutdown
 from trikubelet.pleg.cache import PodCache
 from trikubelet.pleg.pleg import Pleg
 from trikubelet.pods.admission import Admission
-from trikubelet.pods.allocations import Allocations
 from trikubelet.pods.disruptions import Disruptions
 from trikubelet.pods.evaluation import Evaluation
 from trikubelet.pods.figures import PodFigures
 from trikubelet.pods.node_object import NodeObject
-from trikubelet.pods.resize_decisions import ResizeDecisions
 from trikubelet.pods.resize_notes import ResizeNotes
 from trikubelet.pods.resizes import Resizes
 from trikubelet.pods.restart_requests import RestartRequests
 from trikubelet.pods.startups import Startups
 from trikubelet.pods.sync_loop import SyncLoop
-from trikubelet.pods.tear_down import TearDown
-from trikubelet.pods.unsupported_reports import UnsupportedReports
 from trikubelet.pods.user_ids import UserIds
 from trikubelet.pods.workers import PodWorkers
 from trikubelet.probes.node import NodeProbes
 from trikubelet.sources.desired import DesiredPods
 from trikubelet.sources.mux import Mux
-from trikubelet.sources.objects import ManifestObjects, NodeObjects
+from trikubelet.sources.objects import NodeObjects
 from trikubelet.status.memory import PodStatuses
 from trikubelet.status.recorder import EventRecorder
 
@@ -158,12 +152,6 @@ class Node:
     up: trio.Event
 
 
-def _kept_ips(host_ips: HostIps, node: NodeObject) -> HostIps:
-    """Those of now, or else those the node was published with: the pods of an agent that is started again while there
-    is no route keep the address they have."""
-    return lambda: host_ips() or internal_ips(node.newest)
-
-
 def build_node(
     ports: Ports,
     facts: NodeFacts,
@@ -178,164 +166,53 @@ def build_node(
     object as long as no cluster has one; ``host_ips``: None where the node's addresses are always those of the
     facts."""
     bounds = rules.bounds
-    figures = PodFigures()
-    wakes: Gather[str] = Gather()
-    leftovers: Gather[str] = Gather()
-    events = EventRecorder(ports.clock, bounds.events_kept_max)
-    statuses = PodStatuses()
-    cache = PodCache()
-    pleg = Pleg(ports.runtime, cache, wakes, leftovers, bounds, spans, events)
-    this_node = ObjectRef("Node", facts.node_name, uid=facts.node_name)
-    node_object = NodeObject(described)
-    kept_ips = _kept_ips(host_ips or (lambda: facts.host_ips), node_object)
-    runtime_state = RuntimeState(ports.runtime, events, this_node, bounds)
-    objects = NodeObjects(ManifestObjects(sources))
-    ports.volumes.use_objects(objects)
-    user_ids = UserIds(ports.files, facts.user_ids, runtime_state)
-    probes = NodeProbes(
-        runtime=ports.runtime,
-        handlers=ports.handlers,
-        events=events,
-        clock=ports.clock,
-        host_ips=kept_ips,
-        bounds=bounds,
-        chance=chance,
-        notes=ports.files,
-    )
-    allocations = Allocations(ports.files)
-    resize_notes = ResizeNotes(allocations)
-    puller = Puller(
-        ports.images,
-        PodCredentials(objects, ports.logins, rules.pulls.plugins, events),
-        PullRights(ports.records, rules.pulls.verification, ports.clock),
-        events,
-        bounds,
-        rules.pulls,
-    )
-    restart_requests = RestartRequests()
-    tear_down = TearDown(ports.volumes, ports.cgroups, bounds, figures)
-    attempts = build_attempts(
-        ports,
-        facts,
-        rules,
-        kept_ips,
-        pleg=pleg,
-        cache=cache,
-        statuses=statuses,
-        health=runtime_state,
-        objects=objects,
-        user_ids=user_ids,
-        allocations=allocations,
-        resize_notes=resize_notes,
-        probes=probes,
-        images=puller,
-        restart_requests=restart_requests,
-        tear_down=tear_down,
-        events=events,
-        figures=figures,
-        spans=spans,
-    )
-    workers = PodWorkers(attempts, pleg, leftovers, bounds, chance, figures)
+    parts = share_parts(ports, facts, rules, sources, chance, spans, described, host_ips)
+    workers = PodWorkers(build_attempts(parts), parts.pleg, parts.leftovers, bounds, chance, parts.figures)
     startups = Startups(ports.clock)
-    objects.manifests.changed.add(workers.wake)
+    parts.objects.manifests.changed.add(workers.wake)
     workers.began.add(startups.begun)
     workers.finished.add(startups.finished)
-    puller.pulled.add(startups.pulled)
-    statuses.changed.add(startups.status_changed)
-    probes.concluded.add(workers.probe_result_changed)
+    parts.puller.pulled.add(startups.pulled)
+    parts.statuses.changed.add(startups.status_changed)
+    parts.probes.concluded.add(workers.probe_result_changed)
     desired = DesiredPods(sources)
-    disruptions = Disruptions(workers=workers, statuses=statuses, events=events, clock=ports.clock)
+    disruptions = Disruptions(workers=workers, statuses=parts.statuses, events=parts.events, clock=ports.clock)
+    upkeep = build_upkeep(parts, workers, desired, disruptions)
+    intake = build_intake(parts, upkeep, workers, desired, disruptions)
+    workers.finished.add(intake.resizes.ended)
     slots: dict[str, Slot[Snapshot]] = {source: Slot() for source in sources}
     changes_in, changes_out = trio.open_memory_channel[PodUpdate](bounds.changes_waiting_max)
-    upkeep = build_upkeep(
-        ports,
-        rules,
-        this_node,
-        chance,
-        workers=workers,
-        pleg=pleg,
-        cache=cache,
-        desired=desired,
-        allocations=allocations,
-        disruptions=disruptions,
-        leftovers=leftovers,
-        tear_down=tear_down,
-        events=events,
-    )
-    evaluation = Evaluation(
-        workers=workers,
-        desired=desired,
-        allocations=allocations,
-        facts=facts,
-        node=node_object,
-        pressure=upkeep.eviction,
-        health=runtime_state,
-        disruptions=disruptions,
-    )
-    resizes = Resizes(
-        allocations=allocations,
-        notes=resize_notes,
-        decisions=ResizeDecisions(
-            evaluation=evaluation,
-            allocations=allocations,
-            notes=resize_notes,
-            facts=facts,
-            events=events,
-            figures=figures,
-        ),
-        workers=workers,
-        desired=desired,
-        statuses=statuses,
-        bounds=bounds,
-        figures=figures,
-    )
-    workers.finished.add(resizes.ended)
-    admission = Admission(
-        workers=workers,
-        evaluation=evaluation,
-        resizes=resizes,
-        shutdown=upkeep.shutdown,
-        runtime_pods=pleg,
-        health=runtime_state,
-        statuses=statuses,
-        events=events,
-        clock=ports.clock,
-        allocations=allocations,
-        unsupported=UnsupportedReports(events, embedded=facts.embedded),
-    )
     return Node(
         slots=slots,
         files=ports.files,
         volumes=ports.volumes,
-        objects=objects,
+        objects=parts.objects,
         desired=desired,
-        node_object=node_object,
-        evaluation=evaluation,
-        admission=admission,
+        node_object=parts.node_object,
+        evaluation=intake.evaluation,
+        admission=intake.admission,
         workers=workers,
-        probes=probes,
-        restart_requests=restart_requests,
-        user_ids=user_ids,
-        resize_notes=resize_notes,
-        puller=puller,
-        pleg=pleg,
-        cache=cache,
-        statuses=statuses,
-        events=events,
-        runtime_state=runtime_state,
-        sync_loop=SyncLoop(changes_out, wakes, admission, workers, events, bounds, resizes),
-        resizes=resizes,
-        mux=Mux(slots, desired, objects.manifests, changes_in, events),
+        probes=parts.probes,
+        restart_requests=parts.restart_requests,
+        user_ids=parts.user_ids,
+        resize_notes=parts.resize_notes,
+        puller=parts.puller,
+        pleg=parts.pleg,
+        cache=parts.cache,
+        statuses=parts.statuses,
+        events=parts.events,
+        runtime_state=parts.runtime_state,
+        sync_loop=SyncLoop(changes_out, parts.wakes, intake.admission, workers, parts.events, bounds, intake.resizes),
+        resizes=intake.resizes,
+        mux=Mux(slots, desired, parts.objects.manifests, changes_in, parts.events),
         orphan_cleanup=upkeep.orphan_cleanup,
-        housekeeping=Housekeeping(desired, admission, workers, pleg, upkeep.orphan_cleanup, bounds),
+        housekeeping=Housekeeping(desired, intake.admission, workers, parts.pleg, upkeep.orphan_cleanup, bounds),
         garbage=upkeep.garbage,
         image_garbage=upkeep.image_garbage,
         eviction=upkeep.eviction,
         shutdown=upkeep.shutdown,
-        log_rotation=None
-        if rules.logs is None
-        else LogRotation(ports.runtime, cache, ports.logs, ports.clock, rules.logs, bounds),
-        figures=figures,
+        log_rotation=upkeep.log_rotation,
+        figures=parts.figures,
         startups=startups,
         bounds=bounds,
         chance=chance,
