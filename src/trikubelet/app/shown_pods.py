@@ -1,0 +1,145 @@
+"""The pods as the servers show them, over the parts that ``app/node.py`` joined.
+
+Which pods are shown: the desired ones, and those whose worker still has something to do. What is added to a static pod,
+which no API server ever saw: its creation time, from the oldest object the runtime has of it, so that its age survives
+a restart of the agent; and, once its manifest is gone, its deletion time. What is added to any: why it is not started
+yet.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trikubelet.core.lifecycle import Finished, Terminated, Terminating
+from trikubelet.core.names import CONFIG_SEEN
+from trikubelet.core.timestamps import SECOND_NS, parse_rfc3339, rfc3339
+from trikubelet.model import k8s
+from trikubelet.server.node_view import NoSuchPod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trikubelet.app.node import Node
+    from trikubelet.core.lifecycle import State
+    from trikubelet.core.relist import PodRecord
+    from trikubelet.model.runtime import PodObservation
+    from trikubelet.pods.worker import PodWorker
+    from trikubelet.ports import Clock
+
+WAITS = "WaitsForRuntime"
+"""The reason of a pod that is not started before the runtime has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A pod as it was last shown, and what it was made from."""
+
+    pod: k8s.Pod
+    status: k8s.PodStatus | None
+    state: State | None
+    waits_because: str
+    born_ns: int
+    shown: k8s.Pod
+
+
+class ShownPods:
+    """Owns the pods as they were last shown, so that an unchanged pod stays the same object."""
+
+    def __init__(self, node: Node, clock: Clock) -> None:
+        self._node = node
+        self._clock = clock
+        self._seen: dict[str, _Seen] = {}
+
+    def all(self) -> Sequence[k8s.Pod]:
+        """Every pod with its newest status. An unchanged pod is the same object as the last time."""
+        now = {uid: self._see(uid, pod, worker) for uid, pod, worker in self._present()}
+        self._seen = now
+        return [seen.shown for seen in now.values()]
+
+    def _present(self) -> Iterator[tuple[str, k8s.Pod, PodWorker | None]]:
+        workers = {worker.pod.metadata.uid: worker for worker in self._node.workers}
+        for pod in self._node.desired:
+            uid = pod.metadata.uid
+            yield uid, pod, workers.pop(uid, None)
+        for uid, worker in workers.items():
+            if not isinstance(worker.state, Finished):
+                yield uid, worker.pod, worker
+
+    def _see(self, uid: str, pod: k8s.Pod, worker: PodWorker | None) -> _Seen:
+        status = self._node.statuses.get(uid) or pod.status
+        state = None if worker is None else worker.state
+        waits = self._node.admission.waits_because(pod)
+        before = self._seen.get(uid)
+        born_ns = _born_ns(pod, self._node.cache.get(uid), 0 if before is None else before.born_ns)
+        if (
+            before is not None
+            and before.pod is pod
+            and before.status is status
+            and before.state == state
+            and before.waits_because == waits
+            and before.born_ns == born_ns
+        ):
+            return before
+        meta = pod.metadata
+        changes: dict[str, object] = {}
+        if born_ns and not meta.creation_timestamp:
+            changes["creation_timestamp"] = rfc3339(born_ns)
+        if isinstance(state, Terminating | Terminated) and state.deleted and not meta.deletion_timestamp:
+            changes["deletion_timestamp"] = rfc3339(self._asked_to_go_ns(uid, before))
+        shown = msgspec.structs.replace(
+            pod,
+            api_version="v1",
+            kind="Pod",
+            metadata=msgspec.structs.replace(meta, **changes),
+            status=_waiting(status, waits) if waits else status,
+        )
+        return _Seen(pod, status, state, waits, born_ns, shown)
+
+    def _asked_to_go_ns(self, uid: str, before: _Seen | None) -> int:
+        """When the pod began to terminate: by the node's event, or now."""
+        if before is not None and before.shown.metadata.deletion_timestamp:
+            return parse_rfc3339(before.shown.metadata.deletion_timestamp)
+        killing = [event.last_seen for event in self._node.events.about(uid) if event.reason == "Killing"]
+        return max(killing, default=self._clock.now_ns())
+
+    def running(self) -> Sequence[k8s.Pod]:
+        """The pods of which something runs, desired or not, as the runtime has them."""
+        return [self._as_it_runs(record) for record in self._node.pleg.running(())]
+
+    def _as_it_runs(self, record: PodRecord) -> k8s.Pod:
+        running = self._node.cache.get(record.uid).running
+        return k8s.Pod(
+            metadata=k8s.ObjectMeta(name=record.name, namespace=record.namespace, uid=record.uid),
+            spec=k8s.PodSpec(containers=tuple(k8s.Container(name=one.name, image=one.image) for one in running)),
+        )
+
+    def named(self, namespace: str, name: str) -> k8s.Pod:
+        """The pod of that name. Raises NoSuchPod."""
+        instances = [pod for pod in self.all() if (pod.metadata.namespace, pod.metadata.name) == (namespace, name)]
+        if not instances:
+            raise NoSuchPod(f'pod "{name}" is not on this node (namespace "{namespace}")')
+        # While an older instance of the same name is still terminating, it is the one with containers and logs.
+        return next((pod for pod in instances if self._node.cache.get(pod.metadata.uid).containers), instances[0])
+
+    def __repr__(self) -> str:
+        return f"<ShownPods: {len(self._seen)}>"
+
+
+def _born_ns(pod: k8s.Pod, observed: PodObservation, known_ns: int) -> int:
+    """The pod's creation time as far as known; 0 if unknown."""
+    found = [known_ns, *(sandbox.created_at for sandbox in observed.sandboxes)]
+    found += [container.created_at for container in observed.containers]
+    with suppress(ValueError):  # a pod of the API server, which has its own creation time, was not read here
+        found.append(parse_rfc3339(pod.metadata.annotations.get(CONFIG_SEEN, "")))
+    return min((when for when in found if when > 0), default=0) // SECOND_NS * SECOND_NS
+
+
+def _waiting(status: k8s.PodStatus | None, why: str) -> k8s.PodStatus:
+    """The status of a pod that has no worker yet, shown here only and never published: an API server may know the pod
+    as running, and it may be."""
+    said = f"The container runtime has not answered yet; unless it says otherwise, the pod will be rejected: {why}"
+    return msgspec.structs.replace(status or k8s.PodStatus(phase="Pending"), reason=WAITS, message=said)
