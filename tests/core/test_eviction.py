@@ -255,6 +255,18 @@ def test_a_pod_whose_disk_could_not_be_measured_goes_first_for_the_disk_alone() 
     assert ["honest", "hidden"] == ranked(MEMORY, hidden, honest)
 
 
+def test_a_pod_whose_disk_is_still_counted_uses_what_was_counted_so_far() -> None:
+    so_far = FsUsage(0, used_bytes=50, inodes_used=100)
+    honest = Candidate(asking("honest"), using(layer=70))
+    counting = replace(using(layer=1), is_disk_measured=False, disk_so_far=so_far)
+    slow = Candidate(asking("slow"), counting)
+    slower = Candidate(asking("slower"), replace(counting, disk_so_far=replace(so_far, used_bytes=70)))
+
+    assert ["slower", "honest", "slow"] == ranked(NODEFS, slow, slower, honest)
+    assert ["slow", "slower", "honest"] == ranked(NODEFS_INODES, honest, slow, slower)
+    assert ["honest", "slow"] == ranked(IMAGEFS, slow, honest, image_disk=True), "layers are elsewhere"
+
+
 # ---- limits ----
 
 

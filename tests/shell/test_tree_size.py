@@ -159,3 +159,13 @@ def test_a_link_in_its_place_is_not_followed(tree: Path, tmp_path: Path) -> None
 
     with pytest.raises(NotADirectoryError):
         tree_size(str(tmp_path / "link"))
+
+
+def test_what_was_counted_so_far_is_told_again_and_again(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLICE_STEPS", 2)
+    told: list[tuple[int, int]] = []
+
+    found = tree_size(str(tree), lambda *counted: told.append(counted))
+
+    assert 2 < len(told)
+    assert [*told, found] == sorted({*told, found}), "it only grows, up to what it comes to"

@@ -49,6 +49,7 @@ from trikubelet.server.node_figures import Setup
 from trikubelet.server.node_view import SOCKET_NAME
 from trikubelet.server.streams import Streams
 from trikubelet.stats.disks import Disks
+from trikubelet.stats.file_systems import FileSystems
 from trikubelet.stats.provider import StatsProvider
 
 if TYPE_CHECKING:
@@ -236,8 +237,10 @@ def _join(
     notes = AgentNotes(settings, identity, report, node, view, images, clock)
     gauges = HostGauges(clock)
     believed_seconds = settings.configuration.volume_stats_agg_period
-    disks = Disks(gauges, node.volumes, settings.root_dir, settings.pod_logs_dir, clock, believed_seconds)
-    stats = StatsProvider(runtime, images, gauges, disks, node.cache, view.pods, facts)
+    disks = Disks(gauges, node.volumes, settings.pod_logs_dir, clock, believed_seconds)
+    stats = StatsProvider(
+        runtime, images, gauges, disks, FileSystems(gauges, settings.root_dir), node.cache, view.pods, facts
+    )
     return Agent(node, sources, runtime, view, checks, addresses, notes, stats, disks, member)
 
 

@@ -23,7 +23,7 @@ from trikubelet.host.tree_size import tree_size
 from trikubelet.model.usage import Depth, FsUsage, Interface, NodeGauges, PodGauges, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from trikubelet.model.usage import PodPlace
     from trikubelet.ports import Clock
@@ -117,18 +117,18 @@ class HostGauges:
         line_found = next((line for line in mounts if sign in line.partition(b" - ")[0]), b"")
         return next(iter(line_found.partition(b" - ")[2].split(b" ")[1:2]), b"").decode(errors="replace")
 
-    def directory(self, path: str) -> FsUsage:
+    def directory(self, path: str, counted: Callable[[int, int], None] | None = None) -> FsUsage:
         """A directory with all below it on the same file system; of one that is a mount of its own, the file system.
         Raises OSError when it cannot be read itself or is too deep to be counted, NotADirectoryError for anything else,
         such as a device that was mounted from /dev: its file system is /dev's own. What is removed while it is counted
-        does not count."""
+        does not count. ``counted``: as `tree_size` has it."""
         found = os.lstat(path)
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "only directories are measured", path)
         disk = self.disk(path)
         if found.st_dev != os.lstat(os.path.dirname(path)).st_dev:
             return disk
-        used, inodes = tree_size(path)
+        used, inodes = tree_size(path, counted)
         return FsUsage(
             disk.at_ns, used, inodes, disk.available_bytes, disk.capacity_bytes, disk.inodes_free, disk.inodes
         )

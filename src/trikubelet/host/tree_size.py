@@ -11,7 +11,7 @@ by their path from where that part of the tree began, whose descriptor is held u
 
 A directory so costs no more than OPEN_LEVELS_MAX opens however deep it lies. No link is followed, even one swapped in
 meanwhile. Who makes a tree so large that counting it would go on and on, or moves directories to where they are counted
-again, is counted up to STEPS_MAX.
+again, is counted up to STEPS_MAX. Until then whoever asked is told again and again what was counted so far.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ import os
 import stat
 from collections import Counter
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OPEN_LEVELS_MAX: Final = 16
 WAITING_CHARACTERS_MAX: Final = 1 << 22
@@ -31,18 +34,21 @@ of a tree takes up 32 characters of it at least, so that 128 are held at most.""
 STEPS_MAX: Final = 3_000_000
 """Entries and opens of one tree: some ten seconds where the kernel has them in its memory. Not a time, or how full a
 volume is would depend on how busy the node is."""
+SLICE_STEPS: Final = 5_000
+"""What was counted so far is told after so many: some hundredths of a second."""
 _BLOCK_BYTES: Final = 512
 """Of ``st_blocks``, whatever the file system's own blocks are (stat(2))."""
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def tree_size(path: str) -> tuple[int, int]:
+def tree_size(path: str, counted: Callable[[int, int], None] | None = None) -> tuple[int, int]:
     """Bytes and inodes of a directory and of all below it on the same file system. A file of several names counts once
     if all of them are in the tree. What is removed or cannot be read while it is counted does not count, nor do
     directories that are too deep: they hide nothing but themselves. Of a tree that takes more than STEPS_MAX it is at
-    least so much. Raises OSError where the directory itself cannot be opened. Blocks for as long as the tree is large:
-    call it in a thread."""
-    return _Tree().count(os.open(path, _FLAGS))
+    least so much. ``counted``: called with bytes and inodes so far every SLICE_STEPS, in this thread, and may block it.
+    Raises OSError where the directory itself cannot be opened. Blocks for as long as the tree is large: call it in a
+    thread."""
+    return _Tree(counted).count(os.open(path, _FLAGS))
 
 
 class _Part(NamedTuple):
@@ -61,7 +67,8 @@ class _TooLarge(Exception):
 class _Tree:
     """Holds the counts of one tree, and the parts whose queued directories are not done yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, counted: Callable[[int, int], None] | None) -> None:
+        self._counted = counted
         self._device = -1
         self._blocks: Counter[int] = Counter()  # by the number of the file's names
         self._inodes: Counter[int] = Counter()
@@ -78,6 +85,9 @@ class _Tree:
         finally:
             for part in self._parts:
                 os.close(part.directory)
+        return self._totals()
+
+    def _totals(self) -> tuple[int, int]:
         blocks = sum(-(-total // names) for names, total in self._blocks.items())
         return blocks * _BLOCK_BYTES, sum(-(-total // names) for names, total in self._inodes.items())
 
@@ -119,6 +129,8 @@ class _Tree:
         self._steps += 1
         if self._steps > STEPS_MAX:
             raise _TooLarge
+        if self._counted is not None and self._steps % SLICE_STEPS == 0:
+            self._counted(*self._totals())
 
     def _add_below(self, directory: int, path: str, levels: int) -> None:
         """A directory and what is in it; ``directory``: its descriptor, ``path``: its own, from the part's

@@ -47,6 +47,10 @@ class ExpiringCache(Generic[T]):
             if not waiting.locked and not waiting.tasks_waiting and self._asking.get(key) is lock:
                 del self._asking[key]
 
+    def forget(self, key: Hashable) -> None:
+        """Ask anew when the next one wants to know. Who is being answered now is answered."""
+        self._answers.pop(key, None)
+
     def _keep(self, key: Hashable, answer: T) -> None:
         seconds = self._seconds(answer)
         self._answers.pop(key, None)

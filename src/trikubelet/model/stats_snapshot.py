@@ -55,8 +55,9 @@ class VolumeUsed:
 @dataclass(frozen=True, slots=True)
 class PodUsed:
     """A pod of which something runs. ``cgroup``: its cgroup's path, or empty; ``used``: all of it together.
-    Without interfaces it is on the node's own network, or they could not be read. ``is_disk_measured``: false where its
-    logs and local volumes could not be measured, so that they are missing here though they may be large."""
+    Without interfaces it is on the node's own network, or they could not be read. ``is_disk_measured``: false while its
+    logs and local volumes were never counted to the end, so that they are missing here though they may be large;
+    ``disk_so_far`` is then what was counted of them, at least so much, and None where they cannot be counted."""
 
     uid: str
     name: str
@@ -68,6 +69,7 @@ class PodUsed:
     containers: tuple[ContainerUsed, ...] = ()
     volumes: tuple[VolumeUsed, ...] = ()
     is_disk_measured: bool = True
+    disk_so_far: FsUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,10 @@ class Eviction:
 
     async def _evict_one(self, usage: NodeUsage, threshold: Threshold, *, image_disk: bool) -> Sequence[str]:
         """The first of the ranking that may be ended."""
-        used = await self._measure(usage, with_layers=threshold.signal in DISK_SIGNALS)
+        is_of_disk = threshold.signal in DISK_SIGNALS
+        if is_of_disk:
+            await usage.disks_measured(self._bounds.eviction_measure_seconds_max)
+        used = await self._measure(usage, with_layers=is_of_disk)
         if used is None:
             return ()
         candidates = [Candidate(pod, used.get(pod.metadata.uid)) for pod in self._evictable()]

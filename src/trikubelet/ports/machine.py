@@ -235,9 +235,10 @@ class Gauges(Protocol):
         """The file system a path is on. Raises OSError."""
         ...
 
-    def directory(self, path: str) -> FsUsage:
-        """A directory with all below it; of one that is a mount of its own, the file system. Raises OSError, also
-        for what is no directory."""
+    def directory(self, path: str, counted: Callable[[int, int], None] | None = None) -> FsUsage:
+        """A directory with all below it; of one that is a mount of its own, the file system. ``counted``: called again
+        and again while a large one is counted, in the thread, with bytes and inodes so far. Raises OSError, also for
+        what is no directory."""
         ...
 
 

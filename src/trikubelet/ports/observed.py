@@ -45,6 +45,10 @@ class NodeUsage(Protocol):
         """All of it, as deep as wanted. Raises OSError."""
         ...
 
+    async def disks_measured(self, seconds_max: float) -> None:
+        """Wait until what each running pod has on the node's disk was counted once, but no longer than that."""
+        ...
+
 
 class NodePressure(Protocol):
     """What the node is short of. Eviction knows."""

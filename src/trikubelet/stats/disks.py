@@ -5,19 +5,18 @@ default a minute.
                      └ waited for at most two seconds; what takes longer is there for the next who asks
 
 A pod's directories on the node's disk and in memory are one piece of work: a container can make its own take long, and
-then its pod gives its place up to the next, and goes on beside it. Each volume of a server is a piece by itself, since
-it may hang for ever: then nothing is reported of it, and its thread is the only one it gets. Of a volume whose driver
-reports how full it is the driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23: every minute,
-and not all pods at once)
+then its pod gives its place up to the next, and goes on beside it, in turns with others of the kind. Eviction sees
+meanwhile what was counted so far. Each volume of a server is a piece by itself, since it may hang for ever: then
+nothing is reported of it, and its thread is the only one it gets. Of a volume whose driver reports how full it is the
+driver is asked. Nothing runs while nobody asks. (upstream-behaviour.md §1.23: every minute, and not all pods at once)
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+import math
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 import trio
@@ -26,20 +25,21 @@ from trikubelet.core.claims import claim_of
 from trikubelet.core.names import all_containers, log_directory_name
 from trikubelet.core.stats.assembly import Disk
 from trikubelet.kit.background import BackgroundTasks
-from trikubelet.kit.barrier import Barrier
 from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.keyed_tasks import KeyedTasks
+from trikubelet.kit.thread_turns import ThreadTurns
 from trikubelet.kit.threads import ThreadPool
 from trikubelet.model.csi import DriverFailed
 from trikubelet.model.stats_snapshot import VolumeUsed
 from trikubelet.model.usage import FsUsage
+from trikubelet.stats.disk_pieces import Count, Piece, Record, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from trikubelet.model import k8s
     from trikubelet.model.csi import VolumeStats
-    from trikubelet.model.usage import ImageStore
     from trikubelet.ports import Clock, Gauges, Volumes
 
 log = logging.getLogger(__name__)
@@ -55,34 +55,16 @@ SLOW_SECONDS: Final = 0.5
 """A pod whose own directories take longer gives its place up."""
 LOCAL_THREADS_MAX: Final = 16
 """With those of slow pods. When all have one, the next waits until the first of them is counted, as far as it goes."""
-STATVFS_THREADS_MAX: Final = 2
+TURNS_AT_ONCE: Final = 2
+"""Of these threads, for each that computes delays the event loop."""
 REMOTE_THREADS_MAX: Final = 8
 LOGS, VOLUMES = "logs/", "volumes/"
-
-
-class _Piece(NamedTuple):
-    """What is measured in one go: directories by what they are, ``logs/CONTAINER`` or ``volumes/NAME``."""
-
-    key: str
-    paths: Mapping[str, str]
-    is_remote: bool
-
-
-class _Known(NamedTuple):
-    """What a piece came to, None where measuring it met a bug or found no thread, and since when that counts (Trio's
-    clock). ``is_abnormal``: what a driver says of its volume."""
-
-    at: float
-    found: Mapping[str, FsUsage] | None
-    is_abnormal: bool | None = None
 
 
 class Disks:
     """Owns how full the pods' volumes and logs were found to be. What is not asked for any more is forgotten."""
 
-    def __init__(
-        self, gauges: Gauges, volumes: Volumes, root: Path, pod_logs: Path, clock: Clock, believed_seconds: float
-    ) -> None:
+    def __init__(self, gauges: Gauges, volumes: Volumes, pod_logs: Path, clock: Clock, believed_seconds: float) -> None:
         """``believed_seconds``: how long a measurement is believed; negative where volumes are never to be measured,
         which is upstream's way to say that."""
         self._clock = clock
@@ -90,16 +72,13 @@ class Disks:
         self._believed_seconds = believed_seconds if self._with_volumes else LOGS_BELIEVED_SECONDS
         self._gauges = gauges
         self._volumes = volumes
-        self._root = root
         self._pod_logs = pod_logs
         self._local = ThreadPool("disks", LOCAL_THREADS_MAX)
+        self._turns = ThreadTurns(TURNS_AT_ONCE)
         self._local_tasks = KeyedTasks(PODS_AT_ONCE, SLOW_SECONDS)
-        self._statvfs = ThreadPool("file systems", STATVFS_THREADS_MAX)
         self._remote = ThreadPool("disks of servers", REMOTE_THREADS_MAX)
-        self._known: dict[str, _Known] = {}
+        self._records: dict[str, Record] = {}
         self._pods: dict[str, k8s.Pod] = {}
-        self._busy: set[str] = set()
-        self._begun: dict[str, float] = {}  # of those that are busy the local ones, since when
         self._news = trio.lowlevel.ParkingLot()
         self._tasks = BackgroundTasks()
         self._barriers = FaultBarriers(log, "%s: a bug in measuring its usage; none is reported")
@@ -116,24 +95,38 @@ class Disks:
         now = trio.current_time()
         self._pods = {pod.metadata.uid: pod for pod in pods}
         pieces = {piece.key: piece for pod in pods for piece in self._pieces(pod)}
-        self._known = {key: known for key, known in self._known.items() if key in pieces}
-        new = pieces.keys() - self._known.keys() - self._busy
-        due = [piece for key, piece in pieces.items() if self._is_due(key, now)]
-        self._busy |= {piece.key for piece in due}
-        for piece in due:
+        # One that is being measured is kept, or it would be measured twice if its pod were asked for again.
+        self._records = {key: one for key, one in self._records.items() if key in pieces or one.is_busy}
+        new: list[Record] = []
+        for piece in pieces.values():
+            record = self._records.setdefault(piece.key, Record())
+            if record.is_busy or now - record.at <= self._believed_seconds:
+                continue
+            if record.found is None:
+                new.append(record)
+            record.is_busy = True
             if piece.is_remote:
-                self._tasks.start_soon(self._ask, piece)
+                self._tasks.start_soon(self._ask, piece, record)
             else:
-                self._local_tasks.begin(piece.key, partial(self._measure_local, piece))
+                self._local_tasks.begin(piece.key, partial(self._count, piece, record))
         with trio.move_on_after(WAIT_SECONDS_MAX):
-            while new & self._busy:
+            while any(one.is_busy for one in new):
                 await self._news.park()
 
-    def _is_due(self, key: str, now: float) -> bool:
-        known = self._known.get(key)
-        return key not in self._busy and (known is None or now - known.at > self._believed_seconds)
+    async def measured(self, seconds_max: float) -> None:
+        """Wait until the directories on the node's own disk of all pods that were asked for last were counted once, but
+        no longer than that."""
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(seconds_max):
+            while any(self._is_first(uid) for uid in self._pods):
+                await self._news.park()
 
-    def _pieces(self, pod: k8s.Pod) -> Iterator[_Piece]:
+    def _is_first(self, uid: str) -> bool:
+        """Whether a pod is being counted for the first time."""
+        record = self._records.get(uid)
+        return record is not None and record.is_busy and record.found is None
+
+    def _pieces(self, pod: k8s.Pod) -> Iterator[Piece]:
         meta = pod.metadata
         logs = self._pod_logs / log_directory_name(meta.namespace, meta.name, meta.uid)
         local = {LOGS + one.name: str(logs / one.name) for one in all_containers(pod)}
@@ -143,65 +136,79 @@ class Disks:
                 continue
             path = {VOLUMES + volume.name: places[volume.name]}
             if _is_foreign(volume):
-                yield _Piece(f"{meta.uid}/{volume.name}", path, is_remote=True)
+                yield Piece(f"{meta.uid}/{volume.name}", path, is_remote=True)
             else:
                 local |= path
-        yield _Piece(meta.uid, local, is_remote=False)
+        yield Piece(meta.uid, local, is_remote=False)
 
-    async def _ask(self, piece: _Piece) -> None:
+    async def _ask(self, piece: Piece, record: Record) -> None:
         """Somebody else's volume: its driver reports it, or a thread measures it, as long as that may take."""
         [(name, path)] = piece.paths.items()
+        volume_stats: VolumeStats | None = None
         with self._barriers.of(f"Volume {piece.key}") as barrier:
             try:
                 volume_stats = await self._volumes.volume_stats(piece.key.partition("/")[0], path)
             except DriverFailed as error:
                 log.debug("The driver of %s does not report how full it is: %s", path, error)
-                self._know(piece, {})
+                self._know(piece, record, {})
                 return
         if barrier.fault is not None:
-            self._know(piece, None)
-            return
-        if volume_stats is None:
-            await self._measure(self._remote, piece)
+            self._know(piece, record, None)
+        elif volume_stats is None:
+            await self._measure(self._remote, piece, record, partial(size, self._gauges, piece.paths))
         else:
-            self._know(
-                piece, {name: _of_driver(volume_stats, self._clock.now_ns())}, is_abnormal=volume_stats.is_abnormal
-            )
+            record.is_abnormal = volume_stats.is_abnormal
+            self._know(piece, record, {name: _of_driver(volume_stats, self._clock.now_ns())})
 
-    async def _measure_local(self, piece: _Piece) -> None:
-        self._begun[piece.key] = trio.current_time()
-        await self._measure(self._local, piece)
-        del self._begun[piece.key]
+    async def _count(self, piece: Piece, record: Record) -> None:
+        count = Count(record, self._turns)
+        await self._measure(self._local, piece, record, partial(count.run, self._gauges, piece.paths))
 
-    async def _measure(self, threads: ThreadPool, piece: _Piece) -> None:
-        found: Mapping[str, FsUsage] | Exception | None = None
+    async def _measure(
+        self,
+        threads: ThreadPool,
+        piece: Piece,
+        record: Record,
+        work: Callable[[], Mapping[str, FsUsage] | Exception],
+    ) -> None:
+        found: Mapping[str, FsUsage] | None = None
         with self._barriers.of(f"Pod {piece.key}"):
-            with suppress(OSError):  # there was no thread for it; there may be one when it is due again
-                found = await threads.run(partial(_size, self._gauges, piece.paths))
-            if isinstance(found, Exception):
-                raise found
-        self._know(piece, None if isinstance(found, Exception) else found)
+            try:
+                counted = await threads.run(work)
+            except OSError:  # there was no thread for it; what was known stays, and the next who asks begins it again
+                record.is_busy = False
+                self._news.unpark_all()
+                return
+            if isinstance(counted, Exception):
+                raise counted
+            found = counted
+        self._know(piece, record, found)
 
-    def _know(self, piece: _Piece, found: Mapping[str, FsUsage] | None, *, is_abnormal: bool | None = None) -> None:
-        share = 0.0 if piece.key in self._known else SPREAD * crc32(piece.key.encode()) / 2**32
-        spread = share * self._believed_seconds
-        self._known[piece.key] = _Known(trio.current_time() - spread, found, is_abnormal)
-        self._busy.discard(piece.key)
+    def _know(self, piece: Piece, record: Record, found: Mapping[str, FsUsage] | None) -> None:
+        """``found``: None where measuring met a bug."""
+        is_first = record.at == -math.inf
+        share = SPREAD * crc32(piece.key.encode()) / 2**32 if is_first else 0.0
+        record.at = trio.current_time() - share * self._believed_seconds
+        record.found, record.has_fault, record.so_far = found, found is None, {}
+        record.is_busy = False
         self._news.unpark_all()
 
     def of(self, uid: str) -> Disk:
         """What is known of a pod's directories."""
-        pod, known = self._pods.get(uid), self._known.get(uid)
-        found = known.found.items() if known is not None and known.found is not None else ()
+        pod, record = self._pods.get(uid), self._records.get(uid)
+        if pod is None or record is None:
+            return Disk({}, ())
+        found = (record.found or {}).items()
         logs = {name.removeprefix(LOGS): usage for name, usage in found if name.startswith(LOGS)}
-        return Disk(logs, tuple(self._volumes_of(pod)) if pod is not None else (), is_measured=self._is_measured(uid))
+        is_measured = record.found is not None
+        so_far = None if is_measured or record.has_fault else self._so_far(pod, record)
+        return Disk(logs, tuple(self._volumes_of(pod)), is_measured=is_measured, so_far=so_far)
 
-    def _is_measured(self, uid: str) -> bool:
-        """Not while a pod takes too long at its first time; one that only waits for its turn has done nothing."""
-        if (known := self._known.get(uid)) is not None:
-            return known.found is not None
-        now = trio.current_time()
-        return now - self._begun.get(uid, now) < SLOW_SECONDS
+    def _so_far(self, pod: k8s.Pod, record: Record) -> FsUsage:
+        """What was counted of the pod's logs and of its volumes on the node's own disk."""
+        own = {VOLUMES + volume.name for volume in pod.spec.volumes if _is_ephemeral(volume)}
+        counts = [count for name, count in record.so_far.items() if name.startswith(LOGS) or name in own]
+        return FsUsage(self._clock.now_ns(), sum(used for used, _ in counts), sum(inodes for _, inodes in counts))
 
     def claimed(self) -> Iterator[tuple[str, VolumeUsed]]:
         """Of all pods the volumes behind claims, with the namespace the claim is in."""
@@ -214,68 +221,16 @@ class Disks:
         uid = pod.metadata.uid
         for volume in pod.spec.volumes:
             key = f"{uid}/{volume.name}" if _is_foreign(volume) else uid
-            known = self._known.get(key)
-            if known is None or known.found is None:
+            record = self._records.get(key)
+            if record is None or record.found is None:
                 continue
-            if (usage := known.found.get(VOLUMES + volume.name)) is not None:
+            if (usage := record.found.get(VOLUMES + volume.name)) is not None:
                 claim, is_local = claim_of(pod, volume), _is_ephemeral(volume)
-                yield VolumeUsed(volume.name, usage, claim.name if claim else "", is_local, known.is_abnormal)
-
-    async def root(self) -> FsUsage | None:
-        """The disk of the root directory."""
-        return await self._disk(str(self._root))
-
-    async def device(self) -> str:
-        """What that is called; empty where that cannot be found."""
-        try:
-            with trio.fail_after(WAIT_SECONDS_MAX):
-                return await self._statvfs.run(partial(self._gauges.device, str(self._root)))
-        except (OSError, trio.TooSlowError) as error:
-            log.debug("What the disk of %s is called cannot be found out: %r", self._root, error)
-            return ""
-
-    async def store(self, stores: Sequence[ImageStore]) -> FsUsage | None:
-        """What the first of a runtime's stores takes, and its disk."""
-        if not stores:
-            return None
-        used, disk = stores[0].usage, await self._disk(stores[0].mount_point)
-        if disk is None:
-            return used
-        return FsUsage(
-            max(used.at_ns, disk.at_ns),
-            used.used_bytes,
-            used.inodes_used,
-            disk.available_bytes,
-            disk.capacity_bytes,
-            disk.inodes_free,
-            disk.inodes,
-            disk.file_system,
-        )
-
-    async def _disk(self, path: str) -> FsUsage | None:
-        try:
-            with trio.fail_after(WAIT_SECONDS_MAX):
-                return await self._statvfs.run(partial(self._gauges.disk, path))
-        except (OSError, trio.TooSlowError) as error:
-            log.debug("The disk of %s cannot be measured: %r", path, error)
-            return None
+                yield VolumeUsed(volume.name, usage, claim.name if claim else "", is_local, record.is_abnormal)
 
     def __repr__(self) -> str:
-        return f"<Disks: {len(self._known)} known, {len(self._busy)} being measured>"
-
-
-def _size(gauges: Gauges, paths: Mapping[str, str]) -> Mapping[str, FsUsage] | Exception:
-    """Every directory that is there, or the bug that they provoked."""
-    found: dict[str, FsUsage] = {}
-    with Barrier(lambda _: None) as barrier:  # said where it is no thread
-        found.update(_found(gauges, paths))
-    return found if barrier.fault is None else barrier.fault
-
-
-def _found(gauges: Gauges, paths: Mapping[str, str]) -> Iterator[tuple[str, FsUsage]]:
-    for name, path in paths.items():
-        with suppress(OSError):  # a container without logs, a volume that has just gone
-            yield name, gauges.directory(path)
+        busy = sum(one.is_busy for one in self._records.values())
+        return f"<Disks: {len(self._records)} known, {busy} being measured>"
 
 
 def _of_driver(volume_stats: VolumeStats, at_ns: int) -> FsUsage:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from trikubelet.model.usage import ContainerStats, NodeGauges, Usage
     from trikubelet.ports import Gauges, Images, PodCache, Runtime
     from trikubelet.stats.disks import Disks
+    from trikubelet.stats.file_systems import FileSystems
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class StatsProvider:
         images: Images,
         gauges: Gauges,
         disks: Disks,
+        file_systems: FileSystems,
         cache: PodCache,
         pods: Callable[[], Sequence[k8s.Pod]],
         facts: NodeFacts,
@@ -74,6 +76,7 @@ class StatsProvider:
         self._images = images
         self._gauges = gauges
         self._disks = disks
+        self._file_systems = file_systems
         self._cache = cache
         self._pods = pods
         self._facts = facts
@@ -97,14 +100,20 @@ class StatsProvider:
         return NodeUsed(
             self._facts.node_name,
             gauges,
-            disk=await self._disks.root(),
-            images=await self._disks.store((await self._stores()).images),
+            disk=await self._file_systems.root(),
+            images=await self._file_systems.store((await self._stores()).images),
             parts={name: Used(usage) for name, usage in found.items() if usage is not None},
         )
 
     async def shown(self, depth: Depth, spell: Callable[[StatsSnapshot], T]) -> T:
         """A snapshot, spelled out in a thread. Raises OSError where the machine cannot be read."""
         return await self._threads.run(partial(spell, await self.snapshot(depth)))
+
+    async def disks_measured(self, seconds_max: float) -> None:
+        """Wait until what each running pod has on the node's disk was counted once, but no longer than that."""
+        await self._disks.measure([pod for pod, _ in self._running()])
+        await self._disks.measured(seconds_max)
+        self._snapshots.forget(Depth.SUMMARY)  # one of before that lacks them
 
     async def claimed(self) -> Sequence[tuple[str, VolumeUsed]]:
         """The volumes behind claims as far as they are known, each with its claim's namespace."""
@@ -144,18 +153,18 @@ class StatsProvider:
             reported, problem = await self._container_stats()
         found = Found(self._facts.node_name, node, pods, parts, reported, problem=problem, groups=group_usages)
         if depth is Depth.METRICS:
-            return replace(found, disk=await self._disks.root(), device=await self._disks.device())
+            return replace(found, disk=await self._file_systems.root(), device=await self._file_systems.device())
         return await self._with_disks(found, stores) if depth is Depth.SUMMARY else found
 
     async def _with_disks(self, found: Found, stores: ImageStores) -> Found:
-        disks = self._disks
+        disks, file_systems = self._disks, self._file_systems
         await disks.measure([one.pod for one in found.pods])
         return replace(
             found,
             pods=[one._replace(disk=disks.of(one.pod.metadata.uid)) for one in found.pods],
-            disk=await disks.root(),
-            images=await disks.store(stores.images),
-            layers=await disks.store(stores.layers or stores.images),
+            disk=await file_systems.root(),
+            images=await file_systems.store(stores.images),
+            layers=await file_systems.store(stores.layers or stores.images),
         )
 
     def _running(self) -> Iterator[tuple[k8s.Pod, PodObservation]]:

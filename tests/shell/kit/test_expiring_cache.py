@@ -40,6 +40,15 @@ async def test_an_answer_is_believed_for_its_time_and_no_longer(oracle: Oracle, 
     assert 2 == await answers.get("a", oracle.ask)
 
 
+async def test_an_answer_that_is_forgotten_is_asked_for_again(oracle: Oracle, autojump_clock: MockClock) -> None:
+    answers = ExpiringCache[int](10, lambda _: 30.0)
+
+    assert 1 == await answers.get("a", oracle.ask)
+    answers.forget("a")
+    answers.forget("b")  # of which nothing is known
+    assert 2 == await answers.get("a", oracle.ask)
+
+
 async def test_an_answer_without_a_time_is_not_believed_again(oracle: Oracle, autojump_clock: MockClock) -> None:
     answers = ExpiringCache[int](10, lambda _: 0.0)
 

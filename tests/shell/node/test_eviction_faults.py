@@ -84,6 +84,39 @@ async def test_nobody_is_evicted_for_disk_while_layers_cannot_be_measured(autoju
         assert ({}, ["hog", "small"]) == (evictions(node), bench.running())
 
 
+class Counting(MemoryUsage):
+    """Pods whose directories are counted for the first time: until that was waited for, the largest is unknown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[float] = []
+
+    async def disks_measured(self, seconds_max: float) -> None:
+        await trio.sleep(seconds_max / 2)
+        self.waited.append(seconds_max)
+        self.uses("uid-hog", logs=90 * GIB, container="hog")
+
+
+async def test_who_was_never_counted_is_counted_before_somebody_is_evicted_for_disk(autojump_clock: MockClock) -> None:
+    bench, usage = bench_with(), Counting()
+    usage.uses("uid-small", logs=1024, container="small")
+    async with node_of(bench, usage, api_pod("hog", container("hog")), api_pod("small", container("small"))):
+        await until(lambda: ["hog", "small"] == bench.running())
+        usage.available[NODEFS] = 0
+        await until(lambda: len(bench.running()) < 2)
+        assert (["small"], [bench.bounds.eviction_measure_seconds_max]) == (bench.running(), usage.waited)
+
+
+async def test_for_memory_no_directory_is_waited_for(autojump_clock: MockClock) -> None:
+    bench, usage = bench_with(), Counting()
+    usage.uses("uid-hog", memory=GIB, container="hog")
+    async with node_of(bench, usage, api_pod("hog", container("hog"))) as node:
+        await until(lambda: ["hog"] == bench.running())
+        usage.available[MEMORY] = 0
+        await until(lambda: bool(evictions(node)))
+        assert [] == usage.waited
+
+
 async def test_unmeasured_pods_are_logged_once(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     async with node_of(bench_with(), NoPods(), api_pod("web", container("web"), volumes=(CACHE,))):
         await trio.sleep(590)

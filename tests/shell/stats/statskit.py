@@ -11,7 +11,7 @@ from core.statskit import DISK, machine
 from trikubelet.model.usage import PodGauges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trikubelet.model.usage import Depth, FsUsage, NodeGauges, PodPlace, Usage
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 @dataclass
 class FakeGauges:
     """``cgroups`` by path, without the slash before it; of containers below their pod's. ``held``: directories that
-    answer only when their event is set."""
+    answer only when their event is set; ``so_far``: what has been counted of them until then."""
 
     cgroups: dict[str, Usage] = field(default_factory=dict)
     disks: dict[str, FsUsage] = field(default_factory=dict)
     held: dict[str, threading.Event] = field(default_factory=dict)
+    so_far: dict[str, tuple[int, int]] = field(default_factory=dict)
     own: str = "/"
     asked: Counter[str] = field(default_factory=Counter)
 
@@ -53,8 +54,10 @@ class FakeGauges:
     def disk(self, path: str) -> FsUsage:
         return self.disks.get(path, DISK)
 
-    def directory(self, path: str) -> FsUsage:
+    def directory(self, path: str, counted: Callable[[int, int], None] | None = None) -> FsUsage:
         self.asked[path] += 1
+        if path in self.so_far and counted is not None:
+            counted(*self.so_far[path])
         if path in self.held:
             self.held[path].wait(60)
         if path not in self.disks:

@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
+import trio.testing
 
 from core.podkit import pod
-from core.statskit import AT_NS, DISK
+from core.statskit import AT_NS, machine, observed
 from shell.stats.statskit import FakeGauges
 from shell.threadkit import no_threads
-from trikubelet.core.stats.assembly import Disk
+from trikubelet.core.eviction.ranking import Candidate, rank
+from trikubelet.core.eviction.thresholds import NODEFS, NODEFS_INODES
+from trikubelet.core.stats.assembly import Disk, Found, PodFound, assembled
 from trikubelet.host.gauges import HostGauges
+from trikubelet.kit.thread_turns import ThreadTurns
 from trikubelet.model import k8s
 from trikubelet.model.csi import DriverFailed, VolumeStats
 from trikubelet.model.stats_snapshot import VolumeUsed
-from trikubelet.model.usage import FsUsage, ImageStore
-from trikubelet.stats.disks import PODS_AT_ONCE, SLOW_SECONDS, WAIT_SECONDS_MAX, Disks
+from trikubelet.model.usage import FsUsage, PodGauges
+from trikubelet.stats.disks import PODS_AT_ONCE, SLOW_SECONDS, TURNS_AT_ONCE, WAIT_SECONDS_MAX, Disks
 from trikubelet.testing.memory_host import VirtualClock
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
+    from trikubelet.model.stats_snapshot import PodUsed
     from trikubelet.ports import Gauges
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
@@ -67,11 +72,30 @@ def gauges() -> FakeGauges:
     return FakeGauges(disks={**dict.fromkeys(PLACES.values(), SMALL), LOGS: LARGE})
 
 
+def at_least(disks: Disks) -> tuple[bool, Mapping[str, FsUsage], int | None, int | None]:
+    """Whether u1 is measured, its logs, and the bytes and inodes it has at least."""
+    it = disks.of("u1")
+    assert it.so_far is not None
+    return it.is_measured, it.logs, it.so_far.used_bytes, it.so_far.inodes_used
+
+
+def used_of(it: k8s.Pod, disks: Disks) -> PodUsed:
+    """What a snapshot has of a pod with one container, as far as its disk goes."""
+    seen = observed("app", uid=it.metadata.uid)
+    found = PodFound(it, seen, "", PodGauges(None, {}), disks.of(it.metadata.uid))
+    snapshot, _ = assembled(Found("n", machine(), [found], {}, {}), {})
+    return snapshot.pods[0]
+
+
 @asynccontextmanager
 async def measuring(
-    of: Gauges, volumes: Places | None = None, believed_seconds: float = BELIEVED_SECONDS
+    of: Gauges,
+    volumes: Places | None = None,
+    believed_seconds: float = BELIEVED_SECONDS,
+    turns: ThreadTurns | None = None,
 ) -> AsyncIterator[Disks]:
-    disks = Disks(of, volumes or Places(), Path("/root"), Path("/logs"), VirtualClock(), believed_seconds)
+    disks = Disks(of, volumes or Places(), Path("/logs"), VirtualClock(), believed_seconds)
+    disks._turns = turns or ThreadTurns(TURNS_AT_ONCE, hung_seconds=0.01)  # that is real time
     async with trio.open_nursery() as nursery:
         await nursery.start(disks.run)
         yield disks
@@ -192,7 +216,6 @@ async def test_pods_that_take_long_to_measure_keep_no_other_from_being_measured(
                 nursery.start_soon(disks.measure, pods)
                 while not all(of.asked[path] for path in slow):
                     await trio.lowlevel.checkpoint()
-                assert [True, True, True] == [disks.of(f"u{n}").is_measured for n in (2, 3, 1)]
                 mock_clock.jump(SLOW_SECONDS)
                 while not disks.of("u1").logs:
                     await trio.lowlevel.checkpoint()
@@ -200,65 +223,121 @@ async def test_pods_that_take_long_to_measure_keep_no_other_from_being_measured(
             assert [False, False, True] == [disks.of(f"u{n}").is_measured for n in (2, 3, 1)]
         finally:
             gate.set()
-        while not disks.of("u2").logs:
-            await trio.lowlevel.checkpoint()
-        assert disks.of("u2").is_measured
+        await disks.measured(60)  # time stands still: it returns when they are
+        assert [True, True] == [disks.of(f"u{n}").is_measured for n in (2, 3)]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "stores"),
-    [
-        (None, []),
-        (FsUsage(AT_NS, 1, 1, 600, 1000, 96, 100), [ImageStore("/images", SMALL), ImageStore("/other", LARGE)]),
-    ],
-)
-async def test_a_store_is_what_the_runtime_says_on_its_disk(wanted: FsUsage | None, stores: list[ImageStore]) -> None:
-    async with measuring(gauges()) as disks:
-        assert (wanted, DISK) == (await disks.store(stores), await disks.root())
-
-
-async def test_a_disk_that_cannot_be_read_is_not_reported() -> None:
-    class Broken(FakeGauges):
-        def disk(self, path: str) -> FsUsage:
-            raise OSError(5, "Input/output error", path)
-
-    async with measuring(Broken()) as disks:
-        assert (None, SMALL) == (await disks.root(), await disks.store([ImageStore("/images", SMALL)]))
-
-
-async def test_large_directories_hide_no_disk() -> None:
+async def test_what_a_pod_uses_at_least_is_known_while_it_is_counted(mock_clock: MockClock) -> None:
     of, gate = gauges(), threading.Event()
-    of.held = {f"/logs/default_p{n}_u{n}/app": gate for n in range(40)}  # each takes longer than anybody waits
+    of.held = {LOGS: gate, "/v/memory": gate, "/v/words": gate}
+    of.so_far = {LOGS: (70, 7), "/v/memory": (500, 5)}
     async with measuring(of) as disks:
         try:
-            await disks.measure([pod("app", meta={"uid": f"u{n}", "name": f"p{n}"}) for n in range(40)])
-            assert DISK == await disks.root()
-            images = await disks.store([ImageStore("/images", FsUsage(5, 70, 7))])
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(disks.measure, [POD])
+                while not of.asked[LOGS]:
+                    await trio.lowlevel.checkpoint()
+                assert (False, {}, 70, 7) == at_least(disks)
+                mock_clock.jump(WAIT_SECONDS_MAX)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(disks.measured, 1)
+                await trio.testing.wait_all_tasks_blocked()
+                mock_clock.jump(1)
+            assert not disks.of("u1").is_measured, "nobody waits for longer than he wants to"
         finally:
             gate.set()
-    assert images is not None
-    assert DISK.capacity_bytes == images.capacity_bytes
+        await disks.measured(60)
+        assert (True, {"app": LARGE}, None) == ((it := disks.of("u1")).is_measured, it.logs, it.so_far)
 
 
-async def test_what_is_available_to_images_is_as_new_as_its_measurement() -> None:
-    async with measuring(gauges()) as disks:
-        found = await disks.store([ImageStore("/images", FsUsage(5, 70, 7))])  # the runtime's look is older
-    assert found is not None
-    assert AT_NS == found.at_ns
+class NotedTurns(ThreadTurns):
+    """Notes who took a turn and who passed it on."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.passed: list[object] = []
+
+    def pass_on(self, who: object) -> None:
+        assert who in self._since, "it has a turn"
+        self.passed.append(who)
+        super().pass_on(who)
 
 
-async def test_without_a_thread_to_be_had_nothing_is_measured_until_it_is_due_again(
-    mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_threads_that_count_take_turns() -> None:
+    of, turns = gauges(), NotedTurns()
+    of.so_far = {LOGS: (70, 7), "/v/words": (30, 3), "/v/server": (1, 1)}
+    async with measuring(of, turns=turns) as disks:
+        await disks.measure([POD])
+
+    assert 2 == len(turns.passed), "a server's disk delays its own thread alone"
+    assert [] == list(turns._since)
+
+
+async def test_memory_is_not_counted_as_disk_meanwhile() -> None:
+    of, gate = gauges(), threading.Event()
+    of.held, of.so_far = {"/v/words": gate}, {"/v/words": (30, 3)}
+    async with measuring(of) as disks:
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(disks.measure, [POD])
+                while not of.asked["/v/words"]:
+                    await trio.lowlevel.checkpoint()
+                wanted = LARGE.used_bytes or 0, SMALL.used_bytes or 0  # of the log and scratch, without memory's
+                assert (False, {}, sum(wanted) + 30, 10 + 3) == at_least(disks)
+                gate.set()
+        finally:
+            gate.set()
+
+
+async def test_a_hog_goes_before_those_that_take_long_to_count(mock_clock: MockClock) -> None:
+    """From the disk to the ranking: what one of the two halves says is of no use if the other takes it otherwise."""
+    of, gate = gauges(), threading.Event()
+    slow = [f"/logs/default_p{n}_u{n}/app" for n in (2, 3)]
+    of.held, of.so_far = dict.fromkeys(slow, gate), dict.fromkeys(slow, (10, 400_000))
+    of.disks["/logs/default_hog_u9/app"] = FsUsage(AT_NS, 2 << 30, 1)
+    pods = [pod("app", meta={"uid": f"u{n}", "name": f"p{n}"}) for n in (2, 3)]
+    pods.append(pod("app", meta={"uid": "u9", "name": "hog"}))
+    async with measuring(of) as disks:
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(disks.measure, pods)
+                while not all(of.asked[path] for path in slow):
+                    await trio.lowlevel.checkpoint()
+                mock_clock.jump(SLOW_SECONDS)
+                while not disks.of("u9").logs:
+                    await trio.lowlevel.checkpoint()
+                mock_clock.jump(WAIT_SECONDS_MAX)
+            candidates = [Candidate(one, used_of(one, disks)) for one in pods]
+        finally:
+            gate.set()
+    for signal, first in ((NODEFS, "hog"), (NODEFS_INODES, "p2")):
+        assert first == rank(candidates, signal, image_disk=False)[0].pod.metadata.name
+
+
+async def test_without_a_thread_to_be_had_it_is_measured_when_somebody_asks_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with measuring(gauges()) as disks:
         with monkeypatch.context() as machine:
             no_threads(machine)
             await disks.measure([POD])
-        assert not disks.of("u1").is_measured
+        assert (False, {}, 0, 0) == at_least(disks)
 
-        mock_clock.jump(BELIEVED_SECONDS + 1)
         await disks.measure([POD])
-        while not disks.of("u1").is_measured:
-            await trio.lowlevel.checkpoint()
+        assert disks.of("u1").is_measured
 
     assert "bug" not in caplog.text
+
+
+async def test_what_is_known_stays_while_no_thread_is_to_be_had(
+    mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with measuring(gauges()) as disks:
+        await disks.measure([POD])
+        known = disks.of("u1")
+        mock_clock.jump(BELIEVED_SECONDS + 1)
+        no_threads(monkeypatch)
+        await disks.measure([POD])
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert (known, True) == (disks.of("u1"), known.is_measured)

@@ -20,7 +20,8 @@ from trikubelet.model.runtime import PodObservation
 from trikubelet.model.runtime_errors import NotImplementedByRuntime, RuntimeUnavailable
 from trikubelet.model.stats_snapshot import Used
 from trikubelet.model.usage import ContainerStats, Depth, FsUsage, ImageStore, ImageStores
-from trikubelet.stats.disks import Disks
+from trikubelet.stats.disks import WAIT_SECONDS_MAX, Disks
+from trikubelet.stats.file_systems import FileSystems
 from trikubelet.stats.provider import RUNTIME_SECONDS_MAX, SNAPSHOT_SECONDS, StatsProvider
 from trikubelet.testing.memory_host import MemoryVolumes, VirtualClock
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 PATH = "kubepods/besteffort/podu1"
 LAYER = FsUsage(AT_NS, 5, 1)
+LOGS = "/logs/default_pod_u1/app"
 STORE = ImageStore("/images", FsUsage(AT_NS, 70, 7))
 
 
@@ -74,10 +76,13 @@ class Bench:
     @asynccontextmanager
     async def provider(self) -> AsyncIterator[StatsProvider]:
         pods = [pod("app", meta={"uid": "u1"}), pod("app", meta={"uid": "u2"}), pod("app", meta={"uid": "../x"})]
-        disks = Disks(self.gauges, MemoryVolumes(), Path("/root"), Path("/logs"), VirtualClock(), 60.0)
+        disks = Disks(self.gauges, MemoryVolumes(), Path("/logs"), VirtualClock(), 60.0)
         async with trio.open_nursery() as nursery:
             await nursery.start(disks.run)
-            yield StatsProvider(self.runtime, self.runtime, self.gauges, disks, self, lambda: pods, self.facts)
+            file_systems = FileSystems(self.gauges, Path("/root"))
+            yield StatsProvider(
+                self.runtime, self.runtime, self.gauges, disks, file_systems, self, lambda: pods, self.facts
+            )
             nursery.cancel_scope.cancel()
 
 
@@ -139,11 +144,27 @@ async def test_a_runtime_that_hangs_is_waited_for_once_and_not_for_ever(
     bench = Bench()
     bench.runtime.hangs = True
     async with bench.provider() as provider:
-        provider._disks._local = provider._disks._statvfs = NoThreads()  # type: ignore[assignment]  # virtual time
+        provider._disks._local = provider._file_systems._threads = NoThreads()  # type: ignore[assignment]  # virtual time
         begun = trio.current_time()
         snapshot = await provider.snapshot(depth)
 
     assert (RUNTIME_SECONDS_MAX, None) == (trio.current_time() - begun, snapshot.pods[0].containers[0].used)
+
+
+async def test_disks_that_were_waited_for_are_in_the_next_snapshot(mock_clock: MockClock) -> None:
+    bench, gate = with_cgroups(), threading.Event()
+    bench.gauges.disks[LOGS] = FsUsage(AT_NS, 5, 5)
+    bench.gauges.held[LOGS] = gate
+    async with bench.provider() as provider, trio.open_nursery() as nursery:
+        nursery.start_soon(provider.snapshot, Depth.SUMMARY)
+        while not bench.gauges.asked[LOGS]:
+            await trio.lowlevel.checkpoint()
+        mock_clock.jump(WAIT_SECONDS_MAX)
+        assert not (await provider.snapshot(Depth.SUMMARY)).pods[0].is_disk_measured
+
+        gate.set()
+        await provider.disks_measured(60)
+        assert (await provider.snapshot(Depth.SUMMARY)).pods[0].is_disk_measured, "time stands still"
 
 
 async def test_many_who_ask_at_once_cost_one_snapshot_and_within_a_second_no_other(autojump_clock: MockClock) -> None:

@@ -2,8 +2,8 @@
 
 For memory and disk: pods that use more than they requested, then those of lower priority, then those furthest beyond
 their request. For process ids: lower priority, then more processes. A pod whose usage is unknown comes first, as it
-does upstream: what cannot be measured cannot be within its request. So does, where its own directories count, one of
-which they could not be measured, or it would count as using nothing while it keeps them from being measured.
+does upstream: what cannot be measured cannot be within its request. So does, where its own directories count, one whose
+directories cannot be counted. One that takes long to count is no suspect for that: it uses what was counted so far.
 """
 
 from __future__ import annotations
@@ -47,10 +47,14 @@ def _key(one: Candidate, signal: str, *, image_disk: bool) -> tuple[int, int, in
 
 
 def _known_usage(one: Candidate, signal: str, *, image_disk: bool) -> int | None:
-    counts_local = signal in DISK_SIGNALS and _counts(signal, image_disk=image_disk)[1]
-    if one.used is None or (counts_local and not one.used.is_disk_measured):
+    if one.used is None:
         return None
-    return usage_of(one.used, signal, image_disk=image_disk)
+    usage = usage_of(one.used, signal, image_disk=image_disk)
+    counts_local = signal in DISK_SIGNALS and _counts(signal, image_disk=image_disk)[1]
+    if usage is None or not counts_local or one.used.is_disk_measured:
+        return usage
+    so_far = one.used.disk_so_far
+    return None if so_far is None else usage + (_amount(so_far, signal) or 0)
 
 
 def usage_of(used: PodUsed, signal: str, *, image_disk: bool) -> int | None:
@@ -62,8 +66,11 @@ def usage_of(used: PodUsed, signal: str, *, image_disk: bool) -> int | None:
         return whole.usage.processes if signal == PIDS else whole.usage.working_set_bytes
     with_layers, with_local = _counts(signal, image_disk=image_disk)
     measured = [*_files(used, with_layers=with_layers, with_local=with_local)]
-    amounts = [one.inodes_used if signal in INODE_SIGNALS else one.used_bytes for one in measured]
-    return sum(amount or 0 for amount in amounts)
+    return sum(_amount(one, signal) or 0 for one in measured)
+
+
+def _amount(measured: FsUsage, signal: str) -> int | None:
+    return measured.inodes_used if signal in INODE_SIGNALS else measured.used_bytes
 
 
 def _counts(signal: str, *, image_disk: bool) -> tuple[bool, bool]:

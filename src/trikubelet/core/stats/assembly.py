@@ -27,12 +27,14 @@ NODE: Final = "node"
 
 
 class Disk(NamedTuple):
-    """How full a pod's directories are: logs by container, and its volumes. ``is_measured``: false where those on the
-    node's disk take too long, so that they are missing here."""
+    """How full a pod's directories are: logs by container, and its volumes. ``is_measured``: false while those on the
+    node's disk were never counted to the end, so that they are missing here; ``so_far`` is then what was counted of
+    them, None where counting met a bug."""
 
     logs: Mapping[str, FsUsage]
     volumes: tuple[VolumeUsed, ...]
     is_measured: bool = True
+    so_far: FsUsage | None = None
 
 
 class PodFound(NamedTuple):
@@ -128,6 +130,7 @@ def _pod(found: PodFound, runtime_stats: Mapping[str, ContainerStats], rates: Ra
         ),
         volumes=found.disk.volumes,
         is_disk_measured=found.disk.is_measured,
+        disk_so_far=found.disk.so_far,
     )
 
 

@@ -1,0 +1,76 @@
+"""What `Disks` measures in one go, what is known of it, and how a thread counts it."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from trikubelet.kit.barrier import Barrier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trikubelet.kit.thread_turns import ThreadTurns
+    from trikubelet.model.usage import FsUsage
+    from trikubelet.ports import Gauges
+
+
+class Piece(NamedTuple):
+    """What is measured in one go: directories by what they are, ``logs/CONTAINER`` or ``volumes/NAME``."""
+
+    key: str
+    paths: Mapping[str, str]
+    is_remote: bool
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known of a piece. ``found``: what it came to when it was last measured to the end, None if it never was,
+    and ``at``: since when that counts (Trio's clock); ``is_abnormal``: what a driver says of its volume; ``has_fault``:
+    measuring it met a bug; ``so_far``: until it is known, bytes and inodes counted, written by the thread that counts
+    and so replaced as a whole."""
+
+    is_busy: bool = False
+    at: float = -math.inf
+    found: Mapping[str, FsUsage] | None = None
+    is_abnormal: bool | None = None
+    has_fault: bool = False
+    so_far: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+class Count:
+    """One thread's count of one piece. What it has counted goes into the record, and it takes turns with others."""
+
+    def __init__(self, record: Record, turns: ThreadTurns) -> None:
+        self._record = record
+        self._turns = turns
+
+    def run(self, gauges: Gauges, paths: Mapping[str, str]) -> Mapping[str, FsUsage] | Exception:
+        """Every directory that is there, or the bug that they provoked."""
+        found: dict[str, FsUsage] = {}
+        with Barrier(lambda _: None) as barrier, self._turns.taken(self):  # said where it is no thread
+            for name, path in paths.items():
+                with suppress(OSError):  # a container without logs, a volume that has just gone
+                    found[name] = one = gauges.directory(path, partial(self._counted, name))
+                    self._note(name, one.used_bytes or 0, one.inodes_used or 0)
+        return found if barrier.fault is None else barrier.fault
+
+    def _counted(self, name: str, used_bytes: int, inodes: int) -> None:
+        self._note(name, used_bytes, inodes)
+        self._turns.pass_on(self)
+
+    def _note(self, name: str, used_bytes: int, inodes: int) -> None:
+        self._record.so_far = {**self._record.so_far, name: (used_bytes, inodes)}
+
+
+def size(gauges: Gauges, paths: Mapping[str, str]) -> Mapping[str, FsUsage] | Exception:
+    """Every directory that is there, or the bug that they provoked."""
+    found: dict[str, FsUsage] = {}
+    with Barrier(lambda _: None) as barrier:  # said where it is no thread
+        for name, path in paths.items():
+            with suppress(OSError):  # a volume that has just gone
+                found[name] = gauges.directory(path)
+    return found if barrier.fault is None else barrier.fault
