@@ -104,6 +104,7 @@ async def _run(
 
 
 def _start_log(settings: Settings) -> klog.LogHandler:
+    klog.make_patient()
     logging_ = settings.configuration.logging
     modules = [(one.file_pattern, one.verbosity) for one in logging_.vmodule]
     handler = klog.LogHandler(klog.Verbosity(logging_.verbosity, modules), logging_.format)

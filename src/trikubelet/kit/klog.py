@@ -19,11 +19,13 @@ import logging
 import os
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from trikubelet.kit.log_rate_limit import LogRateLimit
+from trikubelet.kit.patient_stream import PatientStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +34,7 @@ _LEVELS: Final = (logging.INFO, 18, 16, 13, logging.DEBUG, 9, 8, 7, 6, 5, 4)
 """The Python level of each verbosity."""
 _LIBRARIES_FROM: Final = 8
 _OWN: Final = "trikubelet"
+DRAIN_SECONDS_MAX: Final = 1.0
 _CHARS_MAX: Final = 16 * 1024
 """Of one message; nobody reads a longer one, and a log collector cuts it anyway."""
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\t", 10: "\\n", 13: "\\r"}
@@ -131,28 +134,44 @@ class JsonFormat(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
 
 
-class LogHandler(logging.StreamHandler[TextIO]):
+class LogHandler(logging.StreamHandler["TextIO | PatientStream"]):
     """Owns whether lines still reach their stream; ``problem`` is what the health check of the log asks."""
 
     def __init__(
-        self, verbosity: Verbosity, form: Literal["text", "json"] = "text", stream: TextIO | None = None
+        self,
+        verbosity: Verbosity,
+        form: Literal["text", "json"] = "text",
+        stream: TextIO | PatientStream | None = None,
     ) -> None:
         super().__init__(sys.stderr if stream is None else stream)
-        self.problem: str | None = None
-        """Why the last line could not be written, or None."""
+        self._problem: str | None = None
         self.verbosity = verbosity
         self.setFormatter(TextFormat() if form == "text" else JsonFormat())
         self.addFilter(verbosity)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record's line. Raises nothing."""
-        self.problem = None
+        self._problem = None
+        if isinstance(self.stream, PatientStream) and (lost := self.stream.take_lost()):
+            said = f"{lost} lines of the log are lost here: nobody read it"
+            super().emit(logging.LogRecord(_OWN, logging.WARNING, __file__, 0, said, None, None))
         super().emit(record)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the last line could not be written, or None."""
+        return self._problem or (self.stream.problem if isinstance(self.stream, PatientStream) else None)
+
+    def close(self) -> None:
+        """Give what waits a moment to be written: the last lines say why a process ends."""
+        if isinstance(self.stream, PatientStream):
+            self.stream.drain(DRAIN_SECONDS_MAX)
+        super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's name
         """Remember it; there is nowhere left to complain."""
         error = sys.exc_info()[1]
-        self.problem = f"a line could not be written: {error}"
+        self._problem = f"a line could not be written: {error}"
 
 
 class AcceptFailures(logging.Filter):
@@ -175,6 +194,12 @@ def install(handler: LogHandler) -> None:
     root.handlers[:] = [handler]
     logging.getLogger("trio.serve_listeners").filters[:] = [AcceptFailures()]
     root.setLevel(handler.verbosity.lowest_level)
+
+
+def make_patient() -> None:
+    """Have nobody wait for who reads this process's standard error: neither the log nor its last words."""
+    with suppress(OSError, ValueError):  # closed, or a test's
+        sys.stderr = PatientStream(sys.stderr)  # as much of one as is needed
 
 
 def turn_to(verbosity: int) -> None:

@@ -116,6 +116,7 @@ def _be(hollow: Hollow) -> int:
 
 def _start_log(settings: Settings) -> klog.LogHandler:
     """Warnings only, unless ``-v`` says otherwise: what one agent says at its start is too much a hundredfold."""
+    klog.make_patient()
     logging_ = settings.configuration.logging
     handler = klog.LogHandler(klog.Verbosity(logging_.verbosity), logging_.format)
     if not logging_.verbosity:

@@ -1,0 +1,139 @@
+"""A stream for the log that never waits for whoever reads it.
+
+    write ─► the pipe has room ─► written
+             └ it has none ─► kept, at most WAITING_BYTES_MAX ─► a thread waits and writes them in order
+                              └ too many ─► lost, and counted
+
+Who reads a log may stop: a collector that hangs, a terminal that was told to by Ctrl-S. A blocking write would then
+stop the event loop with everything it does, and no signal would end the process.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import threading
+from collections import deque
+from typing import Final, TextIO
+
+WAITING_BYTES_MAX: Final = 1 << 20
+ROOM_BYTES: Final = 4096
+"""A pipe or a socket that is ready takes as much at once (pipe(7)); of a terminal that is likely."""
+
+
+class PatientStream:
+    """Owns what is not written yet. As much of a text stream as logging and ``print`` need."""
+
+    def __init__(self, stream: TextIO, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
+        """Raises OSError for a stream that is no file of the kernel's."""
+        self._fd = stream.fileno()
+        self._is_file = stat.S_ISREG(os.fstat(self._fd).st_mode)
+        self._stream = stream
+        self._waiting_bytes_max = waiting_bytes_max
+        self._ready = select.poll()
+        self._ready.register(self._fd, select.POLLOUT)
+        self._changed = threading.Condition()
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._is_writing = False
+        self._error: OSError | None = None
+        self._lost = 0
+
+    def write(self, text: str) -> int:
+        """Write now, or as soon as there is room. Raises the OSError that an earlier text met, and its own."""
+        data = text.encode(errors="backslashreplace")
+        with self._changed:
+            error, self._error = self._error, None
+            if error is not None:
+                raise error
+            if not self._waiting:
+                data = self._write_what_fits(data)
+            if data:
+                self._keep(data)
+        return len(text)
+
+    def _write_what_fits(self, data: bytes) -> bytes:
+        """The rest, for which there is no room."""
+        while data and (self._is_file or self._ready.poll(0)):
+            try:
+                data = data[os.write(self._fd, data if self._is_file else data[:ROOM_BYTES]) :]
+            except BlockingIOError:  # somebody who shares it made it non-blocking
+                break
+        return data
+
+    def _keep(self, data: bytes) -> None:
+        if self._waiting_bytes + len(data) > self._waiting_bytes_max:
+            self._lost += 1
+            return
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if not self._is_writing:
+            # A daemon: one that waits for ever keeps no process from ending.
+            try:
+                threading.Thread(target=self._write_waiting, name="log", daemon=True).start()
+            except RuntimeError:  # there is none to be had; the next who writes tries again
+                return
+            self._is_writing = True
+
+    def _write_waiting(self) -> None:
+        """Until nothing waits. In a thread."""
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._is_writing = False
+                    self._changed.notify_all()
+                    return
+                data = self._waiting[0]
+            error = self._write_all(data)
+            with self._changed:
+                self._error = error or self._error
+                self._waiting_bytes -= len(self._waiting.popleft())
+
+    def _write_all(self, data: bytes) -> OSError | None:
+        try:
+            while data:
+                try:
+                    data = data[os.write(self._fd, data) :]
+                except BlockingIOError:
+                    self._ready.poll()
+        except OSError as error:
+            return error
+        return None
+
+    def take_lost(self) -> int:
+        """How many texts were lost, as soon as there is room again; each is told once."""
+        with self._changed:
+            if self._waiting:
+                return 0
+            lost, self._lost = self._lost, 0
+            return lost
+
+    @property
+    def problem(self) -> str | None:
+        """That nobody reads, while that is so."""
+        return "nobody reads the log: lines are lost" if self._lost else None
+
+    def drain(self, seconds_max: float) -> None:
+        """Wait until everything is written, but no longer than that."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_writing, seconds_max)
+
+    def flush(self) -> None:
+        """Nothing: what can be written is. See ``drain``."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+        return self._fd
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._stream.isatty()
+
+    @property
+    def encoding(self) -> str:
+        """Always the same."""
+        return "utf-8"
+
+    def __repr__(self) -> str:
+        return f"<PatientStream of {self._fd}: {self._waiting_bytes} bytes wait, {self._lost} texts are lost>"
