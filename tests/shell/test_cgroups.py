@@ -24,6 +24,7 @@ from shell.cgroupkit import pretend_kernel
 from shell.slicekit import SlowSlices, Systemctl
 from trikubelet.core.containers import NodeFacts
 from trikubelet.core.containers.memory import MemoryRules
+from trikubelet.host import cgroup_removal
 from trikubelet.host.cgroups import Hierarchies, KernelPodCgroups, NoPodCgroups, choose_cgroups, read_hierarchies
 from trikubelet.model import k8s
 from trikubelet.model.errors import CgroupFailed
@@ -305,6 +306,90 @@ async def test_cgroups_that_a_container_nested_as_deep_as_it_could_are_emptied_a
         (deepest / "cgroup.procs").write_text("")
         await cgroups.remove("u")
         assert frozenset() == cgroups.leftovers()
+
+
+async def test_cgroups_that_a_container_made_as_many_as_it_could_are_removed_a_few_at_a_time(
+    v1: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroup_removal, "PIECES_MAX", 5)
+    many, done, at_turns = 50, [0], [0]
+
+    def count(*_: object) -> None:
+        done[0] += 1
+
+    async def look_on() -> None:
+        while True:
+            await trio.lowlevel.checkpoint()
+            at_turns.append(done[0])
+
+    cgroups = made(v1)
+    await cgroups.ensure(burstable("u", "1"))
+    place = tmp_path / "cpu/kubepods/burstable/podu"
+    (place / "cgroup.procs").write_text("\n".join(str(4_000_000 + one) for one in range(many)))
+    monkeypatch.setattr(os, "kill", count)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look_on)
+        with pytest.raises(CgroupFailed, match="busy"):
+            await cgroups.remove("u")
+        assert many == done[0]
+
+        (place / "cgroup.procs").write_text("")
+        for one in range(many):
+            (place / str(one)).mkdir()
+        turns_before = len(at_turns)
+        rmdir = Path.rmdir
+        monkeypatch.setattr(Path, "rmdir", lambda path: (count(), rmdir(path)))
+        await cgroups.remove("u")
+        nursery.cancel_scope.cancel()
+
+    assert frozenset() == cgroups.leftovers()
+    # Twice: who looks on has his turn first in one round and last in the next.
+    assert 2 * 5 >= max(after - before for before, after in itertools.pairwise([*at_turns, done[0]]))
+    # Names are listed and each is looked into, by who kills and by who removes, and then it is removed.
+    assert 5 * many // 5 - 1 <= len(at_turns) - turns_before
+
+
+async def test_a_pod_that_comes_back_waits_until_what_was_there_is_removed(
+    v1: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups = made(v1)
+    await cgroups.ensure(burstable("u", "1"))
+    place = tmp_path / "cpu/kubepods/burstable/podu"
+    monkeypatch.setattr(cgroup_removal, "PIECES_MAX", 5)
+    for one in range(25):
+        (place / str(one)).mkdir()
+    with trio.CancelScope() as removal:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cgroups.remove, "u")
+            for _ in range(2):  # it has begun, and has twenty turns to go
+                await trio.lowlevel.checkpoint()
+            with pytest.raises(CgroupFailed, match="what its earlier instance left in it is still being removed"):
+                await cgroups.ensure(burstable("u", "1"))
+            await cgroups.ensure(burstable("v", "1"))
+            removal.cancel()
+
+    await cgroups.ensure(burstable("u", "1"))
+    assert frozenset({"u", "v"}) == cgroups.leftovers()
+
+
+async def test_cgroups_that_go_while_they_are_looked_through_hold_up_nothing(
+    v1: Hierarchies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups = made(v1)
+    await cgroups.ensure(burstable("u", "1"))
+    place = tmp_path / "cpu/kubepods/burstable/podu"
+    for one in ("a", "b"):
+        (place / one).mkdir()
+        (place / one / "cgroup.procs").write_text("4000001\n")
+
+    def kill(*_: object) -> None:
+        for one in ("a", "b"):
+            (place / one / "cgroup.procs").write_text("")
+            (place / one).rmdir()
+
+    monkeypatch.setattr(os, "kill", kill)
+    await cgroups.remove("u")
+    assert frozenset() == cgroups.leftovers()
 
 
 async def test_the_agent_never_kills_itself(v1: Hierarchies, tmp_path: Path) -> None:

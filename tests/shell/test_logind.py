@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,8 +13,11 @@ import trio
 from jeepney import DBusAddress, new_error, new_method_return, new_signal
 from jeepney.io.trio import DBusConnection
 from jeepney.low_level import HeaderFields
+from trio.testing import wait_all_tasks_blocked
 
+from trikubelet.host import logind
 from trikubelet.host.logind import CALL_SECONDS_MAX, Logind, LogindSession
+from trikubelet.kit.disk import DISK_SECONDS_MAX
 from trikubelet.kit.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -83,9 +87,9 @@ async def test_a_bus_that_is_none_is_an_error_in_time(
     listener.listen()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_listeners, peer, [trio.SocketListener(listener)])
-        logind = Logind(ThreadPool("settings", 1), f"unix:path={address}", tmp_path / "settings")
+        manager = Logind(ThreadPool("settings", 1), f"unix:path={address}", tmp_path / "settings")
         with trio.fail_after(CALL_SECONDS_MAX + 1), pytest.raises(OSError, match=message):
-            async with logind.connect():
+            async with manager.connect():
                 pytest.fail("it is no bus")
         nursery.cancel_scope.cancel()
 
@@ -187,6 +191,34 @@ async def test_another_logind_is_the_end_of_the_session(tmp_path: Path) -> None:
 
         with trio.fail_after(60), pytest.raises(ConnectionError, match="systemd-logind was restarted"):
             await session.next()
+
+
+async def test_a_disk_that_hangs_does_not_keep_the_session_from_what_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    """On a clock that stands still until the disk hangs: a thread may begin late."""
+    hangs, release = threading.Event(), threading.Event()
+
+    def hang(path: Path, content: bytes) -> Path:
+        hangs.set()
+        release.wait(60)
+        return path
+
+    async def let_time_pass() -> None:
+        while not hangs.is_set():
+            await wait_all_tasks_blocked(0.01)
+        mock_clock.jump(DISK_SECONDS_MAX)
+
+    monkeypatch.setattr(logind, "lay_beside", hang)
+    try:
+        async with session_on(tmp_path) as (session, bus), trio.open_nursery() as nursery:
+            nursery.start_soon(let_time_pass)
+            with pytest.raises(OSError, match="the disk did not answer within 10 s"):
+                await session.allow_delay(30)
+            await bus.announce(":1.7", True)
+            assert True is await session.next()
+    finally:
+        release.set()
 
 
 @pytest.mark.parametrize("address", ["unix:path=/nowhere/at/all", "tcp:host=localhost", "nonsense", ""])

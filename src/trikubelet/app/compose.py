@@ -76,6 +76,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MANIFEST_THREADS_MAX: Final = 4
+SHUTDOWN_THREADS_MAX: Final = 3
+"""Reading the record, writing it, writing the machine's settings: none is begun twice while it hangs, so each always
+has a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +191,7 @@ async def _run_shutdown(node: Node, root_dir: Path) -> None:
     from trikubelet.host.logind import Logind  # noqa: PLC0415 - only who delays shutdowns needs D-Bus
     from trikubelet.host.shutdown_records import DiskShutdownRecords  # noqa: PLC0415
 
-    threads = ThreadPool("files of a shutdown", 1)
+    threads = ThreadPool("files of a shutdown", SHUTDOWN_THREADS_MAX)
     await node.shutdown.run(Logind(threads), DiskShutdownRecords(root_dir, threads))
 
 

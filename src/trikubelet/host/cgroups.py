@@ -14,9 +14,6 @@ and the files are set as with the other driver.
 
 from __future__ import annotations
 
-import os
-import signal
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +24,7 @@ import trio
 from trikubelet.core.containers.cgroup_values import asked, class_settings, class_sums, pod_settings
 from trikubelet.core.containers.cgroups import SYSTEMD, cgroup_below, class_cgroup, parts, pod_cgroup, uid_of
 from trikubelet.core.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
+from trikubelet.host.cgroup_removal import Turns, children, kill_all, remove_all
 from trikubelet.host.examination import is_by_systemd
 from trikubelet.host.mounts import parse_mountinfo, read_mountinfo
 from trikubelet.host.slices import Slices
@@ -129,8 +127,8 @@ class NoPodCgroups:
 
 
 class KernelPodCgroups:
-    """Owns what each pod it ensured requests, as far as its QoS class needs it; the cgroups, as directories, are the
-    kernel's (``ports.PodCgroups``). ``slices``: with the systemd driver."""
+    """Owns what each pod it ensured requests, as far as its QoS class needs it, and whose cgroups are being removed;
+    the cgroups, as directories, are the kernel's (``ports.PodCgroups``). ``slices``: with the systemd driver."""
 
     def __init__(self, hierarchies: Hierarchies, facts: NodeFacts, slices: Slices | None = None) -> None:
         self._hierarchies = hierarchies
@@ -145,6 +143,7 @@ class KernelPodCgroups:
         self._weighed: dict[str, Asked] | None = {}
         """The requests that the classes' values were computed from; None: not all pods are known."""
         self._weighing = trio.Lock()
+        self._removing: set[str] = set()
 
     def prepare(self) -> None:
         """Make the cgroups of the classes. One that is there keeps its share until its pods are known again. Raises
@@ -158,6 +157,10 @@ class KernelPodCgroups:
     async def ensure(self, pod: Pod, *, beside: Pod | None = None) -> None:
         """Make the pod's cgroup and bring its values up to date, so that they suffice for it and for the pod
         ``beside`` it. Raises CgroupFailed."""
+        # A static pod that is back: what it begins would be killed with the rest.
+        if pod.metadata.uid in self._removing:
+            why = "what its earlier instance left in it is still being removed"
+            raise CgroupFailed("FailedCreatePodContainer", f"unable to ensure pod container exists: {why}")
         try:
             await self._hold_classes()
             await self._bring(pod_cgroup(pod, self._facts.cgroup_root), pod_settings(pod, self._facts, beside))
@@ -169,19 +172,23 @@ class KernelPodCgroups:
 
     async def remove(self, uid: str) -> None:
         """Remove the pod's cgroup wherever there is one, killing what is left in it. Raises CgroupFailed."""
+        turns = Turns()
+        self._removing.add(uid)
         try:
             for directory in self._of_pod(uid):
-                _kill(directory)
+                await kill_all(directory, turns)
             if self._slices is not None:
                 for unit in self._units(uid, self._slices):
                     await self._slices.release(unit)
             for directory in self._of_pod(uid):
-                _remove(directory)
+                await remove_all(directory, turns)
             self._asked.pop(uid, None)
             if self._weighed != self._asked:  # also where an earlier attempt failed after this point
                 await self._weigh()
         except OSError as error:
             raise CgroupFailed("FailedKillPod", f"the cgroup of pod {uid} cannot be removed yet: {error}") from error
+        finally:
+            self._removing.discard(uid)
 
     def leftovers(self) -> frozenset[str]:
         """UIDs of pods that have a cgroup in any tree."""
@@ -240,7 +247,7 @@ class KernelPodCgroups:
     def _listed(self, quality: str, trees: Iterable[Path]) -> set[str]:
         found: set[str] = set()
         for tree in trees:
-            for name in _children(tree / self._path(self._classes[quality])):
+            for name in children(tree / self._path(self._classes[quality])):
                 uid = uid_of(name, self._facts.cgroup_driver)
                 if uid and not uid_problem(uid):
                     found.add(uid)
@@ -298,41 +305,3 @@ def _write(file: Path, value: str) -> None:
     system call and changes nothing."""
     if file.read_text().strip() != value:
         file.write_text(value)
-
-
-def _children(directory: Path) -> list[str]:
-    """The names of the cgroups right below one."""
-    try:
-        with os.scandir(directory) as entries:  # it has the types at once: most entries of a cgroup are files
-            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
-
-
-def _with_those_below(directory: Path) -> list[Path]:
-    """A cgroup and all below it, each before its children. Not by recursion: a container that may make cgroups can nest
-    them deeper than Python's stack."""
-    found = [directory]
-    for one in found:  # it grows meanwhile
-        found += [one / name for name in _children(one)]
-    return found
-
-
-def _kill(directory: Path) -> None:
-    """Kill every process in a cgroup and below. Raises OSError where the agent's own is among them: then somebody put
-    the agent into a pod."""
-    for one in _with_those_below(directory):
-        for text in (one / "cgroup.procs").read_text().split():
-            pid = int(text)
-            if pid == os.getpid():
-                raise OSError(f"{one}: this agent itself is in it")
-            if pid > 0:  # 0 is a process of a PID namespace that is not visible here
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-
-
-def _remove(directory: Path) -> None:
-    """Remove a cgroup with those below it. Raises OSError while a process in one has not ended."""
-    for one in reversed(_with_those_below(directory)):
-        with suppress(FileNotFoundError):  # systemd may be quicker
-            one.rmdir()

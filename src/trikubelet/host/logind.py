@@ -28,6 +28,7 @@ from jeepney.io.trio import DBusConnection
 from jeepney.low_level import HeaderFields, MessageType
 from jeepney.wrappers import DBusErrorResponse, unwrap_msg
 
+from trikubelet.kit.disk import on_disk
 from trikubelet.kit.private_file import lay_beside
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class LogindSession:
 
     async def allow_delay(self, seconds: float) -> None:
         self._before = await self._delay()
-        await self._threads.run(partial(_write_settings, self._settings, seconds))
+        await on_disk(self._threads, partial(_write_settings, self._settings, seconds), str(self._settings))
         arguments = ("systemd-logind.service", "all", int(signal.SIGHUP))
         await self._ask(new_method_call(SYSTEMD, "KillUnit", "ssi", arguments))
 

@@ -6,7 +6,9 @@
 A delay is asked for as soon as there is a session with who shuts the machine down, and kept while that is away: it is
 another's only when the new session has given one. What was announced while there was no session is asked for. A
 shutdown that is called off brings no pod back: they have failed, and their controllers make others. Static pods have
-no controller: they run again after the next start of the agent, or when their manifest changes.
+no controller: they run again after the next start of the agent, or when their manifest changes. Neither the delay nor
+the pods wait for the disk: what is read and written there (``node.shutdown_record``, the machine's settings) comes
+beside them or after.
 (upstream: nodeshutdown_manager_linux.go)
 """
 
@@ -27,6 +29,7 @@ from trikubelet.kit.listeners import Listeners
 from trikubelet.kit.log_rate_limit import LogRateLimit
 from trikubelet.kit.outage import Outage
 from trikubelet.model.shutdown_times import ShutdownTimes
+from trikubelet.node.shutdown_record import ShutdownRecord
 
 if TYPE_CHECKING:
     import random
@@ -48,8 +51,8 @@ LOOK_SECONDS: Final = 1.0
 
 
 class NodeShutdown:
-    """Owns whether the machine ``is_shutting_down``, the delay that was asked for, and the ``times`` of the last
-    shutdown. ``changed``: it goes down, or does not after all. Without ``groups`` nothing is asked for."""
+    """Owns whether the machine ``is_shutting_down``, and the delay that was asked for. ``changed``: it goes down, or
+    does not after all. Without ``groups`` nothing is asked for."""
 
     def __init__(
         self,
@@ -76,8 +79,13 @@ class NodeShutdown:
         workers.finished.add(lambda _: self._finished.unpark_all())
         self._end_delay: Callable[[], None] | None = None
         self.is_shutting_down = False
-        self.times = ShutdownTimes()
+        self._record = ShutdownRecord()
         self.changed: Final[Listeners[()]] = Listeners("a machine that goes down, or does not after all")
+
+    @property
+    def times(self) -> ShutdownTimes:
+        """Of the last shutdown."""
+        return self._record.times
 
     async def run(
         self,
@@ -88,25 +96,26 @@ class NodeShutdown:
     ) -> None:
         """Delay shutdowns and end pods in them, until cancelled. Started at once."""
         task_status.started()
-        self.times = await records.read()
-        try:
-            while True:
-                try:
-                    async with manager.connect() as session:
-                        await self._attend(session, records)
-                except OSError as error:
-                    self._outage.failed("delaying a shutdown", error)
-                await trio.sleep(self._retries.next_seconds())
-        finally:
-            self._keep_delay(None)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._record.run, records)
+            try:
+                while True:
+                    try:
+                        async with manager.connect() as session:
+                            await self._attend(session)
+                    except OSError as error:
+                        self._outage.failed("delaying a shutdown", error)
+                    await trio.sleep(self._retries.next_seconds())
+            finally:
+                self._keep_delay(None)
 
-    async def _attend(self, session: ShutdownSession, records: ShutdownRecords) -> None:
-        await self._allow_delay(session)
-        await self._announced(session, records, await session.is_shutting_down())
+    async def _attend(self, session: ShutdownSession) -> None:
+        await self._announced(session, await session.is_shutting_down())
+        await self._allow_delay(session)  # the delay comes first: this writes to a disk, and is heeded later as well
         self._outage.worked()
         self._retries.reset()
         while True:
-            await self._announced(session, records, await session.next())
+            await self._announced(session, await session.next())
 
     async def _allow_delay(self, session: ShutdownSession) -> None:
         """The machine waits no longer than its own settings say, however long somebody needs. Where these cannot be
@@ -126,7 +135,7 @@ class NodeShutdown:
             )
             log.warning(message, allowed, wanted, wanted, why)
 
-    async def _announced(self, session: ShutdownSession, records: ShutdownRecords, is_shutting_down: bool) -> None:
+    async def _announced(self, session: ShutdownSession, is_shutting_down: bool) -> None:
         was = self.is_shutting_down
         self.is_shutting_down = is_shutting_down
         if is_shutting_down == was:
@@ -140,7 +149,7 @@ class NodeShutdown:
         self._events.record(self._node, "Normal", "NodeShutdown", f"Shutdown manager detected {what}")
         self.changed.notify()
         if is_shutting_down:
-            await self._end_pods(records)
+            await self._end_pods()
         else:
             self._keep_delay(await session.inhibit())
 
@@ -152,14 +161,14 @@ class NodeShutdown:
 
     # ---- ending the pods ----
 
-    async def _end_pods(self, records: ShutdownRecords) -> None:
+    async def _end_pods(self) -> None:
         try:
-            self.times = ShutdownTimes(rfc3339(self._clock.now_ns()))
-            await records.write(self.times)
+            began = rfc3339(self._clock.now_ns())
+            self._record.set(ShutdownTimes(began))
             for place, group in enumerate(self.groups):
                 await self._end_group(place, group)
-            self.times = ShutdownTimes(self.times.start_time, rfc3339(self._clock.now_ns()))
-            await records.write(self.times)
+            self._record.set(ShutdownTimes(began, rfc3339(self._clock.now_ns())))
+            await self._record.settle()
         finally:
             self._keep_delay(None)  # the machine waits for nobody else
 

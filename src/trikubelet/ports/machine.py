@@ -89,7 +89,7 @@ class ShutdownManager(Protocol):
 
 class ShutdownRecords(Protocol):
     """When the node's pods ended for a shutdown last, kept across it. Nothing here raises: what cannot be kept is
-    logged."""
+    logged. Either call may take as long as a disk that hangs is waited for."""
 
     async def read(self) -> ShutdownTimes:
         """As it was written last; zeros where it never was, or cannot be read."""

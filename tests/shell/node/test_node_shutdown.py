@@ -16,7 +16,7 @@ from trikubelet.model import k8s
 from trikubelet.model.shutdown_times import ShutdownTimes
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
-from trikubelet.testing.memory_shutdown import MemoryShutdownManager, MemoryShutdownRecords
+from trikubelet.testing.memory_shutdown import MemoryShutdownManager, MemoryShutdownRecords, MemoryShutdownSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -189,11 +189,11 @@ async def test_the_longest_delay_is_raised_and_too_short_a_one_is_reported(
 ) -> None:
     manager = MemoryShutdownManager()
     async with node_of(manager, Bench()):
-        assert 30 == manager.delay_seconds
+        await until(lambda: 30 == manager.delay_seconds, 1)
     assert "InhibitDelayMaxSec" not in caplog.text
 
     async with node_of(MemoryShutdownManager(settings_max=12), Bench()):
-        pass
+        await until(lambda: "InhibitDelayMaxSec" in caplog.text, 1)
     assert "waits 12 s before it shuts down, pods are to have 30 s" in caplog.text
     assert "Set InhibitDelayMaxSec=30" in caplog.text
 
@@ -229,8 +229,67 @@ async def test_nobody_to_ask_is_reported_once_a_minute(
     assert 5 <= len(said) <= 6
 
 
+class HungDisk(MemoryShutdownRecords):
+    """Owns whether a disk ``reads`` and ``writes``; it hangs otherwise."""
+
+    def __init__(self, *, reads: bool = True, writes: bool = True) -> None:
+        super().__init__()
+        self.reads, self.writes = trio.Event(), trio.Event()
+        for event, is_well in ((self.reads, reads), (self.writes, writes)):
+            if is_well:
+                event.set()
+
+    async def read(self) -> ShutdownTimes:
+        await self.reads.wait()
+        return await super().read()
+
+    async def write(self, times: ShutdownTimes) -> None:
+        await self.writes.wait()
+        await super().write(times)
+
+
+@pytest.mark.parametrize("disk", ["reads", "writes"])
+async def test_a_disk_that_hangs_takes_no_time_from_the_pods_and_little_from_the_machine(
+    disk: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench, manager, records = Bench(), MemoryShutdownManager(), HungDisk(**{disk: False})
+    usual, vital = api_pod("usual", grace=5), api_pod("vital", priority=CRITICAL)
+    async with node_of(manager, bench, usual, vital, records=records) as node:
+        manager.announce(True)
+        await until(lambda: node.workers.is_termination_requested("uid-usual"), 0.5)
+        await until(lambda: [] == bench.running(), 12)
+        await until(lambda: not manager.delays, 4)
+
+    assert 1 == caplog.text.count("not recorded yet, the machine waits no longer than 2 s for its disk")
+
+
+async def test_a_disk_that_answers_late_has_the_end_of_the_shutdown_last(autojump_clock: MockClock) -> None:
+    bench, manager, records = Bench(), MemoryShutdownManager(), HungDisk(reads=False, writes=False)
+    records.times = ShutdownTimes("2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z")
+    async with node_of(manager, bench, records=records) as node:
+        manager.announce(True)
+        await until(lambda: node.shutdown.times.end_time != "", 5)
+        ended = node.shutdown.times
+        records.reads.set()
+        await trio.sleep(1)
+        assert ended == node.shutdown.times
+        records.writes.set()
+        await until(lambda: ended == records.times, 1)
+
+
+async def test_settings_that_take_their_time_come_after_the_delay(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(_: MemoryShutdownSession, seconds: float) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(MemoryShutdownSession, "allow_delay", hang)
+    async with node_of(manager := MemoryShutdownManager(), Bench()):
+        assert 1 == len(manager.delays)
+
+
 async def test_when_the_last_shutdown_was_is_known_after_a_restart(autojump_clock: MockClock) -> None:
     records = MemoryShutdownRecords()
     records.times = ShutdownTimes("2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z")
     async with node_of(MemoryShutdownManager(), Bench(), records=records) as node:
-        assert records.times == node.shutdown.times
+        await until(lambda: records.times == node.shutdown.times, 1)
