@@ -65,7 +65,7 @@ async def test_a_full_list_answers_who_waits_since_before_it_began(autojump_cloc
         calls.clear()
         for n in range(PODS):
             node.pleg.request_relist(f"uid-p{n}")
-        await until(lambda: not node.pleg.figures().looks_waiting)
+        await until(lambda: not node.pleg.figures().requests_waiting)
         nursery.cancel_scope.cancel()
 
     assert PODS / 2 > calls["ListContainers"] > 0
