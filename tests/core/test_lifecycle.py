@@ -126,7 +126,7 @@ def test_outcomes(expected: lc.State, state: lc.State, outcome: Outcome) -> None
         (TERMINATING, True, True, True, False),
         (Terminated(COMPLETED), True, False, True, False),
         (Terminated(COMPLETED, deleted=True), True, False, True, True),
-        (Terminated(StopReason.EVICTED), True, False, True, True),
+        (Terminated(StopReason.DISRUPTED), True, False, True, True),
         (Finished(COMPLETED), True, False, True, False),
         (Finished(REMOVED, deleted=True), True, False, True, True),
     ],

@@ -170,9 +170,9 @@ def test_a_disruption_somebody_else_announced_is_reported_once() -> None:
 @pytest.mark.parametrize(
     ("expected", "state"),
     [
-        (10.0, Terminating(1, StopReason.EVICTED)),
-        (45.0, Terminating(30, StopReason.EVICTED)),
-        (0.0, Finished(StopReason.EVICTED)),
+        (10.0, Terminating(1, StopReason.DISRUPTED)),
+        (45.0, Terminating(30, StopReason.DISRUPTED)),
+        (0.0, Finished(StopReason.DISRUPTED)),
         (0.0, Syncing()),
     ],
 )

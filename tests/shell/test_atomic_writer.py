@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import stat
+import sys
 import tempfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shell.breadth import nest
 from trikubelet.core.containers.volume_files import Files, VolumeFile
 from trikubelet.volumes import atomic_writer
 from trikubelet.volumes.atomic_writer import is_filled, write
@@ -171,6 +173,44 @@ def test_a_file_damaged_on_the_disk_is_mended(tmp_path: Path) -> None:
     Path(tmp_path, "..data", "b").write_text("3")
     assert write(tmp_path, files(a="1", b="2"), None)
     assert {"a": b"1", "b": b"2"} == read(tmp_path)
+
+
+@pytest.mark.parametrize("where", ["..left", "..data"])
+def test_directories_left_below_one_another_deeper_than_the_stack_are_removed(tmp_path: Path, where: str) -> None:
+    write(tmp_path, files(a="1"), None)
+    (tmp_path / where).mkdir(exist_ok=True)
+    nest(tmp_path / where, 2 * sys.getrecursionlimit())
+
+    assert (where == "..data") == write(tmp_path, files(a="1"), None)
+    assert ["..data", "a"] == sorted(n for n in os.listdir(tmp_path) if not STAMP.fullmatch(n))
+    assert ["a"] == os.listdir(tmp_path / "..data/")
+
+
+def test_a_new_directory_that_cannot_be_completed_goes_however_deep_somebody_made_it_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nested_and_full(*_: object) -> None:
+        (made,) = tmp_path.iterdir()
+        nest(made, 2 * sys.getrecursionlimit())
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fchmod", nested_and_full)
+    with pytest.raises(OSError, match="Input/output error"):
+        write(tmp_path, files(a="1"), None)
+
+    assert [] == os.listdir(tmp_path)
+
+
+def test_a_link_in_the_place_of_a_directory_is_not_followed_but_replaced(tmp_path: Path) -> None:
+    outside, volume = tmp_path / "outside", tmp_path / "volume"
+    volume.mkdir()
+    write(volume, files(a__b="1"), None)
+    (volume / "..data/a").rename(outside)
+    (volume / "..data/a").symlink_to(outside)
+
+    assert write(volume, files(a__b="1"), None)
+    assert not (volume / "..data/a").is_symlink()
+    assert ["b"] == os.listdir(outside)
 
 
 PAYLOADS = st.dictionaries(

@@ -148,7 +148,7 @@ def test_a_tree_in_which_somebody_goes_on_writing_is_given_up_and_goes_when_he_h
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", one_goes_and_one_comes)
-        patch.setattr(removal, "LOOKS_MAX", 50)
+        patch.setattr(removal, "SCANS_MAX", 50)
         with pytest.raises(OSError, match="does not become empty") as caught:
             remove_tree(str(tree / "a/b/c"))
     assert errno.EBUSY == caught.value.errno

@@ -7,14 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
+from shell.breadth import nest
 from shell.portkit import full_queue
 from trikubelet.cli import one_shot
+from trikubelet.cli.commands import run as command
 from trikubelet.cli.main import main
 from trikubelet.cli.neighbours import agents_on
 from trikubelet.cli.one_pod import OnePodRuntime
@@ -24,7 +27,7 @@ from trikubelet.fake.runtime import Plan, run_fake
 from trikubelet.model.runtime_errors import NotImplementedByRuntime
 
 if TYPE_CHECKING:
-    pass
+    from trikubelet.cli.one_shot import Shot
 
 pytestmark = pytest.mark.timeout(180)  # more than the deadlines within
 
@@ -47,6 +50,19 @@ def line(file: Path, *words: str) -> list[str]:
 def run(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
     own = {"TMPDIR": str(file.parent), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
     return subprocess.run(line(file, *words), capture_output=True, text=True, timeout=60, check=False, env=own)
+
+
+def test_its_directory_goes_however_deep_a_container_made_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nested(shot: Shot) -> int:
+        nest(shot.settings.root_dir, 2 * sys.getrecursionlimit())
+        await trio.lowlevel.checkpoint()
+        return 0
+
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setattr(command, "run_shot", nested)
+
+    assert 0 == command.run([str(manifest(place, "true")), "--container-runtime-endpoint=embedded:"])
+    assert [place / "pod.yaml"] == list(place.iterdir())
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ class StopReason(Enum):
 
     REMOVED = "removed from its source"
     DELETED = "deletion was asked for"
-    EVICTED = "evicted"
+    DISRUPTED = "preempted, evicted, or shut down with the machine"
     COMPLETED = "its containers ended permanently"
     ORPHANED = "no source wants it any more"
     REJECTED = "rejected by the node"
@@ -244,6 +244,6 @@ def should_content_be_removed(state: State | None, *, synced: bool) -> bool:
         case None:
             return synced
         case Terminated(reason=reason, deleted=deleted) | Finished(reason=reason, deleted=deleted):
-            return deleted or reason is StopReason.EVICTED
+            return deleted or reason is StopReason.DISRUPTED
         case _:
             return False

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOOKS_MAX: Final = 10_000
+SCANS_MAX: Final = 10_000
 """How often a tree is scanned before it is given up. One scan is enough for each level of it and for NAMES_MAX names in
 a directory; of a tree that is deeper or broader the next removal finds less."""
 NAMES_MAX: Final = 100_000
@@ -44,7 +44,7 @@ def _empty(parent: int, name: str, mount: str) -> None:
     """Empty the directory, which lies on that mount."""
     top = _open(parent, name, mount)
     try:
-        for _ in range(LOOKS_MAX):
+        for _ in range(SCANS_MAX):
             found = False
             for one in _names(top):
                 found = True

@@ -38,8 +38,8 @@ class KeyedTasks:
         await self._tasks.run(task_status=task_status)
 
     def begin(self, name: str, task: Callable[[], Awaitable[object]]) -> None:
-        """Run the task when there is a slot; in place of one of the name that still waits. Never blocks. What a task
-        raises ends ``run``."""
+        """Run the task when there is a slot; the newest of a name wins, and one that still waits is never run. Never
+        blocks. What a task raises ends ``run``."""
         self._waiting[name] = task
         self._fill_slots()
 

@@ -25,7 +25,7 @@ from trikubelet.kit.every import Every
 from trikubelet.kit.keyed_tasks import KeyedTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from trikubelet.core.relist import PodRecord
     from trikubelet.kit.gather import Gather
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 class GarbageCollection:
-    """Owns of which pods something is being removed. Has dead containers and sandboxes removed, and the logs of pods
-    that are gone. A file that cannot be touched is an operator's problem: it is reported, met again in a minute, and
-    never ends the agent."""
+    """Owns of which pods something is being removed, and of which of them eviction waits for more to go. Has dead
+    containers and sandboxes removed, and the logs of pods that are gone. A file that cannot be touched is an operator's
+    problem: it is reported, met again in a minute, and never ends the agent."""
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class GarbageCollection:
         self._container_remover = container_remover
         self._bounds = bounds
         self._keyed_tasks = KeyedTasks(bounds.removals_max, bounds.removal_hung_seconds)
+        self._unused: set[str] = set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Collect until cancelled."""
@@ -96,8 +97,9 @@ class GarbageCollection:
     async def collect_unused(self) -> None:
         """Remove all that is dead, also the last containers of pods that have ended: the node is short of disk. Waits
         until that is done, unless it hangs."""
-        for uid in self._runtime_pods.uids_with_dead():
-            self._keyed_tasks.begin(uid, partial(self._collect_listed, uid, self._workers.has_ended))
+        uids = self._runtime_pods.uids_with_dead()
+        self._unused.update(uids)  # not with the task, which a regular pass replaces while it waits
+        self._collect_of(uids)
         with trio.move_on_after(self._bounds.removal_hung_seconds):
             await self._keyed_tasks.all_done()
 
@@ -110,10 +112,13 @@ class GarbageCollection:
         for uid in uids:
             self._keyed_tasks.begin(uid, partial(self._collect_listed, uid))
 
-    async def _collect_listed(self, uid: str, may_go: Callable[[str], bool] | None = None) -> None:
+    async def _collect_listed(self, uid: str) -> None:
         """The pod as it is when its turn comes: there may be thousands. It is over when a list has shown what became of
-        it, so that whoever is next for the pod does not remove the same again. ``may_go``: as of ``_collect_from``."""
-        if (record := self._runtime_pods.pod(uid)) is not None and await self._collect_from(record, may_go):
+        it, so that whoever is next for the pod does not remove the same again."""
+        record = self._runtime_pods.pod(uid)
+        if record is None:
+            self._unused.discard(uid)
+        elif await self._collect_from(record):
             await self._container_remover.wait_until_relisted(uid)
 
     def _may_go(self, directory: str) -> bool:
@@ -155,11 +160,11 @@ class GarbageCollection:
                 await trio.lowlevel.checkpoint()
         return sorted(uids)
 
-    async def _collect_from(self, record: PodRecord, may_go: Callable[[str], bool] | None = None) -> bool:
-        """Whether there was something to remove. ``may_go``: whether nothing of a pod need be kept, by default once its
-        content is to be removed."""
+    async def _collect_from(self, record: PodRecord) -> bool:
+        """Whether there was something to remove. Nothing of a pod need be kept once its content is to be removed; where
+        eviction asked, once it has ended."""
         uid = record.uid
+        may_go = self._workers.has_ended if uid in self._unused else self._workers.should_content_be_removed
+        self._unused.discard(uid)
         goes_on = partial(self._keyed_tasks.made_progress, uid)
-        return await self._container_remover.remove_dead(
-            record, may_go or self._workers.should_content_be_removed, goes_on
-        )
+        return await self._container_remover.remove_dead(record, may_go, goes_on)

@@ -24,13 +24,13 @@ DECODES: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.
 class Measured:
     """Owns what PLEG has measured since it began. ``relists``: from a full list's first call until its changes were
     known; ``decodes``: of that, reading and comparing the lists, while nothing else goes on; ``intervals``: from the
-    beginning of one list to that of the next; successful ones only, in seconds. ``looks``: lists of one pod.
+    beginning of one list to that of the next; successful ones only, in seconds. ``pod_relists``: on-demand relists.
     ``list_bytes``: the size of the last of everything."""
 
     relists: Distribution = field(default_factory=Distribution)
     decodes: Distribution = field(default_factory=partial(Distribution, DECODES))
     intervals: Distribution = field(default_factory=Distribution)
-    looks: Distribution = field(default_factory=Distribution)
+    pod_relists: Distribution = field(default_factory=Distribution)
     list_bytes: int = 0
 
 
@@ -38,18 +38,18 @@ class Measured:
 class Figures:
     """How PLEG stands at one moment.
 
-    ``listed_ago_seconds`` is the age of what the last successful list said, None before the first. Looks are on-demand
-    relists of one pod: those a newer full list made unnecessary, and those that found no room to wait. ``hung_pods``
-    counts the pods that are reported to operators. Streams of events are counted when they bring their first, and when
-    they break or cannot be had.
+    ``listed_ago_seconds`` is the age of what the last successful list said, None before the first. Requests are for
+    on-demand relists: those that wait, those a newer full list answered, and those that found no room to wait.
+    ``hung_pods`` counts the pods that are reported to operators. Streams of events are counted when they bring their
+    first, and when they break or cannot be had.
     """
 
     measured: Measured
     listed_ago_seconds: float | None
     counts: Counts
-    looks_waiting: int
-    looks_answered: int
-    looks_dropped: int
+    requests_waiting: int
+    requests_answered: int
+    requests_dropped: int
     inspections: Distribution
     inspections_running: int
     inspections_waiting: int

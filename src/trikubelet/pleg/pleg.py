@@ -192,9 +192,9 @@ class Pleg:
             measured=self._measured,
             listed_ago_seconds=None if self._listed_at is None else now - self._listed_at,
             counts=self.counts(),
-            looks_waiting=len(self._pods.requested),
-            looks_answered=self._pods.answered,
-            looks_dropped=self._pods.dropped,
+            requests_waiting=len(self._pods.requested),
+            requests_answered=self._pods.answered,
+            requests_dropped=self._pods.dropped,
             inspections=self._inspections.seconds,
             inspections_running=len(self._pods.inspecting),
             inspections_waiting=len(self._pods.due),
@@ -312,7 +312,7 @@ class Pleg:
         try:
             with trio.fail_after(self._bounds.runtime_call_seconds_max):
                 sandboxes, containers = await self._lists(uid)
-            self._measured.looks.add(trio.current_time() - began)
+            self._measured.pod_relists.add(trio.current_time() - began)
             self._one_listed(uid, sandboxes, containers, began)
         except (RuntimeCallError, DecodeError, trio.TooSlowError) as error:
             self._pods.put(uid, pleg_pod.list_failed(self._pods.get(uid)))

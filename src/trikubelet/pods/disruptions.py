@@ -1,7 +1,8 @@
 """Ends a pod for the node's sake: event, status, stop, in one step, so that nobody sees one without the others.
 
     preempted for a critical pod (``pods.evaluation``) ─┐
-    evicted (``node.eviction``) ────────────────────────┴─► Failed, DisruptionTarget ──► stop
+    evicted (``node.eviction``) ────────────────────────┼─► Failed, DisruptionTarget ──► stop
+    the machine shuts down (``node.shutdown``) ─────────┘
 
 The status says at once that the pod has failed and why; the cluster hears of the end when nothing of it runs any more
 (``core.pod_status.disrupted``). Who is ended, and for what, its callers decide.
@@ -61,7 +62,7 @@ class Disruptions:
         else:
             status = failed_by_node(shown, now, reason=reason, message=message)
         self._statuses.publish(uid, pod, status)
-        self._workers.stop(uid, StopReason.EVICTED, grace_seconds)
+        self._workers.stop(uid, StopReason.DISRUPTED, grace_seconds)
         return True
 
 
@@ -70,7 +71,7 @@ def ends_as_soon(state: State, grace_seconds: int | None) -> bool:
     match state:
         case Terminated() | Finished():
             return True
-        case Terminating(reason=StopReason.EVICTED):
+        case Terminating(reason=StopReason.DISRUPTED):
             return True
         case Terminating(grace_seconds=left):
             return grace_seconds is None or left <= grace_seconds

@@ -91,7 +91,7 @@ class Evaluation:
         found = []
         for worker in self._workers:
             match worker.state:
-                case Terminated() | Finished() | Terminating(reason=StopReason.EVICTED):
+                case Terminated() | Finished() | Terminating(reason=StopReason.DISRUPTED):
                     continue
                 case _ if worker.pod.metadata.uid != but and self._desired.get(worker.pod.metadata.uid) is not None:
                     found.append(self._allocations.info(worker.pod))

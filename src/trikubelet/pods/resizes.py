@@ -61,7 +61,7 @@ class Resizes:
         bounds: Bounds,
         figures: PodFigures,
     ) -> None:
-        self.allocations = allocations
+        self._allocations = allocations
         self._notes = notes
         self._decisions = decisions
         self._workers = workers
@@ -92,7 +92,7 @@ class Resizes:
     def begin(self, pod: Pod) -> None:
         """The pod gets a worker. Where its spec asks for something else than it was allocated by an earlier
         agent, that is decided about soon. Never blocks."""
-        if self.allocations.as_allocated(pod) is pod:
+        if self._allocations.as_allocated(pod) is pod:
             return
         uid, shown = pod.metadata.uid, _pending(pod.status.conditions if pod.status is not None else ())
         generation = pod.metadata.generation or 0
@@ -107,7 +107,7 @@ class Resizes:
         uid = pod.metadata.uid
         if (worker := self._workers.worker(uid)) is not None:
             self._figures.resizes_asked.update(asked_changes(worker.pod, pod))
-        if self.allocations.as_allocated(pod) is pod:
+        if self._allocations.as_allocated(pod) is pod:
             self._waiting.discard(uid)
             self._notes.note_taken_back(uid)
             return
@@ -162,7 +162,7 @@ class Resizes:
             with self._barriers.of(f"Pod {object_ref(pod)}") as barrier:
                 pending = _pending(shown.conditions if shown is not None else ())
                 since = pending.last_transition_time if pending is not None else ""
-                one = Waiting(pod, self.allocations.as_allocated(pod), since)
+                one = Waiting(pod, self._allocations.as_allocated(pod), since)
                 found.append((turn(one), one))
             if barrier.fault is not None:
                 self._notes.note_pending(uid, Pending(DEFERRED, A_BUG, pod.metadata.generation or 0))

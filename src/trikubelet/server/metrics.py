@@ -92,14 +92,14 @@ def _of_pleg(view: NodeView, now_ns: int) -> Iterator[Family]:
     for name, help_, spread in (
         ("relist_duration", "From the first call of a full list until its changes were known.", measured.relists),
         ("relist_interval", "Between the beginnings of two successful full lists.", measured.intervals),
-        ("pod_relist_duration", "Lists of one pod, on demand.", measured.looks),
+        ("pod_relist_duration", "Lists of one pod, on demand.", measured.pod_relists),
     ):
         yield histogram(f"kubelet_pleg_{name}_seconds", help_, spread)
     if figures.listed_ago_seconds is not None:
         help_ = "When the last successful full list began, in seconds since the epoch."
         yield gauge("kubelet_pleg_last_seen_seconds", help_, now_ns / 1e9 - figures.listed_ago_seconds)
     help_ = "Requests to look at a pod that found no room to wait and were left to the next full list."
-    yield counter("kubelet_pleg_discard_events", help_, figures.looks_dropped)
+    yield counter("kubelet_pleg_discard_events", help_, figures.requests_dropped)
     help_ = "Streams of container events that brought some."
     yield counter("kubelet_evented_pleg_connection_success_count", help_, figures.event_streams)
     help_ = "Streams of container events that broke or were not to be had."
@@ -115,12 +115,16 @@ def _of_pleg(view: NodeView, now_ns: int) -> Iterator[Family]:
         ("inspections_waiting", "Pods that wait for their inspection.", figures.inspections_waiting),
         ("oldest_inspection_age_seconds", "The age of the oldest one under way.", figures.oldest_inspection_seconds),
         ("hung_pods", "Pods whose inspection hangs or keeps failing.", figures.hung_pods),
-        ("hints_waiting", "Requests to look at a pod that wait for their turn.", figures.looks_waiting),
+        ("hints_waiting", "Requests to look at a pod that wait for their turn.", figures.requests_waiting),
         ("events_reliable", "Whether the runtime's events can be relied on.", int(figures.has_reliable_events)),
     ):
         yield gauge(f"trikubelet_pleg_{name}", help_, value)
     for name, help_, value in (
-        ("hints_skipped_total", "Requests to look at a pod that a newer full list answered.", figures.looks_answered),
+        (
+            "hints_skipped_total",
+            "Requests to look at a pod that a newer full list answered.",
+            figures.requests_answered,
+        ),
         ("events_received_total", "Container events that came from the runtime.", figures.events_received),
     ):
         yield counter(f"trikubelet_pleg_{name}", help_, value)

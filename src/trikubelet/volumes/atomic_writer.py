@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import tempfile
+from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trikubelet.core.containers.volume_files import clean_path
 from trikubelet.host.plain_file import open_plain
+from trikubelet.host.removal import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,16 +90,28 @@ def _current(volume: Path) -> str | None:
 
 
 def _holds(directory: Path, wanted: Mapping[str, _Desired]) -> bool:
-    """Whether these files, and no others, are below the directory."""
-    missing = set(wanted)
-    for where, _, names in os.walk(directory):
-        for name in names:
-            file = Path(where, name)
-            path = str(file.relative_to(directory))
-            if path not in wanted or not _is(file, wanted[path]):
+    """Whether these files, and nothing else, are below the directory. No directory is entered but those the files are
+    in: a privileged container can write here, and may leave trees of any depth and breadth."""
+    names: dict[PurePosixPath, set[str]] = defaultdict(set, {PurePosixPath(): set()})
+    for path in map(PurePosixPath, wanted):
+        for one in (path, *path.parents[:-1]):
+            names[one.parent].add(one.name)
+    # A directory sorts before those in it, and so is no link when they are looked at.
+    are_alike = all(_has_only(directory / inside, names[inside]) for inside in sorted(names))
+    return are_alike and all(_is(directory / path, file) for path, file in wanted.items())
+
+
+def _has_only(directory: Path, names: set[str]) -> bool:
+    """Whether it is a directory with exactly these names."""
+    if not stat.S_ISDIR(directory.lstat().st_mode):
+        return False
+    left = set(names)
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name not in names:
                 return False
-            missing.discard(path)
-    return not missing
+            left.discard(entry.name)
+    return not left
 
 
 def _is(file: Path, wanted: _Desired) -> bool:
@@ -117,7 +131,8 @@ def _write_new(volume: Path, files: Mapping[str, _Desired], group: int | None) -
     try:
         _fill(directory, files, group)
     except OSError as error:
-        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(str(directory))
         if error.errno == errno.ENOSPC:
             needs = sum(len(file.content) for file in files.values())
             raise OSError(errno.ENOSPC, f"no room for {needs} bytes beside what is there") from error
@@ -165,11 +180,12 @@ def _link(volume: Path, names: set[str]) -> None:
 
 
 def _tidy(volume: Path, current: str | None) -> None:
-    """Remove all of the writer's own directories and links but ``..data`` and the current directory."""
+    """Remove all of the writer's own directories and links but ``..data`` and the current directory. Raises OSError,
+    with EBUSY where something is mounted in one."""
     for name in os.listdir(volume):
         if name.startswith("..") and name not in (DATA, current):
             left = volume / name
             if left.is_dir() and not left.is_symlink():
-                shutil.rmtree(left)
+                remove_tree(str(left))
             else:
                 left.unlink()

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
+import trio.testing
 
 from shell.pods.shellkit import Bench, phase, until
+from trikubelet.model.bounds import Bounds
 from trikubelet.model.runtime_errors import RuntimeFailure
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.builders import container, pod
@@ -107,3 +109,29 @@ async def test_a_pod_that_cannot_be_inspected_after_a_removal_is_no_failure_of_t
 
     assert "NotInspected" in told or node.pleg.uninspected_pods()
     assert "ContainerGCFailed" not in told
+
+
+async def test_a_regular_pass_takes_nothing_from_what_eviction_waits_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, let_go, remove = trio.Event(), trio.Event(), MemoryRuntime.remove_container
+    done = pod("done", container("done", command=("exit", "0", "0")), policy="Never")
+
+    async def wait_and_remove(self: MemoryRuntime, container_id: str) -> None:
+        begun.set()
+        await let_go.wait()
+        await remove(self, container_id)
+
+    monkeypatch.setattr(MemoryRuntime, "remove_container", wait_and_remove)
+    bench = Bench(Bounds(removals_max=1))
+    async with bench.agent(pod("busy", container("busy")), done) as node:
+        await until(lambda: node.workers.has_ended("uid-done") and bench.running() == ["busy"])
+        node.slots["file"].put(Snapshot((done,)))
+        await begun.wait()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node.garbage.collect_unused)
+            await trio.testing.wait_all_tasks_blocked()
+            node.garbage.collect()
+            let_go.set()
+
+        assert [] == list(bench.world.all_containers())

@@ -122,7 +122,7 @@ async def test_event_channel_full(autojump_clock: MockClock) -> None:
         shelf.containers = {uid: {f"c-{uid}": RUNNING} for uid in uids}
         for uid in uids:
             watch.pleg.request_relist(uid)
-        assert (4, 2) == (watch.pleg.figures().looks_waiting, watch.pleg.figures().looks_dropped)
+        assert (4, 2) == (watch.pleg.figures().requests_waiting, watch.pleg.figures().requests_dropped)
         assert uids[:4] == await watch.wakes()
         await passes(0.6)
 
@@ -328,7 +328,7 @@ async def test_worker_loop(autojump_clock: MockClock) -> None:
         assert await satisfied(watch, "b", later)
         shelf.gates["list a"].set()
         await trio.testing.wait_all_tasks_blocked()
-        assert 1 == watch.pleg.figures().looks_answered  # it was stale by then
+        assert 1 == watch.pleg.figures().requests_answered  # it was stale by then
 
         shelf.containers["a"]["new"], shelf.failing = CREATED, {"new"}
         await passes(1)

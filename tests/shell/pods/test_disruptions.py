@@ -43,7 +43,7 @@ async def test_a_pod_is_disrupted_once_and_not_when_it_ends_already(
         assert status is not None
         assert ("Failed", "Evicted", "no memory") == (status.phase, status.reason, status.message)
         assert [("DisruptionTarget", "why")] == [(one.type, one.message) for one in status.conditions if one.message]
-        assert Terminating(expected, StopReason.EVICTED) == workers.worker("uid-web").state
+        assert Terminating(expected, StopReason.DISRUPTED) == workers.worker("uid-web").state
         assert not disruptions.end(WEB, **given, grace_seconds=grace)
         assert [("Warning", "Evicted", "no memory")] == events.events
         nursery.cancel_scope.cancel()
@@ -56,7 +56,7 @@ async def test_a_pod_is_disrupted_once_and_not_when_it_ends_already(
         (Terminating(30, StopReason.REMOVED), None, True),
         (Terminating(30, StopReason.REMOVED), 1, False),
         (Terminating(30, StopReason.REMOVED), 30, True),
-        (Terminating(30, StopReason.EVICTED), 1, True),
+        (Terminating(30, StopReason.DISRUPTED), 1, True),
         (Terminated(StopReason.REMOVED), 1, True),
         (Finished(StopReason.REMOVED), 1, True),
     ],

@@ -182,7 +182,7 @@ async def test_pods_that_come_and_go_without_a_worker_are_allocated_nothing(auto
         assert "uid-web" not in node.workers
         node.slots["file"].put(Snapshot(()))
         await trio.sleep(30)
-        assert "<Allocations of 0 pods>" == repr(node.resizes.allocations)
+        assert "<Allocations of 0 pods>" == repr(node.resizes._allocations)
 
 
 async def test_the_second_pod_on_a_port_fails_and_the_first_runs(autojump_clock: MockClock) -> None:

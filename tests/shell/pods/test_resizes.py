@@ -285,7 +285,7 @@ async def test_a_critical_pod_gets_the_room_of_one_that_had_not_begun_yet(
                 def allocate(_: k8s.Pod) -> None:
                     raise OSError("no space left on device")
 
-                full.setattr(node.resizes.allocations, "allocate", allocate)
+                full.setattr(node.resizes._allocations, "allocate", allocate)
                 full.setattr(node.evaluation, "evaluate", lambda _: Admitted())
                 put(node, grown, first)
                 await until(lambda: bool(resizing(node)))
@@ -523,7 +523,7 @@ async def test_a_pod_that_goes_leaves_nothing_behind(autojump_clock: MockClock) 
         await until(lambda: node.statuses.get("uid-web") is None)
 
         assert "<Resizes, 0 wait>" == repr(node.resizes)
-        assert "<Allocations of 1 pods>" == repr(node.resizes.allocations)
+        assert "<Allocations of 1 pods>" == repr(node.resizes._allocations)
 
 
 async def test_after_a_resize_the_runtime_is_asked_what_it_holds_to(autojump_clock: MockClock) -> None:

@@ -169,7 +169,7 @@ async def test_grace_only_shrinks_and_shrinking_interrupts(autojump_clock: MockC
         nursery.start_soon(worker.run)
         await trio.sleep(1)
         for grace in (20, 25, 5, None, 0):
-            worker.ask(Stop(StopReason.EVICTED, grace_override=grace))
+            worker.ask(Stop(StopReason.DISRUPTED, grace_override=grace))
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
 

@@ -187,7 +187,7 @@ async def test_a_pod_that_comes_back_while_it_waits_for_room_has_one_task(autoju
     async with workers_of(script) as workers:
         workers.begin(other)
         await trio.sleep(6)
-        workers.stop("uid-other", StopReason.EVICTED)
+        workers.stop("uid-other", StopReason.DISRUPTED)
         workers.begin(A, after=["uid-other"])
         await trio.sleep(1)
         workers.stop("uid-a", StopReason.REMOVED)

@@ -10,8 +10,8 @@ import argparse
 import logging
 import math
 import os
-import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from trikubelet.cli.neighbours import agents_on, kubelets_on
 from trikubelet.cli.one_shot import EXIT_INTERRUPTED, EXIT_TIMEOUT, Shot, run_shot, settings_of
 from trikubelet.cli.validate import load
 from trikubelet.cri.endpoint import connect_failure, socket_path
+from trikubelet.host.removal import remove_tree
 from trikubelet.kit import klog
 from trikubelet.kit.unix_socket import connect_unix
 from trikubelet.model.duration import parse_span
@@ -75,7 +76,8 @@ def run(argv: Sequence[str]) -> int:
         raise CommandFailed(reason_of(failed)) from failed
     finally:
         if not (root / "pods").is_dir() or not os.listdir(root / "pods"):  # else something may still be mounted there
-            shutil.rmtree(root, ignore_errors=True)
+            with suppress(OSError):
+                remove_tree(str(root))
 
 
 def _start_log(verbosity: int) -> None:

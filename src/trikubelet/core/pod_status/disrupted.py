@@ -1,4 +1,4 @@
-"""The status of a pod that the node itself ends: preempted for a critical pod, or evicted."""
+"""The status of a pod that the node itself ends: preempted for a critical pod, evicted, or because it shuts down."""
 
 from __future__ import annotations
 
