@@ -172,6 +172,39 @@ def test_aliases_are_bounded() -> None:
     assert "aliases bring more than 10000 values" in fault
 
 
+LONG = "x" * 100_000
+LONG_AND_ALIASES = [
+    (f"a: &a {LONG}\nb: [{', '.join(['*a'] * 50)}]\n", 2, 0),
+    (f"a: &a {{b: {LONG}}}\n" + "".join(f"b{n}: *a\n" for n in range(50)), 43, 0),
+    (f"a: &a {{? {LONG} : 1}}\nb: [{', '.join(['*a'] * 50)}]\n", 2, 0),
+    (f"a: &a {{b: {LONG}}}\n" + "".join(f"b{n}: {{<<: *a}}\n" for n in range(50)), 43, 0),
+    (f"a: &a {LONG}\nb: [{', '.join(['{*a : 1}'] * 50)}]\n", 2, 0),
+    (f"? &a {LONG}\n: [{', '.join(['*a'] * 50)}]\n", 2, 0),
+    (f"a: &a !{LONG} b\nb: [{', '.join(['*a'] * 50)}]\n", 2, 0),
+    ((f"a: &a {LONG}\nb: [{', '.join(['*a'] * 10)}]\n---\n") * 5, 14, 4),
+    ((f"a: &a x\nb: [{', '.join(['*a'] * 9_999)}]\n---\n") * 7, 20, 6),
+]
+"""Texts where aliases bring too much: the line of the alias that does, and how many documents come before it."""
+
+
+@pytest.mark.parametrize(("text", "line", "before"), LONG_AND_ALIASES, ids=range(len(LONG_AND_ALIASES)))
+def test_aliases_bring_no_more_than_a_file_may_have(text: str, line: int, before: int) -> None:
+    documents, (fault,) = parse_documents(text, "f")
+
+    assert before == len(documents)
+    assert line == fault.line
+    assert "aliases bring more than 4194304 bytes into this text" == fault.problem
+    assert "take up long texts less often, or split the file" == fault.remedy
+
+
+def test_what_aliases_bring_into_a_broken_document_is_taken_from_no_other() -> None:
+    brought = f"a: &a {LONG}\nb: [{', '.join(['*a'] * 40)}]\n"
+    documents, faults = parse_documents(f"{brought}c: *d\n---\n{brought}", "f")
+
+    assert [41] == [len(document.lines) - 2 for document in documents]
+    assert ["the alias *d names nothing"] == [fault.problem for fault in faults]
+
+
 @pytest.mark.parametrize("make", [lambda n: "[" * n + "]" * n, lambda n: '{"a":' * n + "1" + "}" * n])
 def test_depth_is_bounded(make: Callable[[int], str]) -> None:
     for levels in (DEPTH_MAX * 2, DEPTH_MAX * 500):

@@ -566,6 +566,20 @@ async def test_a_file_that_takes_long_to_make_sense_of_does_not_hold_up_the_othe
         assert {"one": "app:2", "two": "app:2"} == await bench.snapshots.next()
 
 
+async def test_a_file_whose_aliases_bring_far_more_than_it_has_is_a_fault_and_others_are_taken(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    args = f", args: [&a {'x' * 1_000_000}, {', '.join(['*a'] * 10)}]}}"
+    bench.directory.write("a.yaml", manifest("one").replace("}", args))
+    bench.directory.write("b.yaml", manifest("two"))
+    async with bench.running():
+        assert {"two": "app:1"} == await bench.snapshots.next()
+        (fault,) = bench.source.faults()
+        assert (7, "spec.containers[0].args[5]") == (fault.line, fault.path)
+        assert "aliases bring more than" in fault.problem
+
+
 async def test_a_lost_watch_is_begun_again(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.running():
