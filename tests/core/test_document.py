@@ -23,6 +23,8 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
 )
 
+LONG = "x" * 100_000
+
 
 def one(text: str | bytes) -> Document:
     documents, faults = parse_documents(text, "f")
@@ -172,15 +174,14 @@ def test_aliases_are_bounded() -> None:
     assert "aliases bring more than 10000 values" in fault
 
 
-LONG = "x" * 100_000
 LONG_AND_ALIASES = [
     (f"a: &a {LONG}\nb: [{', '.join(['*a'] * 50)}]\n", 2, 0),
     (f"a: &a {{b: {LONG}}}\n" + "".join(f"b{n}: *a\n" for n in range(50)), 43, 0),
-    (f"a: &a {{? {LONG} : 1}}\nb: [{', '.join(['*a'] * 50)}]\n", 2, 0),
+    (f"a: &a {{{'x' * 900} : 1}}\nb: [{', '.join(['*a'] * 4500)}]\n", 2, 0),
     (f"a: &a {{b: {LONG}}}\n" + "".join(f"b{n}: {{<<: *a}}\n" for n in range(50)), 43, 0),
-    (f"a: &a {LONG}\nb: [{', '.join(['{*a : 1}'] * 50)}]\n", 2, 0),
-    (f"? &a {LONG}\n: [{', '.join(['*a'] * 50)}]\n", 2, 0),
-    (f"a: &a !{LONG} b\nb: [{', '.join(['*a'] * 50)}]\n", 2, 0),
+    (f"a: &a {'x' * 900}\nb: [{', '.join(['{*a : 1}'] * 4500)}]\n", 2, 0),
+    (f"? &a {'x' * 900}\n: [{', '.join(['*a'] * 4500)}]\n", 2, 0),
+    (f"a: &a {{{'c: !' + 'x' * 900 + ' b, '}}}\nb: [{', '.join(['*a'] * 5000)}]\n", 2, 0),
     ((f"a: &a {LONG}\nb: [{', '.join(['*a'] * 10)}]\n---\n") * 5, 14, 4),
     ((f"a: &a x\nb: [{', '.join(['*a'] * 9_999)}]\n---\n") * 7, 20, 6),
 ]
@@ -229,6 +230,17 @@ def test_depth_is_bounded(make: Callable[[int], str]) -> None:
         ("<<: 5\n", 1, "<< merges objects"),
         ("a: b\nc: \x01\n", 2, "the character U+0001"),
         (b"a: b\nc: \xff\n", 2, "the text is not UTF-8"),
+        (f"a:\n  {'b' * 600}:\n    {'c' * 400}: 1\n", 3, "this key and those around it have more than 1000"),
+        (
+            f"a: &a {LONG}\nb:\n  *a : 1\n",
+            3,
+            "this key and those around it have more than 1000 characters (shorten it)",
+        ),
+        (f"a: 1\nb: !{LONG} c\n", 2, "a tag of more than 1000 characters (remove it)"),
+        (f"%TAG !a! tag:{LONG}\n---\na: [!a!b c, !a!b c]\n", 3, "a tag of more than 1000 characters"),
+        (f"a: [!{LONG} [b]]\n", 1, "a tag of more than 1000 characters"),
+        (f"%TAG !a! tag:{LONG}\n---\na: 1\n!a!b b: 1\n", 4, "a tag of more than 1000 characters"),
+        (f'{{"a":\n{{"{LONG}": 1}}}}', 2, "this key and those around it have more than 1000"),
         ('{"a": 1,}', 1, "'}' where a key in double quotes should stand"),
         ('{"a": 1\n"b": 2}', 2, """'"' where "," or "}" should stand"""),
         ('{"a":\n tru}', 2, "'t' where a value should stand"),

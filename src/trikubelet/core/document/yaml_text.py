@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from trikubelet.core.document.record import DEPTH_MAX, Document, Place, duplicate_key, path_of
+from trikubelet.core.document.record import (
+    DEPTH_MAX,
+    PATH_TOO_LONG,
+    Document,
+    Place,
+    duplicate_key,
+    is_path_too_long,
+    path_of,
+)
 from trikubelet.core.document.scalars import key_text, resolve
 from trikubelet.model.faults import Fault
 
@@ -27,6 +35,9 @@ ALIASED_BYTES_MAX = 4 * 1024 * 1024
 """What may come into all documents of one text through aliases: no more than a manifest may have that writes it out."""
 _VALUE_BYTES = 64
 """What a value counts beside its text: about what it costs to keep and to look at."""
+
+TAG_CHARS_MAX = 1000
+"""A shorthand of two letters stands for a text that is written once (%TAG) and comes with each value that has it."""
 
 _STANDARD = "tag:yaml.org,2002:"
 _TYPES = {"bool": (bool,), "int": (int,), "float": (int, float), "null": (type(None),)}
@@ -150,6 +161,7 @@ class _Reader:
             raise _Broken(f"the document is nested deeper than {DEPTH_MAX} levels", (), line)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, place)
+        self._check_tag(event, place)
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         unread_before = len(self.unread)
@@ -164,6 +176,10 @@ class _Reader:
             lost = [(one.place[len(place) :], one.problem, one.remedy) for one in self.unread[unread_before:]]
             self._anchors[event.anchor] = _Anchored(read, lost)
         return read
+
+    def _check_tag(self, event: Any, place: Place) -> None:
+        if len(event.tag or "") > TAG_CHARS_MAX:
+            raise _Broken(f"a tag of more than {TAG_CHARS_MAX} characters", place, _line(event), "remove it")
 
     def _plain(self, event: yaml.ScalarEvent, place: Place) -> object:
         try:
@@ -212,6 +228,8 @@ class _Reader:
                 continue
             key = self._key(event, place)
             inner = (*place, key)
+            if is_path_too_long(inner):
+                raise _Broken(PATH_TOO_LONG, place, _line(event), "shorten it")
             first = self.lines.setdefault(inner, line)
             value, value_size = self.value(next(self._events), inner)
             size += value_size + _Size(0, len(key))
@@ -229,6 +247,7 @@ class _Reader:
         if isinstance(event, yaml.AliasEvent):
             value, _ = self._alias(event, place)
         elif isinstance(event, yaml.ScalarEvent):
+            self._check_tag(event, place)
             value = _scalar(event, place)
             if event.anchor is not None:
                 self._anchors[event.anchor] = _Anchored((value, _size(event)), [])
