@@ -23,6 +23,8 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
 )
 
+LONG = "x" * 100_000
+
 
 def one(text: str | bytes) -> Document:
     documents, faults = parse_documents(text, "f")
@@ -172,6 +174,38 @@ def test_aliases_are_bounded() -> None:
     assert "aliases bring more than 10000 values" in fault
 
 
+LONG_AND_ALIASES = [
+    (f"a: &a {LONG}\nb: [{', '.join(['*a'] * 50)}]\n", 2, 0),
+    (f"a: &a {{b: {LONG}}}\n" + "".join(f"b{n}: *a\n" for n in range(50)), 43, 0),
+    (f"a: &a {{{'x' * 900} : 1}}\nb: [{', '.join(['*a'] * 4500)}]\n", 2, 0),
+    (f"a: &a {{b: {LONG}}}\n" + "".join(f"b{n}: {{<<: *a}}\n" for n in range(50)), 43, 0),
+    (f"a: &a {'x' * 900}\nb: [{', '.join(['{*a : 1}'] * 4500)}]\n", 2, 0),
+    (f"? &a {'x' * 900}\n: [{', '.join(['*a'] * 4500)}]\n", 2, 0),
+    (f"a: &a {{{'c: !' + 'x' * 900 + ' b, '}}}\nb: [{', '.join(['*a'] * 5000)}]\n", 2, 0),
+    ((f"a: &a {LONG}\nb: [{', '.join(['*a'] * 10)}]\n---\n") * 5, 14, 4),
+    ((f"a: &a x\nb: [{', '.join(['*a'] * 9_999)}]\n---\n") * 7, 20, 6),
+]
+"""Texts where aliases bring too much: the line of the alias that does, and how many documents come before it."""
+
+
+@pytest.mark.parametrize(("text", "line", "before"), LONG_AND_ALIASES, ids=range(len(LONG_AND_ALIASES)))
+def test_aliases_bring_no_more_than_a_file_may_have(text: str, line: int, before: int) -> None:
+    documents, (fault,) = parse_documents(text, "f")
+
+    assert before == len(documents)
+    assert line == fault.line
+    assert "aliases bring more than 4194304 bytes into this text" == fault.problem
+    assert "take up long texts less often, or split the file" == fault.remedy
+
+
+def test_what_aliases_bring_into_a_broken_document_is_taken_from_no_other() -> None:
+    brought = f"a: &a {LONG}\nb: [{', '.join(['*a'] * 40)}]\n"
+    documents, faults = parse_documents(f"{brought}c: *d\n---\n{brought}", "f")
+
+    assert [41] == [len(document.lines) - 2 for document in documents]
+    assert ["the alias *d names nothing"] == [fault.problem for fault in faults]
+
+
 @pytest.mark.parametrize("make", [lambda n: "[" * n + "]" * n, lambda n: '{"a":' * n + "1" + "}" * n])
 def test_depth_is_bounded(make: Callable[[int], str]) -> None:
     for levels in (DEPTH_MAX * 2, DEPTH_MAX * 500):
@@ -196,6 +230,17 @@ def test_depth_is_bounded(make: Callable[[int], str]) -> None:
         ("<<: 5\n", 1, "<< merges objects"),
         ("a: b\nc: \x01\n", 2, "the character U+0001"),
         (b"a: b\nc: \xff\n", 2, "the text is not UTF-8"),
+        (f"a:\n  {'b' * 600}:\n    {'c' * 400}: 1\n", 3, "this key and those around it have more than 1000"),
+        (
+            f"a: &a {LONG}\nb:\n  *a : 1\n",
+            3,
+            "this key and those around it have more than 1000 characters (shorten it)",
+        ),
+        (f"a: 1\nb: !{LONG} c\n", 2, "a tag of more than 1000 characters (remove it)"),
+        (f"%TAG !a! tag:{LONG}\n---\na: [!a!b c, !a!b c]\n", 3, "a tag of more than 1000 characters"),
+        (f"a: [!{LONG} [b]]\n", 1, "a tag of more than 1000 characters"),
+        (f"%TAG !a! tag:{LONG}\n---\na: 1\n!a!b b: 1\n", 4, "a tag of more than 1000 characters"),
+        (f'{{"a":\n{{"{LONG}": 1}}}}', 2, "this key and those around it have more than 1000"),
         ('{"a": 1,}', 1, "'}' where a key in double quotes should stand"),
         ('{"a": 1\n"b": 2}', 2, """'"' where "," or "}" should stand"""),
         ('{"a":\n tru}', 2, "'t' where a value should stand"),

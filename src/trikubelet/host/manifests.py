@@ -12,6 +12,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
+from trikubelet.host.plain_file import open_plain
 from trikubelet.model.manifest_places import Entry, EntryKind, Stamp
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class DiskManifests:
         return await self._threads.run(partial(_entries, self._path), key=f"list {self._path}")
 
     async def read(self, path: str) -> bytes:
-        """A file's content. Raises OSError; EFBIG for a file beyond the bound, EINVAL for what is no file."""
+        """A file's content. Raises OSError; EFBIG for a file beyond the bound, EINVAL for what is no file, EAGAIN for
+        one that has nothing to give for now."""
         return await self._threads.run(partial(_read, path, self._bytes_max), key=f"read {path}")
 
 
@@ -70,10 +72,7 @@ def _entry(path: str) -> Entry:
 
 
 def _read(path: str, bytes_max: int) -> bytes:
-    # Not blocking: a named pipe put in a file's place must not block the thread forever.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
+    with open_plain(path) as file:
         octets = file.read(bytes_max + 1)
     if len(octets) > bytes_max:
         raise OSError(errno.EFBIG, f"larger than {bytes_max} bytes, which no manifest is")

@@ -9,6 +9,12 @@ decided in ``core.file_source``; this module reads, remembers and publishes.
 Two things are not believed at once. A file that changed a moment ago and has faults or lost a pod may be half written:
 it is read again when it has settled, and where it never does it is a fault, which nobody waits for. A directory that is
 gone may be on its way back (a mount, a swap by rename): it counts as empty only after ``file_check_seconds``.
+
+Files are read one after another, so one of them can hold the others up, but not for long: the disk has
+``READ_SECONDS_MAX`` to give it, and ``load_manifest`` as long again to make sense of it. After that it is a fault, its
+thread is left alone, and until that ends the others do not wait for this file again. How much there is to make sense of
+is bounded before (``manifest_bytes_max``; what aliases bring, in ``core.document.yaml_text``). A bug that a file
+provokes is a fault of it, too, wherever it is met: no single file ends the source.
 """
 
 from __future__ import annotations
@@ -33,12 +39,13 @@ from trikubelet.core.file_source import (
 )
 from trikubelet.core.timestamps import SECOND_NS
 from trikubelet.kit.backoff import Backoff
+from trikubelet.kit.fault_barriers import FaultBarriers
 from trikubelet.kit.slot import Slot
 from trikubelet.kit.threads import StillRunning
 from trikubelet.model.faults import Fault
 from trikubelet.model.manifest_places import NO_STAMP, EntryKind
 from trikubelet.sources.fault_log import FaultLog
-from trikubelet.sources.reading import ManifestReader
+from trikubelet.sources.reading import ManifestReader, bug_fault
 from trikubelet.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -53,7 +60,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 READ_SECONDS_MAX = 30.0
-"""One file, or one list of the directory. Only a hung file system takes longer."""
+"""One file, or one list of the directory. Only a hung file system takes longer; so does only a file that nobody means
+for one pod, where it is to be made sense of."""
+_HANGS = "does its file system hang?"
+_LOADS_LONG = "make it smaller, or split it"
 BURST_SECONDS = 0.05
 """What changes within this time of a notice is read together."""
 
@@ -82,8 +92,9 @@ class BegunPods(Protocol):
 class Threads(Protocol):
     """Where long computations go (``kit.threads.ThreadPool``)."""
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Do the work; return what it returns. Raises OSError where no thread can be started."""
+    async def run(self, work: Callable[[], T], key: str = "") -> T:
+        """Do the work; return what it returns. Raises OSError where no thread can be started, and StillRunning while
+        work of the same key, which was given up, goes on."""
         ...
 
 
@@ -125,6 +136,7 @@ class FileSource:
         self._published: Snapshot | None = None
         self._never_good: set[str] = set()
         self._fault_log = FaultLog()
+        self._barriers = FaultBarriers(log, "%s: a bug in getting it from the disk; what it brought before stays")
 
     def files(self) -> Mapping[str, FileState]:
         """What each file contributes and what is wrong with it, by path; what is wrong with the directory itself under
@@ -179,7 +191,7 @@ class FileSource:
 
     async def _look(self) -> None:
         """Bring everything up to date with the disk, and publish what changed."""
-        entries = await self._in_time(self._disk.entries, self._path)
+        entries = await self._in_time(self._disk.entries, self._path, _HANGS)
         if entries is None or isinstance(entries, Fault):  # those are not read now: not at once again either
             self._unsettled = dict.fromkeys(self._unsettled, trio.current_time() + SETTLED_SECONDS)
         if isinstance(entries, Fault):
@@ -200,30 +212,32 @@ class FileSource:
                 self._take(entry, await self._read(entry))
         self._publish()
 
-    async def _in_time(self, ask: Callable[[], Awaitable[T]], path: str) -> T | Fault | None:
-        """The answer; None for what does not exist; else why there is no answer."""
-        try:
-            with trio.fail_after(READ_SECONDS_MAX):
-                return await ask()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            return Fault(path, None, "", f"cannot be read: {error.strerror or error}")
-        except (trio.TooSlowError, StillRunning):
-            return Fault(path, None, "", f"cannot be read within {READ_SECONDS_MAX:g} s", "does its file system hang?")
+    async def _in_time(self, ask: Callable[[], Awaitable[T]], path: str, if_slow: str) -> T | Fault | None:
+        """The answer; None for what does not exist; else why there is no answer, with ``if_slow`` as what to do where
+        it did not come in time."""
+        with self._barriers.of(path) as barrier:
+            try:
+                with trio.fail_after(READ_SECONDS_MAX):
+                    return await ask()
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                return Fault(path, None, "", f"cannot be read: {error.strerror or error}")
+            except (trio.TooSlowError, StillRunning):
+                return Fault(path, None, "", f"cannot be read within {READ_SECONDS_MAX:g} s", if_slow)
+        assert barrier.fault is not None
+        return bug_fault(path, barrier.fault)
 
     async def _read(self, entry: Entry) -> FileState | None:
         """What a file says; None when it is gone again."""
         if entry.kind in (EntryKind.LOST, EntryKind.CIRCLE):
             fault = Fault(entry.path, None, "", f"a {entry.kind.value}", "mend or remove the link")
             return FileState(faults=(fault,))
-        octets = await self._in_time(partial(self._disk.read, entry.path), entry.path)
-        if octets is None or isinstance(octets, Fault):
-            return None if octets is None else FileState(faults=(octets,))
-        try:
-            return await self._reader.read(octets, entry.path)
-        except OSError as error:
-            return FileState(faults=(Fault(entry.path, None, "", f"cannot be read: {error.strerror or error}"),))
+        path = entry.path
+        found: bytes | FileState | Fault | None = await self._in_time(partial(self._disk.read, path), path, _HANGS)
+        if isinstance(found, bytes):
+            found = await self._in_time(partial(self._reader.read, found, path), path, _LOADS_LONG)
+        return FileState(faults=(found,)) if isinstance(found, Fault) else found
 
     # ---- state; no checkpoint below ----
 

@@ -15,6 +15,7 @@ from trikubelet.core.manifest import load_manifest
 from trikubelet.core.timestamps import rfc3339
 from trikubelet.kit.barrier import message_of
 from trikubelet.kit.fault_barriers import FaultBarriers
+from trikubelet.kit.threads import StillRunning
 from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
@@ -35,15 +36,21 @@ class ManifestReader:
 
     async def read(self, octets: bytes, origin: str) -> FileState:
         """What a manifest says; ``origin``: its path or URL, under which its faults are reported. Raises OSError where
-        there is no thread for it now, which is neither the manifest's fault nor a bug."""
+        there is no thread for it now, and StillRunning while an earlier reading of it, which was given up, goes on:
+        neither is the manifest's fault or a bug."""
         seen = rfc3339(self._clock.now_ns())
         with self._barriers.of(origin) as barrier:
             try:
-                return state_of(await self._threads.run(partial(load_manifest, octets, origin, self._node_name, seen)))
-            except OSError as error:
+                load = partial(load_manifest, octets, origin, self._node_name, seen)
+                return state_of(await self._threads.run(load, f"load {origin}"))
+            except (OSError, StillRunning) as error:
                 unread = error
         if barrier.fault is None:
             raise unread
-        bug = type(barrier.fault).__name__
-        problem = f"cannot be read for a bug in the agent: {bug}: {message_of(barrier.fault)}"
-        return FileState(faults=(Fault(origin, None, "", problem, "report it with the manifest; the log has more"),))
+        return FileState(faults=(bug_fault(origin, barrier.fault),))
+
+
+def bug_fault(origin: str, bug: Exception) -> Fault:
+    """What to say of a manifest, or of a directory of them, whose reading provoked a bug."""
+    problem = f"cannot be read for a bug in the agent: {type(bug).__name__}: {message_of(bug)}"
+    return Fault(origin, None, "", problem, "report it with the manifest; the log has more")

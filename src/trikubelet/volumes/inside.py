@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from trikubelet.core.containers.env_file import BYTES_MAX, read_env_file
 from trikubelet.host.beneath import open_beneath
+from trikubelet.host.plain_file import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -28,7 +29,7 @@ def read_file(root: str, path: str, bytes_max: int) -> bytes:
         if not stat.S_ISREG(os.fstat(found).st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
         # The same file, whatever its name leads to by now; opened without waiting for who has a lease on it.
-        with open(os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open_plain(f"/proc/self/fd/{found}") as file:
             content = file.read(bytes_max + 1)
     finally:
         os.close(found)

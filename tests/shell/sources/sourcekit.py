@@ -10,6 +10,7 @@ from typing import TypeVar
 import trio
 
 from trikubelet.kit.slot import Slot
+from trikubelet.kit.threads import StillRunning
 from trikubelet.model.manifest_places import Entry, EntryKind, Stamp
 from trikubelet.sources.snapshot import Snapshot
 from trikubelet.testing.world import wall_ns
@@ -32,14 +33,21 @@ def settings(value: str) -> str:
 
 
 class Inline:
-    """Threads that are none. ``error``: why none can be started."""
+    """Threads that are none. ``error``: why none can be started; ``hung``: the keys of work that does not end."""
 
     def __init__(self) -> None:
         self.error: OSError | None = None
+        self.hung: set[str] = set()
+        self._given_up: set[str] = set()
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], T], key: str = "") -> T:
         if self.error is not None:
             raise self.error
+        if key in self.hung & self._given_up:
+            raise StillRunning(key)
+        if key in self.hung:
+            self._given_up.add(key)
+            await trio.sleep_forever()
         return work()
 
 
@@ -54,6 +62,7 @@ class MemoryDirectory:
         self.error: OSError | None = None
         self.hung: set[str] = set()
         self.unreadable: set[str] = set()
+        self.bugs: set[str] = set()
         self._files: dict[str, tuple[str, Stamp]] = {}
         self._kinds: dict[str, EntryKind] = {}
         self._writes = 0
@@ -95,6 +104,8 @@ class MemoryDirectory:
         await trio.lowlevel.checkpoint()
         if self.path in self.hung:
             await trio.sleep_forever()
+        if self.path in self.bugs:
+            raise TypeError("object of type 'NoneType' has no len()")
         if self.error is not None:
             raise self.error
         if not self.exists:
@@ -107,6 +118,8 @@ class MemoryDirectory:
         self.reads.append(path)
         if path in self.hung:
             await trio.sleep_forever()
+        if path in self.bugs:
+            raise TypeError("object of type 'NoneType' has no len()")
         if path in self.unreadable:
             raise PermissionError(errno.EACCES, "Permission denied")
         if path not in self._files:

@@ -510,6 +510,76 @@ async def test_a_file_that_hangs_or_may_not_be_read_costs_only_its_own_change(au
         assert {"a": "app:2", "b": "app:2", "three": "app:1"} == await bench.snapshots.next()
 
 
+async def test_a_file_whose_reading_is_a_bug_costs_only_itself_also_at_the_start(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    path = bench.directory.write("a.yaml", manifest("one"))
+    bench.directory.write("b.yaml", manifest("two"))
+    bench.directory.bugs.add(path)
+    async with bench.running():
+        assert {"two": "app:1"} == await bench.snapshots.next()
+        assert (path,) == bench.snapshots.invalid_manifests
+        (fault,) = bench.source.faults()
+        assert "cannot be read for a bug in the agent: TypeError" in fault.problem
+
+        await trio.sleep(100)
+        assert 1 == caplog.text.count("a bug in getting it from the disk")
+
+        bench.directory.bugs.clear()
+        await trio.sleep(21)
+        assert {"one": "app:1", "two": "app:1"} == await bench.snapshots.next()
+        assert () == bench.source.faults()
+
+
+async def test_a_directory_whose_listing_is_a_bug_costs_no_pod(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.directory.bugs.add("/manifests")
+        assert await bench.snapshots.none_within(100)
+        assert ["/manifests"] == bench.faults()
+
+
+async def test_a_file_that_takes_long_to_make_sense_of_does_not_hold_up_the_others(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    path = bench.directory.write("a.yaml", manifest("one"))
+    async with bench.running():
+        await bench.snapshots.next()
+        bench.threads.hung.add(f"load {path}")
+        bench.directory.write("a.yaml", manifest("one", "app:2"), notify=False)
+        bench.directory.write("b.yaml", manifest("two"))
+        assert {"one": "app:1", "two": "app:1"} == await bench.snapshots.next()
+        (fault,) = bench.source.faults()
+        assert f"{path}: cannot be read within 30 s (make it smaller, or split it)" == str(fault)
+
+        bench.directory.write("b.yaml", manifest("two", "app:2"))
+        with trio.fail_after(1):  # an earlier reading that goes on is not waited for again
+            assert {"one": "app:1", "two": "app:2"} == await bench.snapshots.next()
+        assert "bug" not in caplog.text
+
+        bench.threads.hung.clear()
+        await trio.sleep(60)
+        assert {"one": "app:2", "two": "app:2"} == await bench.snapshots.next()
+
+
+async def test_a_file_whose_aliases_bring_far_more_than_it_has_is_a_fault_and_others_are_taken(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    args = f", args: [&a {'x' * 1_000_000}, {', '.join(['*a'] * 10)}]}}"
+    bench.directory.write("a.yaml", manifest("one").replace("}", args))
+    bench.directory.write("b.yaml", manifest("two"))
+    async with bench.running():
+        assert {"two": "app:1"} == await bench.snapshots.next()
+        (fault,) = bench.source.faults()
+        assert (7, "spec.containers[0].args[5]") == (fault.line, fault.path)
+        assert "aliases bring more than" in fault.problem
+
+
 async def test_a_lost_watch_is_begun_again(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with bench.running():

@@ -12,7 +12,15 @@ from json import JSONDecodeError, JSONDecoder
 from math import isinf
 from typing import TYPE_CHECKING
 
-from trikubelet.core.document.record import DEPTH_MAX, Document, Place, duplicate_key, path_of
+from trikubelet.core.document.record import (
+    DEPTH_MAX,
+    PATH_TOO_LONG,
+    Document,
+    Place,
+    duplicate_key,
+    is_path_too_long,
+    path_of,
+)
 from trikubelet.model.faults import Fault
 
 if TYPE_CHECKING:
@@ -109,8 +117,11 @@ class _Reader:
             if not self._text.startswith('"', position):
                 raise self._unexpected("a key in double quotes", position)
             line = self._line_at(position)
+            begin = position
             key, position = self._string(position)
             inner = (*place, key)
+            if is_path_too_long(inner):
+                raise _Syntax(PATH_TOO_LONG, begin)
             first = self.lines.setdefault(inner, line)
             twice = key in found
             if twice:

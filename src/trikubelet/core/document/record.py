@@ -21,6 +21,11 @@ Place = tuple[str, ...]
 DEPTH_MAX = 100
 """Nesting of a document; a pod with everything in it stays below 20."""
 
+PATH_CHARS_MAX = 1000
+"""Length of the keys on the way to a field, together. Every fault spells them out, and a file has room for a key of
+megabytes with a hundred thousand faults in it; no API takes half as much."""
+PATH_TOO_LONG = f"this key and those around it have more than {PATH_CHARS_MAX} characters"
+
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 
@@ -54,6 +59,11 @@ def duplicate_key(source: str, place: Place, first: int, again: int) -> Fault:
     """The fault of a key that stands in line ``first`` and once more in line ``again``."""
     problem = f"the key is given twice, first in line {first}"
     return Fault(source, again, path_of(place), problem, "remove one of the two")
+
+
+def is_path_too_long(place: Place) -> bool:
+    """Whether the way to a field is longer than any may be."""
+    return sum(map(len, place)) > PATH_CHARS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,10 @@
 
 Building values from events rather than from the library's nodes keeps the nesting, the growth through aliases and the
 duplicate keys under our control. Called by ``parse_documents`` with one piece between two ``---`` markers at a time.
+
+An alias costs nothing here, for it is the same object again. Whoever writes the value out pays: a pod is encoded,
+hashed and checked as if it had no aliases. So what they bring is counted as it would be written out: the values in each
+document, and the bytes in all documents of the text, since there may be thousands of them.
 """
 
 from __future__ import annotations
@@ -10,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from trikubelet.core.document.record import DEPTH_MAX, Document, Place, duplicate_key, path_of
+from trikubelet.core.document.record import (
+    DEPTH_MAX,
+    PATH_TOO_LONG,
+    Document,
+    Place,
+    duplicate_key,
+    is_path_too_long,
+    path_of,
+)
 from trikubelet.core.document.scalars import key_text, resolve
 from trikubelet.model.faults import Fault
 
@@ -19,6 +31,13 @@ if TYPE_CHECKING:
 
 ALIASED_NODES_MAX = 10_000
 """Values that may come into one document through aliases; a few lines of aliases of aliases would make billions."""
+ALIASED_BYTES_MAX = 4 * 1024 * 1024
+"""What may come into all documents of one text through aliases: no more than a manifest may have that writes it out."""
+_VALUE_BYTES = 64
+"""What a value counts beside its text: about what it costs to keep and to look at."""
+
+TAG_CHARS_MAX = 1000
+"""A shorthand of two letters stands for a text that is written once (%TAG) and comes with each value that has it."""
 
 _STANDARD = "tag:yaml.org,2002:"
 _TYPES = {"bool": (bool,), "int": (int,), "float": (int, float), "null": (type(None),)}
@@ -40,21 +59,41 @@ class _Broken(Exception):
         return Fault(source, lines_before + self.line + 1, path_of(self.place), self.problem, self.remedy)
 
 
+class _Size(NamedTuple):
+    """What a value would be if it were written out: how many values with it, and bytes (a character counts as one)."""
+
+    values: int
+    octets: int
+
+    def __add__(self, other: _Size) -> _Size:  # type: ignore[override]  # a tuple's would be a longer tuple
+        return _Size(self.values + other.values, self.octets + other.octets)
+
+
+class Brought:
+    """Owns how many bytes aliases brought into the documents of one text so far."""
+
+    def __init__(self) -> None:
+        self.octets = 0
+
+
 class _Anchored(NamedTuple):
     """What aliases stand for: the value with its size, and what in it could not be read, which cannot be in any place
     where it is taken up again: the places within it, with the problem and the remedy."""
 
-    read: tuple[object, int]
+    read: tuple[object, _Size]
     unread: list[tuple[Place, str, str]]
 
 
-def read(text: str, lines_before: int, source: str, documents: list[Document], faults: list[Fault]) -> None:
-    """Add the documents and faults of a text that begins after ``lines_before`` lines of its source to the lists."""
+def read(
+    text: str, lines_before: int, source: str, documents: list[Document], faults: list[Fault], brought: Brought
+) -> None:
+    """Add the documents and faults of a text that begins after ``lines_before`` lines of its source to the lists, and
+    what aliases brought into those documents to ``brought``."""
     events = yaml.parse(text, Loader=yaml.CSafeLoader)
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                _read_document(events, lines_before, source, documents, faults)
+                _read_document(events, lines_before, source, documents, faults, brought)
     except _Broken as wrong:
         faults.append(wrong.fault(source, lines_before))
     except yaml.MarkedYAMLError as wrong:
@@ -66,14 +105,20 @@ def read(text: str, lines_before: int, source: str, documents: list[Document], f
 
 
 def _read_document(
-    events: Iterator[yaml.Event], lines_before: int, source: str, documents: list[Document], faults: list[Fault]
+    events: Iterator[yaml.Event],
+    lines_before: int,
+    source: str,
+    documents: list[Document],
+    faults: list[Fault],
+    brought: Brought,
 ) -> None:
-    reader = _Reader(events, lines_before)
+    reader = _Reader(events, lines_before, brought.octets)
     first = next(events)
     value, _ = reader.value(first, ())
     next(events)  # the document's end: a syntax error after the value surfaces here, before the value is kept
     doubles = [duplicate_key(source, *double) for double in reader.duplicates]
     if value is not None:
+        brought.octets += reader.aliased.octets  # a document that is broken is not kept: it takes nothing from others
         doubted = tuple(double.path for double in doubles)
         unread = tuple(path_of(one.place) for one in reader.unread)
         documents.append(Document(value, source, len(documents), reader.lines, doubted, unread))
@@ -94,19 +139,21 @@ def _syntax_fault(wrong: yaml.MarkedYAMLError, text: str, lines_before: int, sou
 
 
 class _Reader:
-    """One document's reading. A value comes with its size, the number of values in it, aliases counted in full."""
+    """One document's reading. A value comes with its size, aliases counted in full."""
 
-    def __init__(self, events: Iterator[yaml.Event], lines_before: int) -> None:
+    def __init__(self, events: Iterator[yaml.Event], lines_before: int, octets_before: int) -> None:
+        """``octets_before``: what aliases brought into the documents before this one."""
         self._events = events
         self._lines_before = lines_before
         self._anchors: dict[str, _Anchored | None] = {}
-        self._aliased = 0
+        self._octets_before = octets_before
+        self.aliased = _Size(0, 0)
         self.lines: dict[Place, int] = {}
         self.duplicates: list[tuple[Place, int, int]] = []
         self.unread: list[_Broken] = []
         """What is wrong with values that stand alone: what is beside them can be read all the same."""
 
-    def value(self, event: Any, place: Place) -> tuple[object, int]:
+    def value(self, event: Any, place: Place) -> tuple[object, _Size]:
         """The value that begins with ``event``."""
         line = _line(event)
         self.lines.setdefault(place, self._lines_before + line + 1)
@@ -114,12 +161,13 @@ class _Reader:
             raise _Broken(f"the document is nested deeper than {DEPTH_MAX} levels", (), line)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, place)
+        self._check_tag(event, place)
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         unread_before = len(self.unread)
-        read: tuple[object, int]
+        read: tuple[object, _Size]
         if isinstance(event, yaml.ScalarEvent):
-            read = self._plain(event, place), 1
+            read = self._plain(event, place), _size(event)
         elif isinstance(event, yaml.SequenceStartEvent):
             read = self._sequence(place)
         else:
@@ -129,6 +177,10 @@ class _Reader:
             self._anchors[event.anchor] = _Anchored(read, lost)
         return read
 
+    def _check_tag(self, event: Any, place: Place) -> None:
+        if len(event.tag or "") > TAG_CHARS_MAX:
+            raise _Broken(f"a tag of more than {TAG_CHARS_MAX} characters", place, _line(event), "remove it")
+
     def _plain(self, event: yaml.ScalarEvent, place: Place) -> object:
         try:
             return _scalar(event, place)
@@ -136,7 +188,7 @@ class _Reader:
             self.unread.append(wrong)
             return None
 
-    def _alias(self, event: yaml.AliasEvent, place: Place) -> tuple[object, int]:
+    def _alias(self, event: yaml.AliasEvent, place: Place) -> tuple[object, _Size]:
         line = _line(event)
         name = event.anchor
         if name not in self._anchors:
@@ -144,26 +196,29 @@ class _Reader:
         known = self._anchors[name]
         if known is None:
             raise _Broken(f"the alias *{name} stands inside what it stands for", place, line, "write it out")
-        self._aliased += known.read[1]
-        if self._aliased > ALIASED_NODES_MAX:
+        self.aliased += known.read[1]
+        if self.aliased.values > ALIASED_NODES_MAX:
             problem = f"aliases bring more than {ALIASED_NODES_MAX} values into this document"
             raise _Broken(problem, place, line, "write it out, or split it")
+        if self._octets_before + self.aliased.octets > ALIASED_BYTES_MAX:
+            problem = f"aliases bring more than {ALIASED_BYTES_MAX} bytes into this text"
+            raise _Broken(problem, place, line, "take up long texts less often, or split the file")
         self.unread += [_Broken(problem, (*place, *inner), line, remedy) for inner, problem, remedy in known.unread]
         return known.read
 
-    def _sequence(self, place: Place) -> tuple[object, int]:
+    def _sequence(self, place: Place) -> tuple[object, _Size]:
         items: list[object] = []
-        size = 1
+        size = _Size(1, _VALUE_BYTES)
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             item, item_size = self.value(event, (*place, str(len(items))))
             items.append(item)
             size += item_size
         return items, size
 
-    def _mapping(self, place: Place) -> tuple[object, int]:
+    def _mapping(self, place: Place) -> tuple[object, _Size]:
         found: dict[str, object] = {}
         merged: list[dict[str, object]] = []
-        size = 1
+        size = _Size(1, _VALUE_BYTES)
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             line = self._lines_before + _line(event) + 1
             if _is_merge(event):
@@ -173,9 +228,11 @@ class _Reader:
                 continue
             key = self._key(event, place)
             inner = (*place, key)
+            if is_path_too_long(inner):
+                raise _Broken(PATH_TOO_LONG, place, _line(event), "shorten it")
             first = self.lines.setdefault(inner, line)
             value, value_size = self.value(next(self._events), inner)
-            size += value_size
+            size += value_size + _Size(0, len(key))
             if key in found:
                 self.duplicates.append((inner, first, line))
             else:
@@ -190,9 +247,10 @@ class _Reader:
         if isinstance(event, yaml.AliasEvent):
             value, _ = self._alias(event, place)
         elif isinstance(event, yaml.ScalarEvent):
+            self._check_tag(event, place)
             value = _scalar(event, place)
             if event.anchor is not None:
-                self._anchors[event.anchor] = _Anchored((value, 1), [])
+                self._anchors[event.anchor] = _Anchored((value, _size(event)), [])
         else:
             value = ()
         if isinstance(value, (list, dict, tuple)):
@@ -207,6 +265,10 @@ def _line(event: yaml.Event) -> int:
     """Where an event begins, from 0."""
     assert event.start_mark is not None
     return event.start_mark.line
+
+
+def _size(event: yaml.ScalarEvent) -> _Size:
+    return _Size(1, _VALUE_BYTES + len(event.value) + len(event.tag or ""))  # a fault quotes the tag
 
 
 def _is_merge(event: Any) -> bool:
