@@ -113,8 +113,8 @@ def test_a_link_in_its_place_is_not_followed(tree: Path, tmp_path: Path) -> None
 def test_what_is_mounted_stays_whole(where: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The live tests mount; here the kernel is only said to have."""
     mounted = (tmp_path / where).stat().st_ino
-    mount_of = removal._mount_of
-    monkeypatch.setattr(removal, "_mount_of", lambda fd: "x" if os.fstat(fd).st_ino == mounted else mount_of(fd))
+    mount_of = removal.mount_of
+    monkeypatch.setattr(removal, "mount_of", lambda fd: "x" if os.fstat(fd).st_ino == mounted else mount_of(fd))
 
     with pytest.raises(OSError, match="something is mounted there"):
         remove_tree(str(tree))
@@ -235,8 +235,8 @@ def test_a_subvolume_that_is_mounted_stays_as_it_is(
     mounted = tops[at].stat().st_ino
     with monkeypatch.context() as patch:
         subvolumes = Subvolumes(patch, *tops, read_only=True)
-        fstat, mount_of = subvolumes._fstat, removal._mount_of
-        patch.setattr(removal, "_mount_of", lambda fd: "x" if fstat(fd).st_ino == mounted else mount_of(fd))
+        fstat, mount_of = subvolumes._fstat, removal.mount_of
+        patch.setattr(removal, "mount_of", lambda fd: "x" if fstat(fd).st_ino == mounted else mount_of(fd))
         with pytest.raises(OSError, match="something is mounted there"):
             remove_tree(str(tree))
 

@@ -22,6 +22,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from trikubelet.host.mounts import mount_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -44,7 +46,7 @@ def remove_tree(path: str) -> None:
     Blocks for as long as a tree is large: call it in a thread."""
     parent = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _empty(parent, os.path.basename(path), _mount_of(parent), iter(range(SCANS_MAX)))
+        _empty(parent, os.path.basename(path), mount_of(parent), iter(range(SCANS_MAX)))
         os.rmdir(os.path.basename(path), dir_fd=parent)
     finally:
         os.close(parent)
@@ -128,7 +130,7 @@ def _open(parent: int, name: str, mount: str) -> int:
     """A directory of that mount, writable if it is a subvolume."""
     found = os.open(name, _FLAGS, dir_fd=parent)
     try:
-        if _mount_of(found) != mount:
+        if mount_of(found) != mount:
             raise OSError(errno.EBUSY, "something is mounted there, it is not removed", name)
         if os.fstat(found).st_ino == _SUBVOLUME:
             with suppress(OSError):  # another file system may have that number; and what cannot be removed is said then
@@ -137,9 +139,3 @@ def _open(parent: int, name: str, mount: str) -> int:
         os.close(found)
         raise
     return found
-
-
-def _mount_of(fd: int) -> str:
-    """The number of the mount a descriptor lies on."""
-    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as fdinfo:
-        return next(line.split()[1] for line in fdinfo if line.startswith("mnt_id:"))
